@@ -1,0 +1,51 @@
+# Two commands do all the set-up, each from a bare checkout with only Python (>= 3.11) and make:
+#   make demo    runs the main job on real text      make test    passes the tests
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export TOKENIZERS_PARALLELISM := true
+
+.PHONY: install format check test demo demo-seeds demo-source clean
+
+$(BIN)/lingraft: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[data,tensorboard]'
+	@touch $@
+
+$(VENV)/dev: $(BIN)/lingraft
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt \
+		import-linter mypy pytest pytest-timeout pytest-xdist ruff
+	@touch $@
+
+install: $(BIN)/lingraft
+
+format: $(VENV)/dev
+	$(BIN)/ruff check --fix --quiet .
+	$(BIN)/ruff format --quiet .
+
+check: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: $(VENV)/dev
+	HF_HUB_OFFLINE=1 $(BIN)/pytest -n 2 --dist worksteal
+
+demo: $(BIN)/lingraft
+	HF_HUB_OFFLINE=1 $(BIN)/lingraft adapt recipes/demo.toml --out runs/demo
+
+# The table in README.md: three seeds (about half an hour).
+demo-seeds: $(BIN)/lingraft
+	for seed in 0 1 2; do \
+		HF_HUB_OFFLINE=1 $(BIN)/lingraft adapt recipes/demo.toml --seed $$seed --out runs/demo-$$seed || exit 1; \
+	done
+	$(BIN)/python scripts/demo_table.py runs/demo-0 runs/demo-1 runs/demo-2
+
+# The English model that ships in demo/source, trained again from its text (Debian, apt-get; about an hour).
+demo-source: $(BIN)/lingraft
+	$(BIN)/python scripts/build_demo_data.py --english build/demo-english
+	$(BIN)/lingraft adapt recipes/demo-source.toml --out runs/demo-source
+
+clean:
+	rm -rf $(VENV) build runs .pytest_cache .mypy_cache .ruff_cache

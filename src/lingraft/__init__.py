@@ -1,0 +1,116 @@
+"""lingraft grafts a language onto a pretrained language model.
+
+`lingraft.adapt(...)` does what `lingraft adapt` does. Importing the package is quick: torch is
+loaded when work starts.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import (
+    DataError,
+    LingraftError,
+    RecipeError,
+    TrainingError,
+    UnsupportedModelError,
+)
+from lingraft.methods import read_recipe, recipe_from
+from lingraft.rundir import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingraft.recipe import Recipe
+
+try:
+    __version__ = version("lingraft")
+except PackageNotFoundError:  # a checkout on the path that is not installed
+    __version__ = "0+unknown"
+
+__all__ = [
+    "DataError",
+    "LingraftError",
+    "RecipeError",
+    "Run",
+    "TrainingError",
+    "UnsupportedModelError",
+    "__version__",
+    "adapt",
+    "evaluate",
+    "read_recipe",
+    "recipe_from",
+    "run_stage",
+]
+
+
+def adapt(
+    recipe: Recipe | dict[str, Any] | str | Path,
+    out: str | Path,
+    *,
+    settings: Sequence[str] = (),
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Run:
+    """Adapt a model: from raw text to RUN/model and RUN/report.html.
+
+    Args:
+        recipe: a recipe file, its tables as a dict, or a `Recipe`.
+        out: the run's folder.
+        settings: overrides such as "phases.0.budget.value=10".
+        resume: bring a run of another recipe up to this one.
+        overwrite: delete what `out` holds first.
+
+    Returns:
+        The run; `run.model_path` is the checkpoint.
+
+    Raises:
+        LingraftError: whatever the caller can mend.
+    """
+    from lingraft import pipeline
+
+    if isinstance(recipe, (str, Path)):
+        recipe = read_recipe(Path(recipe), settings)
+    elif isinstance(recipe, dict):
+        recipe = recipe_from(recipe, settings)
+    elif settings:
+        raise RecipeError("settings: give them with a recipe file or a dict; a Recipe is complete")
+    return pipeline.adapt(recipe, Path(out), resume=resume, overwrite=overwrite)
+
+
+def run_stage(run: str | Path, name: str) -> dict[str, Any]:
+    """Run one stage of an existing run; returns its counts.
+
+    Args:
+        run: the run's folder.
+        name: corpus, tokenizer, graft, the name of a phase, evaluation, model or report.
+
+    Raises:
+        LingraftError: no such stage, or one before it is not done.
+    """
+    from lingraft import pipeline
+
+    return pipeline.run_stage(Path(run), name)
+
+
+def evaluate(
+    model: str | Path, text: Sequence[str | Path], *, language: str = "und", **options: Any
+) -> dict[str, Any]:
+    """Intrinsic metrics of any stock masked language model on text files.
+
+    Args:
+        model: directory or Hub id.
+        text: files or directories.
+        language: of the text, for sentence splitting.
+        options: those of `lingraft.standalone.evaluate`, say sentences, rate, seed.
+
+    Raises:
+        LingraftError: the model or the text cannot be used.
+    """
+    from lingraft import standalone
+
+    return standalone.evaluate(
+        str(model), [str(path) for path in text], language=language, **options
+    )

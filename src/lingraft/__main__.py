@@ -1,0 +1,5 @@
+"""`python -m lingraft`."""
+
+from lingraft.cli import main
+
+main()

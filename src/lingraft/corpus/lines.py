@@ -1,0 +1,280 @@
+"""Lines of a plain or compressed file, one at a time, with clear errors for broken files."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import lzma
+import zlib
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BLOCK_BYTES = 1 << 18
+# A Zstandard block of a few bytes can stand for 128 KiB: small bites bound what one call gives.
+ZSTD_BITE_BYTES = 1 << 10
+HEAD_BYTES = 4_096
+NUL_SHARE = 0.05
+# Random bytes give about one valid line in a hundred, a legacy encoding its ASCII lines.
+WRONG_ENCODING_ODDS = 9
+
+LINE_TOO_LONG = "line too long"
+BROKEN_UTF8 = "broken UTF-8"
+EMPTY = "empty"
+
+COMPRESSED = {".gz": b"\x1f\x8b\x08", ".xz": b"\xfd7zXZ\x00", ".zst": b"\x28\xb5\x2f\xfd"}
+# Checked in this order: the UTF-32 mark begins with the UTF-16 one.
+NOT_TEXT = (
+    (b"\xff\xfe\x00\x00", "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8"),
+    (b"\x00\x00\xfe\xff", "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8"),
+    (b"\xff\xfe", "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8"),
+    (b"\xfe\xff", "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8"),
+    (COMPRESSED[".gz"], "gzip data; give the file the suffix .gz"),
+    (COMPRESSED[".xz"], "xz data; give the file the suffix .xz"),
+    (COMPRESSED[".zst"], "Zstandard data; give the file the suffix .zst"),
+    (b"PAR1", "a Parquet file; give it the suffix .parquet"),
+    (b"PK\x03\x04", "a zip archive; unpack it"),
+    (b"%PDF-", "a PDF file; extract its text first"),
+    (b"\x89PNG", "an image"),
+    (b"\xff\xd8\xff", "an image"),
+    (b"\x7fELF", "a program"),
+)
+
+
+@dataclass
+class Reading:
+    """What has been read so far.
+
+    Attributes:
+        dropped: documents left out while reading, by reason.
+        documents: documents seen, those left out included.
+        bytes_read: bytes taken from the disk, compressed ones where the file is compressed.
+    """
+
+    dropped: Counter[str] = field(default_factory=Counter)
+    documents: int = 0
+    bytes_read: int = 0
+
+    def drop(self, reason: str) -> None:
+        """Count a document that is left out."""
+        self.documents += 1
+        self.dropped[reason] += 1
+
+
+class MeteredFile(io.FileIO):
+    """A file that counts the bytes taken from it in a `Reading`."""
+
+    def __init__(self, path: Path, reading: Reading) -> None:
+        super().__init__(path)
+        self.reading = reading
+
+    def readinto(self, buffer: Any) -> int | None:
+        count = super().readinto(buffer)
+        self.reading.bytes_read += count or 0
+        return count
+
+
+class ZstdFile(io.RawIOBase):
+    """Decompress Zstandard frames; unlike the library's own reader, notice a stream cut short."""
+
+    def __init__(self, raw: io.BufferedIOBase) -> None:
+        super().__init__()
+        import zstandard
+
+        self.raw = raw
+        self.decompressor = zstandard.ZstdDecompressor()
+        self.frame: Any = None
+        self.pending = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self.pending:
+            bite = self.raw.read(ZSTD_BITE_BYTES)
+            if not bite:
+                if self.frame is not None:
+                    raise EOFError("Zstandard frame ends early")
+                return 0
+            self.pending = memoryview(self._decompress(bite))
+        count = min(len(buffer), len(self.pending))
+        buffer[:count] = self.pending[:count]
+        self.pending = self.pending[count:]
+        return count
+
+    def _decompress(self, bite: bytes) -> bytes:
+        pieces = []
+        while bite:
+            if self.frame is None:
+                self.frame = self.decompressor.decompressobj()
+            pieces.append(self.frame.decompress(bite))
+            bite = self.frame.unused_data
+            if self.frame.eof:
+                self.frame = None
+        return b"".join(pieces)
+
+
+def require(module: str, what: str) -> Any:
+    """Import a module of the optional extra `data`.
+
+    Raises:
+        DataError: it is not installed.
+    """
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise DataError(
+            f'{what}: reading it needs the package {module}; run: pip install "lingraft[data]"'
+        ) from None
+
+
+@contextlib.contextmanager
+def reading_errors(path: Path) -> Iterator[None]:
+    """Turn what a broken or unreadable file raises into one line that names it.
+
+    Raises:
+        DataError: always in place of the errors of gzip, lzma, zlib, zstandard and the operating
+            system.
+    """
+    try:
+        yield
+    except EOFError:
+        raise DataError(
+            f"{path}: is cut short (the {path.suffix} stream ends early); nothing was kept; "
+            "copy or download the file again"
+        ) from None
+    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+        raise _broken(path, error) from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except Exception as error:
+        # zstandard is optional, so its error class cannot be named in the clause.
+        if type(error).__module__.split(".")[0] != "zstandard":
+            raise
+        raise _broken(path, error) from None
+
+
+def _broken(path: Path, error: Exception) -> DataError:
+    return DataError(
+        f"{path}: broken {path.suffix} data ({error}); nothing was kept; "
+        "copy or download the file again"
+    )
+
+
+@contextlib.contextmanager
+def opened(path: Path, reading: Reading) -> Iterator[io.BufferedReader[Any]]:
+    """Open a plain or compressed file for reading its bytes.
+
+    Raises:
+        DataError: the file cannot be opened, or is not of the kind that its suffix says.
+    """
+    with contextlib.ExitStack() as stack:
+        raw = stack.enter_context(io.BufferedReader(MeteredFile(path, reading), BLOCK_BYTES))
+        suffix = path.suffix.lower()
+        if suffix not in COMPRESSED:
+            yield raw
+            return
+        _check_magic(path, suffix, raw.peek(8)[:8])
+        if suffix == ".gz":
+            plain: Any = stack.enter_context(gzip.GzipFile(fileobj=raw))
+        elif suffix == ".xz":
+            plain = stack.enter_context(lzma.LZMAFile(raw, format=lzma.FORMAT_XZ))
+        else:
+            require("zstandard", str(path))
+            plain = ZstdFile(raw)
+        yield stack.enter_context(io.BufferedReader(plain, BLOCK_BYTES))
+
+
+def _check_magic(path: Path, suffix: str, head: bytes) -> None:
+    magic = COMPRESSED[suffix]
+    if magic.startswith(head[: len(magic)]) and len(head) < len(magic):
+        raise EOFError
+    skippable_zstd = suffix == ".zst" and head[1:4] == b"\x2a\x4d\x18"
+    if not (head.startswith(magic) or skippable_zstd):
+        raise DataError(
+            f"{path}: is not {suffix} data, whatever its name says (it begins with {head[:4]!r}); "
+            "rename it or leave it out"
+        )
+
+
+def check_text(path: Path, head: bytes) -> None:
+    """Refuse a file whose first bytes show that it is no UTF-8 text.
+
+    Args:
+        path: named in the message.
+        head: first bytes, decompressed; 4 KiB are enough.
+
+    Raises:
+        DataError: another encoding or another kind of file.
+    """
+    for magic, what in NOT_TEXT:
+        if head.startswith(magic):
+            raise DataError(f"{path}: holds {what}; only UTF-8 text is read")
+    if head.count(0) > NUL_SHARE * len(head):
+        raise DataError(
+            f"{path}: holds NUL bytes, so it is binary or UTF-16; "
+            "convert it (iconv -f UTF-16LE -t UTF-8) or leave it out"
+        )
+
+
+def raw_lines(path: Path, max_bytes: int, reading: Reading) -> Iterator[bytes | None]:
+    r"""The lines of a file without their line ends; None stands for a line above `max_bytes`.
+
+    Lines end at ``\n``; a ``\r`` before it goes too. A UTF-8 byte order mark is left out.
+
+    Args:
+        path: a text file, plain or compressed (by its suffix).
+        max_bytes: longer lines are skipped in pieces of 256 KiB, never held.
+        reading: counts the bytes.
+
+    Raises:
+        DataError: the file is unreadable, cut short, broken, or not text.
+    """
+    with reading_errors(path), opened(path, reading) as stream:
+        # peek may give fewer bytes than asked for, but the first block of a file is one read.
+        head = stream.peek(HEAD_BYTES)[:HEAD_BYTES]
+        check_text(path, head)
+        if head.startswith(b"\xef\xbb\xbf"):
+            stream.read(3)
+        while line := stream.readline(max_bytes + 2):
+            if len(line.rstrip(b"\r\n")) > max_bytes:
+                while line and not line.endswith(b"\n"):
+                    line = stream.readline(BLOCK_BYTES)
+                yield None
+            else:
+                yield line.rstrip(b"\r\n")
+
+
+def text_lines(path: Path, max_bytes: int, reading: Reading) -> Iterator[str]:
+    """The lines of a UTF-8 file; long and broken ones are counted in `reading` and left out.
+
+    Raises:
+        DataError: as `raw_lines`, and when nine lines in ten are not UTF-8.
+    """
+    good = broken = 0
+    for line in raw_lines(path, max_bytes, reading):
+        if line is None:
+            reading.drop(LINE_TOO_LONG)
+            continue
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError:
+            reading.drop(BROKEN_UTF8)
+            broken += 1
+            continue
+        good += bool(text.strip())
+        yield text
+    if broken > WRONG_ENCODING_ODDS * good:
+        raise DataError(
+            f"{path}: {broken:,} of its {broken + good:,} lines are not UTF-8, so it is binary or "
+            "in another encoding; convert it, for example: iconv -f EUC-KR -t UTF-8"
+        )

@@ -1,0 +1,71 @@
+"""Cut documents into normalised sentences."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import sentencex
+
+from lingraft.corpus import clean, scripts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# How one piece ends and the next begins where they belong together: a dotted name or address
+# ("email.mime.", "MIMEBase"), and a date or section number ("1976. ", "3. ").
+TAIL_CHARACTERS = 3
+DOTTED = re.compile(r"[A-Za-z0-9_][.?!]\Z"), re.compile(r"[A-Za-z0-9_]")
+NUMBERS = re.compile(r"\d\. \Z"), re.compile(r"\d")
+# A piece that is but a number or one letter counts what follows it: "1. ", "(가) ".
+ENUMERATOR = re.compile(r"[(\[]?(?:\d+|\w)[.)\]]+ ?")
+
+
+def splitter(language: str, *, split_sentences: bool) -> Callable[[str], list[str]]:
+    """A function that cuts a document into normalised sentences, none of them empty.
+
+    Lines are cut first, then sentences within a line.
+
+    Args:
+        language: BCP 47 code.
+        split_sentences: False keeps every line whole.
+
+    Raises:
+        RecipeError: the language code is not valid.
+    """
+    subtag = scripts.language_subtag(language)
+
+    def split(text: str) -> list[str]:
+        lines = [line for raw in text.splitlines() if (line := clean.normalise(raw))]
+        if not split_sentences:
+            return lines
+        return [sentence for line in lines for sentence in segment(subtag, line)]
+
+    return split
+
+
+def segment(subtag: str, line: str) -> list[str]:
+    """The sentences of a line, by sentencex; together they hold every character of it but spaces.
+
+    sentencex has rules for many languages and takes general ones for the rest. What it cuts inside
+    dotted names, addresses and dates (Korean writes "1976. 3. 9."), and after the number of an
+    item, is put together again.
+
+    Args:
+        subtag: the bare language, say 'zh'.
+        line: normalised text without line ends.
+    """
+    groups: list[list[str]] = []
+    for piece in sentencex.segment(subtag, line):
+        if groups and _belong_together(groups[-1][-1], piece):
+            groups[-1].append(piece)
+        else:
+            groups.append([piece])
+    return [sentence for group in groups if (sentence := "".join(group).strip())]
+
+
+def _belong_together(left: str, right: str) -> bool:
+    tail = left[-TAIL_CHARACTERS:]
+    return ENUMERATOR.fullmatch(left) is not None or any(
+        end.search(tail) and begin.match(right) for end, begin in (DOTTED, NUMBERS)
+    )

@@ -1,0 +1,356 @@
+"""The corpus stage: raw text in; clean, distinct sentences out, one a line, in three splits.
+
+For each split there is `SPLIT.txt` (UTF-8, a sentence a line, those of a document together and in
+order) and `SPLIT.documents.npy` (int64: the line, counted from 0, at which each document starts).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft.corpus import clean, dedup, readers, scripts, sentences
+from lingraft.corpus.lines import EMPTY, Reading, reading_errors
+from lingraft.corpus.split import SPLITS, Split, position, split_of
+from lingraft.errors import DataError
+from lingraft.log import progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from io import BufferedWriter
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from lingraft import recipe
+
+logger = logging.getLogger(__name__)
+
+BATCH_SENTENCES = 16_384
+WRONG_SCRIPT_LIMIT = 0.95
+PROGRESS_EVERY_DOCUMENTS = 256
+NOT_IN_SUBSET = "not in the subset"
+
+
+def inputs(section: recipe.Corpus) -> list[dict[str, Any]]:
+    """What the stage will read, for its fingerprint.
+
+    Returns:
+        For each file its name, size in bytes and time of change in ns; for each Hub dataset its
+        name.
+
+    Raises:
+        DataError: a file is missing or of an unknown kind, or a directory holds no text.
+    """
+    entries: list[dict[str, Any]] = []
+    for source in readers.resolve(section.text):
+        if source.path is None:
+            entries.append({"name": source.name})
+            continue
+        with reading_errors(source.path):
+            stat = source.path.stat()
+        entries.append({"name": source.name, "bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns})
+    return entries
+
+
+def read_clean(paths: Iterable[str | Path], section: recipe.Corpus, language: str) -> Iterator[str]:
+    """Normalised sentences of any text, neither filtered nor de-duplicated.
+
+    Args:
+        paths: files, directories or 'hub:NAME'.
+        section: columns, limits and sentence splitting; its own `text` is not read.
+        language: BCP 47 code.
+
+    Raises:
+        RecipeError: the language code is not valid.
+        DataError: a file cannot be read.
+    """
+    split = sentences.splitter(language, split_sentences=section.split_sentences)
+    reading = Reading()
+    for source in readers.resolve(paths):
+        for document in readers.read(source, section, reading):
+            yield from split(document.text)
+    for reason, count in reading.dropped.items():
+        if reason != EMPTY:
+            logger.warning("%s documents left out: %s", f"{count:,}", reason)
+
+
+def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
+    """Read, clean, filter, de-duplicate and split the corpus.
+
+    The same inputs give the same bytes. Adding text moves no document to another split.
+
+    Args:
+        section: what to read and what to keep.
+        language: BCP 47 code.
+        out: an existing folder; gets SPLIT.txt and SPLIT.documents.npy.
+
+    Returns:
+        Plain data: language, scripts, sources (name, bytes, documents), documents, sentences_in,
+        dropped and subset (counts by reason), splits (documents, sentences, characters).
+
+    Raises:
+        RecipeError: the language or a script is not valid.
+        DataError: something cannot be read or written, the text is in another script, or a split
+            is empty.
+    """
+    funnel = Funnel(section, scripts.of_language(language, section.scripts))
+    split = sentences.splitter(language, split_sentences=section.split_sentences)
+    sources = readers.resolve(section.text)
+    try:
+        with contextlib.ExitStack() as stack:
+            files = {name: SplitFile(out / f"{name}.txt") for name in SPLITS}
+            for file in files.values():
+                stack.callback(file.close)
+            read = _fill(sources, section, split, funnel, files)
+        counts = {name: file.save() for name, file in files.items()}
+        subset: dict[str, int] = {}
+        if section.sentences is not None:
+            before = counts["train"]["sentences"]
+            counts["train"] = _cut(files["train"], funnel.positions, section.sentences)
+            subset[NOT_IN_SUBSET] = before - counts["train"]["sentences"]
+    except OSError as error:
+        raise DataError(
+            f"{error.filename or out}: cannot be written: {error.strerror or error}; "
+            "make room or choose another place; nothing was kept"
+        ) from None
+    result = {
+        "language": language,
+        "scripts": list(funnel.scripts),
+        "sources": read,
+        "documents": funnel.reading.documents,
+        "sentences_in": funnel.sentences_in,
+        "dropped": dict(sorted((funnel.dropped + funnel.reading.dropped).items())),
+        "subset": subset,
+        "splits": counts,
+    }
+    _log(result)
+    _check(result, section)
+    return result
+
+
+@dataclass
+class SplitFile:
+    """One split while it is being written."""
+
+    path: Path
+    starts: array[int] = field(default_factory=lambda: array("q"))
+    sentences: int = 0
+    characters: int = 0
+    file: BufferedWriter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.file = self.path.open("wb")
+
+    def write(self, document: Sequence[str]) -> None:
+        """Append the sentences of a document, if there are any."""
+        if document:
+            self.starts.append(self.sentences)
+            self.sentences += len(document)
+            self.characters += sum(map(len, document))
+            self.file.write(("\n".join(document) + "\n").encode())
+
+    def close(self) -> None:
+        """Close the text; what a full disk refuses shows up here at the latest."""
+        self.file.close()
+
+    def save(self) -> dict[str, int]:
+        """Write the document starts; the counts."""
+        starts = np.frombuffer(self.starts, np.int64) if self.starts else np.zeros(0, np.int64)
+        np.save(self.path.with_suffix(".documents.npy"), starts)
+        return {
+            "documents": len(starts),
+            "sentences": self.sentences,
+            "characters": self.characters,
+        }
+
+
+@dataclass
+class Batch:
+    """Documents that wait to be filtered together, since numpy counts in bulk much faster."""
+
+    sentences: list[str] = field(default_factory=list)
+    documents: list[tuple[str, int]] = field(default_factory=list)
+
+    def add(self, document_id: str, document: list[str]) -> None:
+        """Append a document's sentences."""
+        self.sentences += document
+        self.documents.append((document_id, len(document)))
+
+
+class Funnel:
+    """What comes in, what is dropped and why, what goes on into the splits.
+
+    Attributes:
+        scripts: those of the language; none switches that filter off.
+        reading: counts of the readers.
+        dropped: sentences (and documents that hold none) left out, by reason.
+        sentences_in: sentences before any filter.
+        positions: for each training sentence its place in [0, 1) in the order of nested subsets;
+            empty when all are wanted.
+    """
+
+    def __init__(self, section: recipe.Corpus, language_scripts: tuple[str, ...]) -> None:
+        self.section = section
+        self.scripts = language_scripts
+        self.reading = Reading()
+        self.dropped: Counter[str] = Counter()
+        self.sentences_in = 0
+        self.positions: array[float] = array("d")
+        self.seen = dedup.Seen()
+
+    def pour(self, batch: Batch, files: dict[Split, SplitFile]) -> None:
+        """Filter a batch and write what is kept."""
+        codes = self._codes(batch.sentences)
+        for code, count in enumerate(np.bincount(codes, minlength=len(clean.REASONS)).tolist()):
+            if code and count:
+                self.dropped[clean.REASONS[code]] += count
+        self.sentences_in += len(codes)
+        kept = (codes == 0).tolist()
+        start = 0
+        for document_id, length in batch.documents:
+            indices = [index for index in range(length) if kept[start + index]]
+            side = split_of(
+                document_id, self.section.split_seed, self.section.valid, self.section.test
+            )
+            files[side].write([batch.sentences[start + index] for index in indices])
+            if side == "train" and self.section.sentences is not None:
+                self.positions.extend(self._position(document_id, index) for index in indices)
+            start += length
+
+    def _codes(self, batch: list[str]) -> NDArray[np.int8]:
+        codes = clean.reasons(batch, self.section, self.scripts)
+        if self.section.deduplicate:
+            kept = np.flatnonzero(codes == 0)
+            fresh = self.seen.fresh(dedup.hashes(batch[index] for index in kept))
+            codes[kept[~fresh]] = clean.REASONS.index(clean.DUPLICATE)
+        return codes
+
+    def _position(self, document_id: str, index: int) -> float:
+        return position(f"{document_id}#{index}", self.section.split_seed, "subset")
+
+
+def _fill(
+    sources: Sequence[readers.Source],
+    section: recipe.Corpus,
+    split: Callable[[str], list[str]],
+    funnel: Funnel,
+    files: dict[Split, SplitFile],
+) -> list[dict[str, Any]]:
+    """Pour every source through the funnel; name, bytes and documents of each."""
+    sizes = [source.path.stat().st_size if source.path else 0 for source in sources]
+    on_disk = all(source.path is not None for source in sources)
+    reading, batch, read = funnel.reading, Batch(), []
+    with progress("corpus", sum(sizes) / 1e6 if on_disk else None, "MB") as ticker:
+        for source in sources:
+            documents_before, bytes_before = reading.documents, reading.bytes_read
+            for document in readers.read(source, section, reading):
+                pieces = split(document.text)
+                if not pieces:
+                    reading.dropped[EMPTY] += 1
+                    continue
+                batch.add(document.id, pieces)
+                if len(batch.sentences) >= BATCH_SENTENCES:
+                    funnel.pour(batch, files)
+                    batch = Batch()
+                if reading.documents % PROGRESS_EVERY_DOCUMENTS == 0:
+                    ticker.update(reading.bytes_read / 1e6)
+            ticker.update(reading.bytes_read / 1e6)
+            read.append(
+                {
+                    "name": source.name,
+                    "bytes": reading.bytes_read - bytes_before,
+                    "documents": reading.documents - documents_before,
+                }
+            )
+    funnel.pour(batch, files)
+    return read
+
+
+def _cut(file: SplitFile, positions: array[float], wanted: int) -> dict[str, int]:
+    """Keep the `wanted` sentences whose positions come first; ties go by the order of the lines.
+
+    A smaller set is contained in every larger one, since the order does not depend on `wanted`.
+    """
+    if wanted >= len(positions):
+        logger.warning(
+            "corpus.sentences = %s asks for more than the %s training sentences there are",
+            f"{wanted:,}",
+            f"{len(positions):,}",
+        )
+        return file.save()
+    keep = np.zeros(len(positions), np.bool_)
+    keep[np.argsort(np.frombuffer(positions, np.float64), kind="stable")[:wanted]] = True
+    whole = file.path.with_suffix(".whole")
+    file.path.replace(whole)
+    subset = SplitFile(file.path)
+    starts = np.frombuffer(file.starts, np.int64)
+    kept_per_document = np.add.reduceat(keep, starts, dtype=np.int64)
+    kept_per_document = kept_per_document[kept_per_document > 0]
+    subset.starts.extend((np.cumsum(kept_per_document) - kept_per_document).tolist())
+    subset.sentences = wanted
+    with contextlib.closing(subset), whole.open("rb") as lines:
+        for line, kept in zip(lines, keep, strict=True):
+            if kept:
+                subset.file.write(line)
+                subset.characters += len(line.decode()) - 1
+    whole.unlink()
+    return subset.save()
+
+
+def _log(result: dict[str, Any]) -> None:
+    """Tell the whole way from documents to splits, one line a fact."""
+    logger.info(
+        "corpus: %s documents and %s sentences from %s",
+        f"{result['documents']:,}",
+        f"{result['sentences_in']:,}",
+        ", ".join(source["name"] for source in result["sources"][:5])
+        + (", …" if len(result["sources"]) > 5 else ""),
+    )
+    for reason, count in (result["dropped"] | result["subset"]).items():
+        logger.info("corpus: %s left out: %s", f"{count:,}", reason)
+    for name, counts in result["splits"].items():
+        logger.info(
+            "corpus: %s: %s sentences of %s documents, %s characters",
+            name,
+            *(f"{counts[key]:,}" for key in ("sentences", "documents", "characters")),
+        )
+
+
+def _check(result: dict[str, Any], section: recipe.Corpus) -> None:
+    """Refuse a corpus that cannot be trained on.
+
+    Raises:
+        DataError: nearly all is in another script, or a split that was asked for is empty.
+    """
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in result["dropped"].items())
+    counts = (
+        f"{result['documents']:,} documents, {result['sentences_in']:,} sentences; "
+        f"dropped: {dropped or 'none'}"
+    )
+    wrong = result["dropped"].get(clean.WRONG_SCRIPT, 0)
+    if wrong > WRONG_SCRIPT_LIMIT * max(result["sentences_in"], 1):
+        raise DataError(
+            f"corpus: {wrong:,} of {result['sentences_in']:,} sentences are not in "
+            f"{'/'.join(result['scripts'])}, the script of language '{result['language']}' "
+            f"({counts}); check language and corpus.text, or set corpus.scripts"
+        )
+    asked = {"train": 1.0, "valid": section.valid, "test": section.test}
+    for name in SPLITS:
+        if asked[name] > 0 and not result["splits"][name]["sentences"]:
+            raise DataError(f"corpus: no {name} sentence is left ({counts}); {_advice(name)}")
+
+
+def _advice(name: Split) -> str:
+    if name == "train":
+        return "check corpus.text and the filters in [corpus]"
+    return (
+        f"give more documents, raise corpus.{name}, "
+        'or cut files into more documents (corpus.document = "line")'
+    )

@@ -1,0 +1,156 @@
+"""Pieces that the source's vocabulary has too keep their embedding: what MetaXLM does.
+
+Shape letters: V source vocabulary, D width of the embeddings.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lingraft.embeddings.common import build
+from lingraft.vocabulary import Canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+
+    from lingraft.embeddings.common import Initialised
+    from lingraft.vocabulary import Vocabulary
+
+# The accents of Latin, Greek and Cyrillic. Other combining marks are no accents: the voicing mark
+# of kana and the vowel signs and viramas of Indic scripts make other syllables.
+ACCENTS = re.compile("[\u0300-\u036f]")
+
+
+def match(
+    source_VD: torch.Tensor,
+    source: Vocabulary,
+    target: Vocabulary,
+    *,
+    generator: torch.Generator,
+    copy_special_tokens: bool = False,
+) -> Initialised:
+    """Copy the rows of pieces that both vocabularies have; draw the others from N(0, 0.02).
+
+    The padding row is zero.
+
+    Pieces are compared in canonical form (word start and bytes, `lingraft.vocabulary`), in a
+    cascade of which the first hit wins: exact; NFKC; lower case; without accents, lower case. Each
+    of the last three compares the target's normal form with the source's pieces as they are, then
+    with theirs in the same normal form; of several source pieces the lowest id wins. Pieces that
+    are no whole characters match exactly or not at all.
+
+    Source: MetaXLM (Chi et al. 2021), §3.2; SPEC G.1.
+
+    Differs from the paper: its "normalized word" is not defined; the cascade is ours (SPEC G.1). Of
+    the marks that NFKD splits off, only the accents of Latin, Greek and Cyrillic (U+0300–U+036F)
+    are dropped.
+
+    Args:
+        source_VD: [V, D] the source's word embeddings.
+        source: the source's vocabulary.
+        target: the new vocabulary.
+        generator: where the draws come from.
+        copy_special_tokens: copy the rows of the special tokens (all but padding) from the source,
+            by role.
+
+    Raises:
+        UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
+    """
+    return build(
+        source_VD,
+        source,
+        target,
+        find_matches(source, target),
+        generator=generator,
+        copy_special_tokens=copy_special_tokens,
+    )
+
+
+def nfkc(text: str) -> str:
+    """Unicode compatibility form: "ﬁ" is "fi"."""
+    return unicodedata.normalize("NFKC", text)
+
+
+def lower(text: str) -> str:
+    """Compatibility form in lower case."""
+    return nfkc(text).lower()
+
+
+def without_accents(text: str) -> str:
+    """Compatibility form in lower case without accents: "Café" is "cafe"."""
+    stripped = ACCENTS.sub("", unicodedata.normalize("NFKD", text))
+    return nfkc(stripped).lower()
+
+
+STAGES: tuple[tuple[str, Callable[[str], str]], ...] = (
+    ("nfkc", nfkc),
+    ("lower", lower),
+    ("accents", without_accents),
+)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One normalised stage of the cascade: the source's pieces in that form."""
+
+    rule: str
+    normalise: Callable[[str], str]
+    index: dict[Canonical, int]
+
+    @classmethod
+    def of(cls, rule: str, normalise: Callable[[str], str], source: Vocabulary) -> Stage:
+        index: dict[Canonical, int] = {}
+        for source_id, form in enumerate(source.canonical):
+            key = normalised(form, normalise)
+            if key is not None:
+                index.setdefault(key, source_id)
+        return cls(rule, normalise, index)
+
+    def find(self, form: Canonical, exact: dict[Canonical, int]) -> int | None:
+        """The source id for a target piece, None if there is none."""
+        key = normalised(form, self.normalise)
+        if key is None:
+            return None
+        return exact.get(key, self.index.get(key))
+
+
+def normalised(form: Canonical | None, normalise: Callable[[str], str]) -> Canonical | None:
+    """The form with its text normalised; None where there is no text, or half a character."""
+    if form is None:
+        return None
+    try:
+        text = normalise(form.text.decode())
+    except UnicodeDecodeError:
+        return None
+    return Canonical(form.word_start, text.encode()) if text else None
+
+
+def find_matches(source: Vocabulary, target: Vocabulary) -> dict[int, tuple[str, int]]:
+    """For each target id that has one: the rule and the id of the source piece that it matches."""
+    spelt: dict[str, int] = {}
+    exact: dict[Canonical, int] = {}
+    for source_id, form in enumerate(source.canonical):
+        if form is not None:
+            spelt[source.pieces[source_id]] = source_id
+            exact.setdefault(form, source_id)
+    stages = [Stage.of(rule, normalise, source) for rule, normalise in STAGES]
+    matches: dict[int, tuple[str, int]] = {}
+    for target_id, form in enumerate(target.canonical):
+        if form is None:
+            continue
+        if form in exact:
+            twin = spelt.get(target.pieces[target_id])
+            same = twin is not None and source.canonical[twin] == form
+            matches[target_id] = ("exact", twin if twin is not None and same else exact[form])
+            continue
+        for stage in stages:
+            found = stage.find(form, exact)
+            if found is not None:
+                matches[target_id] = (stage.rule, found)
+                break
+    return matches

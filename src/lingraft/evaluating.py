@@ -1,0 +1,106 @@
+"""The evaluation stage, and the intrinsic metrics that it shares with `lingraft evaluate`."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft import tokenizer as tokenizers_module
+from lingraft.evaluation import intrinsic, samples, words
+from lingraft.evaluation.scorer import Scorer
+from lingraft.models.source import quiet_transformers
+from lingraft.objectives.common import TokenIds
+from lingraft.recipe import Masking
+from lingraft.rundir import fingerprint
+from lingraft.stages import FORMAT, nonempty, read_lines, weights_before
+from lingraft.tokens import Tokens
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from lingraft.stages import Context
+
+
+def evaluate(context: Context, trained: str) -> str:
+    """Score the final weights on the test text."""
+    recipe, run = context.recipe, context.run
+    section = recipe.evaluation
+    stage = run.stage("evaluation")
+    made = fingerprint(FORMAT, trained, section)
+    if stage.is_done(made):
+        return made
+    quiet_transformers()
+    folder = run.stage("tokenizer").path
+    ours = tokenizers_module.load(str(folder))
+    ids = TokenIds.of(ours)
+    test = nonempty(Tokens.open(folder, "test"), "test")
+    chosen = np.linspace(0, len(test) - 1, min(section.sentences, len(test))).astype(np.int64)
+    scorer = Scorer.load(
+        str(weights_before(context, len(recipe.phases))), ids.pad, recipe.training.precision
+    )
+    with stage.building(made) as (_, result):
+        result.update(
+            evaluate_sentences(
+                scorer,
+                ours,
+                test.rows(chosen),
+                rate=section.rate,
+                seed=section.seed,
+                number=section.samples,
+            )
+        )
+        train = Tokens.open(folder, "train")
+        result["unigram_entropy"] = intrinsic.unigram_entropy(
+            train.counts(ids.size), result.pop("targets")
+        )
+        if section.words:
+            text = words.choose(
+                read_lines(run.stage("corpus").path / "test.txt"), section.words, section.seed
+            )
+            longest = int(run.stage("tokenizer").result()["max_tokens"])
+            result["words"] = words.bits_per_character(scorer, ours, text, longest)
+    return made
+
+
+def evaluate_sentences(
+    scorer: Scorer,
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: list[np.ndarray[Any, Any]],
+    *,
+    rate: float,
+    seed: int,
+    number: int,
+) -> dict[str, Any]:
+    """Intrinsic metrics under both masking schemes, and sample predictions.
+
+    Args:
+        scorer: the model.
+        tokenizer: its tokenizer.
+        sentences: token ids, special tokens included.
+        rate: share of the tokens to hide.
+        seed: of the masks.
+        number: of sample sentences.
+    """
+    ids = TokenIds.of(tokenizer)
+    name = hashlib.blake2b(tokenizer.backend_tokenizer.to_str().encode(), digest_size=8).hexdigest()
+    metrics, masks, shown = {}, {}, []
+    targets = np.zeros(0, dtype=np.int64)
+    for scheme in intrinsic.SCHEMES:
+        text = intrinsic.mask_text(sentences, ids, name, Masking(rate=rate, scheme=scheme), seed)
+        metrics[scheme] = intrinsic.score(scorer, text)
+        masks[scheme] = text.fingerprint
+        if scheme == "mask-only":
+            shown = samples.predictions(scorer, tokenizer, text, samples.choose(text, number))
+            targets = np.concatenate([item.targets for item in text.items])
+    return {
+        "masks": {
+            "fingerprint": fingerprint(masks),
+            "sentences": len(sentences),
+            "positions": len(targets),
+        },
+        "metrics": metrics,
+        "samples": shown,
+        "targets": targets,
+    }

@@ -1,0 +1,1 @@
+"""Evaluation of a masked language model on held-out text."""

@@ -1,0 +1,152 @@
+"""Perplexity, hits@k, MRR and mean rank of masked tokens (Lee et al. 2021, Table 2; SPEC E).
+
+The masks are fixed by (tokenizer, text, seed, rate, scheme): `fingerprint` names them, and two
+results compare only where their fingerprints are equal. All averages are over tokens, never over
+batches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+
+from lingraft.errors import DataError
+from lingraft.evaluation.scorer import Item
+from lingraft.log import progress
+from lingraft.objectives.mlm import corrupt, sentence_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingraft.evaluation.scorer import Scorer
+    from lingraft.objectives.common import TokenIds
+    from lingraft.recipe import Masking
+
+Array = np.ndarray[Any, Any]
+
+SCHEMES: tuple[Literal["bert", "mask-only"], ...] = ("bert", "mask-only")
+HITS = (1, 3, 5, 10)
+
+
+@dataclass(frozen=True)
+class MaskedText:
+    """Held-out sentences with their hidden tokens."""
+
+    items: list[Item]
+    fingerprint: str
+    scheme: str
+
+    @property
+    def positions(self) -> int:
+        return sum(len(item.targets) for item in self.items)
+
+
+def mask_text(
+    sentences: Sequence[Array],
+    vocabulary: TokenIds,
+    tokenizer_fingerprint: str,
+    masking: Masking,
+    seed: int,
+) -> MaskedText:
+    """Hide tokens of every sentence: a function of its place in the text and the seed.
+
+    Args:
+        sentences: token ids of each sentence, special tokens included.
+        vocabulary: special and mask ids.
+        tokenizer_fingerprint: names the tokenizer.
+        masking: rate and scheme.
+        seed: another seed, other masks.
+
+    Raises:
+        DataError: there is no sentence with a token to hide.
+    """
+    items = []
+    digest = hashlib.blake2b(digest_size=8)
+    digest.update(f"{tokenizer_fingerprint} {masking.rate} {masking.scheme} {seed}".encode())
+    for index, ids in enumerate(sentences):
+        keys = sentence_keys(np.array([index]), seed)
+        hidden = corrupt(ids.astype(np.int64), np.array([len(ids)]), keys, vocabulary, masking)
+        digest.update(
+            hidden.ids.astype(np.int32).tobytes() + hidden.masked.astype(np.int32).tobytes()
+        )
+        digest.update(hidden.targets.astype(np.int32).tobytes())
+        items.append(Item(hidden.ids, hidden.masked, hidden.targets))
+    if not any(len(item.targets) for item in items):
+        raise DataError("the evaluation text holds no token that could be masked; give more text")
+    return MaskedText(items, digest.hexdigest(), masking.scheme)
+
+
+def ranks(logits_MV: torch.Tensor, targets_M: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rank of each target, from 1, and how many other tokens tie with it.
+
+    Ties count half: rank = 1 + #{higher} + #{equal} / 2, so that a collapsed model does not look
+    perfect.
+
+    Args:
+        logits_MV: fp32 logits.
+        targets_M: token ids.
+    """
+    gold_M1 = logits_MV.gather(1, targets_M[:, None])
+    higher_M = (logits_MV > gold_M1).sum(1)
+    equal_M = (logits_MV == gold_M1).sum(1) - 1
+    return 1 + higher_M.double() + equal_M.double() / 2, equal_M
+
+
+def score(scorer: Scorer, text: MaskedText) -> dict[str, float]:
+    """The intrinsic metrics of a model on masked text.
+
+    Returns:
+        perplexity, loss (nats), hits@k (percent), mrr (0 to 1), mr (rank from 1), positions, ties.
+    """
+    nats, reciprocal, total_rank = 0.0, 0.0, 0.0
+    hits: Counter[int] = Counter()
+    positions = ties = 0
+    with progress(f"evaluating ({text.scheme})", text.positions, "tokens") as ticker:
+        for where, logits_MV in scorer.logits(text.items):
+            targets_M = torch.tensor(
+                [int(text.items[i].targets[j]) for i, j in where],
+                device=logits_MV.device,
+                dtype=torch.long,
+            )
+            nats += float(
+                torch.nn.functional.cross_entropy(logits_MV, targets_M, reduction="none")
+                .double()
+                .sum()
+            )
+            rank_M, equal_M = ranks(logits_MV, targets_M)
+            reciprocal += float((1 / rank_M).sum())
+            total_rank += float(rank_M.sum())
+            ties += int((equal_M > 0).sum())
+            for k in HITS:
+                hits[k] += int((rank_M <= k).sum())
+            positions += len(where)
+            ticker.update(positions)
+    loss = nats / positions
+    return {
+        "perplexity": math.exp(min(loss, 700.0)),
+        "loss": loss,
+        **{f"hits@{k}": 100 * hits[k] / positions for k in HITS},
+        "mrr": reciprocal / positions,
+        "mr": total_rank / positions,
+        "positions": positions,
+        "ties": ties,
+    }
+
+
+def unigram_entropy(counts: Array, targets: Array) -> float:
+    """Cross-entropy in nats of the targets under the training text's token frequencies.
+
+    One is added to each count. A model that scores no better has learnt nothing but frequencies.
+
+    Args:
+        counts: [V] occurrences of each token in the training text.
+        targets: [M] the hidden tokens.
+    """
+    smoothed = counts.astype(np.float64) + 1
+    return float(-np.log(smoothed[targets] / smoothed.sum()).mean())

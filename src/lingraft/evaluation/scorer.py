@@ -1,0 +1,159 @@
+"""Logits at masked positions, for any stock masked language model.
+
+Families that lingraft knows run on packed rows; any other model runs on padded batches through its
+own forward pass.
+
+Shape letters: M masked positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from transformers import AutoModelForMaskedLM
+
+from lingraft.errors import DataError
+from lingraft.models.families import FAMILIES
+from lingraft.models.packed import PackedModel, assemble, check_isolation, pack
+from lingraft.models.source import load_config
+from lingraft.training.machine import multiplies_bf16
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from transformers import PreTrainedModel
+
+Array = np.ndarray[Any, Any]
+
+TOKENS_AT_ONCE = 4_096
+POSITIONS_AT_ONCE = 1_024
+
+
+@dataclass(frozen=True)
+class Item:
+    """One sentence with hidden tokens."""
+
+    ids: Array
+    masked: Array
+    """Positions of the hidden tokens."""
+    targets: Array
+    """The tokens that stand there."""
+
+
+class Scorer:
+    """A model ready to score items."""
+
+    def __init__(self, model: PreTrainedModel, pad_id: int, precision: str = "auto") -> None:
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.model = model.to(self.device).eval()  # type: ignore[arg-type]
+        self.pad_id = pad_id
+        self.bf16 = precision == "bf16" or (precision == "auto" and multiplies_bf16())
+        family = FAMILIES.get(model.config.model_type)
+        self.packed = PackedModel(self.model, family) if family else None
+        if self.packed is not None:
+            check_isolation(self.packed, pad_id)
+
+    @classmethod
+    def load(cls, name: str, pad_id: int, precision: str = "auto") -> Scorer:
+        """A scorer for a checkpoint.
+
+        Raises:
+            DataError: no checkpoint, a broken one, or one without a masked-language-model head.
+        """
+        load_config(name)
+        try:
+            model, info = AutoModelForMaskedLM.from_pretrained(
+                name, dtype=torch.float32, output_loading_info=True
+            )
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise DataError(
+                f"model '{name}' cannot be loaded: {' '.join(str(error).split())[:300]}"
+            ) from error
+        except SafetensorError as error:
+            raise DataError(
+                f"the weights of model '{name}' are broken ({error}); copy or download them again"
+            ) from error
+        if info["missing_keys"]:
+            raise DataError(
+                f"model '{name}' lacks {len(info['missing_keys'])} tensors "
+                f"of its masked-language-model head ({sorted(info['missing_keys'])[0]} …); "
+                "its predictions would be noise"
+            )
+        return cls(model, pad_id, precision)
+
+    @torch.no_grad()
+    def logits(self, items: Sequence[Item]) -> Iterator[tuple[Array, torch.Tensor]]:
+        """Logits of all hidden tokens, in portions.
+
+        Args:
+            items: sentences; they are taken longest first.
+
+        Yields:
+            `where` [M, 2] (index of the item, index within its hidden tokens), and logits [M, V] in
+            fp32.
+        """
+        order = sorted(range(len(items)), key=lambda index: -len(items[index].ids))
+        for portion in self._portions(items, order):
+            with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16):
+                yield from (
+                    self._packed(items, portion) if self.packed else self._padded(items, portion)
+                )
+
+    @staticmethod
+    def _portions(items: Sequence[Item], order: Sequence[int]) -> Iterator[list[int]]:
+        portion: list[int] = []
+        tokens = 0
+        for index in order:
+            size = len(items[index].ids)
+            if portion and tokens + size > TOKENS_AT_ONCE:
+                yield portion
+                portion, tokens = [], 0
+            portion.append(index)
+            tokens += size
+        if portion:
+            yield portion
+
+    def _packed(
+        self, items: Sequence[Item], portion: Sequence[int]
+    ) -> Iterator[tuple[Array, torch.Tensor]]:
+        assert self.packed is not None
+        chosen = [items[index] for index in portion]
+        rows, width = pack(np.array([len(item.ids) for item in chosen]), 128)
+        batch = assemble(
+            [i.ids for i in chosen],
+            [i.masked for i in chosen],
+            [i.targets for i in chosen],
+            rows,
+            width,
+            self.pad_id,
+        ).to(self.device)
+        where = [(portion[k], j) for row in rows for k in row for j in range(len(chosen[k].masked))]
+        x_MD = self.packed.hidden(batch).flatten(0, 1).index_select(0, batch.masked_M)
+        for start in range(0, len(where), POSITIONS_AT_ONCE):
+            part = slice(start, start + POSITIONS_AT_ONCE)
+            yield np.array(where[part]), self.packed.head(x_MD[part]).float()
+
+    def _padded(
+        self, items: Sequence[Item], portion: Sequence[int]
+    ) -> Iterator[tuple[Array, torch.Tensor]]:
+        chosen = [items[index] for index in portion]
+        width = max(len(item.ids) for item in chosen)
+        ids = torch.full((len(chosen), width), self.pad_id)
+        attend = torch.zeros((len(chosen), width), dtype=torch.long)
+        for row, item in enumerate(chosen):
+            ids[row, : len(item.ids)] = torch.from_numpy(item.ids.astype(np.int64))
+            attend[row, : len(item.ids)] = 1
+        logits = self.model(
+            input_ids=ids.to(self.device), attention_mask=attend.to(self.device)
+        ).logits
+        for row, item in enumerate(chosen):
+            where = [(portion[row], j) for j in range(len(item.masked))]
+            if where:
+                yield (
+                    np.array(where),
+                    logits[row, torch.from_numpy(item.masked.astype(np.int64))].float(),
+                )

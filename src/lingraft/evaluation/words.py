@@ -1,0 +1,132 @@
+"""Bits per character of whole words: compares models with different vocabularies (SPEC E.3).
+
+Words are chosen by their characters in the text, the same for every model. A word's tokens are all
+masked and then scored from left to right, each with those before it put back ("PLL-word-l2r", Kauf
+& Ivanova 2023); the sum of their surprisals is divided by the word's characters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import regex
+import torch
+
+from lingraft.corpus.split import position
+from lingraft.evaluation.scorer import Item
+from lingraft.log import progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from transformers import PreTrainedTokenizerBase
+
+    from lingraft.evaluation.scorer import Scorer
+
+WORD = regex.compile(r"\S+")
+LETTER = regex.compile(r"\p{L}")
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word in its sentence, by characters."""
+
+    sentence: str
+    start: int
+    end: int
+
+
+def choose(sentences: Iterable[str], number: int, seed: int) -> list[Word]:
+    """At most `number` words, one a sentence at most, the same for every model.
+
+    The sentences are those with the smallest hash of (text, seed), so that a longer text keeps most
+    of a shorter one's.
+    """
+    ranked = sorted((position(text, seed, "words"), text) for text in set(sentences))
+    words = []
+    for _, text in ranked:
+        found = [m for m in WORD.finditer(text) if LETTER.search(m.group())]
+        if found:
+            match = found[int(position(text, seed, "word") * len(found))]
+            words.append(Word(text, match.start(), match.end()))
+        if len(words) == number:
+            break
+    return words
+
+
+def _tokens_of(
+    word: Word, tokenizer: PreTrainedTokenizerBase, max_tokens: int
+) -> tuple[list[int], list[int]] | None:
+    """Token ids of the sentence and positions of the word's tokens.
+
+    None if the word has an unknown token or is cut off.
+    """
+    encoded = tokenizer(
+        word.sentence, return_offsets_mapping=True, truncation=True, max_length=max_tokens
+    )
+    ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
+    special = set(tokenizer.all_special_ids)
+    places = [
+        index
+        for index, (start, end) in enumerate(offsets)
+        if start < word.end and end > word.start and ids[index] not in special
+    ]
+    unknown = any(
+        ids[index] == tokenizer.unk_token_id and start < word.end and end > word.start
+        for index, (start, end) in enumerate(offsets)
+    )
+    covered = sum(min(offsets[i][1], word.end) - max(offsets[i][0], word.start) for i in places)
+    whole = bool(places) and offsets[places[-1]][1] >= word.end and covered >= word.end - word.start
+    return None if unknown or not whole else (ids, places)
+
+
+def _items(words: Sequence[tuple[list[int], list[int]]], mask_id: int) -> Iterator[Item]:
+    """For each word one item per token, which is to predict; it and all later ones are hidden."""
+    for ids, places in words:
+        for done, place in enumerate(places):
+            hidden = np.array(ids, dtype=np.int64)
+            hidden[places[done:]] = mask_id
+            yield Item(hidden, np.array([place]), np.array([ids[place]]))
+
+
+def bits_per_character(
+    scorer: Scorer, tokenizer: PreTrainedTokenizerBase, words: Sequence[Word], max_tokens: int
+) -> dict[str, Any]:
+    """Surprisal of whole words.
+
+    Returns:
+        words, dropped (with an unknown token, or cut off), characters, bits_per_character, and
+        `exact`: percent of the words of which every token is the model's first choice.
+    """
+    ready, characters = [], 0
+    for word in words:
+        tokens = _tokens_of(word, tokenizer, max_tokens)
+        if tokens is not None:
+            ready.append(tokens)
+            characters += word.end - word.start
+    items = list(_items(ready, int(tokenizer.mask_token_id)))
+    owner = np.repeat(np.arange(len(ready)), [len(places) for _, places in ready])
+    nats, right = 0.0, np.ones(len(ready), dtype=bool)
+    with progress("scoring words", len(items), "tokens") as ticker:
+        for where, logits_MV in scorer.logits(items):
+            targets_M = torch.tensor(
+                [int(items[i].targets[0]) for i, _ in where], device=logits_MV.device
+            )
+            nats += float(
+                torch.nn.functional.cross_entropy(logits_MV, targets_M, reduction="none")
+                .double()
+                .sum()
+            )
+            wrong = (logits_MV.argmax(1) != targets_M).cpu().numpy()
+            right[owner[where[wrong, 0]]] = False
+            ticker.advance(len(where))
+    return {
+        "words": len(ready),
+        "dropped": len(words) - len(ready),
+        "characters": characters,
+        "bits_per_character": nats / math.log(2) / characters if characters else None,
+        "exact": 100 * float(right.mean()) if ready else None,
+    }

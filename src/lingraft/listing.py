@@ -1,0 +1,81 @@
+"""Tables of what lingraft has, made from the code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lingraft.errors import RecipeError
+from lingraft.methods import METHODS, PRESETS
+from lingraft.models.families import FAMILIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Table = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]
+
+
+def _families() -> Table:
+    rows = [
+        (
+            family.model_type,
+            "learned" if family.positions else "rotary",
+            "pad + 1" if family.pad_decides_positions else "0",
+            family.layers,
+            "yes" if family.causal else "no",
+        )
+        for family in FAMILIES.values()
+    ]
+    return "model families", ("family", "positions", "first position", "layers", "causal"), rows
+
+
+def _initialisers() -> Table:
+    from lingraft.embeddings import INITIALISERS  # loads torch
+
+    rows = [(name, record.summary, record.paper) for name, record in INITIALISERS.items()]
+    return "embedding initialisers", ("name", "what it does", "source"), rows
+
+
+def _methods() -> Table:
+    rows = [(name, str(len(record.stretches)), record.summary) for name, record in METHODS.items()]
+    return "methods", ("name", "phases", "what it does"), rows
+
+
+def _presets() -> Table:
+    rows = [
+        (
+            name,
+            preset.summary,
+            f"{preset.budget.value:g} {preset.budget.unit}",
+            f"{preset.batch.size} {preset.batch.unit}",
+            f"{preset.optimiser.learning_rate:g}",
+        )
+        for name, preset in PRESETS.items()
+    ]
+    return "presets", ("name", "what it is", "budget", "batch", "learning rate"), rows
+
+
+def _objectives() -> Table:
+    from lingraft.objectives import OBJECTIVES  # loads torch
+
+    rows = [(name, record.summary, record.paper) for name, record in OBJECTIVES.items()]
+    return "objectives", ("name", "what it does", "source"), rows
+
+
+TABLES: dict[str, Callable[[], Table]] = {
+    "families": _families,
+    "initialisers": _initialisers,
+    "methods": _methods,
+    "presets": _presets,
+    "objectives": _objectives,
+}
+
+
+def table_of(what: str) -> Table:
+    """Title, column names and rows.
+
+    Raises:
+        RecipeError: there is no such list.
+    """
+    if what not in TABLES:
+        raise RecipeError(f"list {what}: there is no such list; there are {', '.join(TABLES)}")
+    return TABLES[what]()

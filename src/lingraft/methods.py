@@ -1,0 +1,260 @@
+"""Methods and presets: shorthand that fills in [graft] and [[phases]] of a recipe.
+
+No method is a class. Sources: XPT and its baselines, Lee et al. 2021 ("xpt2021", SPEC H.1-H.4);
+Son et al. 2022 ("chameleon2022").
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lingraft.decoding import decode, load, override
+from lingraft.errors import RecipeError
+from lingraft.recipe import (
+    Batch,
+    Budget,
+    Graft,
+    Optimiser,
+    Phase,
+    Recipe,
+    Schedule,
+    Validation,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """One phase of a method."""
+
+    name: str
+    train: tuple[str, ...] | None
+    """Parts that train; None takes what the preset says of a first phase."""
+
+
+@dataclass(frozen=True)
+class MethodRecord:
+    """A named way to get from a source model to a target model."""
+
+    summary: str
+    graft: dict[str, Any]
+    stretches: tuple[Stretch, ...]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Hyper-parameters of a paper."""
+
+    summary: str
+    first_phase: tuple[str, ...]
+    """What trains while the rest is frozen."""
+    budget: Budget
+    batch: Batch
+    optimiser: Optimiser
+    schedule: Schedule
+
+
+ALL = ("all",)
+# "each phase until convergence"; SPEC H.4
+PAPER_VALIDATION = Validation(every_steps=1_000, patience=10)
+ONE_PHASE = (Stretch("phase-1", ALL),)
+
+METHODS: dict[str, MethodRecord] = {
+    "xpt": MethodRecord(
+        "cross-lingual post-training: translation layers, first with the source frozen, "
+        "then all together",
+        {},
+        (Stretch("phase-1", None), Stretch("phase-2", ALL)),
+    ),
+    "xpt-sp": MethodRecord("XPT in a single phase: the same model, nothing frozen", {}, ONE_PHASE),
+    "scratch": MethodRecord(
+        "the same depth with random weights: what the language's own text gives",
+        {"source_weights": "random", "embeddings": "random", "copy_special_tokens": False},
+        ONE_PHASE,
+    ),
+}
+
+PRESETS: dict[str, Preset] = {
+    "xpt2021": Preset(
+        "Lee et al. 2021, 100k-400k sentences; phase 1 freezes everything "
+        "that comes from the source",
+        ("embeddings", "output_bias", "itl"),
+        Budget(value=60_000, unit="steps"),
+        Batch(size=256, unit="sentences"),
+        Optimiser(learning_rate=1e-4),
+        Schedule(shape="linear", warmup=1_000),
+    ),
+    "chameleon2022": Preset(
+        "Son et al. 2022; positions and language-model head train in phase 1 too",
+        ("embeddings", "output_bias", "itl", "positions", "head"),
+        Budget(value=100_000, unit="steps"),
+        Batch(size=512, unit="sentences"),
+        Optimiser(learning_rate=3e-4),
+        Schedule(shape="linear", warmup=1_000),
+    ),
+}
+
+
+def method_named(name: str) -> MethodRecord:
+    """The record of a method.
+
+    Raises:
+        RecipeError: there is none of that name.
+    """
+    if name not in METHODS:
+        close = difflib.get_close_matches(name, METHODS, n=1)
+        hint = f"did you mean '{close[0]}'? " if close else ""
+        raise RecipeError(f"method '{name}' is not known; {hint}methods: {', '.join(METHODS)}")
+    return METHODS[name]
+
+
+def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
+    """The phases that the recipe's method stands for."""
+    method, preset = recipe.method, PRESETS[recipe.method.preset]
+    stretches = method_named(method.name).stretches
+    budget = method.budget or preset.budget
+    optimiser = preset.optimiser
+    if method.learning_rate is not None:
+        optimiser = optimiser.model_copy(update={"learning_rate": method.learning_rate})
+    shares = (
+        [1.0] if len(stretches) == 1 else [method.first_phase_share, 1 - method.first_phase_share]
+    )
+    values = _split(budget, shares)
+    warmup = preset.schedule.warmup
+    if budget.unit != "steps" or warmup >= min(values) / 4:
+        warmup = 0.06  # a short run warms up for its first sixteenth
+    return tuple(
+        Phase(
+            name=stretch.name,
+            train=stretch.train or preset.first_phase,  # type: ignore[arg-type]
+            budget=Budget(value=value, unit=budget.unit),
+            batch=method.batch or preset.batch,
+            optimiser=optimiser,
+            schedule=preset.schedule.model_copy(update={"warmup": warmup}),
+            validation=Validation() if method.budget else PAPER_VALIDATION,
+        )
+        for stretch, value in zip(stretches, values, strict=True)
+    )
+
+
+def _split(budget: Budget, shares: Sequence[float]) -> list[float]:
+    if budget.unit != "steps":
+        return [budget.value * share for share in shares]
+    steps = int(budget.value)
+    if steps < len(shares):
+        raise RecipeError(
+            f"method.budget: {steps} steps are too few for {len(shares)} phases; "
+            f"give at least {len(shares)}"
+        )
+    first = min(max(1, round(steps * shares[0])), steps - len(shares) + 1)
+    return [float(first), float(steps - first)][: len(shares)]
+
+
+def expand(recipe: Recipe) -> Recipe:
+    """Write out what the method stands for: a recipe whose [graft] and [[phases]] are complete.
+
+    Values that the recipe gives itself win. Expanding twice changes nothing.
+
+    Raises:
+        RecipeError: an unknown method, or shorthand beside [[phases]] where it has no effect.
+    """
+    record = method_named(recipe.method.name)
+    given = recipe.graft.model_fields_set
+    graft = Graft(**{**record.graft, **{key: getattr(recipe.graft, key) for key in given}})
+    if not recipe.phases:
+        return recipe.model_copy(update={"graft": graft, "phases": phases_of(recipe)})
+    idle = sorted(recipe.method.model_fields_set - {"name", "preset", "first_phase_share"})
+    if idle:
+        raise RecipeError(
+            f"method.{idle[0]}: has no effect because the recipe gives its own [[phases]]; "
+            "set it there, or leave [[phases]] out"
+        )
+    return recipe.model_copy(update={"graft": graft})
+
+
+def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:
+    """Load, override, check and expand a recipe file.
+
+    Overrides of phases apply after the method has filled them in, so that
+    `phases.0.budget.value=10` works on any recipe.
+
+    Raises:
+        RecipeError: whatever is wrong with it, on one line.
+    """
+    return recipe_from(load(path), assignments, str(path))
+
+
+def recipe_from(
+    data: dict[str, Any], assignments: Sequence[str] = (), where: str = "recipe"
+) -> Recipe:
+    """Override, check and expand plain data."""
+    early = [
+        text for text in assignments if not text.strip().startswith("phases.") or "phases" in data
+    ]
+    late = [text for text in assignments if text not in early]
+    recipe = expand(decode(override(data, early), where))
+    if not late:
+        return recipe
+    plain = recipe.model_dump(mode="json", exclude_none=True)
+    plain["method"] = {"name": recipe.method.name, "preset": recipe.method.preset}
+    return expand(decode(override(plain, late), where))
+
+
+def settled(recipe: Recipe) -> Recipe:
+    """The recipe as it is written into a run: phases written out, without their shorthand."""
+    method = {"name": recipe.method.name, "preset": recipe.method.preset}
+    plain = recipe.model_dump(mode="json", exclude_none=True) | {"method": method}
+    return decode(plain)
+
+
+def baseline(recipe: Recipe, index: int) -> Recipe:
+    """The recipe of a baseline: another method on the same budget, batch, schedule and masks.
+
+    The budget is the sum over the run's phases; the settings are those of its last phase.
+
+    Raises:
+        RecipeError: the phases count their budgets in different units.
+    """
+    section = recipe.baselines[index]
+    record = method_named(section.method)
+    units = {phase.budget.unit for phase in recipe.phases}
+    if len(units) > 1:
+        raise RecipeError(
+            f"baselines: the phases' budgets are in different units ({', '.join(sorted(units))}), "
+            "so they cannot be added up"
+        )
+    last = recipe.phases[-1]
+    total = Budget(value=sum(phase.budget.value for phase in recipe.phases), unit=last.budget.unit)
+    shares = (
+        [1.0]
+        if len(record.stretches) == 1
+        else [recipe.method.first_phase_share, 1 - recipe.method.first_phase_share]
+    )
+    optimiser = last.optimiser
+    if section.learning_rate is not None:
+        optimiser = optimiser.model_copy(update={"learning_rate": section.learning_rate})
+    phases = tuple(
+        last.model_copy(
+            update={
+                "name": stretch.name,
+                "train": stretch.train or PRESETS[recipe.method.preset].first_phase,
+                "budget": Budget(value=value, unit=total.unit),
+                "optimiser": optimiser,
+            }
+        )
+        for stretch, value in zip(record.stretches, _split(total, shares), strict=True)
+    )
+    return recipe.model_copy(
+        update={
+            "name": f"{recipe.name}-{section.method}",
+            "method": recipe.method.model_copy(update={"name": section.method}),
+            "graft": recipe.graft.model_copy(update=record.graft),
+            "phases": phases,
+            "baselines": (),
+        }
+    )

@@ -1,0 +1,1 @@
+"""Families as records, grafting, and the packed forward pass."""

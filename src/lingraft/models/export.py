@@ -1,0 +1,115 @@
+"""Writing a checkpoint that stock transformers, 4.57 included, loads, and proving that it does."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import AutoModelForMaskedLM
+
+from lingraft.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+    from lingraft.vocabulary import Vocabulary
+
+ROLES = {
+    "pad_token_id": "pad",
+    "bos_token_id": "bos",
+    "cls_token_id": "bos",
+    "eos_token_id": "eos",
+    "sep_token_id": "eos",
+}
+
+
+def special_ids(specials: Mapping[str, int]) -> dict[str, int]:
+    """Configuration keys of the special tokens."""
+    return {key: specials[role] for key, role in ROLES.items()}
+
+
+def vocabulary_settings(config: PreTrainedConfig, vocabulary: Vocabulary) -> dict[str, Any]:
+    """Configuration values that follow from a vocabulary; ids empty in the source stay empty."""
+    changes: dict[str, Any] = {"vocab_size": vocabulary.size, "tokenizer_class": None}
+    present = config.to_dict()
+    changes |= {
+        key: value
+        for key, value in special_ids(vocabulary.specials).items()
+        if present.get(key) is not None
+    }
+    changes["pad_token_id"] = vocabulary.specials["pad"]
+    return changes
+
+
+def write_model(model: PreTrainedModel, folder: Path) -> None:
+    """Write weights and configuration so that transformers 4.57 reads them too."""
+    model.save_pretrained(folder)
+    path = folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config |= settings_for_4_57(config)
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def settings_for_4_57(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys under which transformers 4.57 looks for what version 5 stores elsewhere.
+
+    ModernBERT 4.57 counts its global layers from layer 0 in a fixed rhythm. An inserted layer can
+    break the rhythm; then the model reads alike there only for texts shorter than half the local
+    window.
+    """
+    settings: dict[str, Any] = {}
+    if config.get("model_type") != "modernbert":
+        return settings
+    rope = config.get("rope_parameters") or {}
+    for key, kind in (
+        ("global_rope_theta", "full_attention"),
+        ("local_rope_theta", "sliding_attention"),
+    ):
+        if kind in rope:
+            settings[key] = rope[kind]["rope_theta"]
+    settings["global_attn_every_n_layers"] = _rhythm(config["layer_types"])
+    return settings
+
+
+def _rhythm(layer_types: list[str]) -> int:
+    """The n for which every n-th layer from 0 on is global; the nearest where there is none."""
+
+    def wrong(n: int) -> int:
+        return sum((i % n == 0) != (kind == "full_attention") for i, kind in enumerate(layer_types))
+
+    return min(range(1, len(layer_types) + 1), key=wrong)
+
+
+@torch.no_grad()
+def check_reload(model: PreTrainedModel, folder: Path) -> None:
+    """Reload with the stock class: nothing missing, nothing unexpected, equal logits.
+
+    Raises:
+        DataError: the written checkpoint is not the model.
+    """
+    again, info = AutoModelForMaskedLM.from_pretrained(
+        folder, dtype=torch.float32, output_loading_info=True
+    )
+    strays = {key: value for key, value in info.items() if value}
+    if strays:
+        raise DataError(f"{folder}: the exported checkpoint does not load cleanly: {strays}")
+    ids = torch.randint(
+        0, model.config.vocab_size, (2, 12), generator=torch.Generator().manual_seed(0)
+    )
+    attend = torch.ones_like(ids)
+    model.eval()
+    expected = model(
+        input_ids=ids.to(model.device), attention_mask=attend.to(model.device)
+    ).logits.cpu()
+    difference = float(
+        (again.eval()(input_ids=ids, attention_mask=attend).logits - expected).abs().max()
+    )
+    if not difference <= 1e-4:
+        raise DataError(
+            f"{folder}: the exported checkpoint gives other logits "
+            f"(largest difference {difference:.2g})"
+        )

@@ -1,0 +1,136 @@
+"""Model families as records: where each architecture keeps what lingraft handles. No torch here.
+
+To add a family, add a record to `FAMILIES`; the contract tests then run over it. Names are tensor
+names of the stock `...ForMaskedLM` class in transformers 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lingraft.errors import UnsupportedModelError
+
+
+@dataclass(frozen=True)
+class Family:
+    """Where one architecture keeps its parts."""
+
+    model_type: str
+    """`config.model_type`."""
+    word_embeddings: str
+    """The word-embedding matrix [V, D]; the output projection is tied to it."""
+    decoder: str
+    """The output projection [V, D]."""
+    output_bias: tuple[str, ...]
+    """The output bias [V], under each of its (tied) names."""
+    layers: str
+    """Prefix of the layer list; a layer's tensors are `{layers}.{index}.…`."""
+    embedding_norm: tuple[str, ...]
+    """Prefixes of what lies between the embedding rows and the first layer: token types, norm,
+    projection."""
+    head: tuple[str, ...]
+    """Modules that turn hidden states into logits, applied in this order."""
+    head_tensors: tuple[str, ...]
+    """Prefixes of the language-model head without decoder and bias."""
+    positions: tuple[str, ...] = ()
+    """Learned position rows; empty where positions are rotary."""
+    first_position: Literal["zero", "after padding"] = "zero"
+    """Position of a sentence's first token: 0, or padding_idx + 1 as in RoBERTa."""
+    body_tensors: tuple[str, ...] = ()
+    """Prefixes of encoder tensors outside the layer list (a final norm)."""
+    dropout_keys: tuple[str, ...] = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+    """Configuration keys of the dropout probabilities that act in pretraining."""
+    layer_types_key: str | None = None
+    """Configuration key of a per-layer list that has to grow with the depth."""
+    first_layer_lacks: str | None = None
+    """Tensor that every layer has but the first (ModernBERT's attention norm)."""
+    causal: bool = False
+    """Whether a position sees only what stands before it. None of the families here does."""
+
+    @property
+    def depth_key(self) -> str:
+        return "num_hidden_layers"
+
+    @property
+    def pad_decides_positions(self) -> bool:
+        """Whether the padding id must be kept because position rows are counted from it."""
+        return self.first_position == "after padding"
+
+
+def _bert_like(model_type: str, prefix: str, logits: str, **changes: object) -> Family:
+    fields: dict[str, object] = {
+        "model_type": model_type,
+        "word_embeddings": f"{prefix}.embeddings.word_embeddings.weight",
+        "decoder": f"{logits}.decoder.weight",
+        "output_bias": (f"{logits}.bias", f"{logits}.decoder.bias"),
+        "layers": f"{prefix}.encoder.layer",
+        "positions": (f"{prefix}.embeddings.position_embeddings.weight",),
+        "embedding_norm": (
+            f"{prefix}.embeddings.token_type_embeddings.",
+            f"{prefix}.embeddings.LayerNorm.",
+        ),
+    }
+    return Family(**(fields | changes))  # type: ignore[arg-type]
+
+
+ROBERTA_HEAD: dict[str, object] = {
+    "head": ("lm_head",),
+    "head_tensors": ("lm_head.dense.", "lm_head.layer_norm."),
+    "first_position": "after padding",
+}
+
+FAMILIES: dict[str, Family] = {
+    "bert": _bert_like(
+        "bert",
+        "bert",
+        "cls.predictions",
+        head=("cls.predictions",),
+        head_tensors=("cls.predictions.transform.",),
+    ),
+    "roberta": _bert_like("roberta", "roberta", "lm_head", **ROBERTA_HEAD),
+    "xlm-roberta": _bert_like("xlm-roberta", "roberta", "lm_head", **ROBERTA_HEAD),
+    "electra": _bert_like(
+        "electra",
+        "electra",
+        "generator_lm_head",
+        decoder="generator_lm_head.weight",
+        output_bias=("generator_lm_head.bias",),
+        embedding_norm=(
+            "electra.embeddings.token_type_embeddings.",
+            "electra.embeddings.LayerNorm.",
+            "electra.embeddings_project.",
+        ),
+        head=("generator_predictions", "generator_lm_head"),
+        head_tensors=("generator_predictions.",),
+    ),
+    "modernbert": Family(
+        model_type="modernbert",
+        word_embeddings="model.embeddings.tok_embeddings.weight",
+        decoder="decoder.weight",
+        output_bias=("decoder.bias",),
+        layers="model.layers",
+        embedding_norm=("model.embeddings.norm.",),
+        head=("head", "decoder"),
+        head_tensors=("head.",),
+        body_tensors=("model.final_norm.",),
+        dropout_keys=("embedding_dropout", "mlp_dropout", "attention_dropout"),
+        layer_types_key="layer_types",
+        first_layer_lacks="attn_norm.weight",
+    ),
+}
+
+
+def family_of(model_type: str) -> Family:
+    """The record of an architecture.
+
+    Raises:
+        UnsupportedModelError: there is none.
+    """
+    if model_type not in FAMILIES:
+        known = ", ".join(sorted(FAMILIES))
+        raise UnsupportedModelError(
+            f"models of type '{model_type}' cannot be grafted onto yet; lingraft knows {known} "
+            "(a new family is one record in models/families.py)"
+        )
+    return FAMILIES[model_type]

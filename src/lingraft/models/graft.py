@@ -1,0 +1,282 @@
+"""Grafting: a deeper model of the stock class, with the source's tensors, every one accounted for.
+
+An implicit translation layer (ITL; Lee et al. 2021, §3.3) is an ordinary layer of the source's own
+kind, placed before the first or after the last layer, so that the result is a stock model and needs
+no code of ours.
+
+Shape letters: V vocabulary, D embedding width.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lingraft.errors import UnsupportedModelError
+from lingraft.models.parts import layer_index, tied_once
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+    from lingraft.models.families import Family
+
+KINDS = ("copied", "fresh", "resized", "dropped")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What became of one tensor."""
+
+    tensor: str
+    """Name in the target model; in the source for 'dropped'."""
+    kind: str
+    """copied, fresh, resized or dropped."""
+    source: str | None
+    """Name in the source model."""
+    shape: tuple[int, ...]
+    note: str = ""
+
+
+@dataclass
+class Account:
+    """Every tensor of the target and of the source, once."""
+
+    entries: list[Entry] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def summary(self) -> dict[str, dict[str, int]]:
+        """Tensors and parameters by kind."""
+        tensors: Counter[str] = Counter()
+        parameters: Counter[str] = Counter()
+        for entry in self.entries:
+            tensors[entry.kind] += 1
+            parameters[entry.kind] += int(torch.Size(entry.shape).numel())
+        return {kind: {"tensors": tensors[kind], "parameters": parameters[kind]} for kind in KINDS}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Plain data for account.json."""
+        return [
+            {
+                "tensor": e.tensor,
+                "kind": e.kind,
+                "source": e.source,
+                "shape": list(e.shape),
+                "note": e.note,
+            }
+            for e in self.entries
+        ]
+
+
+def layer_plan(num_layers: int, before: int, after: int, initialiser: str) -> list[int | None]:
+    """For each layer of the target, the source layer that it starts from; None for a fresh one.
+
+    Args:
+        num_layers: layers of the source.
+        before: implicit translation layers before the first.
+        after: implicit translation layers after the last.
+        initialiser: 'random' (the paper), or 'copy' of the neighbouring source layer.
+    """
+    first, last = (0, num_layers - 1) if initialiser == "copy" else (None, None)
+    return [first] * before + list(range(num_layers)) + [last] * after
+
+
+def deeper_config(
+    config: PreTrainedConfig, family: Family, plan: Sequence[int | None], changes: Mapping[str, Any]
+) -> PreTrainedConfig:
+    """The configuration of the target: other depth and vocabulary settings, all else as it was.
+
+    An inserted layer attends as its nearest source layer does (ModernBERT's local and global
+    layers).
+    """
+    target = copy.deepcopy(config)
+    setattr(target, family.depth_key, len(plan))
+    if family.layer_types_key:
+        types = list(getattr(config, family.layer_types_key))
+        first = next((index for index in plan if index is not None), 0)
+        nearest, filled = first, []
+        for index in plan:
+            nearest = index if index is not None else nearest
+            filled.append(types[nearest])
+        setattr(target, family.layer_types_key, filled)
+    for key, value in changes.items():
+        setattr(target, key, value)
+    target._name_or_path = ""
+    return target
+
+
+def build(
+    model_class: type[PreTrainedModel], config: PreTrainedConfig, seed: int
+) -> PreTrainedModel:
+    """A model with fresh weights, drawn as the family draws them, from `seed` alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = model_class(config)
+    model.to(torch.float32)  # type: ignore[arg-type]  # its decorator hides the signature
+    return model
+
+
+def rebuild(
+    source: PreTrainedModel,
+    family: Family,
+    plan: Sequence[int | None],
+    *,
+    config_changes: Mapping[str, Any],
+    seed: int,
+    keep_source: bool = True,
+    vocabulary: Vocabulary | None = None,
+    missing: Collection[str] = (),
+) -> tuple[PreTrainedModel, Account]:
+    """Build a model whose layers are those of `plan`, and account for every tensor of both.
+
+    Args:
+        source: any stock masked language model of `family`.
+        family: its record.
+        plan: for each target layer the source layer it starts from, or None (see `layer_plan`).
+        config_changes: configuration values to set (vocabulary size, special ids).
+        seed: fixes the fresh weights.
+        keep_source: False leaves every weight fresh (method scratch, and the 'w/ random' ablation).
+        vocabulary: another embedding matrix and output bias; None keeps the source's.
+        missing: tensors that the source checkpoint did not hold; they start fresh.
+
+    Returns:
+        The target in fp32, on the CPU, embeddings tied; and the account.
+
+    Raises:
+        UnsupportedModelError: a tensor that the family's record does not foresee.
+    """
+    if not source.config.tie_word_embeddings:
+        raise UnsupportedModelError(
+            "the source's output projection is not tied to its word embeddings; "
+            "lingraft grafts tied models only so far"
+        )
+    target = build(type(source), deeper_config(source.config, family, plan, config_changes), seed)
+    tensors = source.state_dict()
+    available = {
+        name: tensors[name].detach() for name in tied_once(tensors, family) if name not in missing
+    }
+    account = Account()
+    with torch.no_grad():
+        used = _Filling(
+            target, available, family, plan, account, keep_source, frozenset(missing)
+        ).run(vocabulary)
+    target.tie_weights()
+    for name in sorted(set(available) - used):
+        account.entries.append(
+            Entry(name, "dropped", name, tuple(available[name].shape), _why_dropped(name, family))
+        )
+    if target.get_output_embeddings().weight is not target.get_input_embeddings().weight:
+        raise UnsupportedModelError(
+            "the output projection came out untied from the word embeddings"
+        )
+    return target, account
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Embedding rows and output bias of a target vocabulary."""
+
+    embeddings_VD: torch.Tensor
+    bias_V: torch.Tensor
+    note: str = ""
+
+
+@dataclass
+class _Filling:
+    """One pass over the target's tensors."""
+
+    target: PreTrainedModel
+    available: Mapping[str, torch.Tensor]
+    family: Family
+    plan: Sequence[int | None]
+    account: Account
+    keep_source: bool
+    missing: frozenset[str]
+
+    def run(self, vocabulary: Vocabulary | None) -> set[str]:
+        """Write every tensor; return the names of the source's tensors that were used."""
+        used: set[str] = set()
+        tensors = self.target.state_dict()
+        replaced = (
+            {self.family.word_embeddings, self.family.output_bias[0]} if vocabulary else set()
+        )
+        for name in tied_once(tensors, self.family):
+            tensor = tensors[name]
+            if vocabulary is not None and name in replaced:
+                tensor.copy_(vocabulary.embeddings_VD if tensor.dim() == 2 else vocabulary.bias_V)
+                self.add(name, "resized", name, vocabulary.note)
+                used.add(name)
+                continue
+            origin = self.origin(name)
+            if origin is not None and origin in self.available:
+                used.add(origin)
+            self.fill(name, origin, tensor)
+        return used
+
+    def fill(self, name: str, origin: str | None, tensor: torch.Tensor) -> None:
+        """Write one tensor that is not the vocabulary's."""
+        lacks = self.family.first_layer_lacks
+        if origin is None:
+            self.add(name, "fresh", None, "implicit translation layer")
+        elif not self.keep_source:
+            self.add(name, "fresh", None, "drawn anew")
+        elif origin in self.missing:
+            self.add(name, "fresh", None, "missing in the source checkpoint")
+            self.account.notes.append(f"{name}: missing in the source checkpoint, starts fresh")
+        elif origin in self.available and self.available[origin].shape == tensor.shape:
+            tensor.copy_(self.available[origin])
+            self.add(name, "copied", origin)
+        elif lacks and origin.endswith(f".0.{lacks}"):
+            self.stand_in_norm(name, tensor)
+        else:
+            found = tuple(self.available[origin].shape) if origin in self.available else "nothing"
+            raise UnsupportedModelError(
+                f"tensor '{name}' {tuple(tensor.shape)} should come from '{origin}', "
+                f"where the source has {found}; the family's record does not fit this model"
+            )
+
+    def add(self, name: str, kind: str, source: str | None, note: str = "") -> None:
+        shape = tuple(self.target.state_dict()[name].shape)
+        self.account.entries.append(Entry(name, kind, source, shape, note))
+
+    def origin(self, name: str) -> str | None:
+        """The source's name for what this tensor starts from; None in a fresh layer."""
+        index = layer_index(name, self.family)
+        if index is None:
+            return name
+        source = self.plan[index]
+        if source is None:
+            return None
+        prefix = f"{self.family.layers}.{index}."
+        return f"{self.family.layers}.{source}.{name[len(prefix) :]}"
+
+    def stand_in_norm(self, name: str, tensor: torch.Tensor) -> None:
+        """Give the old first layer, which had no attention norm, one that is near the identity.
+
+        ModernBERT normalises its embeddings and leaves the norm before the first attention out.
+        With a layer put in front, the stock class demands that norm. The hidden state there is the
+        embedding norm's output g*z (z of unit scale) plus what the inserted layer adds; a norm with
+        the constant weight rms(g) gives g*z back where the inserted layer adds nothing.
+        """
+        gain = self.target.state_dict()[self.family.embedding_norm[0] + "weight"].float()
+        scale = float(gain.square().mean().sqrt())
+        tensor.fill_(scale)
+        self.add(name, "fresh", None, f"stand-in norm, constant {scale:.4g}")
+        self.account.notes.append(
+            f"{name}: the source's first layer has no attention norm, the stock class demands one "
+            f"behind an inserted layer; it starts at {scale:.4g} (root mean square of the "
+            "embedding norm's weight), near the identity"
+        )
+
+
+def _why_dropped(name: str, family: Family) -> str:
+    if family.first_layer_lacks and name.endswith(family.first_layer_lacks):
+        return "the first layer of the stock class has no such norm"
+    if layer_index(name, family) is not None:
+        return "a layer that the target does not have"
+    return "not part of the masked language model"

@@ -1,0 +1,270 @@
+"""The packed forward pass: sentences share rows, attend to themselves alone.
+
+Only masked positions reach the head.
+
+No position-ids trick: encoders in transformers 5 ignore packing and leak between sentences
+silently, so every batch carries its own block-diagonal mask, and `check_isolation` refuses a model
+that leaks.
+
+Shape letters: N rows, T tokens in a row, S sentences, M masked positions, D width, V vocabulary, H
+heads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import AttentionInterface
+
+from lingraft.errors import UnsupportedModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from transformers import PreTrainedModel
+
+    from lingraft.models.families import Family
+
+ATTENTION = "lingraft_packed"
+ROW_MULTIPLE = 32
+
+
+@dataclass(frozen=True)
+class PackedBatch:
+    """Sentences in rows."""
+
+    input_ids_NT: torch.Tensor
+    positions_NT: torch.Tensor
+    """Index of the token within its sentence, from 0."""
+    segments_NT: torch.Tensor
+    """Which sentence of the row a token belongs to, from 1; 0 is padding."""
+    masked_M: torch.Tensor
+    """Where the predicted tokens stand, as indices into the flattened rows."""
+    targets_M: torch.Tensor
+    """The tokens to predict."""
+
+    def to(self, device: torch.device) -> PackedBatch:
+        """The batch on another device."""
+        moved = {name: value.to(device, non_blocking=True) for name, value in vars(self).items()}
+        return replace(self, **moved)
+
+    @property
+    def num_tokens(self) -> int:
+        """Real tokens, padding left out."""
+        return int((self.segments_NT > 0).sum())
+
+
+def pack(lengths_S: np.ndarray[Any, Any], row_tokens: int) -> tuple[list[list[int]], int]:
+    """Put sentences into as few rows as best-fit-decreasing finds.
+
+    Args:
+        lengths_S: tokens in each sentence.
+        row_tokens: tokens in a row; a longer sentence makes all rows longer, in steps of 32.
+
+    Returns:
+        Sentence indices by row, and the row's length.
+    """
+    longest = int(lengths_S.max())
+    width = row_tokens if longest <= row_tokens else -(-longest // ROW_MULTIPLE) * ROW_MULTIPLE
+    rows: list[list[int]] = []
+    by_space: list[list[int]] = [[] for _ in range(width + 1)]
+    for index in np.argsort(-lengths_S, kind="stable"):
+        length = int(lengths_S[index])
+        space = next((room for room in range(length, width + 1) if by_space[room]), None)
+        if space is None:
+            rows.append([])
+            row, space = len(rows) - 1, width
+        else:
+            row = by_space[space].pop()
+        rows[row].append(int(index))
+        by_space[space - length].append(row)
+    return rows, width
+
+
+def assemble(
+    sentences: Sequence[np.ndarray[Any, Any]],
+    masked: Sequence[np.ndarray[Any, Any]],
+    targets: Sequence[np.ndarray[Any, Any]],
+    rows: Sequence[Sequence[int]],
+    width: int,
+    pad_id: int,
+) -> PackedBatch:
+    """Lay out rows of sentences as tensors.
+
+    Args:
+        sentences: token ids (corrupted) of each sentence.
+        masked: predicted positions within each sentence.
+        targets: the tokens that stood there.
+        rows: sentence indices by row, from `pack`.
+        width: tokens in a row.
+        pad_id: fills the rows.
+    """
+    ids = np.full((len(rows), width), pad_id, dtype=np.int64)
+    positions = np.zeros((len(rows), width), dtype=np.int64)
+    segments = np.zeros((len(rows), width), dtype=np.int32)
+    flat, gold = [], []
+    for number, row in enumerate(rows):
+        start = 0
+        for segment, index in enumerate(row, 1):
+            length = len(sentences[index])
+            ids[number, start : start + length] = sentences[index]
+            positions[number, start : start + length] = np.arange(length)
+            segments[number, start : start + length] = segment
+            flat.append(masked[index].astype(np.int64) + (number * width + start))
+            gold.append(targets[index].astype(np.int64))
+            start += length
+    return PackedBatch(
+        torch.from_numpy(ids),
+        torch.from_numpy(positions),
+        torch.from_numpy(segments),
+        torch.from_numpy(np.concatenate(flat)),
+        torch.from_numpy(np.concatenate(gold)),
+    )
+
+
+def packed_attention(
+    module: nn.Module,
+    q_NHTK: torch.Tensor,
+    k_NHTK: torch.Tensor,
+    v_NHTK: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    *,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention under an additive mask: plain products for gradients on a CPU, else fused.
+
+    The fused kernel's bf16 backward is several times slower than plain products on a CPU
+    (docs/performance notes in log.md).
+    """
+    scale = scaling if scaling is not None else q_NHTK.shape[-1] ** -0.5
+    if q_NHTK.device.type == "cpu" and torch.is_grad_enabled():
+        scores = torch.matmul(q_NHTK * scale, k_NHTK.transpose(2, 3))
+        if attention_mask is not None:
+            scores = scores + attention_mask
+        weights = torch.softmax(scores, dim=-1, dtype=scores.dtype)
+        if dropout:
+            weights = nn.functional.dropout(weights, p=dropout, training=True)
+        mixed = torch.matmul(weights, v_NHTK)
+    else:
+        mixed = nn.functional.scaled_dot_product_attention(
+            q_NHTK,
+            k_NHTK,
+            v_NHTK,
+            attn_mask=attention_mask,
+            dropout_p=dropout,
+            is_causal=False,
+            scale=scale,
+        )
+    return mixed.transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register(ATTENTION, packed_attention)
+
+
+class PackedModel(nn.Module):
+    """A stock masked language model run on packed rows."""
+
+    def __init__(self, model: PreTrainedModel, family: Family) -> None:
+        super().__init__()
+        if not model.is_backend_compatible():
+            raise UnsupportedModelError(
+                f"{type(model).__name__} does not let its attention be replaced, so rows would leak"
+            )
+        model.set_attn_implementation(ATTENTION)
+        self.model = model
+        self.family = family
+        self.first_position = (
+            int(model.config.pad_token_id) + 1 if family.pad_decides_positions else 0
+        )
+
+    def attention_masks(self, segments_NT: torch.Tensor, dtype: torch.dtype) -> Any:
+        """Additive masks [N, 1, T, T]: zero within a sentence, the lowest number elsewhere.
+
+        For ModernBERT a dict, by type of layer.
+        """
+        same = segments_NT[:, None, :, None] == segments_NT[:, None, None, :]
+        full = self._additive(same, dtype)
+        if self.family.layer_types_key is None:
+            return full
+        masks = {"full_attention": full}
+        if "sliding_attention" in getattr(self.model.config, self.family.layer_types_key):
+            order = torch.arange(segments_NT.shape[1], device=segments_NT.device)
+            near = (order[:, None] - order[None, :]).abs() <= self.model.config.sliding_window
+            masks["sliding_attention"] = self._additive(same & near, dtype)
+        return masks
+
+    @staticmethod
+    def _additive(allowed: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        mask = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
+        return mask.masked_fill_(~allowed, torch.finfo(dtype).min)
+
+    def hidden(self, batch: PackedBatch) -> torch.Tensor:
+        """Last hidden states [N, T, D]."""
+        device = batch.input_ids_NT.device.type
+        dtype = (
+            torch.get_autocast_dtype(device)
+            if torch.is_autocast_enabled(device)
+            else self.model.dtype
+        )
+        output = self.model.base_model(
+            input_ids=batch.input_ids_NT,
+            position_ids=batch.positions_NT + self.first_position,
+            attention_mask=self.attention_masks(batch.segments_NT, dtype),
+        )
+        return output.last_hidden_state
+
+    def head(self, x_MD: torch.Tensor) -> torch.Tensor:
+        """Logits [M, V] of hidden states."""
+        for path in self.family.head:
+            x_MD = self.model.get_submodule(path)(x_MD)
+        return x_MD
+
+    def logits(self, batch: PackedBatch) -> torch.Tensor:
+        """Logits [M, V] at the masked positions alone."""
+        x_NTD = self.hidden(batch)
+        return self.head(x_NTD.flatten(0, 1).index_select(0, batch.masked_M))
+
+
+@torch.no_grad()
+def check_isolation(packed: PackedModel, pad_id: int, seed: int = 0) -> float:
+    """Compare packed rows with one sentence at a time, in fp32, through the stock forward pass.
+
+    Returns:
+        The largest absolute difference of a logit, relative to the spread of the logits.
+
+    Raises:
+        UnsupportedModelError: sentences in one row see each other, or positions are wrong.
+    """
+    model = packed.model
+    training = model.training
+    model.eval()
+    generator = np.random.default_rng(seed)
+    lengths = np.array([5, 9, 4, 7])
+    sentences = [generator.integers(0, model.config.vocab_size, n) for n in lengths]
+    sentences = [
+        np.where(s == pad_id, (pad_id + 1) % model.config.vocab_size, s) for s in sentences
+    ]
+    everywhere = [np.arange(n) for n in lengths]
+    rows, width = pack(lengths, 16)
+    batch = assemble(sentences, everywhere, sentences, rows, width, pad_id).to(model.device)
+    with torch.autocast(model.device.type, enabled=False):
+        together = packed.logits(batch).float()
+        model.set_attn_implementation("sdpa")
+        order = [torch.from_numpy(sentences[index])[None] for row in rows for index in row]
+        alone = [model(input_ids=ids.to(model.device)).logits[0].float() for ids in order]
+        model.set_attn_implementation(ATTENTION)
+    model.train(training)
+    expected = torch.cat(alone)
+    difference = float((together - expected).abs().max() / expected.std().clamp_min(1e-6))
+    if difference > 1e-2:
+        raise UnsupportedModelError(
+            f"packed rows change the logits of this {packed.family.model_type} model "
+            f"(relative difference {difference:.2g}); training on them would be wrong"
+        )
+    return difference

@@ -1,0 +1,97 @@
+"""Which part of a model a tensor belongs to, by name. No torch: the preflight check uses it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.recipe import PARTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lingraft.models.families import Family
+
+
+def layer_index(name: str, family: Family) -> int | None:
+    """The layer that a tensor belongs to; None if it lies outside the layers."""
+    prefix = family.layers + "."
+    if not name.startswith(prefix):
+        return None
+    return int(name[len(prefix) :].split(".", 1)[0])
+
+
+def part_of(name: str, family: Family, itl_layers: frozenset[int]) -> str:
+    """The part (one of `recipe.PARTS`) of a tensor.
+
+    Args:
+        name: tensor name in the stock masked-language-model class.
+        family: the architecture's record.
+        itl_layers: indices of the implicit translation layers.
+
+    Raises:
+        UnsupportedModelError: the record does not account for the tensor.
+    """
+    index = layer_index(name, family)
+    if index is not None:
+        return "itl" if index in itl_layers else "body"
+    exact = {family.word_embeddings: "embeddings", family.decoder: "embeddings"}
+    exact |= dict.fromkeys(family.output_bias, "output_bias") | dict.fromkeys(
+        family.positions, "positions"
+    )
+    if name in exact:
+        return exact[name]
+    prefixes = {
+        "embedding_norm": family.embedding_norm,
+        "head": family.head_tensors,
+        "body": family.body_tensors,
+    }
+    for part, starts in prefixes.items():
+        if name.startswith(starts):
+            return part
+    raise UnsupportedModelError(
+        f"tensor '{name}' of a {family.model_type} model belongs to no known part; "
+        "its record in models/families.py is incomplete"
+    )
+
+
+def itl_layers(num_layers: int, before: int, after: int) -> frozenset[int]:
+    """Indices of the implicit translation layers in a grafted model of `num_layers` layers."""
+    return frozenset(range(before)) | frozenset(range(num_layers - after, num_layers))
+
+
+def sizes_by_part(sizes: Mapping[str, int], family: Family, itl: frozenset[int]) -> dict[str, int]:
+    """Parameters of each part.
+
+    Args:
+        sizes: number of parameters by tensor name, tied tensors once.
+        family: the architecture's record.
+        itl: indices of the implicit translation layers.
+    """
+    totals = dict.fromkeys(PARTS, 0)
+    for name, size in sizes.items():
+        totals[part_of(name, family, itl)] += size
+    return totals
+
+
+def trained_parts(train: Sequence[str], phase: str) -> frozenset[str]:
+    """The parts that a phase trains, 'all' written out.
+
+    Raises:
+        RecipeError: 'all' is mixed with other names, or a name occurs twice.
+    """
+    if len(set(train)) != len(train):
+        raise RecipeError(f"phase '{phase}': train names a part twice: {', '.join(train)}")
+    if "all" in train:
+        if len(train) > 1:
+            raise RecipeError(
+                f"phase '{phase}': train holds 'all' and other parts; 'all' stands alone"
+            )
+        return frozenset(PARTS)
+    return frozenset(train)
+
+
+def tied_once(names: Iterable[str], family: Family) -> list[str]:
+    """Tensor names without the second name of a tied tensor."""
+    aliases = {family.decoder, *family.output_bias[1:]}
+    return [name for name in names if name not in aliases]

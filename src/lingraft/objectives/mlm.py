@@ -1,0 +1,114 @@
+"""Masked language modelling (Devlin et al. 2019), masked anew every epoch (Liu et al. 2019).
+
+The corruption of a sentence is a function of its tokens and a 64-bit key, never of the batch, the
+number of processes or the model: random numbers come from a counter-based hash, one per token, all
+sentences of a batch at once.
+
+Differs from the paper: exactly round(rate * n + u) of a sentence's n ordinary tokens are predicted
+(u uniform in [-0.5, 0.5)), at least one, as in fairseq, but never a special token, which fairseq
+allows; the random replacements are never special tokens, which transformers' collator allows (SPEC
+E.2).
+
+Shape letters: T tokens of all sentences, S sentences, M predicted tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch.nn import functional
+
+from lingraft.objectives.common import Array, Corrupted, LossSum, Objective, TokenIds
+
+if TYPE_CHECKING:
+    from lingraft.models.packed import PackedBatch, PackedModel
+    from lingraft.recipe import Masking
+
+KEEP_SHARE, RANDOM_SHARE = 0.1, 0.1
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def hash64(values: Array) -> Array:
+    """SplitMix64's finaliser (Steele et al. 2014): uint64 -> well mixed uint64, elementwise."""
+    x = values.astype(np.uint64) + GOLDEN
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def uniform(values: Array) -> Array:
+    """Hash to float64 in [0, 1)."""
+    return (hash64(values) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def sentence_keys(indices: Array, *numbers: int) -> Array:
+    """One key for each sentence from its index and any number of seeds (seed, phase, epoch …)."""
+    key = np.zeros(1, dtype=np.uint64)  # an array: numpy's scalars warn where arrays wrap around
+    for number in numbers:
+        key = hash64(key ^ np.uint64(number % 2**64))
+    return hash64(indices.astype(np.uint64) ^ key)
+
+
+def corrupt(
+    ids: Array, lengths: Array, keys: Array, vocabulary: TokenIds, masking: Masking
+) -> Corrupted:
+    """Choose the tokens to predict and hide them.
+
+    Args:
+        ids: [T] token ids of the sentences, one after the other.
+        lengths: [S] tokens in each.
+        keys: [S] uint64, from `sentence_keys`.
+        vocabulary: special and mask ids.
+        masking: rate and scheme.
+    """
+    num_sentences = len(lengths)
+    owner = np.repeat(np.arange(num_sentences), lengths)
+    starts = np.cumsum(lengths) - lengths
+    place = (np.arange(len(ids)) - starts[owner]).astype(np.uint64)
+    with np.errstate(over="ignore"):
+        token_keys = hash64(keys[owner] + place * GOLDEN)
+        ordinary = ~np.isin(ids, vocabulary.special)
+        available = np.bincount(owner[ordinary], minlength=num_sentences)
+        rounding = uniform(keys ^ GOLDEN)
+        wanted = np.floor(masking.rate * available + rounding).astype(np.int64)
+        wanted = np.minimum(np.maximum(wanted, 1), available)
+        chosen = _smallest(owner, token_keys, ordinary, wanted)
+        targets = ids[chosen].astype(np.int64)
+        hidden = ids.astype(np.int64)
+        hidden[chosen] = vocabulary.mask
+        if masking.scheme == "bert":
+            draw = uniform(token_keys[chosen] ^ np.uint64(1))
+            pick = (uniform(token_keys[chosen] ^ np.uint64(2)) * len(vocabulary.ordinary)).astype(
+                np.int64
+            )
+            is_random = (draw >= KEEP_SHARE) & (draw < KEEP_SHARE + RANDOM_SHARE)
+            hidden[chosen[is_random]] = vocabulary.ordinary[pick[is_random]]
+            hidden[chosen[draw < KEEP_SHARE]] = targets[draw < KEEP_SHARE]
+    return Corrupted(hidden, chosen, targets)
+
+
+def _smallest(owner: Array, token_keys: Array, ordinary: Array, wanted: Array) -> Array:
+    """Indices of each sentence's `wanted` ordinary tokens with the smallest keys, ascending."""
+    candidates = np.flatnonzero(ordinary)
+    order = candidates[np.lexsort((token_keys[candidates], owner[candidates]))]
+    counts = np.bincount(owner[candidates], minlength=len(wanted))
+    starts = np.cumsum(counts) - counts
+    rank = np.arange(len(order)) - starts[owner[order]]
+    return np.sort(order[rank < wanted[owner[order]]])
+
+
+def loss(packed: PackedModel, batch: PackedBatch) -> LossSum:
+    """Summed cross-entropy of the masked tokens, softmax in fp32; the head sees them alone."""
+    logits_MV = packed.logits(batch)
+    nats = functional.cross_entropy(logits_MV.float(), batch.targets_M, reduction="sum")
+    return LossSum(nats, len(batch.targets_M))
+
+
+MLM = Objective(
+    name="mlm",
+    summary="masked language modelling: 15 % of the tokens hidden and predicted",
+    paper="Devlin et al. 2019; dynamic masking: Liu et al. 2019",
+    corrupt=corrupt,
+    loss=loss,
+)

@@ -1,0 +1,370 @@
+"""A recipe: everything that decides what a run does, as frozen data.
+
+There is no inheritance, no interpolation and no import path. The docstring under a field is its
+documentation. `lingraft.decoding` reads recipes from TOML and writes them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Share = Annotated[float, Field(ge=0.0, lt=1.0)]
+Names = Annotated[tuple[str, ...], Field(strict=False)]
+Decay = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+STAGE_NAMES = ("corpus", "tokenizer", "graft", "evaluation", "model", "report", "baselines")
+"""Folders of a run; no phase can have one of these names."""
+
+PARTS = ("embeddings", "output_bias", "positions", "embedding_norm", "itl", "body", "head")
+Part = Literal[
+    "embeddings", "output_bias", "positions", "embedding_norm", "itl", "body", "head", "all"
+]
+# Keys of embeddings.INITIALISERS and objectives.OBJECTIVES, which cannot be asked here because they
+# load torch; a test holds them equal.
+Initialiser = Literal["random", "match"]
+Objective = Literal["mlm"]
+
+
+class Section(BaseModel):
+    """One table of a recipe: frozen, strict, no unknown keys."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )
+
+
+class Source(Section):
+    """The pretrained model that the language is grafted onto."""
+
+    model: str | None = None
+    """A directory or a Hub id of a masked language model (say FacebookAI/roberta-base)."""
+    revision: str | None = None
+    """Branch, tag or commit on the Hub."""
+    architecture: dict[str, Any] | None = None
+    """Instead of a model: a configuration to train from nothing (needs method 'scratch'); must hold
+    `model_type`."""
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Source:
+        if (self.model is None) == (self.architecture is None):
+            raise ValueError(
+                "give either 'model' (a directory or Hub id) or 'architecture' (a table), "
+                "not both or none"
+            )
+        if self.architecture is not None and "model_type" not in self.architecture:
+            raise ValueError(
+                "'architecture' needs the key 'model_type', for example \"modernbert\""
+            )
+        return self
+
+
+class Corpus(Section):
+    """Raw text in, clean sentences out."""
+
+    text: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+    """Files (.txt .jsonl .parquet, plain or .gz .xz .zst), directories of these, or Hub datasets
+    (hub:NAME)."""
+    text_column: str = "text"
+    """The field that holds the text in .jsonl, .parquet and Hub datasets."""
+    id_column: str = "id"
+    """The field that names the document, where there is one; the split depends on it alone."""
+    hub_split: str = "train"
+    """Which split of a Hub dataset is read."""
+    document: Literal["line", "block", "file"] = "line"
+    """What one document of a .txt file is: a line, a block between empty lines, or the file."""
+    split_sentences: bool = True
+    """Cut documents into sentences; False keeps every line as it is."""
+    min_characters: Annotated[int, Field(ge=1)] = 2
+    """Shorter sentences are dropped."""
+    max_characters: Annotated[int, Field(ge=1)] = 5_000
+    """Longer sentences are dropped."""
+    max_line_bytes: Annotated[int, Field(ge=1_000)] = 10_000_000
+    """Longer lines of a file are dropped without being held in memory."""
+    scripts: Names | None = None
+    """ISO 15924 names of the scripts that the language is written in; None takes those of
+    `language`."""
+    min_script_share: Share = 0.1
+    """A sentence with a smaller share of its letters in these scripts is dropped."""
+    min_letter_share: Share = 0.2
+    """A sentence with a smaller share of letters among its non-space characters is dropped."""
+    deduplicate: bool = True
+    """Drop sentences that occurred before, in any document (exact, after normalisation)."""
+    valid: Share = 0.02
+    """Share of the documents held out for validation."""
+    test: Share = 0.02
+    """Share of the documents held out for the final evaluation."""
+    sentences: Annotated[int, Field(ge=1)] | None = None
+    """Train on this many sentences only; smaller sets are contained in larger ones. None takes all.
+    """
+    split_seed: int = 0
+    """Decides which documents are held out; leave it when you change `seed`, so that runs compare.
+    """
+
+    @model_validator(mode="after")
+    def _leave_some(self) -> Corpus:
+        if self.valid + self.test >= 1:
+            raise ValueError(
+                f"valid + test = {self.valid + self.test:g} leaves nothing to train on; "
+                "keep it below 1"
+            )
+        if self.min_characters > self.max_characters:
+            raise ValueError(
+                f"min_characters {self.min_characters} is above "
+                f"max_characters {self.max_characters}"
+            )
+        return self
+
+
+class Tokenizer(Section):
+    """The target language's own vocabulary."""
+
+    kind: Literal["source", "unigram", "byte-bpe", "wordpiece"] = "source"
+    """The algorithm; 'source' takes the one of the source model's tokenizer."""
+    vocab_size: Annotated[int, Field(ge=32)] = 50_000
+    """Pieces, special tokens included; a small corpus may give fewer."""
+    normalisation: Literal["nfc", "nfkc"] = "nfc"
+    """Unicode form that the tokenizer brings text into; nfc keeps the exact round trip."""
+    character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 0.9995
+    """Share of the running characters that Unigram and WordPiece keep; the rest becomes unknown."""
+    train_sentences: Annotated[int, Field(ge=1)] = 2_000_000
+    """Train the vocabulary on at most this many sentences, spread over the corpus."""
+    max_tokens: Annotated[int, Field(ge=8)] = 512
+    """Longer sentences are cut into pieces of at most this many tokens, special tokens included."""
+
+
+class Graft(Section):
+    """How the target model starts."""
+
+    source_weights: Literal["pretrained", "random"] = "pretrained"
+    """'random' keeps the architecture and draws every weight anew (scratch, and the 'w/ random'
+    ablation)."""
+    layers_before: Annotated[int, Field(ge=0)] = 1
+    """Implicit translation layers (ITL) before the first source layer."""
+    layers_after: Annotated[int, Field(ge=0)] = 1
+    """Implicit translation layers after the last source layer."""
+    layer_initialiser: Literal["random", "copy"] = "random"
+    """ITL weights: drawn as the family draws its own (the paper), or a copy of the neighbouring
+    source layer."""
+    embeddings: Initialiser = "random"
+    """Initialiser of the new word embeddings: `lingraft list initialisers`."""
+    copy_special_tokens: bool = False
+    """Copy the rows of the special tokens from the source, by role."""
+
+
+class Budget(Section):
+    """How long a phase lasts."""
+
+    value: Annotated[float, Field(gt=0)]
+    """How many."""
+    unit: Literal["steps", "tokens", "epochs"] = "steps"
+    """Optimiser steps, real tokens (padding never counts), or passes over the training sentences.
+    """
+
+
+class Batch(Section):
+    """What one optimiser step sees, over all processes and micro-batches together."""
+
+    size: Annotated[int, Field(ge=1)] = 256
+    """How many."""
+    unit: Literal["sentences", "tokens"] = "sentences"
+    """The papers count sentences."""
+
+
+class Optimiser(Section):
+    """AdamW; the defaults are RoBERTa's (SPEC H.4)."""
+
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-4
+    """Peak learning rate."""
+    betas: Annotated[tuple[Decay, Decay], Field(strict=False)] = (0.9, 0.98)
+    """Decay rates of the first and the second moment."""
+    epsilon: Annotated[float, Field(gt=0)] = 1e-6
+    """Added to the root of the second moment."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    """Decoupled; never applied to biases and normalisation weights."""
+    max_gradient_norm: Annotated[float, Field(gt=0)] | None = None
+    """Clip the global gradient norm to this; None does not clip (the papers)."""
+
+
+class Schedule(Section):
+    """The learning rate over a phase."""
+
+    shape: Literal["linear", "cosine", "constant"] = "linear"
+    """After the warm-up: fall to zero in a line or a half cosine, or stay."""
+    warmup: Annotated[float, Field(ge=0)] = 0.06
+    """Below 1 a share of the phase, else a number of steps."""
+
+
+class Masking(Section):
+    """Which tokens are predicted (masked language modelling)."""
+
+    rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    """Share of a sentence's tokens, special tokens never; at least one."""
+    scheme: Literal["bert", "mask-only"] = "bert"
+    """bert: 80 % <mask>, 10 % a random token, 10 % as it was; mask-only: always <mask>."""
+
+
+class Validation(Section):
+    """How a phase watches the validation text."""
+
+    every_steps: Annotated[int, Field(ge=1)] | None = None
+    """Steps between two looks; None looks ten times a phase."""
+    patience: Annotated[int, Field(ge=1)] | None = None
+    """Stop after this many looks without a better loss; None runs the whole budget."""
+    sentences: Annotated[int, Field(ge=1)] = 2_000
+    """At most this many sentences a look."""
+
+
+class Phase(Section):
+    """One stretch of training: what trains, on which objective and data, for how long."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+    """The folder in the run: lower-case letters, digits and '-'."""
+    train: Annotated[tuple[Part, ...], Field(strict=False, min_length=1)]
+    """The parts that train; all others stay bit-identical. 'all' trains everything."""
+    objective: Objective = "mlm"
+    """`lingraft list objectives`."""
+    budget: Budget
+    """How long."""
+    batch: Batch = Batch()
+    """How much a step sees."""
+    optimiser: Optimiser = Optimiser()
+    """AdamW's settings."""
+    schedule: Schedule = Schedule()
+    """Learning rate over the phase."""
+    masking: Masking = Masking()
+    """What is predicted."""
+    dropout: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
+    """Dropout probability everywhere in the model while this phase trains; None keeps the source's
+    own."""
+    validation: Validation = Validation()
+    """When to look at the validation text, and when to stop."""
+
+
+class Method(Section):
+    """Shorthand: a named method that fills in [graft] and [[phases]] where they are not given."""
+
+    name: str = "xpt"
+    """`lingraft list methods`."""
+    preset: Literal["xpt2021", "chameleon2022"] = "xpt2021"
+    """The paper whose hyper-parameters are used; they also disagree on what phase 1 freezes."""
+    budget: Budget | None = None
+    """Total over all phases; None takes the preset's."""
+    batch: Batch | None = None
+    """None takes the preset's."""
+    learning_rate: Annotated[float, Field(gt=0)] | None = None
+    """None takes the preset's."""
+    first_phase_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Share of the budget that phase 1 gets, where the method has two."""
+
+
+class Baseline(Section):
+    """A second method trained on the same corpus, tokenizer and budget, for comparison."""
+
+    method: str = "scratch"
+    """`lingraft list methods`."""
+    learning_rate: Annotated[float, Field(gt=0)] | None = None
+    """None takes that of the run's last phase."""
+
+
+class Training(Section):
+    """How the machine is used. Nothing here changes what is learnt, up to rounding."""
+
+    precision: Literal["auto", "bf16", "fp32"] = "auto"
+    """auto: bf16 (weights stay fp32) where the hardware multiplies it fast, else fp32."""
+    row_tokens: Annotated[int, Field(ge=16)] = 128
+    """Sentences are packed into rows of this many tokens; a longer sentence makes its rows longer.
+    """
+    micro_batch_tokens: Annotated[int, Field(ge=16)] = 4_096
+    """Tokens that go through the model at once, per process; larger batches are accumulated."""
+    checkpoint_minutes: Annotated[float, Field(gt=0)] = 10.0
+    """A checkpoint at least this often, ..."""
+    checkpoint_steps: Annotated[int, Field(ge=1)] | None = None
+    """... and every so many steps."""
+    log_steps: Annotated[int, Field(ge=1)] = 10
+    """A line in metrics.jsonl every so many steps."""
+    trackers: Annotated[
+        tuple[Literal["tensorboard", "wandb", "mlflow"], ...], Field(strict=False)
+    ] = ()
+    """Also send the metrics there (needs the extra of that name)."""
+
+
+class Evaluation(Section):
+    """Intrinsic evaluation on the test text."""
+
+    sentences: Annotated[int, Field(ge=1)] = 10_000
+    """At most this many test sentences."""
+    rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    """Share of the tokens that is masked."""
+    words: Annotated[int, Field(ge=0)] = 2_000
+    """Words that are scored for bits per character (the measure that compares vocabularies); 0
+    leaves it out."""
+    samples: Annotated[int, Field(ge=0)] = 8
+    """Masked sentences with predictions for the report."""
+    seed: int = 0
+    """Decides the masks; leave it when you change the run's seed, so that runs compare."""
+
+
+class Export(Section):
+    """What is written about the model that comes out."""
+
+    licence: str | None = None
+    """Licence identifier for the model card, as the Hub spells it; None leaves it open and says so.
+    """
+    data_licence: str | None = None
+    """Licence of the text, for the model card."""
+    push_to_hub: str | None = None
+    """Also upload the model under this name; off by default."""
+    private: bool = True
+    """Upload as a private repository."""
+
+
+class Recipe(Section):
+    """A whole run."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = "run"
+    """Names the run: letters, digits, '.', '_' and '-'."""
+    language: str
+    """BCP 47 code of the target language, say ko."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Decides initial weights, order of the data and training masks."""
+    source: Source
+    """The model to graft onto."""
+    corpus: Corpus
+    """The text."""
+    tokenizer: Tokenizer = Tokenizer()
+    """The vocabulary."""
+    method: Method = Method()
+    """Shorthand for graft and phases."""
+    graft: Graft = Graft()
+    """How the model starts."""
+    phases: Annotated[tuple[Phase, ...], Field(strict=False)] = ()
+    """Training, in order; filled in by the method where absent."""
+    baselines: Annotated[tuple[Baseline, ...], Field(strict=False)] = ()
+    """Methods to compare with."""
+    training: Training = Training()
+    """Use of the machine."""
+    evaluation: Evaluation = Evaluation()
+    """Intrinsic evaluation."""
+    export: Export = Export()
+    """The model that comes out."""
+
+    @model_validator(mode="after")
+    def _distinct_names(self) -> Recipe:
+        names = [phase.name for phase in self.phases]
+        if len(set(names)) != len(names):
+            raise ValueError(
+                f"phases: two phases have the same name, in {names}; each needs its own folder"
+            )
+        taken = [name for name in names if name in STAGE_NAMES]
+        if taken:
+            raise ValueError(
+                f"phases: a phase cannot be called '{taken[0]}', which is another stage's folder; "
+                "name it phase-1, for example"
+            )
+        return self

@@ -1,0 +1,275 @@
+"""The model card: README.md as the Hub reads it, with YAML front matter.
+
+Local paths stay on the machine: the card holds file names only. What it quotes from files and
+recipes is escaped for Markdown.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+
+from lingraft import decoding
+from lingraft.report import numbers, sections, tables
+from lingraft.report.rows import HEADLINE_SCHEME, VERSION_KEYS, Variant, labelled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingraft.recipe import Recipe
+    from lingraft.report.sections import Table
+    from lingraft.rundir import Run
+
+HUB_PREFIX = "hub:"
+INDEX_METRICS = {
+    "perplexity": "perplexity", "hits@1": "hits@1", "hits@5": "hits@5", "hits@10": "hits@10",
+    "mrr": "mean reciprocal rank", "mr": "mean rank",
+}  # fmt: skip
+SHOWN_ENVIRONMENT = (*VERSION_KEYS, "platform", "cpu", "devices", "threads", "precision")
+
+
+def model_card(run: Run) -> str:
+    """The card of the run's own model, with its baselines beside it.
+
+    Raises:
+        DataError: the folder is not a run.
+    """
+    found = labelled([run])
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("lingraft.report"),
+        autoescape=False,  # Markdown: what comes from outside goes through `plain`
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("card.md.j2").render(_context(found))
+
+
+def _context(found: Sequence[Variant]) -> dict[str, Any]:
+    main = found[0]
+    recipe = main.recipe
+    tokenizer, graft, evaluation = (
+        main.result("tokenizer"),
+        main.result("graft"),
+        main.result("evaluation"),
+    )
+    compared = tables.compare(found)
+    mask = str(tokenizer["specials"]["mask"][0]) if tokenizer else "<mask>"
+    return {
+        "front_matter": yaml(front_matter(main)),
+        "name": plain(recipe.name),
+        "code": recipe.language,
+        "source": _source(recipe),
+        "verdict": plain(tables.verdict(compared)) if evaluation else None,
+        "model_argument": json.dumps(recipe.export.push_to_hub or "path/to/this/folder"),
+        "example": json.dumps(_example(evaluation, mask), ensure_ascii=False).replace(
+            "`", "\\u0060"
+        ),
+        "mask": mask,
+        "corpus": _corpus(main),
+        "data_licence": _one_line(recipe.export.data_licence),
+        "licence": _one_line(recipe.export.licence),
+        "method": f"{main.title} (preset {recipe.method.preset})",
+        "seed": recipe.seed,
+        "graft": graft,
+        "parameters": numbers.count(graft["parameters"]["total"]) if graft else None,
+        "provenance": _counts(graft["embeddings"]["provenance"]) if graft else None,
+        "tokenizer": tokenizer,
+        "pieces": numbers.count(tokenizer["vocab_size"]) if tokenizer else None,
+        "schedule": markdown(sections.schedule(found)),
+        "metrics": _metrics(found) if evaluation else None,
+        "unigrams": numbers.significant(math.exp(evaluation["unigram_entropy"]))
+        if evaluation
+        else None,
+        "notes": [plain(note) for note in compared.notes],
+        "max_tokens": (tokenizer or {}).get("max_tokens"),
+        "environment": _environment(main.environment),
+        "recipe": decoding.to_toml(shareable(recipe)).strip().replace("```", "'''"),
+    }
+
+
+def front_matter(main: Variant) -> dict[str, Any]:
+    """The metadata of the card; a local base model, which the Hub cannot know, is left out."""
+    recipe, evaluation = main.recipe, main.result("evaluation")
+    base, hub_data = sections.hub_source(recipe), _hub_datasets(recipe)
+    data: dict[str, Any] = {"language": recipe.language}
+    if recipe.export.licence is not None:
+        data["license"] = recipe.export.licence
+    if base is not None:
+        data["base_model"] = base
+    if hub_data:
+        data["datasets"] = hub_data
+    data |= {
+        "library_name": "transformers",
+        "pipeline_tag": "fill-mask",
+        "tags": ["lingraft", "fill-mask", "cross-lingual-transfer", main.method],
+    }
+    if evaluation is not None:
+        data["model-index"] = [{"name": recipe.name, "results": [_index_result(main, evaluation)]}]
+    return data
+
+
+def _index_result(main: Variant, evaluation: dict[str, Any]) -> dict[str, Any]:
+    measured = evaluation["metrics"][HEADLINE_SCHEME]
+    found = [
+        {"type": name, "value": round(float(measured[name]), 4), "name": title}
+        for name, title in INDEX_METRICS.items()
+        if math.isfinite(measured[name])
+    ]
+    words = evaluation.get("words")
+    if words is not None:
+        value = round(float(words["bits_per_character"]), 4)
+        found.append({"type": "bits_per_character", "value": value, "name": "bits per character"})
+    return {
+        "task": {"type": "fill-mask", "name": "Masked language modelling"},
+        "dataset": {
+            "type": "held-out",
+            "name": f"held-out text of the run ({main.recipe.language})",
+            "split": "test",
+        },
+        "metrics": found,
+    }
+
+
+def shareable(recipe: Recipe) -> Recipe:
+    """The recipe without the folders of this machine: local paths are cut to file names."""
+    text = tuple(
+        name if name.startswith(HUB_PREFIX) else Path(name).name for name in recipe.corpus.text
+    )
+    model = recipe.source.model
+    if model is not None and sections.hub_source(recipe) is None:
+        model = Path(model).name
+    return recipe.model_copy(
+        update={
+            "corpus": recipe.corpus.model_copy(update={"text": text}),
+            "source": recipe.source.model_copy(update={"model": model}),
+        }
+    )
+
+
+def _hub_datasets(recipe: Recipe) -> list[str]:
+    names = [
+        name.removeprefix(HUB_PREFIX) for name in recipe.corpus.text if name.startswith(HUB_PREFIX)
+    ]
+    return [name for name in names if sections.HUB_ID.fullmatch(name)]
+
+
+def _source(recipe: Recipe) -> str:
+    name = plain(sections.source_name(recipe))
+    local = recipe.source.model is not None and sections.hub_source(recipe) is None
+    return f"“{name}” (a local model)" if local else name
+
+
+def _example(evaluation: dict[str, Any] | None, mask: str) -> str:
+    """A sentence of the test text with one word hidden; just the mask where there is none."""
+    texts = [str(sample["text"]) for sample in evaluation["samples"]] if evaluation else []
+    words = texts[0].split() if texts else []
+    if len(words) < 2:
+        return f"{words[0]} {mask}" if words else mask
+    words[len(words) // 2] = mask
+    return " ".join(words)
+
+
+def _corpus(main: Variant) -> dict[str, Any] | None:
+    corpus = main.result("corpus")
+    if corpus is None:
+        return None
+    named = [{**source, "name": _file_name(str(source["name"]))} for source in corpus["sources"]]
+    return {
+        "sentences_in": numbers.count(corpus["sentences_in"]),
+        "documents": numbers.count(corpus["documents"]),
+        "kept": numbers.count(sum(int(split["sentences"]) for split in corpus["splits"].values())),
+        "sources": markdown(sections.corpus_sources({**corpus, "sources": named})),
+        "splits": markdown(sections.corpus_splits(corpus, main.result("tokenizer"))),
+        "dropped": _counts({**corpus["dropped"], **corpus.get("subset", {})}),
+    }
+
+
+def _file_name(name: str) -> str:
+    return name if name.startswith(HUB_PREFIX) else Path(name).name
+
+
+def _counts(counted: dict[str, int]) -> str:
+    ordered = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{plain(str(name))} {numbers.count(n)}" for name, n in ordered)
+
+
+def _metrics(found: Sequence[Variant]) -> str:
+    rows = []
+    for scheme in (HEADLINE_SCHEME, "bert"):
+        compared = tables.compare(found, scheme)
+        for line in compared.lines:
+            cells = [
+                f"**{line.shown(name)}**" if name in line.best else line.shown(name)
+                for name in tables.METRIC_TITLES
+            ]
+            rows.append(
+                [
+                    plain(line.name),
+                    scheme,
+                    numbers.short(line.parameters),
+                    numbers.short(line.tokens),
+                    *cells,
+                ]
+            )
+    return _grid(["model", "masks", "parameters", "tokens", *tables.METRIC_TITLES.values()], rows)
+
+
+def _environment(values: dict[str, Any] | None) -> str:
+    known = [key for key in SHOWN_ENVIRONMENT if key in (values or {})]
+    shown = sections.environment({key: (values or {})[key] for key in known})
+    return ", ".join(f"{name} {plain(value)}" for name, value in shown.rows)
+
+
+def markdown(table: Table) -> str:
+    """A table of text as Markdown; what it holds is escaped."""
+    return _grid(
+        [plain(cell) for cell in table.head], [[plain(cell) for cell in row] for row in table.rows]
+    )
+
+
+def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    rule = ["---", *("---:" for _ in head[1:])]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, rule, *rows))
+
+
+def _one_line(text: str | None) -> str | None:
+    return plain(text) if text is not None else None
+
+
+def plain(text: str) -> str:
+    """Text on one line in which Markdown and HTML mean nothing."""
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split(" "))
+    return re.sub(r"([\\`*_\[\]|<>#])", r"\\\1", line.replace("&", "&amp;"))
+
+
+def yaml(data: dict[str, Any]) -> str:
+    """Plain data as YAML: blocks for tables and lists, JSON strings (which YAML reads) for text."""
+    return "\n".join(_block(data, 0))
+
+
+def _block(value: Any, depth: int) -> list[str]:
+    pad, lines = "  " * depth, []
+    entries = (
+        [(f"{key}:", item) for key, item in value.items()]
+        if isinstance(value, dict)
+        else [("-", i) for i in value]
+    )
+    for mark, item in entries:
+        if isinstance(item, dict | list):
+            lines += [f"{pad}{mark}", *_block(item, depth + 1)]
+        else:
+            lines.append(f"{pad}{mark} {_scalar(item)}")
+    return lines
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str):
+        value = "".join(letter if letter.isprintable() else " " for letter in value)
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,82 @@
+"""Numbers as people read them. Between a number and its unit stands a no-break space."""
+
+from __future__ import annotations
+
+import math
+
+NO_BREAK = "\u00a0"
+ABSENT = "–"
+
+
+def significant(value: float | None, digits: int = 3) -> str:
+    """A measured value with the decimals that matter: 5.07, 46.4, 164.6, 1,204."""
+    if value is None or not math.isfinite(value):
+        return ABSENT
+    if abs(value) >= 1_000:
+        return f"{value:,.0f}"
+    if abs(value) >= 10:
+        return f"{value:.1f}"
+    return f"{value:.{max(digits - 1, 0)}f}"
+
+
+def fixed(value: float | None, decimals: int) -> str:
+    """A value with a fixed number of decimals."""
+    return ABSENT if value is None or not math.isfinite(value) else f"{value:,.{decimals}f}"
+
+
+def count(value: float | None) -> str:
+    """An exact count: 138,669,392."""
+    return ABSENT if value is None else f"{value:,.0f}"
+
+
+def short(value: float | None) -> str:
+    """A count to three digits: 950, 88 k, 0.88 M, 1.2 B."""
+    if value is None:
+        return ABSENT
+    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if value >= (0.1 if unit == "M" else 1.0) * size:
+            if unit == "k" and value < 10_000:
+                break
+            return f"{_three_digits(value / size)}{NO_BREAK}{unit}"
+    return f"{value:,.0f}"
+
+
+def _three_digits(value: float) -> str:
+    if value < 1:
+        return f"{value:.2f}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def percent(share: float | None, decimals: int = 1) -> str:
+    """A share between 0 and 1 as a percentage: 46.4 %, or < 0.1 % where it would round to none."""
+    if share is None:
+        return ABSENT
+    least = 10.0**-decimals
+    if 0 < 100 * share < least / 2:
+        return f"<{NO_BREAK}{least:g}{NO_BREAK}%"
+    return f"{100 * share:.{decimals}f}{NO_BREAK}%"
+
+
+def duration(seconds: float | None) -> str:
+    """A time: 0.8 s, 45 s, 3 min 20 s, 2 h 5 min."""
+    if seconds is None:
+        return ABSENT
+    if seconds < 9.95:
+        return f"{seconds:.1f}{NO_BREAK}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}{NO_BREAK}s"
+    if whole < 3_600:
+        return f"{whole // 60}{NO_BREAK}min {whole % 60}{NO_BREAK}s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60}{NO_BREAK}h {minutes % 60}{NO_BREAK}min"
+
+
+def size(n_bytes: float | None) -> str:
+    """A file size in decimal units: 812 B, 5.2 MB."""
+    if n_bytes is None:
+        return ABSENT
+    for power, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if n_bytes >= power:
+            return f"{_three_digits(n_bytes / power)}{NO_BREAK}{unit}"
+    return f"{n_bytes:.0f}{NO_BREAK}B"

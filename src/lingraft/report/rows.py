@@ -1,0 +1,248 @@
+"""What the files of a run say, as typed rows: one a metric, with what is needed to trust it."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from lingraft import decoding
+from lingraft.errors import DataError
+from lingraft.rundir import Run, read_json, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from lingraft.recipe import Phase, Recipe
+
+STAGES = ("corpus", "tokenizer", "graft", "evaluation", "model")
+HEADLINE_SCHEME = "mask-only"
+"""All predicted tokens are hidden; under 'bert' (80/10/10) a tenth is visible and flatters PPL."""
+TITLES = {"xpt": "XPT", "xpt-sp": "XPT-SP"}
+VERSION_KEYS = ("lingraft", "python", "torch", "transformers", "tokenizers")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured number of one model."""
+
+    metric: str
+    """`SCHEME/NAME` for metrics on masked tokens, else NAME."""
+    value: float
+    n: int
+    """How many things the value is a mean over: masked positions, or words."""
+    seed: int
+    method: str
+    run: str
+    tokens: int | None
+    """Real tokens trained on, over all phases."""
+    seconds: float | None
+    """Training time, over all phases; None while one is missing."""
+    versions: dict[str, str]
+    fingerprint: str
+    """Of the masks: numbers compare only where this is equal."""
+
+
+@dataclass(frozen=True)
+class PhaseRecord:
+    """One phase of one model: what the recipe asked for and what has happened so far."""
+
+    name: str
+    plan: Phase | None
+    result: dict[str, Any] | None
+    """What done.json says; None while the phase has not ended."""
+    train: tuple[dict[str, Any], ...]
+    """Rows of metrics.jsonl of kind 'train', by step."""
+    valid: tuple[dict[str, Any], ...]
+    """Rows of metrics.jsonl of kind 'valid', by step."""
+
+    @property
+    def tokens(self) -> int | None:
+        """Real tokens so far; None before the first one is logged."""
+        if self.result is not None:
+            return int(self.result["tokens"])
+        seen = [int(row["tokens"]) for row in (*self.train, *self.valid)]
+        return max(seen) if seen else None
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One model of a run: the run's own, or one of its baselines."""
+
+    run: Run
+    method: str
+    recipe: Recipe
+    """The baseline's own where it has one, else that of the run it belongs to."""
+    environment: dict[str, Any] | None
+    is_baseline: bool = False
+    label: str = ""
+    """What tables and curves call it; unique on a page."""
+
+    def result(self, stage: str) -> dict[str, Any] | None:
+        """The result of a stage; None while the stage has not ended."""
+        found = self.run.stage(stage)
+        return found.result() if found.done_path.is_file() else None
+
+    @cached_property
+    def phases(self) -> tuple[PhaseRecord, ...]:
+        """The phases in order: the recipe's; for a baseline without one, those found on disk."""
+        metrics = [row for row in self.run.metrics() if "phase" in row]
+        own_recipe = not self.is_baseline or self.run.recipe_path.is_file()
+        plans = {phase.name: phase for phase in self.recipe.phases} if own_recipe else {}
+        names = dict.fromkeys([*plans, *(str(row["phase"]) for row in metrics)])
+        if not own_recipe:
+            names.update(dict.fromkeys(_finished_phases(self.run.path)))
+        return tuple(
+            PhaseRecord(
+                name,
+                plans.get(name),
+                self.result(name),
+                _series(metrics, name, "train"),
+                _series(metrics, name, "valid"),
+            )
+            for name in names
+        )
+
+    @property
+    def tokens(self) -> int | None:
+        """Real tokens trained on so far, over all phases."""
+        seen = [phase.tokens for phase in self.phases if phase.tokens is not None]
+        return sum(seen) if seen else None
+
+    @property
+    def seconds(self) -> float | None:
+        """Training time over all phases; None while one has not ended."""
+        results = [phase.result for phase in self.phases]
+        if not results or any(result is None for result in results):
+            return None
+        return float(sum(result["seconds"] for result in results if result is not None))
+
+    @property
+    def title(self) -> str:
+        """The method's name as its paper writes it."""
+        return TITLES.get(self.method, self.method)
+
+    @property
+    def run_name(self) -> str:
+        """The folder's name; a baseline's stands behind its run's."""
+        parent = self.run.parent
+        own = self.run.path.resolve().name
+        return f"{parent.resolve().name}/{own}" if parent is not None else own
+
+
+def _finished_phases(path: Path) -> list[str]:
+    done = sorted(path.glob("*/done.json"))
+    return [file.parent.name for file in done if file.parent.name not in STAGES]
+
+
+def _series(metrics: Iterable[dict[str, Any]], phase: str, kind: str) -> tuple[dict[str, Any], ...]:
+    """The rows of a phase by step; where a resume wrote a step twice, the later one counts."""
+    by_step = {row["step"]: row for row in metrics if row["phase"] == phase and row["kind"] == kind}
+    return tuple(by_step[step] for step in sorted(by_step))
+
+
+def variants(run: Run) -> list[Variant]:
+    """The run's own model, then its baselines: the recipe's in order, then others on disk.
+
+    Raises:
+        DataError: the folder is not a run.
+        RecipeError: its recipe cannot be read.
+    """
+    if not run.recipe_path.is_file():
+        raise DataError(
+            f"{run.path}: not a run (recipe.toml is missing); "
+            "give a folder that lingraft adapt wrote"
+        )
+    recipe = decoding.decode(decoding.load(run.recipe_path), where=str(run.recipe_path))
+    path = run.path / "environment.json"
+    environment = read_json(path) if path.is_file() else None
+    main = Variant(run, recipe.method.name, recipe, environment)
+    folder = run.path / "baselines"
+    on_disk = (
+        sorted(found.name for found in folder.iterdir() if found.is_dir())
+        if folder.is_dir()
+        else []
+    )
+    names = dict.fromkeys([*(baseline.method for baseline in recipe.baselines), *on_disk])
+    return [main, *(_baseline(main, folder / name) for name in names)]
+
+
+def _baseline(main: Variant, path: Path) -> Variant:
+    run = Run(path, parent=main.run.path)
+    recipe = main.recipe
+    if run.recipe_path.is_file():
+        recipe = decoding.decode(decoding.load(run.recipe_path), where=str(run.recipe_path))
+    return Variant(run, path.name, recipe, main.environment, is_baseline=True)
+
+
+def labelled(runs: Sequence[Run]) -> list[Variant]:
+    """The variants of all runs, each with its own label: method, and run if there are several."""
+    found = [variant for run in runs for variant in variants(run)]
+    labels: list[str] = []
+    for variant in found:
+        main_name = variant.run_name.partition("/")[0]
+        base = label = variant.title if len(runs) == 1 else f"{main_name}: {variant.title}"
+        again = 1
+        while label in labels:
+            again += 1
+            label = f"{base} ({again})"
+        labels.append(label)
+    return [replace(variant, label=label) for variant, label in zip(found, labels, strict=True)]
+
+
+def rows(run: Run) -> list[Row]:
+    """Every metric of the run's own model and of its baselines; models not yet evaluated have none.
+
+    Raises:
+        DataError: the folder is not a run.
+    """
+    return [row for variant in variants(run) for row in _rows_of(variant)]
+
+
+def _rows_of(variant: Variant) -> list[Row]:
+    evaluation = variant.result("evaluation")
+    if evaluation is None:
+        return []
+    environment = variant.environment or {}
+    versions = {key: str(environment[key]) for key in VERSION_KEYS if key in environment}
+    numbers: list[tuple[str, float, int]] = []
+    for scheme, metrics in evaluation["metrics"].items():
+        n = int(metrics["positions"])
+        numbers += [
+            (f"{scheme}/{name}", value, n) for name, value in metrics.items() if name != "positions"
+        ]
+    words = evaluation.get("words")
+    if words is not None:
+        numbers += [
+            (name, words[name], int(words["words"])) for name in ("bits_per_character", "exact")
+        ]
+    numbers.append(
+        (
+            "unigram_perplexity",
+            math.exp(evaluation["unigram_entropy"]),
+            int(evaluation["masks"]["positions"]),
+        )
+    )
+    return [
+        Row(
+            metric=metric,
+            value=float(value),
+            n=n,
+            seed=variant.recipe.seed,
+            method=variant.method,
+            run=variant.run_name,
+            tokens=variant.tokens,
+            seconds=variant.seconds,
+            versions=versions,
+            fingerprint=str(evaluation["masks"]["fingerprint"]),
+        )
+        for metric, value, n in numbers
+    ]
+
+
+def write_jsonl(found: Iterable[Row], path: Path) -> None:
+    """Write rows, one JSON object a line, atomically."""
+    write_text(path, "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in found))

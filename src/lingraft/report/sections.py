@@ -1,0 +1,337 @@
+"""What the sections of the page show, shaped from the results of the stages."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lingraft.report import numbers
+from lingraft.report.pieces import readable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingraft.recipe import Recipe
+    from lingraft.report.rows import PhaseRecord, Variant
+
+EXAMPLES_PER_RULE = 6
+MOST_TENSORS = 600
+"""Rows of the tensor account that the page holds; the file has them all."""
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+STATISTICS = (
+    ("tokens_per_word", "tokens per word (fertility)", lambda value: numbers.fixed(value, 2)),
+    ("characters_per_token", "characters per token", lambda value: numbers.fixed(value, 2)),
+    ("unknown_rate", "unknown tokens", lambda value: numbers.percent(value, 2)),
+    ("character_coverage", "characters covered", lambda value: numbers.percent(value, 2)),
+    ("round_trip", "sentences that come back exactly", lambda value: numbers.percent(value, 2)),
+    ("sentences", "sentences measured", numbers.count),
+    ("tokens", "tokens", numbers.count),
+)
+STATUS = {True: "done", False: "not there yet"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text: the first column names the row."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Sentences left out for one reason."""
+
+    reason: str
+    count: str
+    share: str
+    width: float
+    """Of the bar, 0 … 100."""
+
+
+def source_name(recipe: Recipe) -> str:
+    """What the run starts from, without the folders of this machine."""
+    if recipe.source.model is not None:
+        return recipe.source.model if hub_source(recipe) else Path(recipe.source.model).name
+    architecture = recipe.source.architecture or {}
+    return f"{architecture['model_type']} (architecture only, random weights)"
+
+
+def hub_source(recipe: Recipe) -> str | None:
+    """The source's id on the Hub; None where it is a local directory or an architecture."""
+    model = recipe.source.model
+    if model is None or HUB_ID.fullmatch(model) is None or Path(model).exists():
+        return None
+    return model
+
+
+def stages(variant: Variant) -> Table:
+    """Which stages have ended, and how long they took."""
+    names = [
+        "corpus",
+        "tokenizer",
+        "graft",
+        *(phase.name for phase in variant.phases),
+        "evaluation",
+        "model",
+    ]
+    rows = []
+    for name in names:
+        stage = variant.run.stage(name)
+        is_done = stage.done_path.is_file()
+        seconds = numbers.duration(stage.done()["seconds"]) if is_done else numbers.ABSENT
+        rows.append((name, STATUS[is_done], seconds))
+    return Table(("stage", "state", "time"), tuple(rows))
+
+
+def corpus_sources(corpus: dict[str, Any]) -> Table:
+    """The files that were read."""
+    rows = [
+        (str(source["name"]), numbers.size(source["bytes"]), numbers.count(source["documents"]))
+        for source in corpus["sources"]
+    ]
+    return Table(("source", "size", "documents"), tuple(rows))
+
+
+def corpus_splits(corpus: dict[str, Any], tokenizer: dict[str, Any] | None) -> Table:
+    """What trains and what is held out."""
+    head = ["split", "documents", "sentences", "characters"]
+    tokens = (tokenizer or {}).get("tokens", {})
+    if tokens:
+        head += ["tokens", "sentences cut"]
+    rows = []
+    for name, split in corpus["splits"].items():
+        row = [
+            name,
+            *(numbers.count(split[key]) for key in ("documents", "sentences", "characters")),
+        ]
+        if tokens:
+            encoded = tokens.get(name, {})
+            row += [numbers.count(encoded.get("tokens")), numbers.count(encoded.get("cut"))]
+        rows.append(tuple(row))
+    return Table(tuple(head), tuple(rows))
+
+
+def drops(corpus: dict[str, Any]) -> tuple[Drop, ...]:
+    """Why sentences were left out, the commonest reason first."""
+    total = max(int(corpus["sentences_in"]), 1)
+    left_out = {**corpus["dropped"], **corpus.get("subset", {})}
+    found = sorted(left_out.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(
+        Drop(
+            str(reason),
+            numbers.count(n),
+            numbers.percent(n / total),
+            min(100.0, round(100 * n / total, 2)),
+        )
+        for reason, n in found
+    )
+
+
+def tokenizer_statistics(tokenizer: dict[str, Any]) -> Table:
+    """The new tokenizer beside the source's, on text it was trained on and on text it was not."""
+    columns = [
+        ("new, train", tokenizer["statistics"]["train"]),
+        ("new, held out", tokenizer["statistics"]["test"]),
+    ]
+    source = tokenizer.get("source_statistics")
+    if source is not None:
+        columns += [("source, train", source["train"]), ("source, held out", source["test"])]
+    rows = [
+        (title, *(show(column[key]) for _, column in columns)) for key, title, show in STATISTICS
+    ]
+    return Table(("", *(name for name, _ in columns)), tuple(rows))
+
+
+def parameters(found: Sequence[Variant]) -> Table | None:
+    """Parts of the model × models, in parameters; None before the first graft."""
+    grafts = [
+        (variant.label, graft)
+        for variant in found
+        if (graft := variant.result("graft")) is not None
+    ]
+    if not grafts:
+        return None
+    parts = dict.fromkeys(part for _, graft in grafts for part in graft["parameters"]["by_part"])
+    rows = [
+        (part, *(numbers.count(graft["parameters"]["by_part"].get(part)) for _, graft in grafts))
+        for part in parts
+    ]
+    rows.append(("total", *(numbers.count(graft["parameters"]["total"]) for _, graft in grafts)))
+    return Table(("part", *(label for label, _ in grafts)), tuple(rows))
+
+
+def account(found: Sequence[Variant]) -> Table:
+    """Where each model's tensors come from: how many of each kind, and their parameters."""
+    counts = {v.label: graft["account"] for v in found if (graft := v.result("graft")) is not None}
+    kinds = tuple(dict.fromkeys(kind for account in counts.values() for kind in account))
+    rows = [
+        (label, *(_tensors(counted.get(kind)) for kind in kinds))
+        for label, counted in counts.items()
+    ]
+    return Table(("model", *kinds), tuple(rows))
+
+
+def _tensors(counted: dict[str, int] | None) -> str:
+    if counted is None or not counted["tensors"]:
+        return numbers.ABSENT
+    tensors = "1 tensor" if counted["tensors"] == 1 else f"{counted['tensors']:,} tensors"
+    return f"{tensors}, {numbers.short(counted['parameters'])}"
+
+
+def tensors(variant: Variant) -> tuple[Table, int]:
+    """The account tensor by tensor, and how many rows the page leaves out."""
+    path = variant.run.stage("graft").path / "account.json"
+    entries = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    rows = [
+        (
+            str(entry["tensor"]),
+            str(entry["kind"]),
+            str(entry["source"] or numbers.ABSENT),
+            "×".join(str(length) for length in entry["shape"]),
+            str(entry["note"] or ""),
+        )
+        for entry in entries[:MOST_TENSORS]
+    ]
+    head = ("tensor", "kind", "from", "shape", "note")
+    return Table(head, tuple(rows)), max(0, len(entries) - MOST_TENSORS)
+
+
+def provenance(variant: Variant, kind: str) -> Table | None:
+    """By which rule the rows of the embedding matrix came to be, with a few pieces for each."""
+    graft = variant.result("graft")
+    if graft is None:
+        return None
+    counts = {str(rule): int(n) for rule, n in graft["embeddings"]["provenance"].items()}
+    total = max(sum(counts.values()), 1)
+    source_kind = kind if variant.recipe.tokenizer.kind == "source" else ""
+    examples = _examples(variant.run.stage("graft").path / "provenance.tsv", kind, source_kind)
+    rows = [
+        (rule, numbers.count(n), numbers.percent(n / total), "  ".join(examples.get(rule, ())))
+        for rule, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    return Table(("rule", "rows", "share", "for example"), tuple(rows))
+
+
+def _examples(path: Path, kind: str, source_kind: str) -> dict[str, list[str]]:
+    """The first pieces of each rule; 'new ← source' where the two are spelt differently."""
+    examples: dict[str, list[str]] = {}
+    if not path.is_file():
+        return examples
+    with path.open(encoding="utf-8", newline="\n") as file:
+        next(file, None)
+        for line in file:
+            _, piece, rule, _, source_piece = (*line.rstrip("\n").split("\t"), "", "", "", "", "")[
+                :5
+            ]
+            shown = examples.setdefault(rule, [])
+            if len(shown) < EXAMPLES_PER_RULE:
+                new, old = readable(piece, kind), readable(source_piece, source_kind)
+                shown.append(new if old in ("", new) else f"{new} ← {old}")
+    return examples
+
+
+def schedule(found: Sequence[Variant]) -> Table:
+    """What each phase trained, how long, and how it ended."""
+    what = ("model", "phase", "trains", "trainable", "objective", "peak rate")
+    head = (*what, "steps", "tokens", "time", "tokens/s", "best loss", "at step", "ended by")
+    rows = [_phase_row(variant, phase) for variant in found for phase in variant.phases]
+    return Table(head, tuple(rows))
+
+
+def _phase_row(variant: Variant, phase: PhaseRecord) -> tuple[str, ...]:
+    plan, result = phase.plan, phase.result
+    rates = [row["learning_rate"] for row in phase.train]
+    peak = plan.optimiser.learning_rate if plan else max(rates, default=None)
+    trained = (result or {}).get("train") or (plan.train if plan else ())
+    start = (
+        variant.label,
+        phase.name,
+        ", ".join(str(part).replace("_", " ") for part in trained) or numbers.ABSENT,
+        numbers.short(result["trainable_parameters"] if result else None),
+        plan.objective if plan else "mlm" if result else numbers.ABSENT,
+        numbers.ABSENT if peak is None else f"{peak:.2g}",
+    )
+    if result is None:
+        steps = [int(row["step"]) for row in (*phase.train, *phase.valid)]
+        so_far = (numbers.count(max(steps, default=None)), numbers.short(phase.tokens))
+        state = "under way" if steps else "not begun"
+        return (*start, *so_far, *[numbers.ABSENT] * 4, state)
+    best = result.get("best")
+    return (
+        *start,
+        numbers.count(result["steps"]),
+        numbers.short(result["tokens"]),
+        numbers.duration(result["seconds"]),
+        numbers.count(result["tokens_per_second"]),
+        numbers.fixed(best["loss"] if best else None, 3),
+        numbers.count(best["step"] if best else None),
+        str(result["stopped"]),
+    )
+
+
+def schemes(found: Sequence[Variant]) -> Table:
+    """Every metric under every masking scheme."""
+    columns = ("hits@1", "hits@3", "hits@5", "hits@10")
+    rows = []
+    for variant in found:
+        evaluation = variant.result("evaluation")
+        for scheme, metrics in (evaluation or {"metrics": {}})["metrics"].items():
+            rows.append(
+                (
+                    variant.label,
+                    scheme,
+                    numbers.significant(metrics["perplexity"]),
+                    numbers.fixed(metrics["loss"], 3),
+                    *(numbers.fixed(metrics[column], 1) for column in columns),
+                    numbers.fixed(metrics["mrr"], 4),
+                    numbers.significant(metrics["mr"]),
+                    numbers.count(metrics["positions"]),
+                    numbers.count(metrics["ties"]),
+                )
+            )
+    return Table(
+        ("model", "masks", "PPL", "nats", *columns, "MRR", "MR", "positions", "ties"), tuple(rows)
+    )
+
+
+def environment(values: dict[str, Any]) -> Table:
+    """The machine and the versions; the command stands on its own."""
+    rows = [(str(key), _text(value)) for key, value in values.items() if key != "command"]
+    return Table(("", ""), tuple(rows))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_text(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_text(item) for item in value)
+    return numbers.ABSENT if value is None else str(value)
+
+
+def differences(found: Sequence[Variant]) -> Table | None:
+    """What the recipes of several runs do not share; None for a single run."""
+    mains = [variant for variant in found if not variant.is_baseline]
+    if len(mains) < 2:
+        return None
+    flat = [_flat(variant.recipe.model_dump(mode="json")) for variant in mains]
+    keys = dict.fromkeys(key for recipe in flat for key in recipe if key != "name")
+    shown = {key: [_text(recipe.get(key)) for recipe in flat] for key in keys}
+    rows = [(key, *values) for key, values in shown.items() if len(set(values)) > 1]
+    return Table(("recipe", *(variant.run_name for variant in mains)), tuple(rows))
+
+
+def _flat(value: Any, path: str = "") -> dict[str, Any]:
+    if isinstance(value, dict):
+        pairs = value.items()
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        pairs = ((str(index), item) for index, item in enumerate(value))  # type: ignore[assignment]
+    else:
+        return {path: value}
+    flat: dict[str, Any] = {}
+    for key, item in pairs:
+        flat.update(_flat(item, f"{path}.{key}" if path else str(key)))
+    return flat

@@ -1,0 +1,283 @@
+"""Models side by side, for the page, the card and the terminal; and the verdict in a sentence."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from lingraft.report import numbers
+from lingraft.report.rows import HEADLINE_SCHEME, Variant, labelled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lingraft.rundir import Run
+
+METRIC_TITLES = {
+    "perplexity": "PPL",
+    "hits@1": "hits@1",
+    "hits@5": "hits@5",
+    "hits@10": "hits@10",
+    "mrr": "MRR",
+    "mr": "MR",
+    "bits_per_character": "bits/char",
+}
+LOWER_IS_BETTER = frozenset({"perplexity", "mr", "bits_per_character"})
+FORMATS: dict[str, Callable[[float | None], str]] = {
+    "perplexity": numbers.significant,
+    "hits@1": lambda value: numbers.fixed(value, 1),
+    "hits@5": lambda value: numbers.fixed(value, 1),
+    "hits@10": lambda value: numbers.fixed(value, 1),
+    "mrr": lambda value: numbers.fixed(value, 4),
+    "mr": numbers.significant,
+    "bits_per_character": lambda value: numbers.fixed(value, 2),
+}
+CLEARLY = 0.95
+"""A perplexity above this share of the unigrams' is not clearly better than theirs."""
+SAME = 0.01
+"""Perplexities or budgets that differ by less than this share are called the same."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One model in the comparison; None where a number is not there yet."""
+
+    name: str
+    method: str
+    parameters: int | None
+    tokens: int | None
+    seconds: float | None
+    metrics: dict[str, float]
+    """By the names in METRIC_TITLES; without those not measured."""
+    fingerprint: str | None
+    """Of the masks; None before evaluation."""
+    unigram_perplexity: float | None
+    best: frozenset[str] = frozenset()
+    """Metrics in which no other line is better."""
+
+    @property
+    def perplexity(self) -> float | None:
+        return self.metrics.get("perplexity")
+
+    @property
+    def learnt(self) -> bool:
+        """Whether it is clearly better than unigrams; False before evaluation."""
+        if self.perplexity is None or self.unigram_perplexity is None:
+            return False
+        return self.perplexity < CLEARLY * self.unigram_perplexity
+
+    def shown(self, metric: str) -> str:
+        """A metric as text."""
+        return FORMATS[metric](self.metrics.get(metric))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Models side by side, the first one being the run's own."""
+
+    lines: tuple[Line, ...]
+    unigrams: tuple[Line, ...]
+    """The reference that knows nothing but how often each token occurs; one for each test text."""
+    comparable: bool
+    """Whether all evaluated models were asked for the same masked tokens."""
+    notes: tuple[str, ...]
+
+
+def comparison(runs: Sequence[Run], scheme: str = HEADLINE_SCHEME) -> Comparison:
+    """Compare the models of some runs and their baselines.
+
+    Args:
+        runs: the first is the main one.
+        scheme: how the test tokens were masked, 'mask-only' or 'bert'.
+
+    Raises:
+        DataError: a folder is not a run.
+    """
+    return compare(labelled(runs), scheme)
+
+
+def compare(found: Sequence[Variant], scheme: str = HEADLINE_SCHEME) -> Comparison:
+    """Compare labelled variants; best ones are marked only where the masks are the same."""
+    lines = [_line(variant, scheme) for variant in found]
+    evaluated = [line for line in lines if line.fingerprint is not None]
+    prints = {line.fingerprint for line in evaluated}
+    notes = [f"{line.name} is not evaluated yet." for line in lines if line.fingerprint is None]
+    comparable = len(prints) <= 1
+    if not comparable:
+        notes.append(
+            f"No best is marked: the models were evaluated on {len(prints)} different sets of "
+            "masked tokens (another tokenizer, test text or evaluation seed), so their numbers do "
+            "not compare."
+        )
+    elif len(evaluated) > 1:
+        lines = _with_best(lines)
+    return Comparison(tuple(lines), _unigrams(evaluated), comparable, tuple(notes))
+
+
+def _line(variant: Variant, scheme: str) -> Line:
+    graft, evaluation = variant.result("graft"), variant.result("evaluation")
+    metrics: dict[str, float] = {}
+    if evaluation is not None:
+        words = evaluation.get("words") or {}
+        measured = {
+            **evaluation["metrics"][scheme],
+            "bits_per_character": words.get("bits_per_character"),
+        }
+        metrics = {
+            name: float(measured[name]) for name in METRIC_TITLES if measured[name] is not None
+        }
+    return Line(
+        name=variant.label,
+        method=variant.method,
+        parameters=int(graft["parameters"]["total"]) if graft else None,
+        tokens=variant.tokens,
+        seconds=variant.seconds,
+        metrics=metrics,
+        fingerprint=str(evaluation["masks"]["fingerprint"]) if evaluation else None,
+        unigram_perplexity=math.exp(evaluation["unigram_entropy"]) if evaluation else None,
+    )
+
+
+def _with_best(lines: Sequence[Line]) -> list[Line]:
+    best: dict[str, float] = {}
+    for metric in METRIC_TITLES:
+        values = [
+            line.metrics[metric]
+            for line in lines
+            if math.isfinite(line.metrics.get(metric, math.nan))
+        ]
+        if len(values) > 1:
+            best[metric] = min(values) if metric in LOWER_IS_BETTER else max(values)
+    return [
+        replace(
+            line,
+            best=frozenset(name for name, value in best.items() if line.metrics.get(name) == value),
+        )
+        for line in lines
+    ]
+
+
+def _unigrams(evaluated: Sequence[Line]) -> tuple[Line, ...]:
+    texts: dict[float, Line] = {}
+    for line in evaluated:
+        if line.unigram_perplexity is not None:
+            texts.setdefault(line.unigram_perplexity, line)
+    return tuple(
+        Line(
+            name="unigrams" if len(texts) == 1 else f"unigrams ({line.name})",
+            method="unigrams",
+            parameters=None,
+            tokens=None,
+            seconds=None,
+            metrics={"perplexity": perplexity},
+            fingerprint=line.fingerprint,
+            unigram_perplexity=perplexity,
+        )
+        for perplexity, line in texts.items()
+    )
+
+
+def console(runs: Sequence[Run]) -> Table:
+    """The comparison for a terminal; an asterisk marks the best, for terminals without colours.
+
+    Raises:
+        DataError: a folder is not a run.
+    """
+    found = comparison(runs)
+    table = Table(caption=" ".join(found.notes) or None, caption_justify="left")
+    table.add_column("model", overflow="fold")
+    for heading in ("parameters", "tokens", "time", *METRIC_TITLES.values()):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for line in (*found.lines, *found.unigrams):
+        cells = [
+            Text(f"{line.shown(name)}*", style="bold green")
+            if name in line.best
+            else Text(line.shown(name))
+            for name in METRIC_TITLES
+        ]
+        table.add_row(
+            Text(line.name),
+            numbers.short(line.parameters),
+            numbers.short(line.tokens),
+            numbers.duration(line.seconds),
+            *cells,
+        )
+    return table
+
+
+def verdict(found: Comparison) -> str:
+    """What the numbers say, in a sentence: good news and bad news alike."""
+    main, others = found.lines[0], found.lines[1:]
+    if main.perplexity is None:
+        return f"No verdict yet: {main.name} has not been evaluated."
+    reached = f"{main.name} reaches perplexity {main.shown('perplexity')}"
+    rivals = [
+        line for line in others if line.perplexity is not None and math.isfinite(line.perplexity)
+    ]
+    if not math.isfinite(main.perplexity):
+        return f"{main.name} has no finite perplexity: its training failed."
+    if not rivals:
+        return f"{reached}{_budget(main)}; {_against_unigrams(main)}."
+    if not found.comparable:
+        return (
+            f"{reached}{_budget(main)}; {_against_unigrams(main)}. "
+            "The models were evaluated on different masked tokens: perplexities do not compare."
+        )
+    rival = min(rivals, key=lambda line: (line.perplexity or math.inf, line.name))
+    name = rival.name if len(rivals) == 1 else f"{rival.name} (the best of {len(rivals)} others)"
+    sentence = (
+        f"{reached}, {name} {rival.shown('perplexity')}{_budgets(main, rival)}: "
+        f"{_ratio(main, rival)}."
+    )
+    unlearnt = [line.name for line in (main, rival) if not line.learnt]
+    if unlearnt:
+        names = " and ".join(unlearnt)
+        verb = "is" if len(unlearnt) == 1 else "are"
+        sentence += (
+            f" But {names} {verb} not clearly better than guessing by frequency alone "
+            f"(unigram perplexity {numbers.significant(main.unigram_perplexity)})."
+        )
+    return sentence
+
+
+def _budget(line: Line) -> str:
+    return f" after {numbers.short(line.tokens)} tokens" if line.tokens else ""
+
+
+def _budgets(main: Line, rival: Line) -> str:
+    if not (main.tokens and rival.tokens):
+        return ""
+    if abs(main.tokens - rival.tokens) <= SAME * max(main.tokens, rival.tokens):
+        return f" with the same {numbers.short(main.tokens)} tokens"
+    return f" with {numbers.short(main.tokens)} and {numbers.short(rival.tokens)} tokens"
+
+
+def _ratio(main: Line, rival: Line) -> str:
+    ratio = (rival.perplexity or math.nan) / (main.perplexity or math.nan)
+    if abs(ratio - 1) < SAME:
+        return "no difference worth the name"
+    if ratio > 1:
+        return _times(ratio, "lower")
+    return f"{_times(1 / ratio, 'higher')}, so {rival.name} is the better model here"
+
+
+def _times(ratio: float, direction: str) -> str:
+    if ratio < 1.1:
+        share = ratio - 1 if direction == "higher" else 1 - 1 / ratio
+        return f"{numbers.percent(share, 0)} {direction}"
+    return (
+        f"{ratio:.2f} times {direction}"
+        if ratio < 2
+        else f"{numbers.significant(ratio, 2)} times {direction}"
+    )
+
+
+def _against_unigrams(line: Line) -> str:
+    unigrams = numbers.significant(line.unigram_perplexity)
+    if line.learnt:
+        return f"guessing by frequency alone gives {unigrams}"
+    return f"that is not clearly better than guessing by frequency alone ({unigrams})"

@@ -1,0 +1,203 @@
+"""One run on disk.
+
+A stage is a folder that ends with `done.json`, written last. Stages that are made in one go are
+built under `NAME.partial` and renamed; training phases write checkpoints into their folder as they
+go. What is on disk under its final name is therefore always whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from lingraft.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SHARED_STAGES = ("corpus", "tokenizer")
+
+
+def fingerprint(*parts: Any) -> str:
+    """A short hash of plain data and pydantic models: equal input, equal hash, in any process."""
+    plain = [
+        part.model_dump(mode="json") if isinstance(part, BaseModel) else part for part in parts
+    ]
+    text = json.dumps(plain, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old or the new content, never half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write plain data as JSON, atomically."""
+    write_text(path, json.dumps(data, ensure_ascii=False, indent=1) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file of ours.
+
+    Raises:
+        DataError: the file is missing or broken.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(
+            f"{path}: is missing; run the stage that makes it (lingraft adapt --resume)"
+        ) from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"{path}: is broken ({error}); delete it and run again with --resume"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage's folder."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def done_path(self) -> Path:
+        return self.path / "done.json"
+
+    def fingerprint(self) -> str | None:
+        """Fingerprint of what the stage was made from; None if it is not finished."""
+        return str(read_json(self.done_path)["fingerprint"]) if self.done_path.is_file() else None
+
+    def is_done(self, fingerprint: str) -> bool:
+        """Whether the stage is finished and was made from these inputs."""
+        return self.fingerprint() == fingerprint
+
+    def done(self) -> dict[str, Any]:
+        """What `done.json` holds: fingerprint, seconds, and the stage's own counts under `result`.
+
+        Raises:
+            DataError: the stage is not finished.
+        """
+        data: dict[str, Any] = read_json(self.done_path)
+        return data
+
+    def result(self) -> dict[str, Any]:
+        """The stage's own counts.
+
+        Raises:
+            DataError: the stage is not finished.
+        """
+        result: dict[str, Any] = self.done()["result"]
+        return result
+
+    def finish(self, fingerprint: str, result: dict[str, Any], seconds: float) -> None:
+        """Mark the stage finished."""
+        write_json(
+            self.done_path,
+            {"fingerprint": fingerprint, "seconds": round(seconds, 3), "result": result},
+        )
+
+    @contextlib.contextmanager
+    def building(self, fingerprint: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """Build the stage in one go: fill the given folder and dict; both appear at the end.
+
+        Yields:
+            A fresh folder `NAME.partial`, and a dict that becomes `result` in done.json.
+        """
+        started = time.monotonic()
+        partial = self.path.with_name(self.path.name + ".partial")
+        if partial.exists():
+            shutil.rmtree(partial)
+        partial.mkdir(parents=True)
+        result: dict[str, Any] = {}
+        try:
+            yield partial, result
+            Stage(partial).finish(fingerprint, result, time.monotonic() - started)
+        except BaseException:
+            shutil.rmtree(partial)
+            raise
+        self.clear()
+        partial.replace(self.path)
+
+    def clear(self) -> None:
+        """Delete the stage's folder.
+
+        done.json goes first, so that a kill half-way leaves the stage unfinished.
+        """
+        self.done_path.unlink(missing_ok=True)
+        if self.path.exists():
+            shutil.rmtree(self.path)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run's folder.
+
+    `parent` is the run whose corpus and tokenizer this one uses (baselines, study cells).
+    """
+
+    path: Path
+    parent: Path | None = None
+
+    def stage(self, name: str) -> Stage:
+        """The folder of a stage, which need not exist yet."""
+        shared = self.parent is not None and name in SHARED_STAGES
+        return Stage((self.parent if shared and self.parent else self.path) / name)
+
+    @property
+    def recipe_path(self) -> Path:
+        return self.path / "recipe.toml"
+
+    @property
+    def metrics_path(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def model_path(self) -> Path:
+        return self.path / "model"
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The rows of metrics.jsonl; a last line cut short by a kill is left out."""
+        rows = []
+        if self.metrics_path.is_file():
+            for line in self.metrics_path.read_text(encoding="utf-8").splitlines():
+                with contextlib.suppress(json.JSONDecodeError):
+                    rows.append(json.loads(line))
+        return rows
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep a second process away from the run; the lock goes with the process, however it ends.
+
+        Raises:
+            DataError: another process works on this run.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise DataError(
+                    f"{self.path}: another lingraft is working on this run; wait for it or stop it"
+                ) from None
+            yield

@@ -1,0 +1,365 @@
+"""The stages of a run up to training, one function each.
+
+A stage reads the run's folder and the recipe, and leaves a folder with `done.json`. It returns the
+fingerprint of what it made, which the next stage's fingerprint contains: a stage is redone when its
+own settings or anything before it changed, and only then.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from lingraft import tokenizer as tokenizers_module
+from lingraft.corpus import stage as corpus_stage
+from lingraft.corpus.split import SPLITS
+from lingraft.embeddings import INITIALISERS
+from lingraft.errors import DataError
+from lingraft.models import export, source
+from lingraft.models.families import family_of
+from lingraft.models.graft import Vocabulary as NewVocabulary
+from lingraft.models.graft import layer_plan, rebuild
+from lingraft.models.parts import itl_layers, sizes_by_part, tied_once
+from lingraft.objectives.common import TokenIds
+from lingraft.rundir import fingerprint, write_json, write_text
+from lingraft.tokens import Tokens, encode
+from lingraft.tokenstats import statistics
+from lingraft.training.loop import train_phase
+from lingraft.training.machine import resolve_precision
+from lingraft.training.phase import Job
+from lingraft.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from accelerate import Accelerator
+    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+    from lingraft.embeddings.common import Initialised
+    from lingraft.recipe import Phase, Recipe
+    from lingraft.rundir import Run
+
+logger = logging.getLogger(__name__)
+
+FORMAT = 1
+"""Part of every fingerprint; raise it when a stage's output changes for the same input."""
+STATISTICS_SENTENCES = 20_000
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every stage is given."""
+
+    recipe: Recipe
+    run: Run
+    accelerator: Accelerator
+
+    def seed_for(self, purpose: str) -> int:
+        """A seed that is fixed by the run's seed and a purpose."""
+        return int(fingerprint(self.recipe.seed, purpose), 16) % 2**63
+
+
+def source_fingerprint(recipe: Recipe) -> str:
+    """Names the source: its files' sizes and times where it is local, else id and revision."""
+    if recipe.source.model is None:
+        return fingerprint(recipe.source)
+    path = Path(recipe.source.model).expanduser()
+    if not path.is_dir():
+        return fingerprint(recipe.source.model, recipe.source.revision)
+    files = sorted(
+        p for p in path.iterdir() if p.suffix in (".json", ".safetensors", ".bin", ".txt", ".model")
+    )
+    return fingerprint([(p.name, p.stat().st_size, p.stat().st_mtime_ns) for p in files])
+
+
+def corpus(context: Context) -> str:
+    """Raw text to clean, split sentences."""
+    recipe = context.recipe
+    stage = context.run.stage("corpus")
+    made = fingerprint(FORMAT, recipe.corpus, recipe.language, corpus_stage.inputs(recipe.corpus))
+    if not stage.is_done(made):
+        with stage.building(made) as (folder, result):
+            result.update(corpus_stage.prepare(recipe.corpus, recipe.language, folder))
+    return made
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The sentences of a corpus file."""
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            yield line.rstrip("\n")
+
+
+def source_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast | None:
+    """The source's tokenizer; None where the model is trained from nothing."""
+    if recipe.source.model is None:
+        return None
+    return tokenizers_module.load(recipe.source.model, recipe.source.revision)
+
+
+def position_settings(recipe: Recipe) -> tuple[int | None, int]:
+    """The padding id that position rows depend on (or None), and the longest readable sentence."""
+    if recipe.source.architecture is not None:
+        settings: dict[str, Any] = dict(recipe.source.architecture)
+        family = family_of(str(settings["model_type"]))
+        pad, longest = 1, int(settings.get("max_position_embeddings", 512))
+    else:
+        config = source.load_config(str(recipe.source.model), recipe.source.revision)
+        family = family_of(config.model_type)
+        pad, longest = int(config.pad_token_id), int(config.max_position_embeddings)
+    if not family.pad_decides_positions:
+        return None, longest
+    return pad, longest - pad - 1
+
+
+def tokenizer(context: Context, corpus_made: str) -> str:
+    """Train the vocabulary on the training text, and tokenise all three splits."""
+    recipe, run = context.recipe, context.run
+    stage = run.stage("tokenizer")
+    made = fingerprint(
+        FORMAT, corpus_made, recipe.tokenizer, source_fingerprint(recipe), recipe.seed
+    )
+    if stage.is_done(made):
+        return made
+    pad_id, longest = position_settings(recipe)
+    text = run.stage("corpus").path
+    theirs = source_tokenizer(recipe)
+    with stage.building(made) as (folder, result):
+        ours = tokenizers_module.train(
+            recipe.tokenizer,
+            theirs,
+            lambda: read_lines(text / "train.txt"),
+            pad_id=pad_id,
+            seed=context.seed_for("tokenizer"),
+        )
+        max_tokens = min(recipe.tokenizer.max_tokens, longest)
+        ours.model_max_length = longest
+        tokenizers_module.save(ours, folder)
+        vocabulary = Vocabulary.of(ours)
+        result |= {
+            "kind": tokenizers_module.kind_of(ours),
+            "vocab_size": vocabulary.size,
+            "max_tokens": max_tokens,
+            "specials": {
+                role: [vocabulary.pieces[i], i] for role, i in vocabulary.specials.items()
+            },
+            "tokens": {
+                split: encode(ours, text / f"{split}.txt", folder, split, max_tokens)
+                for split in SPLITS
+            },
+        }
+        for name, which in (("statistics", ours), ("source_statistics", theirs)):
+            if which is not None:
+                result[name] = {
+                    split: statistics(which, _some(text / f"{split}.txt"))
+                    for split in ("train", "test")
+                }
+    return made
+
+
+def _some(path: Path) -> Iterator[str]:
+    for number, line in enumerate(read_lines(path)):
+        if number == STATISTICS_SENTENCES:
+            return
+        yield line
+
+
+def graft(context: Context, tokenizer_made: str) -> str:
+    """Build the target model from the source."""
+    recipe = context.recipe
+    stage = context.run.stage("graft")
+    made = fingerprint(
+        FORMAT, tokenizer_made, source_fingerprint(recipe), recipe.graft, recipe.seed
+    )
+    if stage.is_done(made):
+        return made
+    source.quiet_transformers()
+    ours = tokenizers_module.load(str(context.run.stage("tokenizer").path))
+    with stage.building(made) as (folder, result):
+        result.update(_graft(context, ours, folder))
+    logger.info("graft: %s parameters", f"{result['parameters']['total']:,}")
+    for note in result["notes"]:
+        logger.info("graft: %s", note)
+    return made
+
+
+def _graft(context: Context, ours: PreTrainedTokenizerBase, folder: Path) -> dict[str, Any]:
+    """Build the target, write it with its account and provenance; returns the stage's counts."""
+    recipe, settings = context.recipe, context.recipe.graft
+    target_vocabulary = Vocabulary.of(ours)
+    loaded, source_vocabulary = _source(context, target_vocabulary)
+    initialised, bias_V = _embeddings(context, loaded, source_vocabulary, target_vocabulary)
+    depth = int(getattr(loaded.model.config, loaded.family.depth_key))
+    plan = layer_plan(
+        depth, settings.layers_before, settings.layers_after, settings.layer_initialiser
+    )
+    model, account = rebuild(
+        loaded.model,
+        loaded.family,
+        plan,
+        config_changes=export.vocabulary_settings(loaded.model.config, target_vocabulary),
+        seed=context.seed_for("graft"),
+        keep_source=settings.source_weights == "pretrained" and recipe.source.model is not None,
+        vocabulary=NewVocabulary(
+            initialised.target_UD, bias_V, f"initialiser '{settings.embeddings}'"
+        ),
+        missing=loaded.missing,
+    )
+    account.notes.extend(
+        f"{name}: in the source checkpoint, not part of the masked language model"
+        for name in loaded.unexpected
+    )
+    model.save_pretrained(folder / "model")
+    write_json(folder / "account.json", account.rows())
+    initialised.provenance.write(folder / "provenance.tsv", target_vocabulary, source_vocabulary)
+    tensors = model.state_dict()
+    sizes = {name: tensors[name].numel() for name in tied_once(tensors, loaded.family)}
+    itl = itl_layers(len(plan), settings.layers_before, settings.layers_after)
+    before, after = settings.layers_before, settings.layers_after
+    return {
+        "model_type": loaded.family.model_type,
+        "layers": {"source": depth, "before": before, "after": after},
+        "parameters": {
+            "total": sum(sizes.values()),
+            "by_part": sizes_by_part(sizes, loaded.family, itl),
+        },
+        "account": account.summary(),
+        "notes": account.notes,
+        "embeddings": {
+            "initialiser": settings.embeddings,
+            "provenance": initialised.provenance.counts(),
+        },
+    }
+
+
+def _source(
+    context: Context, target_vocabulary: Vocabulary
+) -> tuple[source.LoadedSource, Vocabulary]:
+    """The source model and its vocabulary; a model from nothing has the target's."""
+    recipe = context.recipe
+    if recipe.source.model is None:
+        special = export.special_ids(target_vocabulary.specials)
+        loaded = source.from_architecture(
+            recipe.source, target_vocabulary.size, special, context.seed_for("graft")
+        )
+        return loaded, target_vocabulary
+    loaded = source.load_model(recipe.source.model, recipe.source.revision)
+    theirs = source_tokenizer(recipe)
+    assert theirs is not None
+    return loaded, Vocabulary.of(theirs)
+
+
+def _embeddings(
+    context: Context,
+    loaded: source.LoadedSource,
+    source_vocabulary: Vocabulary,
+    target_vocabulary: Vocabulary,
+) -> tuple[Initialised, torch.Tensor]:
+    """The new embedding rows, and an output bias [V] that follows them."""
+    settings = context.recipe.graft
+    initialised = INITIALISERS[settings.embeddings].function(
+        loaded.model.get_input_embeddings().get_parameter("weight").detach(),
+        source_vocabulary,
+        target_vocabulary,
+        generator=torch.Generator().manual_seed(context.seed_for("embeddings")),
+        copy_special_tokens=settings.copy_special_tokens,
+    )
+    origin = torch.from_numpy(np.asarray(initialised.provenance.source_ids))
+    bias_V = torch.zeros(target_vocabulary.size)
+    source_bias = loaded.model.state_dict()[loaded.family.output_bias[0]]
+    bias_V[origin >= 0] = source_bias[origin[origin >= 0]].float()
+    return initialised, bias_V
+
+
+def weights_before(context: Context, index: int) -> Path:
+    """The checkpoint that phase `index` starts from; past the last phase, the final weights."""
+    if index == 0:
+        return context.run.stage("graft").path / "model"
+    return context.run.stage(context.recipe.phases[index - 1].name).path / "best"
+
+
+def phase(context: Context, index: int, before_made: str) -> str:
+    """Train one phase."""
+    recipe, run = context.recipe, context.run
+    section: Phase = recipe.phases[index]
+    stage = run.stage(section.name)
+    precision = resolve_precision(recipe.training.precision)
+    made = fingerprint(
+        FORMAT, before_made, section, recipe.seed, precision, recipe.training.row_tokens
+    )
+    if stage.is_done(made):
+        return made
+    main = context.accelerator.is_main_process
+    if main:
+        _claim(run, stage.path, made)
+    context.accelerator.wait_for_everyone()
+    source.quiet_transformers()
+    changed, kept = _dropout(weights_before(context, index), section)
+    loaded = source.load_model(str(weights_before(context, index)), settings=changed)
+    folder = run.stage("tokenizer").path
+    depth = int(getattr(loaded.model.config, loaded.family.depth_key))
+    job = Job(
+        phase=section,
+        training=recipe.training,
+        family=loaded.family,
+        itl_layers=itl_layers(depth, recipe.graft.layers_before, recipe.graft.layers_after),
+        train=nonempty(Tokens.open(folder, "train"), "training"),
+        valid=nonempty(Tokens.open(folder, "valid"), "validation"),
+        vocabulary=TokenIds.of(tokenizers_module.load(str(folder))),
+        seed=context.seed_for("training"),
+        folder=stage.path,
+        metrics_path=run.metrics_path,
+        fingerprint=made,
+        kept_config=kept,
+    )
+    result = train_phase(job, loaded.model, context.accelerator)
+    if main:
+        stage.finish(made, result, result["seconds"])
+        for leftover in stage.path.glob("checkpoint-*"):
+            shutil.rmtree(leftover)
+    context.accelerator.wait_for_everyone()
+    return made
+
+
+def _claim(run: Run, folder: Path, made: str) -> None:
+    """Make a phase's folder ready; what other settings left there, metrics too, is deleted."""
+    mark, rows = folder / "inputs", run.metrics()
+    if not mark.is_file() or mark.read_text() != made:
+        rows = [row for row in rows if row["phase"] != folder.name]
+        if folder.exists():
+            shutil.rmtree(folder)
+    # Also where the phase goes on: a kill may have left half a line.
+    write_text(run.metrics_path, "".join(json.dumps(row) + "\n" for row in rows))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "done.json").unlink(missing_ok=True)
+    mark.write_text(made)
+
+
+def nonempty(tokens: Tokens, what: str) -> Tokens:
+    """The tokens of a split, where there are any.
+
+    Raises:
+        DataError: there are none.
+    """
+    if len(tokens) == 0:
+        raise DataError(
+            f"the {what} text holds no sentences; give more text, "
+            "or another corpus.valid / corpus.test share"
+        )
+    return tokens
+
+
+def _dropout(checkpoint: Path, section: Phase) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Configuration values that set the phase's dropout, and those that put the source's back."""
+    if section.dropout is None:
+        return {}, {}
+    config = source.load_config(str(checkpoint))
+    keys = family_of(config.model_type).dropout_keys
+    return dict.fromkeys(keys, section.dropout), {key: getattr(config, key) for key in keys}

@@ -1,0 +1,165 @@
+"""What a tokenizer puts around text: special tokens by role, and sentence templates."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import UnsupportedModelError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token", "unk_token", "mask_token")
+NO_LIMIT = int(1e30)  # transformers' own number for "no maximal length"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Special tokens and how they stand around sentences."""
+
+    tokens: tuple[str, ...]
+    """Special tokens in the order of their ids, which are 0, 1, 2 …"""
+    roles: dict[str, str]
+    """transformers' role names (`cls_token`, …) and the token that has each."""
+    single: tuple[str, ...]
+    """Template of one sentence, as `TOKEN:TYPE_ID` and `$A:TYPE_ID`."""
+    pair: tuple[str, ...]
+    """Template of two sentences; the second is `$B`."""
+    stripping: str | None
+    """The token that takes the space before it along (the mask token, in most families)."""
+    input_names: tuple[str, ...] = ("input_ids", "attention_mask")
+    """What the tokenizer returns for the model."""
+    max_length: int = NO_LIMIT
+    """Longest input of the model, in tokens."""
+
+    def with_pad_at(self, pad_id: int | None) -> Frame:
+        """The same frame with the padding token at a given id; the others keep their order.
+
+        Raises:
+            UnsupportedModelError: there are too few special tokens for that.
+        """
+        pad = self.roles["pad_token"]
+        if pad_id is None or self.tokens.index(pad) == pad_id:
+            return self
+        others = [token for token in self.tokens if token != pad]
+        if not 0 <= pad_id <= len(others):
+            raise UnsupportedModelError(
+                f"the model's positions need the padding token at id {pad_id}, but the source "
+                "tokenizer has only "
+                f"{len(self.tokens)} special tokens ({', '.join(self.tokens)}); set pad_token_id "
+                "in its config.json right"
+            )
+        return dataclasses.replace(self, tokens=(*others[:pad_id], pad, *others[pad_id:]))
+
+
+def default_frame(kind: str) -> Frame:
+    """RoBERTa's special tokens (Unigram, byte-level BPE) or BERT's (WordPiece), to start anew."""
+    if kind == "wordpiece":
+        roles = {
+            "pad_token": "[PAD]",
+            "unk_token": "[UNK]",
+            "cls_token": "[CLS]",
+            "sep_token": "[SEP]",
+            "mask_token": "[MASK]",
+        }
+        return Frame(
+            tokens=tuple(roles.values()),
+            roles=roles,
+            single=("[CLS]:0", "$A:0", "[SEP]:0"),
+            pair=("[CLS]:0", "$A:0", "[SEP]:0", "$B:1", "[SEP]:1"),
+            stripping=None,
+            input_names=("input_ids", "token_type_ids", "attention_mask"),
+        )
+    roles = {
+        "bos_token": "<s>",
+        "cls_token": "<s>",
+        "pad_token": "<pad>",
+        "eos_token": "</s>",
+        "sep_token": "</s>",
+        "unk_token": "<unk>",
+        "mask_token": "<mask>",
+    }
+    return Frame(
+        tokens=tuple(dict.fromkeys(roles.values())),
+        roles=roles,
+        single=("<s>:0", "$A:0", "</s>:0"),
+        pair=("<s>:0", "$A:0", "</s>:0", "</s>:0", "$B:0", "</s>:0"),
+        stripping="<mask>",
+    )
+
+
+def frame_of(source: PreTrainedTokenizerFast) -> Frame:
+    """The frame of a source tokenizer; ids are closed up to 0, 1, 2 …, in the source's order.
+
+    Raises:
+        UnsupportedModelError: a role has no token, or the source puts nothing around a sentence.
+    """
+    roles = {role: str(token) for role, token in source.special_tokens_map.items() if role in ROLES}
+    for role, other in (("cls_token", "bos_token"), ("sep_token", "eos_token")):
+        if role not in roles and other in roles:
+            roles[role] = roles[other]
+    missing = [role for role in ROLES[2:] if role not in roles]
+    if missing:
+        raise UnsupportedModelError(
+            f"the source tokenizer has no {', '.join(missing)}; a masked language model needs "
+            f"{', '.join(ROLES[2:])}; set them in its tokenizer_config.json"
+        )
+    tokens = sorted(set(roles.values()), key=source.convert_tokens_to_ids)
+    single, pair = _templates(source, roles)
+    mask = source.added_tokens_decoder[source.mask_token_id]
+    return Frame(
+        tokens=tuple(tokens),
+        roles=roles,
+        single=single,
+        pair=pair,
+        stripping=mask.content if mask.lstrip else None,
+        input_names=tuple(source.model_input_names),
+        max_length=source.model_max_length,
+    )
+
+
+def _templates(
+    source: PreTrainedTokenizerFast, roles: dict[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    processor = json.loads(source.backend_tokenizer.to_str())["post_processor"] or {"type": "none"}
+    steps: list[dict[str, Any]] = (
+        processor["processors"] if processor["type"] == "Sequence" else [processor]
+    )
+    for step in steps:
+        if step["type"] in ("RobertaProcessing", "BertProcessing"):
+            cls, sep = step["cls"][0], step["sep"][0]
+            _check_known((cls, sep), roles)
+            single = (f"{cls}:0", "$A:0", f"{sep}:0")
+            if step["type"] == "RobertaProcessing":
+                return single, (*single, f"{sep}:0", "$B:0", f"{sep}:0")
+            return single, (*single, "$B:1", f"{sep}:1")
+        if step["type"] == "TemplateProcessing":
+            _check_known(tuple(step["special_tokens"]), roles)
+            return _written(step["single"]), _written(step["pair"])
+    raise UnsupportedModelError(
+        "the source tokenizer puts no special tokens around a sentence (its post-processor is "
+        f"{processor['type']}; allowed are TemplateProcessing, RobertaProcessing, BertProcessing); "
+        "save it with the model family's own tokenizer class"
+    )
+
+
+def _written(template: list[dict[str, Any]]) -> tuple[str, ...]:
+    """A template of tokenizer.json in the short form."""
+    pieces = []
+    for piece in template:
+        ((what, value),) = piece.items()
+        name = f"${value['id']}" if what == "Sequence" else value["id"]
+        pieces.append(f"{name}:{value['type_id']}")
+    return tuple(pieces)
+
+
+def _check_known(tokens: tuple[str, ...], roles: dict[str, str]) -> None:
+    unknown = sorted(set(tokens) - set(roles.values()))
+    if unknown:
+        raise UnsupportedModelError(
+            f"the source tokenizer puts {', '.join(unknown)} around sentences, but no role of "
+            f"{', '.join(ROLES)} has that token; set the roles in its tokenizer_config.json"
+        )

@@ -1,0 +1,1 @@
+"""One training loop: data, optimiser, checkpoints."""

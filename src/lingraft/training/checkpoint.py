@@ -1,0 +1,100 @@
+"""Checkpoints of a phase: weights, optimiser, position. A resumed run is the straight run.
+
+Random numbers need no saving: order, masks and dropout are functions of (seed, phase, step,
+process).
+
+A checkpoint is a folder `checkpoint-STEP` that is renamed into place when it is whole; older ones
+are deleted after that.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from lingraft.errors import DataError
+from lingraft.rundir import read_json, write_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from transformers import PreTrainedModel
+
+NAME = re.compile(r"checkpoint-(\d+)")
+
+
+def latest(folder: Path) -> Path | None:
+    """The newest whole checkpoint of a phase."""
+    found = {}
+    for path in folder.glob("checkpoint-*"):
+        match = NAME.fullmatch(path.name)
+        if match and (path / "state.json").is_file():
+            found[int(match[1])] = path
+    return found[max(found)] if found else None
+
+
+def weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """The model's tensors, tied ones once, on the CPU."""
+    kept: dict[str, torch.Tensor] = {}
+    for name, parameter in model.named_parameters():  # named_parameters gives tied tensors once
+        kept[name] = parameter.detach().cpu().contiguous()
+    return kept
+
+
+def save(
+    folder: Path,
+    step: int,
+    model: PreTrainedModel,
+    optimiser: torch.optim.Optimizer,
+    state: dict[str, Any],
+) -> Path:
+    """Write `checkpoint-STEP`, then delete older ones.
+
+    Args:
+        folder: the phase's folder.
+        step: optimiser steps taken.
+        model: the unwrapped model.
+        optimiser: its state covers the trained tensors alone.
+        state: plain data to go on from.
+    """
+    path = folder / f"checkpoint-{step:08d}"
+    partial = folder / f"partial-{step:08d}"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    save_file(weights(model), partial / "model.safetensors")
+    torch.save(optimiser.state_dict(), partial / "optimiser.pt")
+    write_json(partial / "state.json", state)
+    if path.exists():
+        shutil.rmtree(path)
+    partial.replace(path)
+    for other in folder.iterdir():
+        if other != path and re.fullmatch(r"(checkpoint|partial)-\d+", other.name):
+            shutil.rmtree(other)
+    return path
+
+
+def load(path: Path, model: PreTrainedModel, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+    """Put a checkpoint back; returns its state.
+
+    Raises:
+        DataError: the checkpoint is broken.
+    """
+    try:
+        tensors = load_file(path / "model.safetensors")
+        moments = torch.load(path / "optimiser.pt", map_location="cpu", weights_only=True)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(tensors[name])
+        optimiser.load_state_dict(moments)
+    except (OSError, KeyError, RuntimeError, ValueError, EOFError, SafetensorError) as error:
+        raise DataError(
+            f"{path}: checkpoint cannot be read ({error}); "
+            "delete the folder to start the phase again"
+        ) from error
+    state: dict[str, Any] = read_json(path / "state.json")
+    return state

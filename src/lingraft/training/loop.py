@@ -1,0 +1,353 @@
+"""The one training loop: any model, any set of trained parts, any objective.
+
+A step sums the loss over its micro-batches and processes and divides once by the number of
+predicted tokens of the global batch. Frozen parts have no gradient and no optimiser state. A phase
+can be stopped at any moment and goes on from its last checkpoint to the same weights.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import math
+import shutil
+import signal
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lingraft.errors import TrainingError
+from lingraft.log import progress
+from lingraft.models.packed import PackedModel, check_isolation
+from lingraft.models.parts import trained_parts
+from lingraft.objectives import OBJECTIVES
+from lingraft.rundir import fingerprint
+from lingraft.training import checkpoint
+from lingraft.training.data import Batcher, BatchPlan, Position
+from lingraft.training.optim import clip, learning_rate_factor, optimiser_for
+from lingraft.training.phase import State, Stopped, WithObjective, freeze
+from lingraft.training.signals import StopRequest
+from lingraft.training.validation import Validator
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from accelerate import Accelerator
+    from transformers import PreTrainedModel
+
+    from lingraft.log import Ticker
+    from lingraft.training.phase import Job
+
+logger = logging.getLogger(__name__)
+
+TRACKED = ("loss", "learning_rate", "gradient_norm", "tokens_per_second")
+
+
+def train_phase(job: Job, model: PreTrainedModel, accelerator: Accelerator) -> dict[str, Any]:
+    """Train one phase, from its last checkpoint where there is one.
+
+    Args:
+        job: data and settings.
+        model: the weights to start from, in fp32; changed in place.
+        accelerator: device, processes, precision.
+
+    Returns:
+        Plain data for done.json. The best weights are in `job.folder/best`.
+
+    Raises:
+        TrainingError: the loss is not finite.
+        Stopped: SIGTERM or SIGINT came; a checkpoint was written.
+    """
+    return _Trainer(job, model, accelerator).run()
+
+
+class _Trainer:
+    """The state of one running phase."""
+
+    def __init__(self, job: Job, model: PreTrainedModel, accelerator: Accelerator) -> None:
+        self.job, self.accelerator = job, accelerator
+        phase = job.phase
+        self.trainable = freeze(
+            model, job.family, job.itl_layers, trained_parts(phase.train, phase.name)
+        )
+        self.model = model.to(accelerator.device)
+        packed = PackedModel(self.model, job.family)
+        check_isolation(packed, job.vocabulary.pad)
+        objective = OBJECTIVES[phase.objective]
+        self.optimiser = optimiser_for(model.parameters(), phase.optimiser)
+        self.state = State(job.fingerprint)
+        self.last_checkpoint = self.resume()
+        self.module, self.stepper = accelerator.prepare(
+            WithObjective(packed, objective), self.optimiser
+        )
+        self.plan = BatchPlan(job.train.lengths, phase.batch, job.seed, phase.name)
+        self.batcher = Batcher(
+            job.train,
+            objective,
+            job.vocabulary,
+            phase.masking,
+            job.training.row_tokens,
+            job.training.micro_batch_tokens,
+            job.seed,
+            phase.name,
+        )
+        self.validator = Validator.of(job.valid, objective, job.vocabulary, phase, job.training)
+        self.total_steps = self.expected_steps()
+        self.look_every = phase.validation.every_steps or max(1, round(self.total_steps / 10))
+        self.warmup = phase.schedule.warmup
+        if self.warmup >= 1:
+            self.warmup = min(1.0, self.warmup / self.total_steps)
+        self.checkpoint_time = time.monotonic()
+        self.stop = StopRequest()
+        self.window = (time.monotonic(), self.state.tokens)
+
+    # -- position in the phase
+
+    def expected_steps(self) -> float:
+        """Optimiser steps of the whole phase (for budgets in tokens: nearly)."""
+        budget, per_epoch = self.job.phase.budget, self.plan.steps_per_epoch()
+        if budget.unit == "steps":
+            return budget.value
+        if budget.unit == "epochs":
+            return max(1.0, round(budget.value * per_epoch))
+        return max(1.0, budget.value / float(self.job.train.lengths.sum()) * per_epoch)
+
+    def done_share(self, steps: float, tokens: float) -> float:
+        """Share of the budget that so many steps and tokens are."""
+        budget = self.job.phase.budget
+        return tokens / budget.value if budget.unit == "tokens" else steps / self.total_steps
+
+    @property
+    def finished(self) -> bool:
+        return self.done_share(self.state.step, self.state.tokens) >= 1 or bool(self.state.stopped)
+
+    # -- running
+
+    def run(self) -> dict[str, Any]:
+        phase, state = self.job.phase, self.state
+        unit = "tokens" if phase.budget.unit == "tokens" else "steps"
+        total = phase.budget.value if unit == "tokens" else self.total_steps
+        with self.stop.listening(), progress(phase.name, total, unit) as ticker:
+            ticker.start_at(state.tokens if unit == "tokens" else state.step)
+            batches = self.plan.after(Position(state.epoch, state.index))
+            while not self.finished:
+                following, indices = next(batches)
+                self.take_step(indices, state.epoch, ticker, unit)
+                state.epoch, state.index = following.epoch, following.index
+                ended = self.done_share(state.step, state.tokens) >= 1
+                if state.step % self.look_every == 0 or ended:
+                    self.look(ended)
+                self.checkpoint_if_due()
+        return self.result()
+
+    def take_step(self, indices: Any, epoch: int, ticker: Ticker, unit: str) -> None:
+        """One optimiser step."""
+        state, accelerator, phase = self.state, self.accelerator, self.job.phase
+        started = time.monotonic()
+        rank = accelerator.process_index
+        step = self.batcher.step(indices, epoch, rank, accelerator.num_processes)
+        torch.manual_seed(int(fingerprint(self.job.seed, phase.name, state.step, rank), 16) % 2**63)
+        self.module.train()
+        nats = torch.zeros((), dtype=torch.float64, device=accelerator.device)
+        # DDP averages gradients over processes
+        scale = accelerator.num_processes / step.global_targets
+        for number, (batch, weight) in enumerate(
+            zip(step.micro_batches, step.weights, strict=True), 1
+        ):
+            last = number == len(step.micro_batches)
+            with contextlib.nullcontext() if last else accelerator.no_sync(self.module):
+                loss = self.module(batch.to(accelerator.device))
+                accelerator.backward(loss * (scale * weight))
+            nats += loss.detach().double() * weight
+        logged = (state.step + 1) % self.job.training.log_steps == 0 or state.step == 0
+        norm = None
+        if logged or phase.optimiser.max_gradient_norm:
+            norm = clip(self.model.parameters(), phase.optimiser.max_gradient_norm)
+        middle = self.done_share(state.step + 0.5, state.tokens + step.global_tokens / 2)
+        rate = phase.optimiser.learning_rate * learning_rate_factor(
+            middle, phase.schedule, self.warmup
+        )
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.stepper.step()
+        self.stepper.zero_grad(set_to_none=True)
+        state.step += 1
+        state.tokens += step.global_tokens
+        state.sentences += step.global_sentences
+        state.masked += step.global_targets
+        state.seconds += time.monotonic() - started
+        if logged:
+            self.log_step(nats, step.global_targets, rate, norm)
+        ticker.update(
+            state.tokens if unit == "tokens" else state.step, f"loss {state.last_loss:.3f}"
+        )
+
+    def log_step(
+        self, nats: torch.Tensor, targets: int, rate: float, norm: torch.Tensor | None
+    ) -> None:
+        """Write a train row; stop where the loss is not finite."""
+        state = self.state
+        loss = float(self.accelerator.reduce(nats, reduction="sum")) / targets
+        gradient_norm = float(norm) if norm is not None else None
+        if not math.isfinite(loss) or (
+            gradient_norm is not None and not math.isfinite(gradient_norm)
+        ):
+            raise self.diverged(f"loss {loss}, gradient norm {gradient_norm}")
+        state.last_loss = loss
+        now = time.monotonic()
+        speed = (state.tokens - self.window[1]) / max(now - self.window[0], 1e-9)
+        self.window = (now, state.tokens)
+        self.write(
+            {
+                "kind": "train",
+                "phase": self.job.phase.name,
+                "step": state.step,
+                "tokens": state.tokens,
+                "loss": loss,
+                "learning_rate": rate,
+                "gradient_norm": gradient_norm,
+                "tokens_per_second": round(speed, 1),
+            }
+        )
+
+    def diverged(self, what: str) -> TrainingError:
+        """The error that stops a run whose numbers are not finite."""
+        kept = (
+            f"the last good checkpoint is {self.last_checkpoint}"
+            if self.last_checkpoint
+            else "no checkpoint was due before"
+        )
+        return TrainingError(
+            f"phase '{self.job.phase.name}': {what} at step {self.state.step}; {kept}; lower the "
+            "learning rate or set optimiser.max_gradient_norm, then run again with --resume"
+        )
+
+    def look(self, ended: bool) -> None:
+        """Validate; keep the best weights; stop when patience is at its end."""
+        state, patience = self.state, self.job.phase.validation.patience
+        loss = self.validator.loss(self.module, self.accelerator)
+        self.write(
+            {
+                "kind": "valid",
+                "phase": self.job.phase.name,
+                "step": state.step,
+                "tokens": state.tokens,
+                "loss": loss,
+            }
+        )
+        if not math.isfinite(loss):
+            raise self.diverged(f"validation loss {loss}")
+        if loss < state.best_loss:
+            state.best_loss, state.best_step, state.looks_since_best = loss, state.step, 0
+            if self.accelerator.is_main_process:
+                self.save_best()
+        else:
+            state.looks_since_best += 1
+        logger.info(
+            "%s: step %d, %s tokens, validation loss %.4f%s",
+            self.job.phase.name,
+            state.step,
+            f"{state.tokens:,}",
+            loss,
+            " (best)" if state.best_step == state.step else "",
+        )
+        if ended:
+            state.stopped = "budget"
+        elif patience and state.looks_since_best >= patience:
+            state.stopped = "patience"
+            logger.info(
+                "%s: no better loss in %d looks, the phase ends", self.job.phase.name, patience
+            )
+        self.window = (time.monotonic(), state.tokens)
+
+    def save_best(self) -> None:
+        """Write the weights as a stock checkpoint in `best`, whole or not at all."""
+        partial, best = self.job.folder / "best.partial", self.job.folder / "best"
+        shutil.rmtree(partial, ignore_errors=True)
+        changed = {key: getattr(self.model.config, key) for key in self.job.kept_config}
+        self.model.config.update(self.job.kept_config)
+        self.model.save_pretrained(partial)
+        self.model.config.update(changed)
+        shutil.rmtree(best, ignore_errors=True)
+        partial.replace(best)
+
+    def result(self) -> dict[str, Any]:
+        """Plain data for done.json."""
+        state = self.state
+        return {
+            "steps": state.step,
+            "tokens": state.tokens,
+            "sentences": state.sentences,
+            "masked": state.masked,
+            "seconds": round(state.seconds, 2),
+            "tokens_per_second": round(state.tokens / max(state.seconds, 1e-9), 1),
+            "best": {"step": state.best_step, "loss": state.best_loss},
+            "last_loss": state.last_loss,
+            "stopped": state.stopped,
+            "train": sorted(trained_parts(self.job.phase.train, self.job.phase.name)),
+            "trainable_parameters": self.trainable,
+        }
+
+    # -- checkpoints
+
+    def resume(self) -> Path | None:
+        """Go on from the last checkpoint made from the same inputs."""
+        path = checkpoint.latest(self.job.folder)
+        if path is None:
+            return None
+        state = checkpoint.load(path, self.model, self.optimiser)
+        self.state = State(**state)
+        logger.info("%s: goes on from step %d", self.job.phase.name, self.state.step)
+        return path
+
+    def checkpoint_if_due(self) -> None:
+        """Write a checkpoint when it is time, or when a signal asks the run to stop."""
+        training, state = self.job.training, self.state
+        due = bool(training.checkpoint_steps) and state.step % (training.checkpoint_steps or 1) == 0
+        due = due or time.monotonic() - self.checkpoint_time >= training.checkpoint_minutes * 60
+        signalled = self.stop.number is not None
+        if self.accelerator.num_processes > 1:
+            flags = torch.tensor(
+                [float(due), float(self.stop.number or 0)], device=self.accelerator.device
+            )
+            flags = self.accelerator.reduce(flags, reduction="sum")
+            due, signalled = bool(flags[0] > 0), bool(flags[1] > 0)
+        if not (due or signalled) or (self.finished and not signalled):
+            return
+        trained = (parameter for parameter in self.model.parameters() if parameter.requires_grad)
+        if not all(bool(parameter.isfinite().all()) for parameter in trained):
+            # Between two logged steps; written, it would replace a good checkpoint.
+            raise self.diverged("weights that are not finite")
+        if self.accelerator.is_main_process:
+            self.last_checkpoint = checkpoint.save(
+                self.job.folder, state.step, self.model, self.optimiser, asdict(state)
+            )
+        self.accelerator.wait_for_everyone()
+        self.checkpoint_time = time.monotonic()
+        if signalled:
+            number = self.stop.number or int(signal.SIGTERM)
+            raise Stopped(
+                f"stopped by {signal.Signals(number).name} at step {state.step} "
+                f"of phase '{self.job.phase.name}'; a checkpoint is written, go on with --resume",
+                number,
+            )
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Append a row to metrics.jsonl, and to the trackers that were asked for."""
+        if not self.accelerator.is_main_process:
+            return
+        with self.job.metrics_path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        if self.job.training.trackers:
+            numbers = {
+                f"{row['phase']}/{row['kind']}_{key}": value
+                for key, value in row.items()
+                if key in TRACKED
+            }
+            self.accelerator.log(
+                {key: value for key, value in numbers.items() if value is not None},
+                step=row["step"],
+            )

@@ -1,0 +1,121 @@
+"""What the machine can do, and how it is set up for training."""
+
+from __future__ import annotations
+
+import ctypes
+import datetime as dt
+import importlib.metadata
+import logging
+import os
+import platform
+import sys
+from typing import TYPE_CHECKING, Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import InitProcessGroupKwargs
+
+from lingraft.errors import RecipeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lingraft.recipe import Training
+
+logger = logging.getLogger(__name__)
+
+PACKAGES = (
+    "lingraft",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "accelerate",
+    "safetensors",
+    "numpy",
+    "sentencepiece",
+)
+GLIBC_M_TRIM_THRESHOLD, GLIBC_M_TOP_PAD, GLIBC_M_MMAP_MAX = -1, -2, -4
+
+
+def multiplies_bf16() -> bool:
+    """Whether bf16 products are fast here: a GPU with them, or a CPU with AMX or AVX512-BF16."""
+    if torch.cuda.is_available():
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return False
+    return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
+
+
+def resolve_precision(wanted: str) -> str:
+    """'bf16' or 'fp32'.
+
+    Raises:
+        RecipeError: bf16 was asked for on a GPU that does not have it.
+    """
+    if wanted == "auto":
+        return "bf16" if multiplies_bf16() else "fp32"
+    if wanted == "bf16" and torch.cuda.is_available() and not multiplies_bf16():
+        raise RecipeError('training.precision: this GPU has no bf16; use "fp32" or "auto"')
+    return wanted
+
+
+def accelerator_for(training: Training, folder: Path) -> Accelerator:
+    """The device, the processes and the precision of a run; one per process."""
+    if not torch.cuda.is_available():
+        keep_freed_memory()
+    mixed = "bf16" if resolve_precision(training.precision) == "bf16" else "no"
+    patient = InitProcessGroupKwargs(timeout=dt.timedelta(days=1))
+    return Accelerator(
+        mixed_precision=mixed,
+        log_with=list(training.trackers) or None,
+        project_dir=str(folder),
+        kwargs_handlers=[patient],
+    )
+
+
+def keep_freed_memory() -> None:
+    """Tell glibc to keep large freed blocks; else each step faults gigabytes of fresh pages in.
+
+    Does nothing on other systems.
+    """
+    if not sys.platform.startswith("linux") or platform.libc_ver()[0] != "glibc":
+        return
+    libc = ctypes.CDLL("libc.so.6")
+    libc.mallopt(GLIBC_M_MMAP_MAX, 0)
+    libc.mallopt(GLIBC_M_TRIM_THRESHOLD, 2**31 - 1)
+    libc.mallopt(GLIBC_M_TOP_PAD, 64 << 20)
+
+
+def environment(accelerator: Accelerator, command: str) -> dict[str, Any]:
+    """What a reader needs to reproduce a run; no names of users, machines or folders."""
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = "not installed"
+    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return {
+        "command": command,
+        **versions,
+        "python": platform.python_version(),
+        "platform": platform.platform(terse=True),
+        "cpu": _cpu_name(),
+        "devices": gpus or ["cpu"],
+        "processes": accelerator.num_processes,
+        "threads": torch.get_num_threads(),
+        "cores": os.cpu_count(),
+        "precision": "bf16" if accelerator.mixed_precision == "bf16" else "fp32",
+        "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:  # noqa: PTH123 - a kernel file, not a path of ours
+            return next(
+                (line.partition(":")[2].strip() for line in file if line.startswith("model name")),
+                "unknown",
+            )
+    except OSError:
+        return platform.processor() or "unknown"

@@ -1,0 +1,94 @@
+"""What one phase of training is given, how far it has come, and what of the model it trains."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from lingraft.errors import TrainingError
+from lingraft.models.parts import part_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
+    from transformers import PreTrainedModel
+
+    from lingraft.models.families import Family
+    from lingraft.models.packed import PackedBatch, PackedModel
+    from lingraft.objectives.common import Objective, TokenIds
+    from lingraft.recipe import Phase, Training
+    from lingraft.tokens import Tokens
+
+
+class Stopped(TrainingError):
+    """A signal asked the run to stop; it did so after a checkpoint."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.signal_number = signal_number
+        self.exit_status = 128 + signal_number
+
+
+class WithObjective(nn.Module):
+    """Model and objective as one module: a distributed wrapper sees the whole forward pass."""
+
+    def __init__(self, packed: PackedModel, objective: Objective) -> None:
+        super().__init__()
+        self.packed, self.objective = packed, objective
+
+    def forward(self, batch: PackedBatch) -> torch.Tensor:
+        """Summed loss in nats."""
+        return self.objective.loss(self.packed, batch).nats
+
+
+@dataclass
+class State:
+    """How far a phase has come; plain data, kept in the checkpoint."""
+
+    fingerprint: str
+    step: int = 0
+    epoch: int = 0
+    index: int = 0
+    tokens: int = 0
+    sentences: int = 0
+    masked: int = 0
+    seconds: float = 0.0
+    looks_since_best: int = 0
+    best_step: int = -1
+    best_loss: float = math.inf
+    last_loss: float = math.inf
+    stopped: str = ""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a phase trains on, fixed for the phase."""
+
+    phase: Phase
+    training: Training
+    family: Family
+    itl_layers: frozenset[int]
+    train: Tokens
+    valid: Tokens
+    vocabulary: TokenIds
+    seed: int
+    folder: Path
+    metrics_path: Path
+    fingerprint: str
+    kept_config: dict[str, Any] = field(default_factory=dict)
+    """Configuration values that training changed (dropout) and saving puts back."""
+
+
+def freeze(
+    model: PreTrainedModel, family: Family, itl: frozenset[int], train: frozenset[str]
+) -> int:
+    """Let only the named parts have gradients; returns the number of parameters that train."""
+    count = 0
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(part_of(name, family, itl) in train)
+        count += parameter.numel() if parameter.requires_grad else 0
+    return count

@@ -1,0 +1,399 @@
+"""Small sources of the five families, a made-up corpus, and the command line in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import logging
+import random
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pytest
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+from transformers import (
+    BertTokenizer,
+    ElectraTokenizer,
+    PreTrainedTokenizerFast,
+    RobertaTokenizer,
+    XLMRobertaTokenizer,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from accelerate import Accelerator
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from lingraft.tokens import Tokens
+    from lingraft.training.phase import Job
+
+TEXT = [
+    "The quick brown fox jumps over the lazy dog, and the dog sleeps in the sun.",
+    "Open the file, choose the format and save the document in the folder.",
+    "A café in the city opens at nine; the menu lists tea, coffee and cake.",
+    "나는 학교에 가서 친구를 만나고 집에 와서 책을 읽었다.",
+    "문서를 열고 형식을 선택한 다음 폴더에 저장합니다.",
+    "이 문서의 형식을 변경하려면 도구 모음에서 단추를 선택하십시오.",
+] * 4
+SIZE = 320
+ROBERTA = ["<s>", "<pad>", "</s>", "<unk>"]
+BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+MODERNBERT = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
+
+
+def _learn(pre_tokenizer: object, specials: list[str], size: int, **options: object) -> Tokenizer:
+    """Byte-pair merges; the only trainer that gives the same pieces at every run."""
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizer
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, special_tokens=specials, show_progress=False, **options
+    )
+    learner.train_from_iterator(TEXT, trainer)
+    return learner
+
+
+def _byte_level(specials: list[str], size: int) -> Tokenizer:
+    return _learn(
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        specials,
+        size,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+    )
+
+
+def _roberta() -> PreTrainedTokenizerBase:
+    learnt = _byte_level(ROBERTA, SIZE - 1)
+    vocabulary = learnt.get_vocab() | {"<mask>": learnt.get_vocab_size()}
+    merges = [tuple(merge) for merge in _merges(learnt)]
+    return RobertaTokenizer(
+        vocab=vocabulary,
+        merges=merges,
+        mask_token=AddedToken("<mask>", lstrip=True, special=True, normalized=False),
+        model_max_length=512,
+    )
+
+
+def _merges(learnt: Tokenizer) -> list[list[str]]:
+    state = learnt.model.__getstate__()
+
+    return json.loads(state)["merges"]
+
+
+def _modernbert() -> PreTrainedTokenizerBase:
+    """Special tokens behind the pieces, as in the real one: [UNK] 315 … [MASK] 319."""
+    backend = _byte_level([], SIZE - len(MODERNBERT))
+    backend.normalizer = normalizers.NFC()
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens(
+        [AddedToken(t, special=True, normalized=False, lstrip=t == "[MASK]") for t in MODERNBERT]
+    )
+    ids = [(token, backend.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ids
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        pad_token="[PAD]",
+        mask_token="[MASK]",
+        model_input_names=["input_ids", "attention_mask"],
+        model_max_length=8192,
+    )
+
+
+def _wordpieces() -> dict[str, int]:
+    letters = sorted({character for line in TEXT for character in line if not character.isspace()})
+    continuing = [f"##{letter}" for letter in letters if letter.isalpha()]
+    learnt = _learn(
+        pre_tokenizers.BertPreTokenizer(),
+        BERT + continuing,
+        SIZE,
+        initial_alphabet=letters,
+        continuing_subword_prefix="##",
+    )
+    return learnt.get_vocab()
+
+
+def _xlm_roberta() -> PreTrainedTokenizerBase:
+    learnt = _learn(pre_tokenizers.Metaspace(), [], SIZE - 5)
+    pieces = sorted(learnt.get_vocab(), key=lambda piece: (-len(piece), piece))
+    scored = [(piece, -1.0 - 0.01 * rank) for rank, piece in enumerate(pieces)]
+    vocabulary = [*((token, 0.0) for token in ROBERTA), *scored, ("<mask>", 0.0)]
+    return XLMRobertaTokenizer(
+        vocab=vocabulary,
+        mask_token=AddedToken("<mask>", lstrip=True, special=True, normalized=False),
+        model_max_length=512,
+    )
+
+
+BUILDERS: dict[str, Callable[[], PreTrainedTokenizerBase]] = {
+    "roberta": _roberta,
+    "xlm-roberta": _xlm_roberta,
+    "modernbert": _modernbert,
+    "bert": lambda: BertTokenizer(vocab=_wordpieces(), model_max_length=512),
+    "electra": lambda: ElectraTokenizer(vocab=_wordpieces(), model_max_length=512),
+}
+
+
+@functools.cache
+def _build(family: str) -> PreTrainedTokenizerBase:
+    return BUILDERS[family]()
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer() -> Callable[[str], PreTrainedTokenizerBase]:
+    """Source tokenizers of about 300 pieces: bert roberta xlm-roberta electra modernbert.
+
+    They are shared by all tests: do not change them.
+    """
+    return _build
+
+
+@pytest.fixture(scope="session")
+def tiny_text() -> tuple[str, ...]:
+    """English and Korean sentences."""
+    return tuple(TEXT)
+
+
+DEPTH, WIDTH, LONGEST = 2, 32, 128
+BERT_SHAPE = {
+    "hidden_size": WIDTH,
+    "num_hidden_layers": DEPTH,
+    "num_attention_heads": 2,
+    "intermediate_size": 48,
+    "max_position_embeddings": LONGEST,
+    "initializer_range": 0.1,
+}
+SHAPES: dict[str, dict[str, object]] = {
+    "bert": BERT_SHAPE,
+    "roberta": BERT_SHAPE | {"max_position_embeddings": LONGEST + 2, "type_vocab_size": 1},
+    "xlm-roberta": BERT_SHAPE | {"max_position_embeddings": LONGEST + 2, "type_vocab_size": 1},
+    "electra": BERT_SHAPE | {"embedding_size": 16},
+    "modernbert": BERT_SHAPE
+    | {"layer_types": ["full_attention"] * DEPTH, "embedding_dropout": 0.1, "mlp_dropout": 0.1},
+}
+
+
+def _model(family: str, **changes: object) -> PreTrainedModel:
+    import torch
+    from transformers import AutoConfig, AutoModelForMaskedLM
+
+    tokenizer = _build(family)
+    ids = {
+        "vocab_size": SIZE,  # as often in real models, a few rows more than there are pieces
+        "pad_token_id": tokenizer.pad_token_id,
+        "bos_token_id": tokenizer.cls_token_id,
+        "eos_token_id": tokenizer.sep_token_id,
+    }
+    if family == "modernbert":
+        ids |= {"cls_token_id": tokenizer.cls_token_id, "sep_token_id": tokenizer.sep_token_id}
+    config = AutoConfig.for_model(family, **{**SHAPES[family], **ids, **changes})
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(1)
+        model = AutoModelForMaskedLM.from_config(config)
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.05)
+    return model.float().eval()
+
+
+@pytest.fixture(scope="session")
+def tiny_model() -> Callable[..., PreTrainedModel]:
+    """Builds a fresh stock model of two layers and 320 rows, for the `tiny_tokenizer` of the family.
+
+    Norms and biases are not at their initial values. Call it with configuration values to change:
+    `tiny_model("bert", num_hidden_layers=3)`.
+    """
+    return _model
+
+
+@pytest.fixture(scope="session")
+def tiny_source(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a small source model with its tokenizer, one a family; do not change it."""
+
+    @functools.cache
+    def saved(family: str) -> Path:
+        folder = tmp_path_factory.mktemp("source") / family
+        _model(family).save_pretrained(folder)
+        _build(family).save_pretrained(folder)
+        return folder
+
+    return saved
+
+
+WORDS = """
+나는 학교에 가서 친구를 만나고 집에 와서 책을 읽었다 문서를 열고 형식을 선택한 다음 폴더에 둔다
+오늘은 날씨가 좋아서 우리는 함께 공원을 걸었다 커피를 마시며 음악을 듣는 시간이 가장 즐겁다
+도구 모음에서 단추를 누르면 새로운 창이 나타난다 표의 행과 열을 삭제하려면 범위를 지정하십시오
+바다와 산을 보러 기차를 타고 멀리 떠났다 저녁에는 가족과 따뜻한 밥을 먹는다
+"""
+
+
+@pytest.fixture(scope="session")
+def korean_text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A text file of 400 made-up Korean sentences, a line each."""
+    drawn, words = random.Random(0), WORDS.split()
+    lines = [" ".join(drawn.choices(words, k=drawn.randint(4, 12))) + ".\n" for _ in range(400)]
+    path = tmp_path_factory.mktemp("text") / "ko.txt"
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+class Finished(NamedTuple):
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+def _command(*arguments: object) -> Finished:
+    from lingraft import cli
+
+    out, err, logger = io.StringIO(), io.StringIO(), logging.getLogger("lingraft")
+    before = (logger.handlers[:], logger.level, logger.propagate)
+    status: object = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["lingraft", *map(str, arguments)])
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                cli.main()
+            except SystemExit as error:
+                status = error.code or 0
+            finally:
+                logger.handlers[:], logger.level, logger.propagate = before
+    assert isinstance(status, int)
+    return Finished(status, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="session")
+def command() -> Callable[..., Finished]:
+    """Runs the command line in this process: `command("adapt", recipe, "--out", run)`."""
+    return _command
+
+
+TINY_RUN = ("--vocab-size", 300, "--set", "method.batch={size=8, unit='sentences'}")
+TINY_RUN += ("--set", "tokenizer.max_tokens=64", "--set", "training.row_tokens=64")
+
+
+@pytest.fixture(scope="session")
+def shorthand(
+    tiny_source: Callable[[str], Path], korean_text: Path
+) -> Callable[..., tuple[object, ...]]:
+    """The arguments of a tiny run without a recipe: `command(*shorthand(out, "bert"), …)`."""
+
+    def arguments(out: Path, family: str = "roberta", steps: int = 6) -> tuple[object, ...]:
+        start = ("adapt", "--source", tiny_source(family), "--text", korean_text, "--lang", "ko")
+        return (*start, "--out", out, "--steps", steps, *TINY_RUN)
+
+    return arguments
+
+
+@pytest.fixture(scope="session")
+def adapted(
+    tmp_path_factory: pytest.TempPathFactory, shorthand: Callable[..., tuple[object, ...]]
+) -> Callable[[str], Path]:
+    """The folder of a finished run of 6 steps, one a family; do not change it."""
+
+    @functools.cache
+    def run(family: str) -> Path:
+        out = tmp_path_factory.mktemp("adapted") / family
+        finished = _command(*shorthand(out, family))
+        assert finished.status == 0, finished.err
+        return out
+
+    return run
+
+
+@pytest.fixture
+def accelerator() -> Iterator[Accelerator]:
+    """One process on the CPU in fp32; accelerate's state is that of a fresh process again after."""
+    from accelerate import Accelerator
+    from accelerate.state import AcceleratorState, GradientState
+
+    AcceleratorState._reset_state(reset_partial_state=True)
+    GradientState._reset_state()
+    yield Accelerator(cpu=True, mixed_precision="no")
+    AcceleratorState._reset_state(reset_partial_state=True)
+    GradientState._reset_state()
+
+
+@pytest.fixture(scope="session")
+def tiny_tokens() -> Callable[..., Tokens]:
+    """Random sentences in memory: `tiny_tokens(number, shortest=9, longest=16, seed=0)`.
+
+    Ids 0 and 2 stand around each; the others are 5 to 319 with frequencies that differ. Two
+    sentences of the default lengths never fit into one row of 16 tokens.
+    """
+    from lingraft.tokens import Tokens
+
+    def made(number: int, shortest: int = 9, longest: int = 16, seed: int = 0) -> Tokens:
+        generator = np.random.default_rng(seed)
+        lengths = generator.integers(shortest, longest + 1, number)
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint64)
+        ids = (5 + 315 * generator.random(int(lengths.sum())) ** 3).astype(np.uint16)
+        ids[offsets[:-1].astype(np.int64)] = 0
+        ids[offsets[1:].astype(np.int64) - 1] = 2
+        return Tokens(ids, offsets, lengths.astype(np.int32))
+
+    return made
+
+
+@pytest.fixture
+def tiny_job(tmp_path: Path, tiny_tokens: Callable[..., Tokens]) -> Callable[..., Job]:
+    """A phase's job for the tiny RoBERTa without translation layers, in its own folder.
+
+    `tiny_job("name", phase={...}, training={...}, **fields)`: settings of the recipe's [[phases]]
+    and [training], and fields of `Job`, to change. Without dropout, 16 sentences a step.
+    """
+    from lingraft.models.families import FAMILIES
+    from lingraft.objectives.common import TokenIds
+    from lingraft.recipe import Phase, Training
+    from lingraft.training.phase import Job
+
+    def made(
+        name: str = "job",
+        phase: dict[str, object] | None = None,
+        training: dict[str, object] | None = None,
+        **fields: object,
+    ) -> Job:
+        settings = {
+            "name": "phase-1",
+            "train": ["all"],
+            "budget": {"value": 3},
+            "batch": {"size": 16},
+            "masking": {"rate": 0.3},
+        } | (phase or {})
+        use = {"precision": "fp32", "row_tokens": 16, "log_steps": 1} | (training or {})
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        defaults = {
+            "phase": Phase.model_validate(settings),
+            "training": Training.model_validate(use),
+            "family": FAMILIES["roberta"],
+            "itl_layers": frozenset[int](),
+            "train": tiny_tokens(40),
+            "valid": tiny_tokens(20, seed=1),
+            "vocabulary": TokenIds(320, 319, 1, (0, 1, 2, 3, 319)),
+            "seed": 0,
+            "folder": folder,
+            "metrics_path": folder / "metrics.jsonl",
+            "fingerprint": "made of these inputs",
+        }
+        return Job(**(defaults | fields))
+
+    return made

@@ -1,0 +1,94 @@
+import unicodedata
+
+import numpy as np
+import pytest
+
+from lingraft.corpus import clean
+from lingraft.recipe import Corpus
+
+
+def section(**changes: object) -> Corpus:
+    return Corpus(text=("unused",), **changes)
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ("  두   칸\t띄움　끝 ", "두 칸 띄움 끝"),
+        ("널\x00 문자\x07", "널 문자"),
+        ("soft\u00adhyphen", "softhyphen"),
+        ("zero\u200bwidth\ufeff", "zerowidth"),
+        ("\u202eright to left\u202c", "right to left"),
+        ("한글", unicodedata.normalize("NFC", "한글")),
+        ("이름\u3164빈칸", "이름 빈칸"),
+        ("half \ud83d surrogate", "half surrogate"),
+        ("non\u00a0breaking", "non breaking"),
+    ],
+)
+def test_normalisation_of(raw: str, expected: str):
+    assert clean.normalise(raw) == expected
+
+
+def test_decomposed_hangul_becomes_syllables():
+    assert clean.normalise(unicodedata.normalize("NFD", "한국어")) == "한국어"
+
+
+@pytest.mark.parametrize("text", ["می‌خواهم", "क्‍ष", "👩‍💻"])
+def test_joiners_that_carry_meaning_are_kept(text: str):
+    assert clean.normalise(text) == text
+
+
+def test_normalising_twice_changes_nothing():
+    generator = np.random.default_rng(0)
+    pools = [range(0x500), range(0x1100, 0x1200), range(0x2000, 0x2100), range(0xD7B0, 0xE000)]
+    pool = [chr(code) for codes in pools for code in codes]
+    for _ in range(300):
+        once = clean.normalise("".join(generator.choice(pool, 30)))
+        assert clean.normalise(once) == once
+
+
+@pytest.mark.parametrize(
+    ("sentence", "reason"),
+    [
+        ("굿", clean.TOO_SHORT),
+        ("긴" * 41, clean.TOO_LONG),
+        ("깨진 \ufffd 글자", clean.DAMAGED),
+        ("12345 67890 --", clean.FEW_LETTERS),
+        ("An English sentence.", clean.WRONG_SCRIPT),
+        ("한국어 문장입니다.", clean.KEPT),
+        ("大韓民國", clean.KEPT),
+        ("TYPE_COMMENT, COLONEQUAL이 추가되었습니다.", clean.KEPT),
+    ],
+)
+def test_a_sentence_is_dropped_for_exactly(sentence: str, reason: str):
+    codes = clean.reasons([sentence], section(max_characters=40), ("Hang", "Hani"))
+    assert clean.REASONS[codes[0]] == reason
+
+
+def test_reasons_belong_to_their_sentences_in_a_batch():
+    sentences = ["한국어입니다.", "x", "English only", "또 한국어.", "1234"]
+    codes = clean.reasons(sentences, section(), ("Hang",))
+    assert [clean.REASONS[code] for code in codes] == [
+        clean.KEPT,
+        clean.TOO_SHORT,
+        clean.WRONG_SCRIPT,
+        clean.KEPT,
+        clean.FEW_LETTERS,
+    ]
+
+
+def test_without_scripts_no_sentence_is_in_the_wrong_one():
+    assert clean.reasons(["Русский", "English"], section(), ()).tolist() == [0, 0]
+
+
+def test_limits_are_inclusive():
+    limits = section(min_characters=3, max_characters=4)
+    assert clean.reasons(["가나다", "가나다라"], limits, ("Hang",)).tolist() == [0, 0]
+
+
+def test_a_share_of_zero_switches_the_letter_filter_off():
+    assert clean.reasons(["12345"], section(min_letter_share=0.0), ("Hang",)).tolist() == [0]
+
+
+def test_no_sentences_have_no_reasons():
+    assert clean.reasons([], section(), ("Hang",)).shape == (0,)

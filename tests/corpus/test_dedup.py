@@ -1,0 +1,47 @@
+import hashlib
+
+import numpy as np
+
+from lingraft.corpus.dedup import Seen, hashes
+
+
+def test_the_first_occurrence_is_fresh_and_later_ones_are_not():
+    seen = Seen()
+    assert seen.fresh(hashes(["a", "b", "a"])).tolist() == [True, True, False]
+    assert seen.fresh(hashes(["c", "b"])).tolist() == [True, False]
+
+
+def test_it_agrees_with_a_python_set_however_the_text_is_cut_into_batches():
+    generator = np.random.default_rng(1)
+    stream = generator.integers(0, 3_000, 10_000).astype(np.uint64)
+    known: set[int] = set()
+    expected = []
+    for value in stream.tolist():
+        expected.append(value not in known)
+        known.add(value)
+    for size in (1, 7, 1_000, 10_000):
+        seen = Seen()
+        parts = [seen.fresh(stream[i : i + size]) for i in range(0, len(stream), size)]
+        assert np.concatenate(parts).tolist() == expected
+        assert len(seen) == len(known)
+
+
+def test_there_are_few_runs_and_eight_bytes_a_sentence():
+    seen = Seen()
+    generator = np.random.default_rng(2)
+    for _ in range(500):
+        seen.fresh(generator.integers(0, 2**63, 200).astype(np.uint64))
+    assert sum(run.nbytes for run in seen.runs) == 8 * 100_000
+    assert len(seen.runs) <= 12
+    assert all((np.diff(run) > 0).all() for run in seen.runs)
+
+
+def test_an_empty_batch_changes_nothing():
+    seen = Seen()
+    assert seen.fresh(hashes([])).shape == (0,)
+    assert len(seen) == 0
+
+
+def test_the_hash_is_that_of_blake2b_on_every_machine():
+    digest = hashlib.blake2b("한국어".encode(), digest_size=8).digest()
+    assert hashes(["한국어"]).tolist() == [int.from_bytes(digest, "little")]

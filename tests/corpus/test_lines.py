@@ -1,0 +1,173 @@
+import gzip
+import io
+import lzma
+import random
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from lingraft.corpus.lines import BROKEN_UTF8, LINE_TOO_LONG, Reading, raw_lines, text_lines
+from lingraft.errors import DataError
+
+zstandard = pytest.importorskip("zstandard")
+
+COMPRESS = {
+    ".gz": lambda data: gzip.compress(data, mtime=0),
+    ".xz": lzma.compress,
+    ".zst": zstandard.ZstdCompressor().compress,
+}
+TEXT = "".join(f"줄 {number}: {random.Random(number).random()}\n" for number in range(400)).encode()
+
+
+def lines(path: Path, max_bytes: int = 1_000) -> list[str]:
+    return list(text_lines(path, max_bytes, Reading()))
+
+
+def error_of(path: Path) -> str | None:
+    try:
+        lines(path)
+    except DataError as error:
+        return str(error)
+    return None
+
+
+def written(folder: Path, name: str, data: bytes) -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_a_compressed_file_gives_the_lines_of_the_plain_one(tmp_path: Path, suffix: str):
+    packed = written(tmp_path, f"a.txt{suffix}", COMPRESS[suffix](TEXT))
+    assert lines(packed) == TEXT.decode().splitlines()
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_several_streams_in_one_file_are_read_one_after_the_other(tmp_path: Path, suffix: str):
+    packed = COMPRESS[suffix](b"one\n") + COMPRESS[suffix](b"two\n")
+    assert lines(written(tmp_path, f"a.txt{suffix}", packed)) == ["one", "two"]
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_a_compressed_file_cut_anywhere_is_said_to_be_cut_short(tmp_path: Path, suffix: str):
+    packed = COMPRESS[suffix](TEXT)
+    cuts = [*range(12), *range(12, len(packed), 97), *range(len(packed) - 12, len(packed))]
+    for cut in cuts:
+        path = written(tmp_path, f"cut.txt{suffix}", packed[:cut])
+        with pytest.raises(DataError, match=r"is cut short .*nothing was kept"):
+            lines(path)
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_a_flipped_byte_in_a_compressed_file_is_a_data_error_or_harmless(
+    tmp_path: Path, suffix: str
+):
+    packed = COMPRESS[suffix](TEXT)
+    failures = 0
+    for place in range(0, len(packed), 31):
+        damaged = packed[:place] + bytes([packed[place] ^ 0x55]) + packed[place + 1 :]
+        path = written(tmp_path, f"bad.txt{suffix}", damaged)
+        message = error_of(path)
+        if message is not None:
+            assert "\n" not in message
+            assert path.name in message
+            failures += 1
+    assert failures > 10
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_a_plain_file_with_a_compressed_name_is_refused(tmp_path: Path, suffix: str):
+    with pytest.raises(DataError, match=rf"is not \{suffix} data"):
+        lines(written(tmp_path, f"a.txt{suffix}", b"plain text\n"))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("안녕".encode("utf-16"), "UTF-16 text; convert it"),
+        ("안녕".encode("utf-16-be").join([b"\xfe\xff", b""]), "UTF-16 text; convert it"),
+        ("안녕".encode("utf-32"), "UTF-32 text; convert it"),
+        ("plain ascii\n".encode("utf-16-le"), "NUL bytes"),
+        (gzip.compress(TEXT), "gzip data; give the file the suffix .gz"),
+        (lzma.compress(TEXT), "xz data; give the file the suffix .xz"),
+        (COMPRESS[".zst"](TEXT), "Zstandard data; give the file the suffix .zst"),
+        (b"PAR1 and so on", "a Parquet file"),
+        (b"PK\x03\x04 and so on", "a zip archive"),
+        (b"%PDF-1.7 and so on", "a PDF file"),
+        (b"\x89PNG and so on", "an image"),
+        ("한국어 문장입니다.\n".encode("euc-kr") * 3, "3 of its 3 lines are not UTF-8"),
+        (random.Random(0).randbytes(50_000), "lines are not UTF-8, so it is binary"),
+    ],
+)
+def test_what_is_not_utf8_text_is_refused_by_name(tmp_path: Path, data: bytes, message: str):
+    with pytest.raises(DataError, match=message) as caught:
+        lines(written(tmp_path, "odd.txt", data))
+    assert "odd.txt" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_broken_lines_are_counted_and_the_others_kept(tmp_path: Path):
+    reading = Reading()
+    path = written(tmp_path, "a.txt", b"good\n\xff\xfe bad\nalso good\n")
+    assert list(text_lines(path, 1_000, reading)) == ["good", "also good"]
+    assert reading.dropped == {BROKEN_UTF8: 1}
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_line_of_exactly_the_limit_is_kept_and_one_byte_more_is_not(tmp_path: Path, end: bytes):
+    reading = Reading()
+    path = written(tmp_path, "a.txt", end.join([b"x" * 10, b"y" * 11, b"z" * 30, b"w"]))
+    assert list(text_lines(path, 10, reading)) == ["x" * 10, "w"]
+    assert reading.dropped == {LINE_TOO_LONG: 2}
+
+
+def test_a_last_line_above_the_limit_is_dropped_too(tmp_path: Path):
+    reading = Reading()
+    assert list(text_lines(written(tmp_path, "a.txt", b"ok\n" + b"x" * 11), 10, reading)) == ["ok"]
+    assert reading.dropped == {LINE_TOO_LONG: 1}
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_a_line_of_100_megabytes_is_never_held(tmp_path: Path, suffix: str):
+    path = tmp_path / f"long.txt{suffix}"
+    compress = COMPRESS.get(suffix, bytes)
+    path.write_bytes(compress(b"x" * 100_000_000 + b"\nshort\n"))
+    reading = Reading()
+    tracemalloc.start()
+    try:
+        assert list(text_lines(path, 100_000, reading)) == ["short"]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert reading.dropped == {LINE_TOO_LONG: 1}
+    assert peak < 80_000_000
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path):
+    assert lines(written(tmp_path, "a.txt", b"\xef\xbb\xbfone\ntwo")) == ["one", "two"]
+
+
+def test_windows_line_ends_are_stripped(tmp_path: Path):
+    assert lines(written(tmp_path, "a.txt", b"one\r\ntwo\r\n")) == ["one", "two"]
+
+
+def test_a_file_that_may_not_be_read_is_a_data_error(tmp_path: Path):
+    with pytest.raises(DataError, match=r"cannot be read: No such file"):
+        lines(tmp_path / "gone.txt")
+
+
+def test_the_bytes_taken_from_disk_are_counted(tmp_path: Path):
+    packed = COMPRESS[".gz"](TEXT)
+    reading = Reading()
+    list(raw_lines(written(tmp_path, "a.txt.gz", packed), 1_000, reading))
+    assert reading.bytes_read == len(packed)
+
+
+def test_zstandard_frames_without_a_content_size_are_read(tmp_path: Path):
+    buffer = io.BytesIO()
+    with zstandard.ZstdCompressor().stream_writer(buffer, closefd=False) as writer:
+        writer.write(TEXT)
+    path = written(tmp_path, "a.txt.zst", buffer.getvalue())
+    assert lines(path) == TEXT.decode().splitlines()

@@ -1,0 +1,302 @@
+import gzip
+import importlib
+import json
+import logging
+import lzma
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from lingraft.corpus import readers
+from lingraft.corpus.lines import BROKEN_UTF8, EMPTY, LINE_TOO_LONG, Reading
+from lingraft.corpus.readers import BROKEN_JSON, NO_TEXT_FIELD, Document, content_id
+from lingraft.errors import DataError
+from lingraft.recipe import Corpus
+
+arrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+zstandard = pytest.importorskip("zstandard")
+
+ROWS = [
+    {"id": "a", "text": "첫 문서"},
+    {"id": "b", "text": "둘째 문서\n두 줄"},
+    {"id": 3, "text": "끝"},
+]
+JSONL = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS).encode()
+EXPECTED = [Document(str(row["id"]), str(row["text"])) for row in ROWS]
+ZSTD = zstandard.ZstdCompressor().compress
+
+
+def read(path: Path | str, **changes: object) -> tuple[list[Document], Reading]:
+    section = Corpus(text=(str(path),), **changes)
+    reading = Reading()
+    documents = [
+        document
+        for source in readers.resolve(section.text)
+        for document in readers.read(source, section, reading)
+    ]
+    return documents, reading
+
+
+def error_of(path: Path) -> str | None:
+    try:
+        read(path)
+    except DataError as error:
+        return str(error)
+    return None
+
+
+def texts(path: Path | str, **changes: object) -> list[str]:
+    return [document.text for document in read(path, **changes)[0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.jsonl", JSONL),
+        ("a.json", JSONL),
+        ("A.JSONL", JSONL),
+        ("a.jsonl.gz", gzip.compress(JSONL)),
+        ("a.jsonl.xz", lzma.compress(JSONL)),
+        ("a.jsonl.zst", ZSTD(JSONL)),
+        ("a.b.json.gz", gzip.compress(JSONL)),
+    ],
+)
+def test_json_lines_are_read_from(tmp_path: Path, name: str, data: bytes):
+    (tmp_path / name).write_bytes(data)
+    documents, reading = read(tmp_path / name)
+    assert documents == EXPECTED
+    assert reading.documents == 3
+    assert not reading.dropped
+
+
+@pytest.mark.parametrize("kind", [arrow.string(), arrow.large_string(), "dictionary"])
+def test_parquet_is_read_from_columns_of(tmp_path: Path, kind: object):
+    column = arrow.array([row["text"] for row in ROWS], None if kind == "dictionary" else kind)
+    column = column.dictionary_encode() if kind == "dictionary" else column
+    table = arrow.table(
+        {"id": [str(row["id"]) for row in ROWS], "text": column, "other": [1, 2, 3]}
+    )
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=2)
+    assert read(tmp_path / "a.parquet")[0] == EXPECTED
+
+
+def test_a_directory_dataset_is_read_through_datasets(tmp_path: Path):
+    pytest.importorskip("datasets")
+    (tmp_path / "train.jsonl").write_bytes(JSONL.replace(b'"id": 3', b'"id": "3"'))
+    documents, reading = read(f"hub:{tmp_path}")
+    assert documents == EXPECTED
+    assert reading.bytes_read == sum(len(document.text.encode()) for document in EXPECTED)
+
+
+def test_a_hub_dataset_without_the_text_field_names_its_fields(tmp_path: Path):
+    pytest.importorskip("datasets")
+    (tmp_path / "train.jsonl").write_text('{"content": "x"}\n')
+    with pytest.raises(DataError, match=r"its fields are content; set corpus.text_column"):
+        read(f"hub:{tmp_path}")
+
+
+def test_a_hub_dataset_that_cannot_be_read_is_one_line(tmp_path: Path):
+    pytest.importorskip("datasets")
+    (tmp_path / "train.jsonl").write_bytes(JSONL)
+    with pytest.raises(DataError, match=r"cannot be read .*corpus.hub_split") as caught:
+        read(f"hub:{tmp_path}", hub_split="nowhere")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("module", ["pyarrow", "zstandard", "datasets"])
+def test_a_missing_optional_package_is_named_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+):
+    name = {"pyarrow": "a.parquet", "zstandard": "a.txt.zst", "datasets": "hub:x/y"}[module]
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    (tmp_path / "a.txt.zst").write_bytes(ZSTD(b"x\n"))
+    found = importlib.import_module
+
+    def absent(wanted: str) -> object:
+        if wanted.split(".")[0] == module:
+            raise ImportError(wanted)
+        return found(wanted)
+
+    monkeypatch.setattr(importlib, "import_module", absent)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match=rf'{module}; run: pip install "lingraft\[data\]"'):
+        read(name)
+
+
+def test_a_line_is_a_document_by_default(tmp_path: Path):
+    (tmp_path / "a.txt").write_text("하나\n\n둘\n셋")
+    documents, reading = read(tmp_path / "a.txt")
+    assert documents == [Document(content_id(text), text) for text in ("하나", "둘", "셋")]
+    assert reading.dropped == {EMPTY: 1}
+    assert reading.documents == 4
+
+
+def test_blocks_between_empty_lines_are_documents(tmp_path: Path):
+    (tmp_path / "a.txt").write_text("\n하나\n둘\n \n\n셋\n")
+    assert texts(tmp_path / "a.txt", document="block") == ["하나\n둘", "셋"]
+
+
+def test_a_file_is_a_document(tmp_path: Path):
+    (tmp_path / "a.txt").write_text("하나\n\n둘\n")
+    assert texts(tmp_path / "a.txt", document="file") == ["하나\n\n둘"]
+
+
+def test_a_document_too_long_to_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(readers, "MAX_DOCUMENT_CHARACTERS", 10)
+    (tmp_path / "a.txt").write_text("abcdef\nghijkl\n")
+    with pytest.raises(DataError, match='use "line"'):
+        read(tmp_path / "a.txt", document="file")
+
+
+def test_a_directory_is_read_in_sorted_order_without_hidden_and_unknown_files(tmp_path: Path):
+    for name in ("b/2.txt", "b/1.txt", "a.txt", ".hidden.txt", ".git/x.txt", "readme.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    assert texts(tmp_path) == ["a.txt", "b/1.txt", "b/2.txt"]
+
+
+def test_a_file_named_twice_is_read_once_and_said_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    (tmp_path / "a.txt").write_text("하나")
+    with caplog.at_level(logging.WARNING, logger="lingraft"):
+        assert len(readers.resolve([tmp_path, tmp_path / "a.txt"])) == 1
+    assert "is read once" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("wikimedia/wikipedia", "written hub:wikimedia/wikipedia"),
+        ("a.md", r"unknown kind of file; allowed: .txt .jsonl .json .parquet"),
+        ("b.parquet.gz", "unknown kind of file"),
+        ("c.gz", "unknown kind of file"),
+        ("folder", "no text in this directory"),
+        ("pipe.txt", "is not a regular file"),
+        ("hub:", "name the dataset"),
+    ],
+)
+def test_what_cannot_be_resolved_is_a_data_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
+):
+    monkeypatch.chdir(tmp_path)
+    for file in ("a.md", "b.parquet.gz", "c.gz"):
+        (tmp_path / file).write_text("x")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(DataError, match=message):
+        readers.resolve([name])
+
+
+def test_bad_json_lines_are_counted_by_reason(tmp_path: Path):
+    lines = [
+        b'{"text": "good"}',
+        b'{"text": ',
+        b"[" * 100_000,
+        b'{"text": null}',
+        b'["a list"]',
+        b'{"text": "\xff"}',
+        b"",
+        b'{"text": " "}',
+        b'{"text": "' + b"x" * 200_000 + b'"}',
+        b'{"text": ' + b"1" * 5_000 + b"}",
+    ]
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines))
+    documents, reading = read(tmp_path / "a.jsonl", max_line_bytes=150_000)
+    assert [document.text for document in documents] == ["good"]
+    assert reading.documents == len(lines)
+    assert reading.dropped == {
+        BROKEN_JSON: 3,
+        NO_TEXT_FIELD: 2,
+        BROKEN_UTF8: 1,
+        EMPTY: 2,
+        LINE_TOO_LONG: 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ('[\n {"text": "pretty"}\n', None),
+        ("plain\ntext\n", "none of its 2 lines is JSON"),
+        ('{"content": "x", "n": 1}\n', "its fields are content, n; set corpus.text_column"),
+        ('[{"text": "x"}]\n', "a line must be an object"),
+    ],
+)
+def test_a_json_file_without_any_text_says_what_it_holds(
+    tmp_path: Path, data: str, message: str | None
+):
+    (tmp_path / "a.json").write_text(data)
+    if message is None:
+        assert texts(tmp_path / "a.json") == ["pretty"]
+        return
+    with pytest.raises(DataError, match=message):
+        read(tmp_path / "a.json")
+
+
+def test_another_column_may_hold_text_and_id(tmp_path: Path):
+    (tmp_path / "a.jsonl").write_text('{"url": "u1", "body": "글"}\n{"url": null, "body": "글"}\n')
+    documents, _ = read(tmp_path / "a.jsonl", text_column="body", id_column="url")
+    assert documents == [Document("u1", "글"), Document(content_id("글"), "글")]
+
+
+def test_parquet_drops_are_counted_by_reason(tmp_path: Path):
+    raw = arrow.array([b"good", None, b"\xff\xfe", b"", b"x" * 1_001], arrow.binary())
+    column = arrow.Array.from_buffers(arrow.string(), len(raw), raw.buffers())
+    parquet.write_table(arrow.table({"text": column}), tmp_path / "a.parquet")
+    documents, reading = read(tmp_path / "a.parquet", max_line_bytes=1_000)
+    assert [document.text for document in documents] == ["good"]
+    assert reading.dropped == {NO_TEXT_FIELD: 1, BROKEN_UTF8: 1, EMPTY: 1, LINE_TOO_LONG: 1}
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"content": ["x"]}, "its fields are content"),
+        ({"text": [1, 2]}, "holds int64, not strings"),
+    ],
+)
+def test_a_parquet_file_without_a_text_column_is_refused(
+    tmp_path: Path, table: dict[str, list[object]], message: str
+):
+    parquet.write_table(arrow.table(table), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=message):
+        read(tmp_path / "a.parquet")
+
+
+def test_a_parquet_file_cut_anywhere_is_a_data_error(tmp_path: Path):
+    parquet.write_table(arrow.table({"text": ["글"] * 50}), tmp_path / "whole.parquet")
+    whole = (tmp_path / "whole.parquet").read_bytes()
+    path = tmp_path / "a.parquet"
+    for cut in range(0, len(whole), 29):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(DataError, match=r"a\.parquet: "):
+            read(path)
+
+
+def test_equal_texts_have_equal_ids_and_others_do_not():
+    assert content_id("같은 글") == content_id(" 같은 글\n")
+    assert content_id("같은 글") != content_id("다른 글")
+
+
+@pytest.mark.parametrize(
+    "suffix", [".txt", ".jsonl", ".parquet", ".txt.gz", ".txt.xz", ".jsonl.zst"]
+)
+def test_random_bytes_never_raise_anything_but_data_errors(tmp_path: Path, suffix: str):
+    generator = random.Random(suffix)
+    starts = {".gz": b"\x1f\x8b\x08\0", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
+    start = starts.get(Path(suffix).suffix if suffix.count(".") > 1 else "", b"")
+    path = tmp_path / f"fuzz{suffix}"
+    for trial in range(60):
+        length = generator.choice([0, 1, 5, 50, 3_000])
+        noise = generator.randbytes(length)
+        if trial % 3 == 0:
+            noise = bytes(
+                generator.choice(b'{}[]":,text \n\r\t\x00\xff\xed\xa0\x80') for _ in noise
+            )
+        path.write_bytes((start if trial % 2 else b"") + noise)
+        message = error_of(path)
+        assert message is None or ("\n" not in message and "fuzz" in message)

@@ -1,0 +1,83 @@
+import random
+import time
+
+import pytest
+
+from lingraft.corpus.sentences import segment, splitter
+from lingraft.errors import RecipeError
+
+
+def test_lines_are_cut_before_sentences():
+    split = splitter("ko", split_sentences=True)
+    assert split("첫 줄이다\n둘째 줄. 셋째 문장!") == ["첫 줄이다", "둘째 줄.", "셋째 문장!"]
+
+
+def test_without_splitting_a_line_stays_whole():
+    assert splitter("ko", split_sentences=False)("하나. 둘.\r\n\r\n셋.") == ["하나. 둘.", "셋."]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("ja", "これは一つ。これは二つ。", ["これは一つ。", "これは二つ。"]),
+        ("en", "Mr. Smith left. He ran.", ["Mr. Smith left.", "He ran."]),
+        ("hi", "यह एक है। यह दो है।", ["यह एक है।", "यह दो है।"]),
+        ("zh-Hant", "你好。再見！", ["你好。", "再見！"]),
+    ],
+)
+def test_languages_have_their_own_rules(language: str, text: str, expected: list[str]):
+    assert splitter(language, split_sentences=True)(text) == expected
+
+
+def test_dotted_names_and_addresses_stay_whole():
+    text = "클래스 email.mime.base.MIMEBase 는 http://a.kr/b?V=C 에. 끝."
+    assert segment("ko", text) == [text[:-3], "끝."]
+
+
+def test_dates_stay_whole():
+    text = "대법원 1976. 3. 9. 선고 75다1234 판결이 있다. 다음."
+    assert segment("ko", text) == [text[:-4], "다음."]
+
+
+@pytest.mark.parametrize("number", ["1.", "가.", "(2)", "12."])
+def test_the_number_of_an_item_stays_with_the_item(number: str):
+    assert segment("ko", f"본다. {number} 원고는 졌다. 끝.") == [
+        "본다.",
+        f"{number} 원고는 졌다.",
+        "끝.",
+    ]
+
+
+def test_a_sentence_that_ends_in_a_year_is_one():
+    assert segment("en", "It was 1976. Then came he.") == ["It was 1976.", "Then came he."]
+
+
+def test_no_character_but_spaces_is_lost():
+    generator = random.Random(0)
+    for _ in range(300):
+        line = "".join(generator.choices("가나 ab.?!\"'()1 。 나.", k=40)).strip()
+        assert "".join(segment("ko", line)).replace(" ", "") == line.replace(" ", "")
+
+
+def test_hangul_sentences_without_a_space_between_are_cut():
+    assert segment("ko", "재밌다.그런데 별로.") == ["재밌다.", "그런데 별로."]
+
+
+def test_line_ends_of_every_kind_cut():
+    split = splitter("en", split_sentences=False)
+    assert split("a b\rc d\u2028e f\x0bg h\x85i") == ["a b", "c d", "e f", "g h", "i"]
+
+
+def test_text_of_spaces_and_controls_holds_no_sentence():
+    assert splitter("ko", split_sentences=True)(" \u200b\n\x00\n\t") == []
+
+
+def test_a_line_of_300_000_dotted_names_takes_less_than_two_seconds():
+    started = time.monotonic()
+    segment("ko", "a.B" * 300_000)
+    assert time.monotonic() - started < 2
+
+
+def test_an_invalid_language_is_refused():
+    with pytest.raises(RecipeError, match="BCP 47"):
+        splitter("korean", split_sentences=True)

@@ -1,0 +1,309 @@
+import json
+import logging
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lingraft.corpus import stage
+from lingraft.corpus.split import SPLITS
+from lingraft.errors import DataError, RecipeError
+from lingraft.recipe import Corpus
+
+WORDS = [
+    "사람",
+    "학교",
+    "바다",
+    "하늘",
+    "책상",
+    "나무",
+    "구름",
+    "시간",
+    "마음",
+    "노래",
+    "도시",
+    "강물",
+]
+
+
+def document(number: int, sentences: int = 3) -> str:
+    generator = random.Random(number)
+    lines = [" ".join(generator.choices(WORDS, k=6)) + f" {number}." for _ in range(sentences)]
+    return " ".join(lines)
+
+
+def corpus_file(folder: Path, documents: int = 300, name: str = "ko.txt") -> Path:
+    path = folder / name
+    path.write_text("".join(document(number) + "\n" for number in range(documents)))
+    return path
+
+
+def prepare(folder: Path, text: Path | str, language: str = "ko", **changes: Any) -> dict[str, Any]:
+    folder.mkdir()
+    section = Corpus(text=(str(text),), **({"valid": 0.1, "test": 0.1} | changes))
+    return stage.prepare(section, language, folder)
+
+
+def sentences(folder: Path, split: str) -> list[str]:
+    return (folder / f"{split}.txt").read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def documents(folder: Path, split: str) -> list[list[str]]:
+    lines = sentences(folder, split)
+    starts = np.load(folder / f"{split}.documents.npy")
+    assert starts.dtype == np.int64
+    ends = [*starts[1:].tolist(), len(lines)][: len(starts)]
+    return [lines[start:end] for start, end in zip(starts.tolist(), ends, strict=True)]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_the_counts_of_the_result_are_those_of_the_files(tmp_path: Path):
+    result = prepare(tmp_path / "out", corpus_file(tmp_path))
+    assert result["documents"] == 300
+    assert result["sentences_in"] == 900
+    assert result["scripts"] == ["Hang", "Hani"]
+    for split in SPLITS:
+        lines = sentences(tmp_path / "out", split)
+        assert result["splits"][split] == {
+            "documents": len(documents(tmp_path / "out", split)),
+            "sentences": len(lines),
+            "characters": sum(map(len, lines)),
+        }
+    json.dumps(result)
+
+
+def test_every_sentence_is_kept_or_counted_as_dropped(tmp_path: Path):
+    path = corpus_file(tmp_path)
+    with path.open("ab") as file:
+        file.write("English only.\n굿\n12345 67890\n깨진 \ufffd 글자\n\n".encode())
+        file.write(document(5).encode() + b"\n\xff\xff\n" + b"x" * 2_000 + b"\n")
+        file.write(("긴" * 90 + "\n").encode())
+    result = prepare(tmp_path / "out", path, max_line_bytes=1_500, max_characters=80)
+    assert result["dropped"] == {
+        "broken UTF-8": 1,
+        "damaged characters": 1,
+        "duplicate": 3,
+        "empty": 1,
+        "few letters": 1,
+        "line too long": 1,
+        "too long": 1,
+        "too short": 1,
+        "wrong script": 1,
+    }
+    of_documents = ("broken UTF-8", "empty", "line too long")
+    dropped = sum(n for reason, n in result["dropped"].items() if reason not in of_documents)
+    kept = sum(counts["sentences"] for counts in result["splits"].values())
+    assert result["sentences_in"] == kept + dropped
+    assert result["documents"] == 309
+
+
+def test_sentences_of_a_document_stay_together_in_order(tmp_path: Path):
+    prepare(tmp_path / "out", corpus_file(tmp_path))
+    whole = {document(number) for number in range(300)}
+    for split in SPLITS:
+        assert {" ".join(parts) for parts in documents(tmp_path / "out", split)} <= whole
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path):
+    path = corpus_file(tmp_path)
+    prepare(tmp_path / "one", path, sentences=100)
+    prepare(tmp_path / "two", path, sentences=100)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_the_size_of_a_batch_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = corpus_file(tmp_path)
+    path.write_text(path.read_text() + document(3) + "\n")
+    prepare(tmp_path / "one", path)
+    monkeypatch.setattr(stage, "BATCH_SENTENCES", 5)
+    prepare(tmp_path / "two", path)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_adding_text_moves_no_document(tmp_path: Path):
+    prepare(tmp_path / "small", corpus_file(tmp_path, 200, "small.txt"))
+    prepare(tmp_path / "large", corpus_file(tmp_path, 400, "large.txt"))
+    for split in SPLITS:
+        small = set(sentences(tmp_path / "small", split))
+        assert small < set(sentences(tmp_path / "large", split))
+
+
+def test_no_sentence_is_in_two_splits_nor_twice_in_one(tmp_path: Path):
+    path = tmp_path / "ko.txt"
+    generator = random.Random(0)
+    lines = [f"{generator.choice(WORDS)} {generator.choice(WORDS)}." for _ in range(2_000)]
+    path.write_text("\n".join(f"{line} {document(n, 1)}" for n, line in enumerate(lines)))
+    result = prepare(tmp_path / "out", path)
+    every = [line for split in SPLITS for line in sentences(tmp_path / "out", split)]
+    assert len(set(every)) == len(every)
+    assert result["dropped"]["duplicate"] > 1_000
+
+
+def test_without_deduplication_repetitions_stay(tmp_path: Path):
+    path = corpus_file(tmp_path)
+    path.write_text(path.read_text() * 2)
+    result = prepare(tmp_path / "out", path, deduplicate=False)
+    assert "duplicate" not in result["dropped"]
+    assert sum(counts["sentences"] for counts in result["splits"].values()) == 1_800
+
+
+def test_smaller_subsets_are_contained_in_larger_ones(tmp_path: Path):
+    path = corpus_file(tmp_path)
+    sets = []
+    for size in (1, 50, 200, 500):
+        folder = tmp_path / str(size)
+        result = prepare(folder, path, sentences=size)
+        lines = sentences(folder, "train")
+        assert len(lines) == size == result["splits"]["train"]["sentences"]
+        assert result["splits"]["train"]["characters"] == sum(map(len, lines))
+        sets.append(set(lines))
+    assert sets[0] < sets[1] < sets[2] < sets[3]
+
+
+def test_a_subset_keeps_order_documents_and_the_held_out_text(tmp_path: Path):
+    path = corpus_file(tmp_path)
+    prepare(tmp_path / "all", path)
+    result = prepare(tmp_path / "some", path, sentences=100)
+    kept = set(sentences(tmp_path / "some", "train"))
+    expected = [
+        rest
+        for parts in documents(tmp_path / "all", "train")
+        if (rest := [sentence for sentence in parts if sentence in kept])
+    ]
+    assert documents(tmp_path / "some", "train") == expected
+    assert result["subset"] == {
+        "not in the subset": len(sentences(tmp_path / "all", "train")) - 100
+    }
+    for split in ("valid", "test"):
+        assert sentences(tmp_path / "some", split) == sentences(tmp_path / "all", split)
+    assert len(contents(tmp_path / "some")) == 6
+
+
+def test_a_subset_is_exact_when_documents_share_their_id(tmp_path: Path):
+    path = tmp_path / "a.jsonl"
+    rows = [{"id": n % 60, "text": document(n)} for n in range(200)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = prepare(tmp_path / "out", path, sentences=37)
+    assert result["splits"]["train"]["sentences"] == 37
+
+
+def test_a_subset_larger_than_the_corpus_takes_all_and_warns(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level(logging.WARNING, logger="lingraft"):
+        result = prepare(tmp_path / "out", corpus_file(tmp_path), sentences=10_000)
+    assert result["subset"] == {"not in the subset": 0}
+    assert "corpus.sentences = 10,000 asks for more than" in caplog.text
+
+
+def test_the_funnel_is_logged_with_every_reason(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    path = corpus_file(tmp_path)
+    path.write_text(path.read_text() + "English only.\n굿\n")
+    with caplog.at_level(logging.INFO, logger="lingraft"):
+        prepare(tmp_path / "out", path)
+    assert "1 left out: wrong script" in caplog.text
+    assert "1 left out: too short" in caplog.text
+    assert "302 documents and 902 sentences" in caplog.text
+
+
+def test_text_in_another_script_is_refused_with_the_counts(tmp_path: Path):
+    path = tmp_path / "en.txt"
+    path.write_text("".join(f"This is an English sentence number {n}.\n" for n in range(100)))
+    with pytest.raises(
+        DataError, match=r"100 of 100 sentences are not in Hang/Hani.*corpus.scripts"
+    ):
+        prepare(tmp_path / "out", path)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n\n", "1234\n", "굿\n"])
+def test_input_that_leaves_nothing_is_refused_with_the_counts(tmp_path: Path, text: str):
+    path = tmp_path / "empty.txt"
+    path.write_text(text)
+    with pytest.raises(DataError, match=r"no train sentence is left \(\d documents.*dropped: \d"):
+        prepare(tmp_path / "out", path)
+
+
+@pytest.mark.parametrize("split", ["valid", "test"])
+def test_an_empty_held_out_split_is_refused_with_advice(tmp_path: Path, split: str):
+    shares = {"valid": 0.3, "test": 0.3} | {split: 1e-12}
+    with pytest.raises(DataError, match=rf"no {split} sentence .*raise corpus\.{split}"):
+        prepare(tmp_path / "out", corpus_file(tmp_path), **shares)
+
+
+def test_a_share_of_zero_leaves_an_empty_file(tmp_path: Path):
+    result = prepare(tmp_path / "out", corpus_file(tmp_path), valid=0.0)
+    assert result["splits"]["valid"] == {"documents": 0, "sentences": 0, "characters": 0}
+    assert documents(tmp_path / "out", "valid") == []
+
+
+def test_an_invalid_language_is_refused_before_anything_is_read(tmp_path: Path):
+    with pytest.raises(RecipeError, match="BCP 47"):
+        prepare(tmp_path / "out", "no-such-file.txt", language="korean")
+
+
+def test_a_full_disk_is_a_data_error_of_one_line(tmp_path: Path):
+    path = corpus_file(tmp_path)
+    out = tmp_path / "out"
+    out.mkdir()
+    for split in SPLITS:
+        (out / f"{split}.txt").symlink_to("/dev/full")
+    with pytest.raises(DataError, match=r"cannot be written: No space left on device") as caught:
+        stage.prepare(Corpus(text=(str(path),), valid=0.1, test=0.1), "ko", out)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_that_does_not_exist_is_a_data_error(tmp_path: Path):
+    section = Corpus(text=(str(corpus_file(tmp_path)),))
+    with pytest.raises(DataError, match=r"train\.txt: cannot be written: No such file"):
+        stage.prepare(section, "ko", tmp_path / "missing")
+
+
+def test_lone_surrogates_in_json_do_no_harm(tmp_path: Path):
+    path = tmp_path / "a.jsonl"
+    rows = [{"id": "\ud800", "text": f"{document(n)} \ud83d"} for n in range(5)]
+    rows += [{"id": n, "text": document(n)} for n in range(100, 200)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = prepare(tmp_path / "out", path)
+    assert result["sentences_in"] == 315
+
+
+def test_inputs_name_every_file_with_size_and_time(tmp_path: Path):
+    path = corpus_file(tmp_path)
+    os.utime(path, ns=(5, 7))
+    section = Corpus(text=(str(tmp_path), "hub:some/set"))
+    assert stage.inputs(section) == [
+        {"name": str(path), "bytes": path.stat().st_size, "mtime_ns": 7},
+        {"name": "hub:some/set"},
+    ]
+
+
+def test_inputs_of_a_missing_file_are_a_data_error():
+    with pytest.raises(DataError, match=r"gone\.txt: no such file"):
+        stage.inputs(Corpus(text=("gone.txt",)))
+
+
+def test_read_clean_normalises_and_splits_but_keeps_every_sentence(tmp_path: Path):
+    path = tmp_path / "a.txt"
+    path.write_text("하나다.  둘이다.\nEnglish.\nEnglish.\n\n굿\n")
+    section = Corpus(text=("unused",))
+    assert list(stage.read_clean([path], section, "ko")) == [
+        "하나다.",
+        "둘이다.",
+        "English.",
+        "English.",
+        "굿",
+    ]
+
+
+def test_read_clean_says_what_it_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    path = tmp_path / "a.txt"
+    path.write_bytes("좋다.\n".encode() + b"\xff\n")
+    with caplog.at_level(logging.WARNING, logger="lingraft"):
+        assert list(stage.read_clean([path], Corpus(text=("unused",)), "ko")) == ["좋다."]
+    assert "1 documents left out: broken UTF-8" in caplog.text

@@ -1,0 +1,119 @@
+import ast
+import re
+import tomllib
+
+import pytest
+import yaml
+
+from lingraft import decoding
+from lingraft.report import card
+
+
+def parts(text):
+    """The front matter as data, and the body."""
+    empty, front, body = text.split("---\n", 2)
+    assert empty == ""
+    return yaml.safe_load(front), body
+
+
+def test_the_front_matter_is_what_the_hub_wants(build):
+    front, _ = parts(card.model_card(build(export={"licence": "apache-2.0"}).whole().run))
+    assert front["language"] == "ko"
+    assert front["license"] == "apache-2.0"
+    assert front["library_name"] == "transformers"
+    assert front["pipeline_tag"] == "fill-mask"
+    assert "xpt" in front["tags"]
+    result = front["model-index"][0]["results"][0]
+    measured = {metric["type"]: metric["value"] for metric in result["metrics"]}
+    assert result["task"]["type"] == "fill-mask"
+    assert measured["perplexity"] == 46.4
+    assert "bits_per_character" in measured
+
+
+def test_an_unknown_licence_is_left_out_of_the_metadata_and_said_in_the_text(build):
+    front, body = parts(card.model_card(build().whole().run))
+    assert "license" not in front
+    assert "Licence of the model: not stated" in body
+    assert "Licence of the text: not stated" in body
+
+
+def test_a_hub_id_is_the_base_model_and_a_local_folder_is_not(build):
+    hub, _ = parts(card.model_card(build("a", source={"model": "FacebookAI/roberta-base"}).run))
+    local, body = parts(card.model_card(build("b").run))
+    assert hub["base_model"] == "FacebookAI/roberta-base"
+    assert "base_model" not in local
+    assert "“english-small” (a local model)" in body
+
+
+def test_a_relative_folder_that_exists_is_not_taken_for_a_hub_id(build, tmp_path, monkeypatch):
+    (tmp_path / "models" / "small").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    front, _ = parts(card.model_card(build(source={"model": "models/small"}).run))
+    assert "base_model" not in front
+
+
+def test_hub_data_sets_are_named_in_the_metadata(build):
+    front, _ = parts(card.model_card(build(corpus={"text": ["hub:org/korean-text"]}).run))
+    assert front["datasets"] == ["org/korean-text"]
+
+
+def test_the_language_no_stays_norwegian(build):
+    front, _ = parts(card.model_card(build(language="no").run))
+    assert front["language"] == "no"
+
+
+def test_no_folder_of_the_machine_is_in_the_card(build, tmp_path):
+    builder = build().whole()
+    builder.corpus(sources=[{"name": "/home/someone/text/ko.txt", "bytes": 1, "documents": 1}])
+    text = card.model_card(builder.run)
+    assert "/home" not in text
+    assert str(tmp_path) not in text
+    assert "ko.txt" in text
+
+
+def test_the_recipe_in_the_card_decodes_and_names_files_only(build):
+    _, body = parts(card.model_card(build().whole().run))
+    block = re.search(r"```toml\n(.*?)```", body, re.DOTALL)[1]
+    found = decoding.decode(tomllib.loads(block))
+    assert found.corpus.text == ("libreoffice-help.ko.txt.xz",)
+    assert found.source.model == "english-small"
+
+
+def test_the_example_is_python_and_hides_a_word_of_the_test_text_with_the_right_token(build):
+    builder = build().whole()
+    specials = {"unk": ["[UNK]", 0], "mask": ["[MASK]", 4]}
+    _, body = parts(card.model_card(builder.tokenizer(specials=specials).run))
+    code = re.search(r"```python\n(.*?)```", body, re.DOTALL)[1]
+    strings = [node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)]
+    assert "문서를 저장하려면 파일 [MASK] 저장을 선택합니다." in strings
+    assert "<mask>" not in body
+
+
+def test_the_metrics_of_the_baselines_stand_beside_the_model_s_own(build):
+    _, body = parts(card.model_card(build().whole().run))
+    assert re.search(r"\| XPT \| mask-only \|.*\*\*46\.4\*\*", body)
+    assert re.search(r"\| scratch \| mask-only \|.* 164\.6 ", body)
+    assert re.search(r"\| scratch \| bert \|", body)
+
+
+@pytest.mark.parametrize(
+    "name", ["<script>alert(1)</script>", "a|b\nc", "[x](y)", "# heading", "&lt;b&gt;"]
+)
+def test_names_of_sources_mean_nothing_to_markdown(build, name):
+    builder = build().whole()
+    builder.corpus(sources=[{"name": f"hub:{name}", "bytes": 1, "documents": 1}])
+    _, body = parts(card.model_card(builder.run))
+    row = next(line for line in body.splitlines() if line.startswith("| hub:"))
+    assert not re.search(r"(?<!\\)[<>\[\]#]|&lt;", row)
+    assert len(re.findall(r"(?<!\\)\|", row)) == 4
+
+
+def test_a_run_in_progress_has_a_card_that_claims_no_metrics(build):
+    front, body = parts(card.model_card(build().corpus().run))
+    assert "model-index" not in front
+    assert "The model has not been evaluated." in body
+
+
+def test_the_card_is_the_same_when_written_again(build):
+    run = build().whole().run
+    assert card.model_card(run) == card.model_card(run)

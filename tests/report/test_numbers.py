@@ -1,0 +1,37 @@
+import pytest
+
+from lingraft.report import numbers
+
+
+@pytest.mark.parametrize(
+    ("show", "value", "text"),
+    [
+        (numbers.significant, 46.42, "46.4"),
+        (numbers.significant, 164.6, "164.6"),
+        (numbers.significant, 5.071, "5.07"),
+        (numbers.significant, 12_345.6, "12,346"),
+        (numbers.significant, float("nan"), "–"),
+        (numbers.significant, None, "–"),
+        (numbers.count, 138_669_392, "138,669,392"),
+        (numbers.short, 950, "950"),
+        (numbers.short, 9_400, "9,400"),
+        (numbers.short, 88_000, "88 k"),
+        (numbers.short, 880_640, "0.88 M"),
+        (numbers.short, 1_200_000, "1.2 M"),
+        (numbers.short, 138_669_392, "139 M"),
+        (numbers.short, 2.5e9, "2.5 B"),
+        (numbers.percent, 0.4642, "46.4 %"),
+        (numbers.percent, 0.0, "0.0 %"),
+        (numbers.percent, 0.0001, "< 0.1 %"),
+        (numbers.duration, 0.84, "0.8 s"),
+        (numbers.duration, 45.2, "45 s"),
+        (numbers.duration, 200, "3 min 20 s"),
+        (numbers.duration, 59.7, "1 min 0 s"),
+        (numbers.duration, 7_500, "2 h 5 min"),
+        (numbers.duration, 3_599.9, "1 h 0 min"),
+        (numbers.size, 812, "812 B"),
+        (numbers.size, 5_240_000, "5.24 MB"),
+    ],
+)
+def test_numbers_read_as_people_write_them(show, value, text):
+    assert show(value).replace(numbers.NO_BREAK, " ") == text

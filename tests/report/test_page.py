@@ -1,0 +1,176 @@
+import html.parser
+import json
+import re
+
+import pytest
+
+from lingraft.errors import DataError
+from lingraft.report import page
+from lingraft.rundir import Run
+
+EVIL = "<script>alert(1)</script>"
+VOID = {"meta", "br", "img", "input", "link", "hr", "path", "use"}
+
+
+class Outline(html.parser.HTMLParser):
+    """Checks that elements nest; collects headings, ids and references."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.headings, self.ids, self.references, self.tags = [], [], [], [], set()
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        self.tags.add(tag)
+        self.ids += [values["id"]] if "id" in values else []
+        self.references += [values[key] or "" for key in ("href", "src", "srcset") if key in values]
+        if re.fullmatch(r"h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+def written(runs, tmp_path, **options):
+    return page.write(runs, tmp_path / "report.html", **options).read_text(encoding="utf-8")
+
+
+def outline(text):
+    parser = Outline()
+    parser.feed(text)
+    parser.close()
+    assert parser.open == []
+    return parser
+
+
+def test_the_page_asks_for_nothing_from_outside(build, tmp_path):
+    text = written([build().whole().run], tmp_path)
+    found = outline(text)
+    assert all(reference.startswith("#") for reference in found.references)
+    assert not re.search(r"url\((?!#)|@import|https?://", text)
+    assert not found.tags & {"script", "link", "iframe", "img", "object"}
+
+
+def test_what_comes_from_files_is_escaped_everywhere(build, tmp_path):
+    builder = build().whole()
+    builder.corpus(
+        sources=[{"name": EVIL, "bytes": 1, "documents": 1}], dropped={EVIL: 3}, language=EVIL
+    )
+    graft = builder.run.stage("graft")
+    result = {**graft.result(), "notes": [EVIL]}
+    graft.finish("0", result, 1.0)
+    environment = {"command": EVIL, "cpu": EVIL}
+    (builder.run.path / "environment.json").write_text(json.dumps(environment), encoding="utf-8")
+    text = written([builder.run], tmp_path, title=EVIL)
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 7
+
+
+def test_ids_are_unique_and_headings_go_down_one_level_at_a_time(build, tmp_path):
+    found = outline(written([build().whole().run], tmp_path))
+    assert len(found.ids) == len(set(found.ids))
+    assert found.headings[0] == 1
+    assert found.headings.count(1) == 1
+    steps = zip(found.headings, found.headings[1:], strict=False)
+    assert all(after - before <= 1 for before, after in steps)
+
+
+def test_the_page_is_the_same_byte_for_byte_when_written_again(build, tmp_path):
+    run = build().whole().run
+    assert written([run], tmp_path) == written([run], tmp_path)
+
+
+def test_the_page_is_small(build, tmp_path):
+    assert len(written([build().whole().run], tmp_path).encode()) < 300_000
+
+
+def test_the_verdict_and_the_numbers_stand_on_the_page(build, tmp_path):
+    text = written([build().whole().run], tmp_path).replace("\u00a0", " ")
+    assert "XPT reaches perplexity 46.4, scratch 164.6 with the same 0.88 M tokens" in text
+    assert '<span class="best">46.4<span class="hidden"> (best)</span></span>' in text
+    assert "lingraft adapt demo/recipe.toml" in text
+    assert "vocab_size = 4000" in text
+
+
+def test_masked_tokens_are_marked_and_right_guesses_of_each_model_shown(build, tmp_path):
+    text = written([build().whole().run], tmp_path).replace("\u00a0", " ")
+    assert "문서를 <mark>저장<sup>1</sup></mark>하려면 파일" in text
+    row = next(part for part in text.split("<tr>") if "▁저장<sup>1</sup>" in part)
+    own, scratch = re.findall(r"<td.*?</td>", row)
+    assert own.startswith('<td class="long" lang="ko"><span class="guess right">▁저장 <small>41 %')
+    assert scratch.index("▁저장") > scratch.index("▁문서")
+    assert "&lt;s&gt;" not in text.partition('id="samples"')[2].partition('id="corpus"')[0]
+
+
+def test_a_model_with_other_masks_has_no_column_among_the_samples(build, tmp_path):
+    builder = build().whole()
+    builder.model("baselines/scratch", perplexity=164.6, scratch=True, masks="bbbb")
+    text = written([builder.run], tmp_path).partition('id="samples"')[2].partition("</section>")[0]
+    assert '<th scope="col">XPT</th>' in text
+    assert '<th scope="col">scratch</th>' not in text
+
+
+@pytest.mark.parametrize("stages", [(), ("corpus",), ("corpus", "tokenizer")])
+def test_a_run_in_progress_gives_a_page_that_says_what_is_missing(build, tmp_path, stages):
+    builder = build()
+    for stage in stages:
+        getattr(builder, stage)()
+    text = written([builder.run], tmp_path)
+    outline(text)
+    assert "No verdict yet: XPT has not been evaluated." in text
+    missing = {"corpus", "tokenizer", "graft"} - set(stages)
+    for stage in ("corpus", "tokenizer", "graft"):
+        assert (f"Not there yet: the {stage} stage has not ended." in text) == (stage in missing)
+
+
+def test_a_phase_under_way_shows_how_far_it_is(build, tmp_path):
+    builder = build().whole()
+    (builder.run.path / "phase-2" / "done.json").unlink()
+    (builder.run.path / "evaluation" / "done.json").unlink()
+    text = written([builder.run], tmp_path)
+    assert "under way" in text
+    assert '<th scope="row">phase-2</th><td>not there yet</td>' in text
+
+
+def test_a_run_without_its_environment_still_has_a_page(build, tmp_path):
+    builder = build().whole()
+    (builder.run.path / "environment.json").unlink()
+    assert "environment.json is missing" in written([builder.run], tmp_path)
+
+
+def test_several_runs_are_compared_with_what_differs_between_their_recipes(build, tmp_path):
+    first, second = build("one").whole(), build("two", seed=3).whole(perplexity=40.0)
+    text = written([first.run, second.run], tmp_path)
+    assert "2 runs compared: one, two" in text
+    assert "one: XPT" in text
+    assert "two: scratch" in text
+    assert '<th scope="row">seed</th><td class="long">0</td><td class="long">3</td>' in text
+    assert '<th scope="row">language</th>' not in text
+    assert '<span class="best">40.0' in text
+
+
+def test_local_folders_of_the_source_do_not_show_in_the_heading(build, tmp_path):
+    text = written([build().whole().run], tmp_path)
+    assert "<h1>demo-ko: english-small → ko</h1>" in text
+
+
+def test_no_run_and_a_folder_that_is_none_are_refused(tmp_path):
+    with pytest.raises(DataError, match="no run given"):
+        page.write([], tmp_path / "report.html")
+    with pytest.raises(DataError, match="not a run"):
+        page.write([Run(tmp_path)], tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_sentences_outside_the_subset_are_counted_among_those_left_out(build, tmp_path):
+    builder = build().whole().corpus(subset={"not in the subset": 5_000})
+    text = written([builder.run], tmp_path)
+    assert '<th scope="row">not in the subset</th><td>5,000</td>' in text

@@ -1,0 +1,39 @@
+import pytest
+
+from lingraft.report.pieces import BYTES, readable, running
+
+LETTERS = {byte: letter for letter, byte in BYTES.items()}
+
+
+def in_bytes(data):
+    return "".join(LETTERS[byte] for byte in data)
+
+
+def test_byte_level_pieces_are_shown_as_the_text_they_stand_for():
+    assert readable(in_bytes(" 문서".encode()), "byte-bpe") == "▁문서"
+
+
+def test_the_byte_alphabet_is_that_of_gpt_2():
+    assert readable("Ġthe", "byte-bpe") == "▁the"
+    assert len(BYTES) == 256
+
+
+def test_bytes_that_are_no_whole_character_are_shown_as_hexadecimal():
+    assert readable(in_bytes("문".encode()[:2]), "byte-bpe") == "‹eb ac›"
+
+
+def test_latin_pieces_of_other_tokenizers_are_left_alone():
+    assert readable("▁café", "unigram") == "▁café"
+    assert readable("é", "unigram") == "é"
+
+
+@pytest.mark.parametrize(
+    ("kind", "pieces"),
+    [
+        ("unigram", ["▁표의", "▁병합", "하면"]),
+        ("wordpiece", ["표의", "병합", "##하면"]),
+        ("byte-bpe", ["▁표의", "▁병합", "하면"]),
+    ],
+)
+def test_pieces_in_a_row_make_the_sentence(kind, pieces):
+    assert "".join(running(piece, kind) for piece in pieces) == " 표의 병합하면"

@@ -1,0 +1,139 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from lingraft.report import numbers, tables
+from lingraft.report.tables import Comparison, Line, comparison, verdict
+
+UNIGRAMS = 411.6
+
+
+def line(name, perplexity, tokens=880_000, fingerprint="aaaa"):
+    metrics = {} if perplexity is None else {"perplexity": perplexity}
+    return Line(name, name, 6_000_000, tokens, 100.0, metrics, fingerprint, UNIGRAMS)
+
+
+def said(*lines, comparable=True):
+    sentence = verdict(Comparison(lines, (), comparable, ()))
+    return sentence.replace(numbers.NO_BREAK, " ")
+
+
+def test_the_verdict_says_how_many_times_lower():
+    assert said(line("XPT", 46.4), line("scratch", 164.6)) == (
+        "XPT reaches perplexity 46.4, scratch 164.6 with the same 0.88 M tokens: 3.5 times lower."
+    )
+
+
+def test_the_verdict_is_honest_where_scratch_wins():
+    assert said(line("XPT", 90.0), line("scratch", 60.0)) == (
+        "XPT reaches perplexity 90.0, scratch 60.0 with the same 0.88 M tokens: 1.50 times higher, "
+        "so scratch is the better model here."
+    )
+
+
+def test_the_verdict_names_both_budgets_where_they_differ():
+    assert "with 0.88 M and 1.2 M tokens" in said(line("XPT", 46.4), line("scratch", 60, 1_200_000))
+
+
+def test_the_verdict_gives_small_differences_in_per_cent():
+    assert "164.6 with the same 0.88 M tokens: 5 % lower." in said(
+        line("XPT", 156.4), line("scratch", 164.6)
+    )
+
+
+def test_the_verdict_calls_a_difference_below_one_per_cent_none():
+    assert "no difference worth the name" in said(line("XPT", 100.0), line("scratch", 100.4))
+
+
+def test_the_verdict_says_when_models_are_not_better_than_unigrams():
+    sentence = said(line("XPT", 405.0), line("scratch", 420.0))
+    assert "XPT and scratch are not clearly better than guessing by frequency alone" in sentence
+    assert "(unigram perplexity 411.6)" in sentence
+
+
+def test_the_verdict_names_only_the_model_that_has_learnt_nothing():
+    sentence = said(line("XPT", 46.4), line("scratch", 420.0))
+    assert "But scratch is not clearly better" in sentence
+
+
+def test_the_verdict_without_a_baseline_compares_with_unigrams():
+    assert said(line("XPT", 46.4)) == (
+        "XPT reaches perplexity 46.4 after 0.88 M tokens; guessing by frequency alone gives 411.6."
+    )
+    assert "that is not clearly better than guessing" in said(line("XPT", 400.0))
+
+
+def test_the_verdict_takes_the_best_of_several_rivals():
+    sentence = said(line("XPT", 46.4), line("scratch", 164.6), line("XPT-SP", 58.0))
+    assert "XPT-SP (the best of 2 others) 58.0" in sentence
+
+
+def test_there_is_no_verdict_before_the_evaluation():
+    assert said(line("XPT", None), line("scratch", 164.6)) == (
+        "No verdict yet: XPT has not been evaluated."
+    )
+
+
+def test_the_verdict_says_that_training_failed_where_perplexity_is_not_finite():
+    assert "training failed" in said(line("XPT", float("inf")), line("scratch", 164.6))
+
+
+def test_the_verdict_compares_nothing_where_the_masks_differ():
+    sentence = said(line("XPT", 46.4), line("scratch", 164.6, fingerprint="b"), comparable=False)
+    assert "times" not in sentence
+    assert "different masked tokens" in sentence
+
+
+def test_the_best_of_each_column_is_marked(build):
+    found = comparison([build().whole().run])
+    assert found.lines[0].best == frozenset(tables.METRIC_TITLES)
+    assert found.lines[1].best == frozenset()
+
+
+def test_marks_go_to_the_baseline_where_it_is_better(build):
+    found = comparison([build().whole(perplexity=200.0, scratch=100.0).run])
+    assert found.lines[0].best == frozenset()
+    assert found.lines[1].best == frozenset(tables.METRIC_TITLES)
+
+
+def test_equal_values_are_both_best(build):
+    found = comparison([build().whole(perplexity=100.0, scratch=100.0).run])
+    assert [one.best for one in found.lines] == [frozenset(tables.METRIC_TITLES)] * 2
+
+
+def test_a_single_model_is_not_called_best(build):
+    found = comparison([build(baselines=[]).corpus().tokenizer().model().run])
+    assert found.lines[0].best == frozenset()
+
+
+def test_no_best_is_marked_where_the_masks_differ_and_a_note_says_so(build):
+    builder = build().whole()
+    builder.model("baselines/scratch", perplexity=164.6, scratch=True, masks="bbbb")
+    found = comparison([builder.run])
+    assert not found.comparable
+    assert all(one.best == frozenset() for one in found.lines)
+    assert "2 different sets of masked tokens" in found.notes[0]
+
+
+def test_the_unigram_reference_is_one_line_for_each_test_text(build):
+    first = build("a").whole().run
+    second = build("b", baselines=[]).corpus().tokenizer().model(entropy=5.0, masks="bbbb").run
+    assert [one.name for one in comparison([first]).unigrams] == ["unigrams"]
+    both = comparison([first, second]).unigrams
+    assert [one.name for one in both] == ["unigrams (a: XPT)", "unigrams (b: XPT)"]
+    assert [one.perplexity for one in both] == pytest.approx([411.58, 148.41], rel=1e-4)
+
+
+def test_models_not_yet_evaluated_are_named(build):
+    builder = build().corpus().tokenizer().model()
+    assert comparison([builder.run]).notes == ("scratch is not evaluated yet.",)
+
+
+def test_the_terminal_table_marks_the_best_with_an_asterisk(build):
+    console = Console(width=140, file=io.StringIO(), record=True)
+    console.print(tables.console([build().whole().run]))
+    text = console.export_text()
+    assert "46.4*" in text
+    assert "164.6*" not in text
+    assert "unigrams" in text
