@@ -7,6 +7,7 @@ import functools
 import io
 import json
 import logging
+import os
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,6 +40,16 @@ if TYPE_CHECKING:
 
     from lingraft.tokens import Tokens
     from lingraft.training.phase import Job
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """Two threads each of several workers wait for each other: a run takes minutes, not seconds."""
+    import torch
+
+    os.environ["OMP_NUM_THREADS"] = "1"  # for processes that tests start
+    torch.set_num_threads(1)
+
 
 TEXT = [
     "The quick brown fox jumps over the lazy dog, and the dog sleeps in the sun.",
@@ -213,7 +224,7 @@ def _model(family: str, **changes: object) -> PreTrainedModel:
 
 @pytest.fixture(scope="session")
 def tiny_model() -> Callable[..., PreTrainedModel]:
-    """Builds a fresh stock model of two layers and 320 rows, for the `tiny_tokenizer` of the family.
+    """Builds a fresh stock model of two layers and 320 rows, for a family's `tiny_tokenizer`.
 
     Norms and biases are not at their initial values. Call it with configuration values to change:
     `tiny_model("bert", num_hidden_layers=3)`.
@@ -358,7 +369,7 @@ def tiny_job(tmp_path: Path, tiny_tokens: Callable[..., Tokens]) -> Callable[...
     """A phase's job for the tiny RoBERTa without translation layers, in its own folder.
 
     `tiny_job("name", phase={...}, training={...}, **fields)`: settings of the recipe's [[phases]]
-    and [training], and fields of `Job`, to change. Without dropout, 16 sentences a step.
+    and [training], and fields of `Job`, to change. Three steps of 16 sentences.
     """
     from lingraft.models.families import FAMILIES
     from lingraft.objectives.common import TokenIds

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +32,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+
+INTERRUPTED = 128 + signal.SIGINT
 
 Settings = Annotated[
     list[str] | None,
@@ -292,7 +295,7 @@ def report(
 
     for path in runs:
         if not (path / "recipe.toml").is_file():
-            raise RecipeError(f"{path}: holds no run (no recipe.toml)")
+            raise RecipeError(f"{path}: holds no run (no recipe.toml); lingraft adapt makes one")
     target = out_file or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     opened = [Run(path) for path in runs]
     out.print(tables.console(opened))
@@ -337,9 +340,10 @@ def main() -> None:
     except LingraftError as error:
         typer.echo(f"lingraft: {' '.join(str(error).split())}", err=True)
         sys.exit(error.exit_status)
-    except KeyboardInterrupt:
-        typer.echo("lingraft: stopped; the same command with --resume goes on", err=True)
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:  # typer's answer to Ctrl-C
+            typer.echo("lingraft: stopped; the same command with --resume goes on", err=True)
+        raise
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(

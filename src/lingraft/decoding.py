@@ -32,7 +32,7 @@ def load(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise RecipeError(f"{path}: no such recipe") from None
+        raise RecipeError(f"{path}: no such recipe; give the path of a TOML file") from None
     except IsADirectoryError:
         raise RecipeError(f"{path}: is a directory; name a recipe file (.toml)") from None
     except UnicodeDecodeError as error:
@@ -133,7 +133,8 @@ def _explain(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"{where}: is missing; the recipe must give it"
     if first["type"] == "value_error":
-        return f"{where}: {first['msg'].removeprefix('Value error, ')}"
+        message = first["msg"].removeprefix("Value error, ")
+        return f"{where}: {message}" if path else message
     wanted = TYPES.get(first["type"]) or first["msg"].partition(" should ")[2]
     wanted = wanted.removeprefix("be ").replace(" after validation", "")
     verb = "must" if wanted.startswith(("match", "have")) else "must be"

@@ -201,21 +201,26 @@ def recipe_from(
     if not late:
         return recipe
     plain = recipe.model_dump(mode="json", exclude_none=True)
-    plain["method"] = {"name": recipe.method.name, "preset": recipe.method.preset}
+    plain["method"] = _lasting(recipe)
     return expand(decode(override(plain, late), where))
+
+
+def _lasting(recipe: Recipe) -> dict[str, Any]:
+    """What of [method] still counts once the phases are written out: baselines use it."""
+    return recipe.method.model_dump(include={"name", "preset", "first_phase_share"})
 
 
 def settled(recipe: Recipe) -> Recipe:
     """The recipe as it is written into a run: phases written out, without their shorthand."""
-    method = {"name": recipe.method.name, "preset": recipe.method.preset}
-    plain = recipe.model_dump(mode="json", exclude_none=True) | {"method": method}
+    plain = recipe.model_dump(mode="json", exclude_none=True) | {"method": _lasting(recipe)}
     return decode(plain)
 
 
 def baseline(recipe: Recipe, index: int) -> Recipe:
     """The recipe of a baseline: another method on the same budget, batch, schedule and masks.
 
-    The budget is the sum over the run's phases; the settings are those of its last phase.
+    The budget is the sum over the run's phases; the settings are those of its last phase. What the
+    run's own method prescribes of the graft is taken back first.
 
     Raises:
         RecipeError: the phases count their budgets in different units.
@@ -226,7 +231,7 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
     if len(units) > 1:
         raise RecipeError(
             f"baselines: the phases' budgets are in different units ({', '.join(sorted(units))}), "
-            "so they cannot be added up"
+            "so they cannot be added up; give all phases one unit"
         )
     last = recipe.phases[-1]
     total = Budget(value=sum(phase.budget.value for phase in recipe.phases), unit=last.budget.unit)
@@ -235,6 +240,8 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
         if len(record.stretches) == 1
         else [recipe.method.first_phase_share, 1 - recipe.method.first_phase_share]
     )
+    own = METHODS[recipe.method.name].graft
+    taken_back = Graft().model_dump(include=set(own))
     optimiser = last.optimiser
     if section.learning_rate is not None:
         optimiser = optimiser.model_copy(update={"learning_rate": section.learning_rate})
@@ -253,7 +260,7 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
         update={
             "name": f"{recipe.name}-{section.method}",
             "method": recipe.method.model_copy(update={"name": section.method}),
-            "graft": recipe.graft.model_copy(update=record.graft),
+            "graft": recipe.graft.model_copy(update=taken_back | record.graft),
             "phases": phases,
             "baselines": (),
         }

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+UPLOADED = "uploaded"
+"""Lies in RUN/model once it is on the Hub, so that an upload that failed is tried again."""
 TRACKER_FOLDERS = ("lingraft", "wandb", "mlruns")
 """Where TensorBoard, W&B and MLflow write inside a run."""
 
@@ -132,7 +134,7 @@ def prepare(recipe: Recipe, run: Run, *, resume: bool, overwrite: bool) -> None:
         empty(run)
     elif run.recipe_path.is_file():
         differing = changed_sections(recipe, run)
-        if differing and not resume:
+        if differing and not resume and any(run.path.glob("*/done.json")):
             raise RecipeError(
                 f"{run.path}: holds a run with another recipe "
                 f"(differs in: {', '.join(differing)}); --resume redoes what changed "
@@ -201,18 +203,24 @@ def export(context: Context, trained: str, evaluated: str) -> str:
         for section in recipe.baselines
     ]
     made = fingerprint(stages.FORMAT, trained, evaluated, others, recipe.export, recipe.name)
-    if stage.is_done(made):
-        return made
-    model = load_model(str(stages.weights_before(context, len(recipe.phases)))).model
-    with stage.building(made) as (folder, result):
+    if not stage.is_done(made):
+        write_out(context, made)
+    if recipe.export.push_to_hub and not (stage.path / UPLOADED).is_file():
+        push(run, recipe)
+        write_text(stage.path / UPLOADED, f"{recipe.export.push_to_hub}\n")
+    return made
+
+
+def write_out(context: Context, made: str) -> None:
+    """Build RUN/model."""
+    run = context.run
+    model = load_model(str(stages.weights_before(context, len(context.recipe.phases)))).model
+    with run.stage("model").building(made) as (folder, result):
         exporting.write_model(model, folder)
         tokenizers_module.save(tokenizers_module.load(str(run.stage("tokenizer").path)), folder)
         exporting.check_reload(model, folder)
         write_text(folder / "README.md", card.model_card(run))
         result["parameters"] = model.num_parameters()
-    if recipe.export.push_to_hub:
-        push(run, recipe)
-    return made
 
 
 def push(run: Run, recipe: Recipe) -> None:
@@ -222,7 +230,9 @@ def push(run: Run, recipe: Recipe) -> None:
     name = str(recipe.export.push_to_hub)
     api = HfApi()
     api.create_repo(name, private=recipe.export.private, exist_ok=True)
-    api.upload_folder(repo_id=name, folder_path=run.model_path, ignore_patterns=["done.json"])
+    api.upload_folder(
+        repo_id=name, folder_path=run.model_path, ignore_patterns=["done.json", UPLOADED]
+    )
     logger.info("uploaded to %s", name)
 
 
@@ -247,7 +257,7 @@ def run_stage(path: Path, name: str) -> dict[str, Any]:
     """
     run = Run(path)
     if not run.recipe_path.is_file():
-        raise DataError(f"{path}: holds no run (no recipe.toml)")
+        raise DataError(f"{path}: holds no run (no recipe.toml); lingraft adapt makes one")
     recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
     phases = [phase.name for phase in recipe.phases]
     order = ["corpus", "tokenizer", "graft", *phases, "evaluation", "model", "report"]

@@ -51,12 +51,12 @@ def check_names(recipe: Recipe) -> None:
     scripts.of_language(recipe.language, recipe.corpus.scripts)
     for phase in recipe.phases:
         trained_parts(phase.train, phase.name)
-    seen = set()
+    seen, grafts = set(), [recipe.graft]
     for index, section in enumerate(recipe.baselines):
         if section.method in seen:
-            raise RecipeError(f"baselines: method '{section.method}' occurs twice")
+            raise RecipeError(f"baselines: method '{section.method}' occurs twice; leave one out")
         seen.add(section.method)
-        baseline(recipe, index)
+        grafts.append(baseline(recipe, index).graft)
     for tracker in recipe.training.trackers:
         if importlib.util.find_spec(TRACKER_MODULES[tracker]) is None:
             raise RecipeError(
@@ -64,10 +64,10 @@ def check_names(recipe: Recipe) -> None:
                 f'pip install "lingraft[{tracker}]"'
             )
     if recipe.source.architecture is not None:
-        if recipe.graft.source_weights != "random":
+        if any(graft.source_weights != "random" for graft in grafts):
             raise RecipeError(
                 "source.architecture: there are no weights to start from; "
-                'set method.name = "scratch"'
+                'set method.name = "scratch", and no other method as a baseline'
             )
         if recipe.tokenizer.kind == "source":
             raise RecipeError(
@@ -201,8 +201,12 @@ def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]] | None:
             with path.open("rb") as file:
                 (length,) = struct.unpack("<Q", file.read(8))
                 header = json.loads(file.read(min(length, 100_000_000)))
+            if not isinstance(header, dict):
+                raise ValueError("its header is no JSON object")
         except (struct.error, ValueError, OSError) as error:
-            raise DataError(f"{path}: not a safetensors file: {error}") from None
+            raise DataError(
+                f"{path}: not a safetensors file ({error}); save or download the model again"
+            ) from None
         shapes |= {
             name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"
         }

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
+from safetensors import SafetensorError
 
 from lingraft.errors import DataError
 
@@ -40,11 +41,31 @@ def fingerprint(*parts: Any) -> str:
 def write_text(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old or the new content, never half of it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        temporary.unlink()
+        raise
     temporary.replace(path)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name the file where a library writes: safetensors, torch and tokenizers raise no OSError.
+
+    Raises:
+        DataError: in place of what they raise when the disk is full, say.
+    """
+    try:
+        yield
+    except (SafetensorError, RuntimeError) as error:
+        raise DataError(
+            f"{path}: cannot be written ({' '.join(str(error).split())[:200]}); "
+            "make room, then run the same command again"
+        ) from error
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -190,8 +211,10 @@ class Run:
         """Keep a second process away from the run; the lock goes with the process, however it ends.
 
         Raises:
-            DataError: another process works on this run.
+            DataError: another process works on this run, or there is a file in its place.
         """
+        if self.path.exists() and not self.path.is_dir():
+            raise DataError(f"{self.path}: is a file, not a run's folder; choose another --out")
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / ".lock").open("w") as file:
             try:

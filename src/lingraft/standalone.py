@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 LONGEST = 512
 COUNTS_FROM_PADDING = ("roberta", "xlm-roberta", "camembert", "xlm-roberta-xl")
 """Architectures whose first position is the padding id + 1."""
+
+logger = logging.getLogger(__name__)
 
 
 def evaluate(
@@ -63,7 +66,7 @@ def evaluate(
     section = Corpus(text=tuple(text))
     lines = list(islice(corpus_stage.read_clean(list(text), section, language), sentences))
     if not lines:
-        raise DataError(f"{', '.join(text)}: holds no sentences")
+        raise DataError(f"{', '.join(text)}: holds no sentences; give UTF-8 text")
     longest = _longest(config, ids.pad)
     encoded = tokenizer(lines, truncation=True, max_length=longest)["input_ids"]
     arrays = [np.array(row, dtype=np.int64) for row in encoded]
@@ -80,7 +83,9 @@ def evaluate(
         "masks": result["masks"],
         "metrics": result["metrics"],
     }
-    if num_words:
+    if num_words and tokenizers_module.lower_cases(tokenizer):
+        logger.warning("%s: lower-cases its text, so bits per character would not compare", model)
+    elif num_words:
         chosen = words.choose(lines, num_words, seed)
         answer["words"] = words.bits_per_character(scorer, tokenizer, chosen, longest)
     return answer

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from transformers import AutoModelForMaskedLM
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModelForMaskedLM
 
 from lingraft.errors import DataError
 from lingraft.models.families import FAMILIES
@@ -64,7 +64,12 @@ class Scorer:
         Raises:
             DataError: no checkpoint, a broken one, or one without a masked-language-model head.
         """
-        load_config(name)
+        config = load_config(name)
+        if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
+            raise DataError(
+                f"model '{name}' is of type '{config.model_type}', which has no masked language "
+                "model; its perplexity would be of another kind, give a masked one"
+            )
         try:
             model, info = AutoModelForMaskedLM.from_pretrained(
                 name, dtype=torch.float32, output_loading_info=True

@@ -9,6 +9,7 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from lingraft.errors import DataError
+from lingraft.rundir import writing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +48,8 @@ def vocabulary_settings(config: PreTrainedConfig, vocabulary: Vocabulary) -> dic
 
 def write_model(model: PreTrainedModel, folder: Path) -> None:
     """Write weights and configuration so that transformers 4.57 reads them too."""
-    model.save_pretrained(folder)
+    with writing(folder):
+        model.save_pretrained(folder)
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     config |= settings_for_4_57(config)

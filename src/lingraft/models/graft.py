@@ -153,7 +153,7 @@ def rebuild(
     if not source.config.tie_word_embeddings:
         raise UnsupportedModelError(
             "the source's output projection is not tied to its word embeddings; "
-            "lingraft grafts tied models only so far"
+            "lingraft grafts onto tied models only; choose another source"
         )
     target = build(type(source), deeper_config(source.config, family, plan, config_changes), seed)
     tensors = source.state_dict()

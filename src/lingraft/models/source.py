@@ -79,17 +79,25 @@ def load_model(
             revision=revision,
             dtype=torch.float32,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # reported below, with names
             **(settings or {}),
         )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise DataError(f"source model '{name}' cannot be loaded: {_one_line(error)}") from error
+        raise DataError(
+            f"source model '{name}' cannot be loaded: {_one_line(error)} "
+            "Save or download the model again."
+        ) from error
     except Exception as error:  # safetensors and pickle raise classes of their own
         raise DataError(
-            f"the weights of source model '{name}' are broken: {_one_line(error)}"
+            f"the weights of source model '{name}' are broken: {_one_line(error)}; "
+            "save or download the model again"
         ) from error
     if info["mismatched_keys"]:
+        tensor, stored, wanted = min(info["mismatched_keys"])
         raise UnsupportedModelError(
-            f"source model '{name}': sizes differ from its config: {info['mismatched_keys']}"
+            f"source model '{name}': {len(info['mismatched_keys'])} tensors have other sizes than "
+            f"its config.json says ('{tensor}' is {list(stored)}, not {list(wanted)}); "
+            "put back the config.json that belongs to the weights"
         )
     missing = frozenset(info["missing_keys"])
     if missing:
@@ -146,7 +154,10 @@ def _check_directory(name: str) -> None:
                 "so it is not a Hugging Face model"
             )
     elif name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise DataError(f"source model '{name}': no such directory")
+        raise DataError(
+            f"source model '{name}': no such directory; give one, or a Hub id such as "
+            "FacebookAI/roberta-base"
+        )
 
 
 def _one_line(error: BaseException) -> str:

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from lingraft.errors import DataError
-from lingraft.rundir import read_json, write_json
+from lingraft.rundir import read_json, write_json, writing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,8 +66,9 @@ def save(
     partial = folder / f"partial-{step:08d}"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    save_file(weights(model), partial / "model.safetensors")
-    torch.save(optimiser.state_dict(), partial / "optimiser.pt")
+    with writing(partial):
+        save_file(weights(model), partial / "model.safetensors")
+        torch.save(optimiser.state_dict(), partial / "optimiser.pt")
     write_json(partial / "state.json", state)
     if path.exists():
         shutil.rmtree(path)

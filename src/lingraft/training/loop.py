@@ -24,7 +24,7 @@ from lingraft.log import progress
 from lingraft.models.packed import PackedModel, check_isolation
 from lingraft.models.parts import trained_parts
 from lingraft.objectives import OBJECTIVES
-from lingraft.rundir import fingerprint
+from lingraft.rundir import fingerprint, writing
 from lingraft.training import checkpoint
 from lingraft.training.data import Batcher, BatchPlan, Position
 from lingraft.training.optim import clip, learning_rate_factor, optimiser_for
@@ -153,7 +153,7 @@ class _Trainer:
         self.module.train()
         nats = torch.zeros((), dtype=torch.float64, device=accelerator.device)
         # DDP averages gradients over processes
-        scale = accelerator.num_processes / step.global_targets
+        scale = accelerator.num_processes / max(1, step.global_targets)
         for number, (batch, weight) in enumerate(
             zip(step.micro_batches, step.weights, strict=True), 1
         ):
@@ -190,7 +190,7 @@ class _Trainer:
     ) -> None:
         """Write a train row; stop where the loss is not finite."""
         state = self.state
-        loss = float(self.accelerator.reduce(nats, reduction="sum")) / targets
+        loss = float(self.accelerator.reduce(nats, reduction="sum")) / max(1, targets)
         gradient_norm = float(norm) if norm is not None else None
         if not math.isfinite(loss) or (
             gradient_norm is not None and not math.isfinite(gradient_norm)
@@ -222,7 +222,8 @@ class _Trainer:
         )
         return TrainingError(
             f"phase '{self.job.phase.name}': {what} at step {self.state.step}; {kept}; lower the "
-            "learning rate or set optimiser.max_gradient_norm, then run again with --resume"
+            "learning rate or set optimiser.max_gradient_norm and run again with --resume; "
+            "the phase then starts afresh"
         )
 
     def look(self, ended: bool) -> None:
@@ -269,7 +270,8 @@ class _Trainer:
         shutil.rmtree(partial, ignore_errors=True)
         changed = {key: getattr(self.model.config, key) for key in self.job.kept_config}
         self.model.config.update(self.job.kept_config)
-        self.model.save_pretrained(partial)
+        with writing(partial):
+            self.model.save_pretrained(partial)
         self.model.config.update(changed)
         shutil.rmtree(best, ignore_errors=True)
         partial.replace(best)

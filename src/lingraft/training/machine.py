@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from accelerate.utils import InitProcessGroupKwargs
 
 from lingraft.errors import RecipeError
@@ -64,6 +65,7 @@ def accelerator_for(training: Training, folder: Path) -> Accelerator:
     if not torch.cuda.is_available():
         keep_freed_memory()
     mixed = "bf16" if resolve_precision(training.precision) == "bf16" else "no"
+    AcceleratorState._reset_state()  # else it keeps the first run's precision for the process
     patient = InitProcessGroupKwargs(timeout=dt.timedelta(days=1))
     return Accelerator(
         mixed_precision=mixed,

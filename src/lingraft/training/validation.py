@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from lingraft.errors import DataError
 from lingraft.training.data import Batcher
 
 if TYPE_CHECKING:
@@ -68,4 +69,6 @@ class Validator:
             targets += step.global_targets
             for batch, weight in zip(step.micro_batches, step.weights, strict=True):
                 nats += module(batch.to(accelerator.device)).double() * weight
+        if not targets:
+            raise DataError("the validation text has no token that could be masked; give more text")
         return float(accelerator.reduce(nats, reduction="sum")) / targets

@@ -1,0 +1,64 @@
+"""What holds for every objective: a new entry in OBJECTIVES is tested by this."""
+
+import numpy as np
+import pytest
+import torch
+
+from lingraft.models.families import FAMILIES
+from lingraft.models.packed import PackedModel
+from lingraft.objectives import OBJECTIVES
+from lingraft.objectives.common import TokenIds
+from lingraft.objectives.mlm import sentence_keys
+from lingraft.recipe import Masking
+from lingraft.training.data import Batcher
+
+IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
+
+pytestmark = pytest.mark.parametrize("name", OBJECTIVES)
+
+
+def losses(name, tokens, model, groups):
+    """The summed loss and number of predicted tokens of each group of sentences."""
+    batcher = Batcher(tokens, OBJECTIVES[name], IDS, Masking(rate=0.3), 32, 4_096, 0, "phase-1")
+    packed, found = PackedModel(model, FAMILIES["roberta"]), []
+    for group in groups:
+        (batch,) = batcher.step(np.array(group), 0).micro_batches
+        found.append(OBJECTIVES[name].loss(packed, batch))
+    return found
+
+
+def test_it_knows_its_name_and_where_it_comes_from(name):
+    assert OBJECTIVES[name].name == name
+    assert OBJECTIVES[name].summary
+    assert OBJECTIVES[name].paper
+
+
+def test_its_corruption_does_not_depend_on_the_batch(name, tiny_tokens):
+    sentences = tiny_tokens(8).rows(range(8))
+    keys = sentence_keys(np.arange(8), 3)
+    lengths = np.array([len(s) for s in sentences])
+    corrupt = OBJECTIVES[name].corrupt
+    together = corrupt(np.concatenate(sentences), lengths, keys, IDS, Masking())
+    alone = [
+        corrupt(s, np.array([len(s)]), keys[i : i + 1], IDS, Masking())
+        for i, s in enumerate(sentences)
+    ]
+    assert together.ids.tolist() == np.concatenate([part.ids for part in alone]).tolist()
+    assert together.targets.tolist() == np.concatenate([part.targets for part in alone]).tolist()
+    assert len(together.targets) >= 8
+
+
+def test_its_loss_is_a_sum_over_positions(name, tiny_tokens, tiny_model):
+    tokens, model = tiny_tokens(12), tiny_model("roberta")
+    whole, first, second = losses(
+        name, tokens, model, [list(range(12)), list(range(5)), list(range(5, 12))]
+    )
+    assert whole.positions == first.positions + second.positions > 0
+    torch.testing.assert_close(whole.nats, first.nats + second.nats, atol=1e-3, rtol=1e-5)
+
+
+def test_its_loss_reaches_the_embeddings_and_the_layers(name, tiny_tokens, tiny_model):
+    model = tiny_model("roberta")
+    losses(name, tiny_tokens(6), model, [range(6)])[0].nats.backward()
+    silent = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+    assert silent == []

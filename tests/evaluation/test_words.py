@@ -1,0 +1,134 @@
+import math
+import zlib
+
+import pytest
+from transformers import BertTokenizer
+
+from lingraft.evaluation.words import Word, bits_per_character, choose
+
+SENTENCES = ["나는 학교에 가서 책을 읽었다.", "문서를 열고 저장합니다.", "2024 ? !"]
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "나", "##는", "책", "##을", "읽", ".", "가"]
+
+
+def tokenizer_of(pieces):
+    vocabulary = {piece: index for index, piece in enumerate(pieces)}
+    return BertTokenizer(vocab=vocabulary, do_lower_case=False, strip_accents=False)
+
+
+def uniform(size):
+    return lambda item, place: [0.0] * size
+
+
+def test_at_most_one_word_with_a_letter_is_chosen_a_sentence():
+    words = choose(SENTENCES, 10, seed=0)
+    assert sorted(word.sentence for word in words) == sorted(SENTENCES[:2])
+    for word in words:
+        text = word.sentence[word.start : word.end]
+        assert text in word.sentence.split()
+
+
+def test_the_choice_depends_on_text_and_seed_alone():
+    many = [f"문장 번호 {number} 가 여기 있다" for number in range(60)]
+    words = choose(many, 20, seed=0)
+    assert choose(reversed(many), 20, seed=0) == words
+    assert choose(many * 2, 20, seed=0) == words
+    assert choose(many, 20, seed=1) != words
+    assert len({word.start for word in words}) > 2
+
+
+def test_a_longer_list_begins_with_the_shorter_one():
+    many = [f"문장 번호 {number} 가 여기 있다" for number in range(60)]
+    assert choose(many, 30, seed=0)[:10] == choose(many, 10, seed=0)
+
+
+def test_uniform_logits_cost_log2_of_the_vocabulary_a_token(known_scorer):
+    tokenizer = tokenizer_of(PIECES)
+    words = [Word("나는 책을", 0, 2), Word("나는 책을 읽.", 6, 8)]
+    found = bits_per_character(known_scorer(uniform(12)), tokenizer, words, 32)
+    assert found == {
+        "words": 2,
+        "dropped": 0,
+        "characters": 4,
+        "bits_per_character": pytest.approx(4 * math.log2(12) / 4),
+        "exact": 0.0,
+    }
+
+
+def test_a_word_is_scored_from_left_to_right_with_the_rest_hidden(known_scorer):
+    tokenizer, seen = tokenizer_of(PIECES), []
+
+    def spy(item, place):
+        seen.append((tokenizer.convert_ids_to_tokens(item.ids.tolist()), int(item.masked[place])))
+        return [0.0] * 12
+
+    bits_per_character(known_scorer(spy), tokenizer, [Word("나는 책을", 3, 5)], 32)
+    assert seen == [
+        (["[CLS]", "나", "##는", "[MASK]", "[MASK]", "[SEP]"], 3),
+        (["[CLS]", "나", "##는", "책", "[MASK]", "[SEP]"], 4),
+    ]
+
+
+def test_a_word_is_exact_when_every_token_is_the_first_choice(known_scorer):
+    tokenizer = tokenizer_of(PIECES)
+    knows_all = {5, 6, 7}
+    words = [Word("나는 책을", 0, 2), Word("나는 책을", 3, 5)]
+
+    def almost(item, place):
+        gold = int(item.targets[place])
+        return [9.0 if index == (gold if gold in knows_all else 0) else 0.0 for index in range(12)]
+
+    found = bits_per_character(known_scorer(almost), tokenizer, words, 32)
+    assert found["exact"] == 50.0
+
+
+def test_words_with_an_unknown_token_are_dropped_and_counted(known_scorer):
+    tokenizer = tokenizer_of(PIECES)
+    words = [Word("나는 책을", 3, 5), Word("나는 핵을", 3, 5)]
+    found = bits_per_character(known_scorer(uniform(12)), tokenizer, words, 32)
+    assert (found["words"], found["dropped"], found["characters"]) == (1, 1, 2)
+
+
+def test_words_that_are_cut_off_are_dropped(known_scorer):
+    tokenizer = tokenizer_of(PIECES)
+    words = [Word("나는 책을", 3, 5)]
+    for longest, kept in ((6, 1), (5, 0), (4, 0)):
+        found = bits_per_character(known_scorer(uniform(12)), tokenizer, words, longest)
+        assert found["words"] == kept
+    assert found["bits_per_character"] is None
+    assert found["exact"] is None
+
+
+def test_tokenizers_that_cut_alike_give_the_same_bits(known_scorer):
+    """A model that sees pieces, not ids, must not notice that the ids are others."""
+    other = PIECES[:5] + PIECES[:4:-1]
+    results = []
+    for pieces in (PIECES, other):
+        tokenizer = tokenizer_of(pieces)
+        weights = [zlib.crc32(piece.encode()) % 97 / 10 for piece in pieces]
+        by_piece = known_scorer(
+            lambda item, place, weights=weights: [
+                w * (1 + int((item.ids == 4).sum())) for w in weights
+            ]
+        )
+        words = [Word("나는 책을", 0, 2), Word("나는 책을", 3, 5), Word("나는 핵을", 3, 5)]
+        results.append(bits_per_character(by_piece, tokenizer, words, 32))
+    assert results[0]["bits_per_character"] > 0
+    assert results[1] == pytest.approx(results[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "modernbert"])
+def test_the_characters_of_a_word_are_the_same_for_every_kind_of_tokenizer(
+    family, tiny_tokenizer, known_scorer
+):
+    tokenizer = tiny_tokenizer(family)
+    words = [Word("문서를 열고 형식을 선택한 다음", 4, 6), Word("문서를 열고 저장합니다.", 7, 13)]
+    scorer = known_scorer(uniform(len(tokenizer)))
+    found = bits_per_character(scorer, tokenizer, words, 64)
+    assert (found["words"], found["characters"]) == (2, 8)
+    pieces = [
+        token
+        for text in (" 열고", " 저장합니다.")
+        for token in tokenizer(text, add_special_tokens=False)["input_ids"]
+    ]
+    expected = len(pieces) * math.log2(len(tokenizer)) / 8
+    assert found["bits_per_character"] == pytest.approx(expected)

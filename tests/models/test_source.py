@@ -1,0 +1,123 @@
+import logging
+
+import pytest
+from transformers import AutoConfig, BertModel, ElectraForPreTraining
+
+from lingraft.errors import DataError, RecipeError, UnsupportedModelError
+from lingraft.models.families import FAMILIES
+from lingraft.models.graft import rebuild
+from lingraft.models.source import from_architecture, load_config, load_model
+from lingraft.recipe import Source
+
+
+def test_a_whole_checkpoint_lacks_nothing(tiny_source):
+    loaded = load_model(str(tiny_source("bert")))
+    assert loaded.family is FAMILIES["bert"]
+    assert (loaded.missing, loaded.unexpected) == (frozenset(), ())
+    assert not loaded.model.training
+
+
+def test_a_half_precision_checkpoint_is_loaded_in_single_precision(tiny_model, tmp_path):
+    tiny_model("bert").half().save_pretrained(tmp_path)
+    loaded = load_model(str(tmp_path))
+    assert {str(p.dtype) for p in loaded.model.parameters()} == {"torch.float32"}
+
+
+def test_settings_change_the_loaded_configuration(tiny_source):
+    loaded = load_model(str(tiny_source("bert")), settings={"hidden_dropout_prob": 0.3})
+    assert loaded.model.config.hidden_dropout_prob == 0.3
+
+
+def test_a_bare_bert_checkpoint_gets_a_fresh_head_with_a_note(tiny_model, tmp_path, caplog):
+    BertModel(tiny_model("bert").config).save_pretrained(tmp_path)
+    with caplog.at_level(logging.WARNING, logger="lingraft"):
+        loaded = load_model(str(tmp_path))
+    head = {name for name in loaded.model.state_dict() if name.startswith("cls.predictions.")}
+    assert loaded.missing == head - {"cls.predictions.decoder.weight"}
+    assert set(loaded.unexpected) == {"pooler.dense.bias", "pooler.dense.weight"}
+    _, account = rebuild(
+        loaded.model, loaded.family, [0, 1], config_changes={}, seed=0, missing=loaded.missing
+    )
+    fresh = {entry.tensor for entry in account.entries if entry.kind == "fresh"}
+    assert fresh == loaded.missing - {"cls.predictions.decoder.bias"}
+    assert len(account.notes) == len(fresh)
+
+
+def test_an_electra_discriminator_gets_a_fresh_generator_head(tiny_model, tmp_path):
+    ElectraForPreTraining(tiny_model("electra").config).save_pretrained(tmp_path)
+    loaded = load_model(str(tmp_path))
+    assert loaded.missing == {
+        "generator_predictions.LayerNorm.weight",
+        "generator_predictions.LayerNorm.bias",
+        "generator_predictions.dense.weight",
+        "generator_predictions.dense.bias",
+        "generator_lm_head.bias",
+    }
+    _, account = rebuild(
+        loaded.model, loaded.family, [0, 1], config_changes={}, seed=0, missing=loaded.missing
+    )
+    assert {e.tensor for e in account.entries if e.kind == "fresh"} == loaded.missing
+
+
+def test_a_missing_directory_is_one_line():
+    with pytest.raises(DataError) as caught:
+        load_config("./nowhere")
+    assert str(caught.value).startswith("source model './nowhere': no such directory; give one")
+
+
+def test_a_directory_without_config_is_no_model(tmp_path):
+    with pytest.raises(
+        DataError, match=r"holds no config\.json, so it is not a Hugging Face model"
+    ):
+        load_model(str(tmp_path))
+
+
+def test_broken_weights_are_a_data_error_on_one_line(tiny_model, tmp_path):
+    tiny_model("bert").save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0not a safetensors header")
+    with pytest.raises(DataError, match=r"weights of source model .* are broken") as caught:
+        load_model(str(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_architecture_without_a_record_is_refused_before_its_weights_are_read(tmp_path):
+    AutoConfig.for_model("distilbert").save_pretrained(tmp_path)
+    with pytest.raises(UnsupportedModelError, match="models of type 'distilbert'"):
+        load_model(str(tmp_path))
+
+
+ARCHITECTURE = {
+    "model_type": "modernbert",
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 48,
+}
+IDS = {
+    "pad_token_id": 1,
+    "bos_token_id": 0,
+    "cls_token_id": 0,
+    "eos_token_id": 2,
+    "sep_token_id": 2,
+}
+
+
+def test_a_model_from_nothing_has_the_architecture_that_was_asked_for():
+    loaded = from_architecture(Source(architecture=ARCHITECTURE), 99, IDS, seed=4)
+    assert loaded.model.get_input_embeddings().weight.shape == (99, 32)
+    assert loaded.model.config.num_hidden_layers == 2
+    assert loaded.model.config.pad_token_id == 1
+
+
+def test_an_unknown_setting_of_an_architecture_is_named():
+    source = Source(architecture=ARCHITECTURE | {"hiden_size": 8})
+    with pytest.raises(RecipeError) as caught:
+        from_architecture(source, 99, IDS, seed=4)
+    assert str(caught.value) == "source.architecture: modernbert has no setting hiden_size"
+
+
+def test_an_impossible_architecture_is_a_recipe_error_on_one_line():
+    source = Source(architecture=ARCHITECTURE | {"num_attention_heads": 5})
+    with pytest.raises(RecipeError, match=r"^source\.architecture: ") as caught:
+        from_architecture(source, 99, IDS, seed=4)
+    assert "\n" not in str(caught.value)

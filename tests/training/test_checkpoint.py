@@ -1,0 +1,94 @@
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from lingraft.errors import DataError
+from lingraft.recipe import Optimiser
+from lingraft.training import checkpoint
+from lingraft.training.optim import optimiser_for
+
+
+@pytest.fixture
+def trained(tiny_model):
+    """A model and an optimiser that has taken a step."""
+    model = tiny_model("bert")
+    optimiser = optimiser_for(model.parameters(), Optimiser(learning_rate=0.01))
+    model(input_ids=torch.arange(8)[None]).logits.square().mean().backward()
+    optimiser.step()
+    return model, optimiser
+
+
+def test_a_checkpoint_gives_weights_moments_and_state_back(trained, tiny_model, tmp_path):
+    model, optimiser = trained
+    path = checkpoint.save(tmp_path, 7, model, optimiser, {"step": 7, "best_loss": float("inf")})
+    other = tiny_model("bert")
+    fresh = optimiser_for(other.parameters(), Optimiser())
+    assert checkpoint.load(path, other, fresh) == {"step": 7, "best_loss": float("inf")}
+    for ours, theirs in zip(other.parameters(), model.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+        moments, expected = fresh.state[ours], optimiser.state[theirs]
+        assert moments.keys() == expected.keys()
+        assert all(torch.equal(moments[key], expected[key]) for key in moments)
+
+
+def test_tied_tensors_are_written_once(trained, tmp_path):
+    path = checkpoint.save(tmp_path, 1, *trained, {})
+    written = sum(tensor.numel() for tensor in load_file(path / "model.safetensors").values())
+    assert written == sum(p.numel() for p in trained[0].parameters())
+
+
+def test_only_the_newest_checkpoint_is_kept(trained, tmp_path):
+    (tmp_path / "best").mkdir()
+    for step in (5, 10, 12):
+        checkpoint.save(tmp_path, step, *trained, {})
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["best", "checkpoint-00000012"]
+    assert checkpoint.latest(tmp_path) == tmp_path / "checkpoint-00000012"
+
+
+def test_a_folder_without_checkpoints_has_none(tmp_path):
+    assert checkpoint.latest(tmp_path) is None
+
+
+def test_half_written_checkpoints_are_ignored(trained, tmp_path):
+    whole = checkpoint.save(tmp_path, 5, *trained, {})
+    (tmp_path / "partial-00000009").mkdir()
+    (tmp_path / "partial-00000009" / "state.json").write_text("{}")
+    (tmp_path / "checkpoint-00000008").mkdir()
+    assert checkpoint.latest(tmp_path) == whole
+
+
+def test_a_failure_while_writing_leaves_the_older_checkpoint(trained, tmp_path, monkeypatch):
+    whole = checkpoint.save(tmp_path, 5, *trained, {"step": 5})
+
+    def broken(*_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(checkpoint.torch, "save", broken)
+    with pytest.raises(OSError, match="no space left"):
+        checkpoint.save(tmp_path, 6, *trained, {"step": 6})
+    assert checkpoint.latest(tmp_path) == whole
+    monkeypatch.undo()
+    assert checkpoint.load(whole, *trained) == {"step": 5}
+    assert checkpoint.save(tmp_path, 6, *trained, {}).name == "checkpoint-00000006"
+
+
+def test_the_same_step_can_be_written_again(trained, tmp_path):
+    checkpoint.save(tmp_path, 5, *trained, {"mark": 1})
+    path = checkpoint.save(tmp_path, 5, *trained, {"mark": 2})
+    assert checkpoint.load(path, *trained) == {"mark": 2}
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimiser.pt"])
+def test_a_broken_checkpoint_is_a_data_error_that_names_it(name, trained, tmp_path):
+    path = checkpoint.save(tmp_path, 5, *trained, {})
+    (path / name).write_bytes((path / name).read_bytes()[:100])
+    with pytest.raises(DataError, match="checkpoint-00000005: checkpoint cannot be read") as caught:
+        checkpoint.load(path, *trained)
+    assert "delete the folder to start the phase again" in str(caught.value)
+
+
+def test_a_checkpoint_of_another_model_is_a_data_error(trained, tiny_model, tmp_path):
+    path = checkpoint.save(tmp_path, 5, *trained, {})
+    other = tiny_model("roberta")
+    with pytest.raises(DataError, match="cannot be read"):
+        checkpoint.load(path, other, optimiser_for(other.parameters(), Optimiser()))

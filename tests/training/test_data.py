@@ -1,0 +1,179 @@
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from lingraft.objectives import OBJECTIVES
+from lingraft.objectives.common import TokenIds
+from lingraft.recipe import Batch, Masking
+from lingraft.training.data import Batcher, BatchPlan, Position, number_of, share
+
+IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
+LENGTHS = np.random.default_rng(0).integers(4, 60, 101)
+UNITS = pytest.mark.parametrize(
+    "batch", [Batch(size=8), Batch(size=200, unit="tokens")], ids=["sentences", "tokens"]
+)
+
+
+def plan(batch, seed=0, phase="phase-1", lengths=LENGTHS):
+    return BatchPlan(lengths, batch, seed, phase)
+
+
+def batcher(tokens, *, micro=4_096, row=16, seed=0, phase="phase-1"):
+    return Batcher(tokens, OBJECTIVES["mlm"], IDS, Masking(rate=0.3), row, micro, seed, phase)
+
+
+def contents(step):
+    """Every sentence of a step with its targets, in a fixed order."""
+    found = []
+    for batch in step.micro_batches:
+        width = batch.input_ids_NT.shape[1]
+        for row in range(len(batch.input_ids_NT)):
+            for segment in range(1, int(batch.segments_NT[row].max()) + 1):
+                places = np.flatnonzero((batch.segments_NT[row] == segment).numpy()) + row * width
+                inside = np.isin(batch.masked_M.numpy(), places)
+                ids = batch.input_ids_NT.flatten()[places].tolist()
+                masked = (batch.masked_M.numpy()[inside] - places[0]).tolist()
+                found.append((ids, masked, batch.targets_M[inside].tolist()))
+    return sorted(found)
+
+
+@UNITS
+def test_an_epoch_holds_every_sentence_once(batch):
+    seen = np.concatenate(plan(batch).epoch(0))
+    assert sorted(seen.tolist()) == list(range(len(LENGTHS)))
+
+
+@UNITS
+def test_epochs_phases_and_seeds_have_orders_of_their_own(batch):
+    orders = [
+        np.concatenate(made.epoch(epoch)).tolist()
+        for made, epoch in (
+            (plan(batch), 0),
+            (plan(batch), 1),
+            (plan(batch, seed=1), 0),
+            (plan(batch, phase="phase-2"), 0),
+        )
+    ]
+    assert len({tuple(order) for order in orders}) == 4
+    assert np.concatenate(plan(batch).epoch(0)).tolist() == orders[0]
+
+
+def test_batches_of_sentences_have_their_size_but_for_the_last():
+    assert [len(part) for part in plan(Batch(size=8)).epoch(0)] == [8] * 12 + [5]
+    assert plan(Batch(size=8)).steps_per_epoch() == 13
+
+
+def test_batches_of_tokens_are_filled_to_their_size_and_no_further():
+    batches = plan(Batch(size=200, unit="tokens")).epoch(3)
+    for indices in batches[:-1]:
+        assert LENGTHS[indices].sum() >= 200
+        assert LENGTHS[indices[:-1]].sum() < 200
+    assert len(batches[-1]) > 0
+
+
+def test_the_steps_of_an_epoch_in_tokens_are_nearly_known_in_advance():
+    made = plan(Batch(size=200, unit="tokens"))
+    counted = np.mean([len(made.epoch(epoch)) for epoch in range(20)])
+    assert made.steps_per_epoch() == pytest.approx(counted, rel=0.05)
+
+
+def test_a_batch_larger_than_the_text_is_the_text():
+    for batch in (Batch(size=1_000), Batch(size=10**6, unit="tokens")):
+        assert [len(part) for part in plan(batch).epoch(0)] == [len(LENGTHS)]
+        assert plan(batch).steps_per_epoch() == 1
+
+
+@UNITS
+def test_going_on_from_any_position_gives_the_rest_of_the_same_stream(batch):
+    straight = list(islice(plan(batch).after(Position()), 40))
+    for number, (position, _) in enumerate(straight[:30]):
+        resumed = islice(plan(batch).after(position), 10)
+        for (where, indices), (expected, same) in zip(
+            resumed, straight[number + 1 :], strict=False
+        ):
+            assert where == expected
+            assert indices.tolist() == same.tolist()
+
+
+def test_the_position_behind_the_last_batch_is_the_next_epoch():
+    positions = [where for where, _ in islice(plan(Batch(size=50)).after(Position()), 4)]
+    assert positions == [Position(0, 1), Position(0, 2), Position(1, 0), Position(1, 1)]
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2, 3, 7])
+def test_the_shares_of_the_processes_are_a_partition_balanced_by_tokens(num_ranks):
+    shares = [share(LENGTHS, rank, num_ranks) for rank in range(num_ranks)]
+    assert sorted(np.concatenate(shares).tolist()) == list(range(len(LENGTHS)))
+    loads = [int(LENGTHS[mine].sum()) for mine in shares]
+    assert max(loads) - min(loads) <= LENGTHS.max()
+    assert max(loads) <= 1.05 * np.mean(loads)
+
+
+def test_a_process_may_get_no_sentence():
+    assert share(np.array([5]), 1, 2).tolist() == []
+    assert share(np.array([5]), 0, 2).tolist() == [0]
+
+
+@pytest.mark.parametrize("num_ranks", [2, 3])
+def test_the_processes_together_see_the_global_batch_under_the_same_masks(num_ranks, tiny_tokens):
+    made, indices = batcher(tiny_tokens(40)), np.arange(3, 34, 2)
+    whole = made.step(indices, 0)
+    parts = [made.step(indices, 0, rank, num_ranks) for rank in range(num_ranks)]
+    assert sorted(row for part in parts for row in contents(part)) == contents(whole)
+    counts = {(p.global_targets, p.global_tokens, p.global_sentences) for p in (whole, *parts)}
+    assert counts == {
+        (
+            sum(len(b.targets_M) for b in whole.micro_batches),
+            int(made.tokens.lengths[indices].sum()),
+            len(indices),
+        )
+    }
+
+
+def test_micro_batches_hold_the_same_sentences_as_the_whole_batch(tiny_tokens):
+    tokens, indices = tiny_tokens(40), np.arange(16)
+    whole = batcher(tokens).step(indices, 0)
+    small = batcher(tokens, micro=64).step(indices, 0)
+    assert (len(whole.micro_batches), len(small.micro_batches)) == (1, 4)
+    assert contents(small) == contents(whole)
+    assert small.weights == [1.0] * 4
+
+
+def test_masks_do_not_depend_on_the_other_sentences_of_the_batch(tiny_tokens):
+    made = batcher(tiny_tokens(40))
+    one = contents(made.step(np.array([7, 3, 11]), 2))
+    other = contents(made.step(np.array([20, 11, 7, 3, 0]), 2))
+    assert [row for row in other if row in one] == one
+
+
+def test_masks_change_with_epoch_phase_and_seed(tiny_tokens):
+    tokens, indices = tiny_tokens(40), np.arange(16)
+    steps = [
+        batcher(tokens).step(indices, 0),
+        batcher(tokens).step(indices, 1),
+        batcher(tokens, seed=1).step(indices, 0),
+        batcher(tokens, phase="phase-2").step(indices, 0),
+    ]
+    masks = [[row[1] for row in contents(step)] for step in steps]
+    assert all(masks[i] != masks[j] for i in range(4) for j in range(i))
+
+
+def test_a_process_without_sentences_gets_a_stand_in_that_counts_nothing(tiny_tokens):
+    step = batcher(tiny_tokens(40)).step(np.array([5]), 0, 1, 2)
+    assert step.weights == [0.0]
+    assert len(step.micro_batches) == 1
+    assert (step.global_sentences, step.global_targets) == (
+        1,
+        len(step.micro_batches[0].targets_M),
+    )
+
+
+def test_a_micro_batch_holds_one_row_at_least(tiny_tokens):
+    step = batcher(tiny_tokens(5, 30, 40), micro=16).step(np.arange(5), 0)
+    assert [len(batch.input_ids_NT) for batch in step.micro_batches] == [1] * 5
+
+
+def test_names_give_fixed_numbers():
+    """The check value of CRC-32."""
+    assert number_of("123456789") == 0xCBF43926

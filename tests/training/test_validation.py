@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+
+from lingraft.models.families import FAMILIES
+from lingraft.models.packed import PackedModel
+from lingraft.objectives import OBJECTIVES
+from lingraft.training.phase import WithObjective
+from lingraft.training.validation import Validator
+
+
+@pytest.fixture
+def module(tiny_model):
+    return WithObjective(PackedModel(tiny_model("roberta"), FAMILIES["roberta"]), OBJECTIVES["mlm"])
+
+
+def validator(job, tokens=None):
+    return Validator.of(
+        tokens or job.valid, OBJECTIVES["mlm"], job.vocabulary, job.phase, job.training
+    )
+
+
+def test_the_loss_is_the_same_in_every_phase_and_for_every_batch(tiny_job, module, accelerator):
+    first = validator(tiny_job()).loss(module, accelerator)
+    changed = {"name": "phase-2", "batch": {"size": 3}, "optimiser": {"learning_rate": 0.5}}
+    other = validator(tiny_job(phase=changed, seed=9)).loss(module, accelerator)
+    assert first == other
+
+
+def test_the_loss_does_not_depend_on_how_rows_are_cut_into_micro_batches(
+    tiny_job, module, accelerator
+):
+    whole = validator(tiny_job()).loss(module, accelerator)
+    cut = validator(tiny_job(training={"row_tokens": 64, "micro_batch_tokens": 64}))
+    assert cut.loss(module, accelerator) == pytest.approx(whole, rel=1e-6)
+
+
+def test_looking_twice_gives_the_same_loss_with_dropout_configured(tiny_job, module, accelerator):
+    looks = [validator(tiny_job()).loss(module.train(), accelerator) for _ in range(2)]
+    assert looks[0] == looks[1]
+    assert not module.training
+
+
+def test_the_loss_is_the_mean_over_all_predicted_tokens(tiny_job, module, accelerator, tiny_tokens):
+    tokens = tiny_tokens(600, 3, 8)
+    look = validator(tiny_job(), tokens)
+    step = look.batcher.step(np.arange(600), 0)
+    nats = sum(float(module.eval()(batch).detach()) for batch in step.micro_batches)
+    expected = nats / step.global_targets
+    assert look.loss(module, accelerator) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_limited_look_takes_sentences_from_the_whole_text(tiny_job, tiny_tokens, monkeypatch):
+    look = validator(tiny_job(phase={"validation": {"sentences": 5}}), tiny_tokens(101))
+    assert look.sentences == 5
+    seen = []
+    original = type(look.batcher).step
+
+    def spy(self, indices, *rest):
+        seen.extend(indices.tolist())
+        return original(self, indices, *rest)
+
+    monkeypatch.setattr(type(look.batcher), "step", spy)
+
+    class Nothing:
+        device, process_index, num_processes = "cpu", 0, 1
+
+        def reduce(self, value, reduction):
+            return value
+
+    class Zero:
+        def eval(self):
+            return self
+
+        def __call__(self, batch):
+            return batch.targets_M.sum() * 0
+
+    assert look.loss(Zero(), Nothing()) == 0.0
+    assert seen == [0, 25, 50, 75, 100]
