@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import lingraft
+from lingraft import cli
+from lingraft.listing import TABLES
+from lingraft.models.families import FAMILIES
+
+COMMANDS = {
+    "adapt": ("--source", "--text", "--lang", "--out", "--method", "--preset", "--vocab-size",
+              "--steps", "--baseline", "--seed", "--set", "--resume", "--overwrite",
+              "--push-to-hub"),
+    "check": ("--set",),
+    "stage": ("run", "name"),
+    "evaluate": ("--text", "--lang", "--sentences", "--rate", "--seed", "--words", "--precision"),
+    "report": ("--out",),
+    "list": ("what",),
+}  # fmt: skip
+
+
+def python(*arguments):
+    """A process of its own, as a shell starts it."""
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+    )
+
+
+def test_python_m_lingraft_adapts_a_model_and_says_where_it_is(shorthand, tmp_path):
+    run = tmp_path / "run"
+    ended = python("-m", "lingraft", *shorthand(run), "--baseline", "scratch")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-2:] == [
+        f"model:  {run / 'model'}",
+        f"report: {run / 'report.html'}",
+    ]
+    assert "XPT" in ended.stdout
+    assert "scratch" in ended.stdout
+    assert "corpus: done in" in ended.stderr
+    command = json.loads((run / "environment.json").read_text())["command"]
+    assert command.startswith("lingraft adapt --source ")
+
+
+def test_check_loads_neither_torch_nor_transformers(adapted):
+    recipe = adapted("roberta") / "recipe.toml"
+    code = (
+        "import sys, lingraft.cli as cli\n"
+        f"sys.argv = ['lingraft', 'check', {str(recipe)!r}]\n"
+        "try:\n    cli.main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print(sorted({'torch', 'transformers', 'accelerate'} & set(sys.modules)))"
+    )
+    ended = python("-c", code)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[0] == f"{recipe}: sound"
+    assert ended.stdout.splitlines()[-1] == "[]"
+
+
+def test_check_says_what_will_be_done(adapted, command):
+    recipe = adapted("bert") / "recipe.toml"
+    out = command("check", recipe, "--set", "tokenizer.vocab_size=300").out
+    assert "corpus → tokenizer → graft → phase-1 → phase-2 → evaluation → model → report" in out
+    assert "text: 1 files, 0.0 MB as stored" in out
+    assert "model: bert, " in out
+    assert "embeddings, output_bias, itl" in out
+
+
+def test_several_values_may_follow_text(command, shorthand, korean_text, tmp_path):
+    more = tmp_path / "more.txt"
+    more.write_text("아주 새로운 문장이다.\n", encoding="utf-8")
+    arguments = list(shorthand(tmp_path / "run"))
+    arguments.insert(arguments.index("--text") + 2, more)
+    assert command(*arguments).status == 0
+    recipe = lingraft.read_recipe(tmp_path / "run" / "recipe.toml")
+    assert recipe.corpus.text == (str(korean_text), str(more))
+
+
+@pytest.mark.parametrize(
+    ("given", "spread"),
+    [
+        ("adapt --text a b --lang ko", "adapt --text a --text b --lang ko"),
+        ("evaluate M --text a", "evaluate M --text a"),
+        ("adapt R --set x=1 y", "adapt R --set x=1 y"),
+        ("--text a --text b c", "--text a --text b --text c"),
+    ],
+)
+def test_one_option_for_several_values_becomes_one_for_each(given, spread):
+    assert cli.spread(given.split()) == spread.split()
+
+
+def test_the_options_of_the_short_form_reach_the_recipe(command, shorthand, tmp_path):
+    more = ("--method", "xpt-sp", "--preset", "chameleon2022", "--seed", 7)
+    changed = ("--set", "phases.0.budget.value=2", "--baseline", "scratch")
+    assert command(*shorthand(tmp_path / "mine", steps=4), *more, *changed).status == 0
+    recipe = lingraft.read_recipe(tmp_path / "mine" / "recipe.toml")
+    assert (recipe.name, recipe.language, recipe.seed) == ("mine", "ko", 7)
+    assert (recipe.method.name, recipe.method.preset) == ("xpt-sp", "chameleon2022")
+    assert [phase.budget.value for phase in recipe.phases] == [2]
+    assert recipe.phases[0].optimiser.learning_rate == 3e-4
+    assert recipe.phases[0].batch.size == 8
+    assert recipe.tokenizer.vocab_size == 300
+    assert [baseline.method for baseline in recipe.baselines] == ["scratch"]
+
+
+def test_another_seed_gives_other_weights(command, shorthand, adapted, tmp_path):
+    assert command(*shorthand(tmp_path / "run"), "--seed", 1).status == 0
+    files = [run / "model" / "model.safetensors" for run in (adapted("roberta"), tmp_path / "run")]
+    assert files[0].read_bytes() != files[1].read_bytes()
+
+
+@pytest.mark.parametrize("what", TABLES)
+def test_list_prints_every_entry(what, command):
+    ended = command("list", what)
+    assert ended.status == 0
+    title, columns, rows = TABLES[what]()
+    assert title in ended.out
+    assert all(column in ended.out for column in columns)
+    assert rows
+    assert all(row[0] in ended.out for row in rows)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_evaluate_prints_one_json_object_for_any_stock_model(
+    family, tiny_source, korean_text, command
+):
+    more = ("--lang", "ko", "--sentences", 20, "--words", 10)
+    ended = command("--quiet", "evaluate", tiny_source(family), "--text", korean_text, *more)
+    assert ended.status == 0, ended.err
+    result = json.loads(ended.out)
+    assert result["sentences"] == 20
+    assert set(result["metrics"]) == {"bert", "mask-only"}
+    metrics = result["metrics"]["mask-only"]
+    # Random weights know nothing: about as good as a guess among the vocabulary.
+    assert 50 < metrics["perplexity"] < 100_000
+    assert 0 <= metrics["hits@1"] <= metrics["hits@10"] <= 100
+    if family in ("bert", "electra"):  # the tiny ones lower-case
+        assert "words" not in result
+        assert "lower-cases its text" in ended.err
+    else:
+        assert result["words"]["words"] + result["words"]["dropped"] == 10
+
+
+def test_evaluate_gives_a_run_the_figures_of_its_own_weights(adapted, korean_text, command):
+    model = adapted("modernbert") / "model"
+    options = ("--text", korean_text, "--lang", "ko", "--words", 0)
+    first = json.loads(command("evaluate", model, *options).out)
+    again = json.loads(command("evaluate", model, *options).out)
+    other = json.loads(command("evaluate", model, *options, "--seed", 1).out)
+    assert first == again
+    assert first["masks"] != other["masks"]
+    assert "words" not in first
+
+
+def test_report_compares_several_runs_on_one_page(adapted, command, tmp_path):
+    page = tmp_path / "both.html"
+    ended = command("report", adapted("bert"), adapted("electra"), "--out", page)
+    assert ended.status == 0, ended.err
+    assert ended.out.splitlines()[-1] == f"report: {page}"
+    text = page.read_text(encoding="utf-8")
+    assert "bert" in text
+    assert "electra" in text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_names_every_option(name, command):
+    ended = command(name, "--help")
+    assert ended.status == 0
+    assert [option for option in COMMANDS[name] if option.lower() not in ended.out.lower()] == []
+
+
+def test_help_names_every_command(command):
+    out = command("--help").out
+    assert [name for name in COMMANDS if name not in out] == []
+    assert {entry.name or entry.callback.__name__ for entry in cli.app.registered_commands} == set(
+        COMMANDS
+    )
+
+
+def test_version_prints_the_version(command):
+    assert command("--version").out.strip() == lingraft.__version__
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("adapt", "--stepz", "3"), ("evaluate", "m"), ("adapt", "--steps", "many"), ("graft",)],
+    ids=" ".join,
+)
+def test_a_wrong_option_is_a_usage_error(arguments, command):
+    ended = command(*arguments)
+    assert ended.status == 2
+    assert "Usage: " in ended.err
+    assert "Error: " in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_an_error_of_the_system_is_one_line(command, monkeypatch, adapted):
+    def fail(*_):
+        raise OSError(28, "No space left on device", "run/model/config.json")
+
+    monkeypatch.setattr("lingraft.preflight.check", fail)
+    ended = command("check", adapted("bert") / "recipe.toml")
+    assert ended.status == 1
+    assert ended.err == (
+        "lingraft: run/model/config.json: No space left on device; nothing half-made was kept: "
+        "mend that and run the same command again\n"
+    )
+
+
+def test_ctrl_c_is_one_line_and_status_130(command, monkeypatch, adapted):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lingraft.preflight.check", stop)
+    ended = command("check", adapted("bert") / "recipe.toml")
+    assert ended.status == 130
+    assert ended.err.strip().splitlines()[-1].startswith("lingraft: stopped; ")
+
+
+def test_processes_other_than_the_first_are_silent(command, monkeypatch):
+    import logging
+
+    levels = []
+    monkeypatch.setattr(
+        "lingraft.listing.table_of",
+        lambda what: levels.append(logging.getLogger("lingraft").level) or ("t", ("a",), []),
+    )
+    command("list", "methods")
+    monkeypatch.setenv("RANK", "1")
+    command("list", "methods")
+    assert levels == [logging.INFO, logging.ERROR]

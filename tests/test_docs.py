@@ -1,0 +1,108 @@
+"""README and guide run: every command in a console block, every Python block, the demo's table."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lingraft
+from lingraft import cli
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("README.md", "docs/guide.md")
+BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TINY = [
+    "corpus.sentences=150",
+    "evaluation.sentences=10",
+    "evaluation.words=3",
+    "evaluation.samples=1",
+    "tokenizer.vocab_size=1500",
+    "phases.0.budget={value=1, unit='steps'}",
+    "phases.0.batch={size=4, unit='sentences'}",
+    "phases.0.validation.sentences=4",
+    "phases.1.budget={value=1, unit='steps'}",
+    "phases.1.batch={size=4, unit='sentences'}",
+    "phases.1.validation.sentences=4",
+]
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    return BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder like a checkout, where runs/ can be written."""
+    for name in ("demo", "recipes", "scripts", "Makefile", "pyproject.toml", "constraints.txt"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = shlex.split(line)
+    # what the targets do is run by CI (test) and by the demo itself; here: they exist
+    if words[0] == "make":
+        subprocess.run(["make", "--dry-run", *words[1:]], check=True, capture_output=True)
+        return
+    assert words[0] == "lingraft", f"a console block holds a command that no test runs: {line}"
+    if words[1] == "adapt":
+        words += [word for setting in TINY for word in ("--set", setting)]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0, line
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.usefixtures("checkout")
+def test_every_command_and_python_block_of_the_page_runs(
+    page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapt = lingraft.adapt
+    monkeypatch.setattr(
+        lingraft, "adapt", lambda recipe, out: adapt(recipe, out, settings=TINY, resume=True)
+    )
+    found = blocks(page)
+    assert {kind for kind, _ in found} == {"console", "python"}
+    for kind, text in found:
+        if kind == "python":
+            exec(compile(text, page, "exec"), {})  # our own documentation
+        else:
+            for line in text.splitlines():
+                run_command(line, monkeypatch)
+
+
+def test_the_table_in_the_readme_is_made_from_the_measured_figures() -> None:
+    spec = importlib.util.spec_from_file_location("demo_table", ROOT / "scripts/demo_table.py")
+    assert spec is not None
+    assert spec.loader is not None
+    demo_table = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(demo_table)
+    figures = (ROOT / "docs/demo.jsonl").read_text(encoding="utf-8").splitlines()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert demo_table.rewritten(readme, [json.loads(line) for line in figures]) == readme
+
+
+@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "docs/papers.md", "docs/log.md"])
+def test_links_to_files_in_the_repository_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    targets = [t.partition("#")[0] for t in re.findall(r"\]\(([^)]+)\)", text) if "://" not in t]
+    missing = [t for t in targets if t and not ((ROOT / page).parent / t).exists()]
+    assert missing == []
+
+
+def test_papers_names_every_preset_and_initialiser() -> None:
+    from lingraft.embeddings import INITIALISERS
+    from lingraft.methods import METHODS, PRESETS
+
+    text = (ROOT / "docs/papers.md").read_text(encoding="utf-8")
+    names = (*PRESETS, *INITIALISERS, *METHODS)
+    assert [name for name in names if name not in text] == []

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import io
+import logging
+import sys
+
+import pytest
+from rich.console import Console
+
+from lingraft import log
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time that tickers see, in seconds; set `clock[0]`."""
+    now = [100.0]
+    monkeypatch.setattr("lingraft.log.time.monotonic", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    """Messages that lingraft logs, away from a terminal."""
+    messages = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())
+    logger = logging.getLogger("lingraft")
+    before = (logger.handlers[:], logger.level, logger.propagate)
+    logger.handlers[:], logger.propagate = [handler], False
+    logger.setLevel(logging.INFO)
+    monkeypatch.setattr(log, "console", Console(file=io.StringIO(), stderr=True))
+    yield messages
+    logger.handlers[:], logger.level, logger.propagate = before
+
+
+@pytest.mark.parametrize(
+    ("options", "level"),
+    [
+        ({}, logging.INFO),
+        ({"verbose": True}, logging.DEBUG),
+        ({"quiet": True}, logging.WARNING),
+    ],
+)
+def test_the_log_goes_to_standard_error_alone(options, level, lines, capsys, monkeypatch):
+    monkeypatch.setattr(log, "console", Console(file=io.StringIO()))
+    log.set_up(**options)
+    for number in (logging.DEBUG, logging.INFO, logging.WARNING):
+        logging.getLogger("lingraft.somewhere").log(number, "level %d", number)
+    logging.getLogger("another.library").warning("chatter")
+    said = capsys.readouterr()
+    assert said.out == ""
+    shown = [line.split(" ", 1)[1] for line in said.err.splitlines() if "level" in line]
+    assert shown == [f"level {number}" for number in (10, 20, 30) if number >= level]
+
+
+def test_setting_up_twice_says_everything_once(lines, capsys):
+    log.set_up()
+    log.set_up()
+    logging.getLogger("lingraft").info("once")
+    assert capsys.readouterr().err.count("once") == 1
+
+
+def test_away_from_a_terminal_there_is_a_line_every_half_minute(clock, lines):
+    with log.progress("phase-1", 1_000, "steps") as ticker:
+        for second in range(61):
+            clock[0] = 100.0 + second
+            ticker.update(second * 10, "loss 5.0")
+    assert lines == [
+        "phase-1: 300/1,000 steps (30%), 70 s left, 10.0 steps/s, loss 5.0",
+        "phase-1: 600/1,000 steps (60%), 40 s left, 10.0 steps/s, loss 5.0",
+    ]
+
+
+def test_without_a_total_there_is_no_share_and_no_time_left(clock, lines):
+    with log.progress("tokenizing", None, "sentences") as ticker:
+        clock[0] += 40
+        ticker.advance(20_000)
+    assert lines == ["tokenizing: 20,000 sentences, 500.0 sentences/s"]
+
+
+def test_what_was_done_before_does_not_count_as_speed(clock, lines):
+    with log.progress("phase-1", 1_000, "steps") as ticker:
+        ticker.start_at(500)
+        clock[0] += 50
+        ticker.update(600)
+    assert lines == ["phase-1: 600/1,000 steps (60%), 200 s left, 2.0 steps/s"]
+
+
+def test_nothing_done_yet_has_no_time_left(clock, lines):
+    with log.progress("phase-1", 10, "steps") as ticker:
+        clock[0] += 31
+        ticker.update(0)
+    assert lines == ["phase-1: 0/10 steps (0%), 0.0 steps/s"]
+
+
+def test_on_a_terminal_there_is_a_bar(lines, monkeypatch):
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=120)
+    monkeypatch.setattr(log, "console", console)
+    with log.progress("phase-1", 10, "steps") as ticker:
+        ticker.update(10, "loss 4.2")
+    assert "phase-1" in screen.getvalue()
+    assert "10/10" in screen.getvalue()
+    assert "loss 4.2" in screen.getvalue()
+    assert lines == []
+
+
+def test_a_quiet_command_shows_no_bar(lines, monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(log, "console", Console(file=screen, force_terminal=True))
+    logging.getLogger("lingraft").setLevel(logging.WARNING)
+    with log.progress("phase-1", 10, "steps") as ticker:
+        ticker.update(10)
+    assert screen.getvalue() == ""
+    assert sys.stderr is not screen

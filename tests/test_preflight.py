@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from lingraft import preflight
+from lingraft.errors import DataError, RecipeError, UnsupportedModelError
+from lingraft.methods import read_recipe, recipe_from
+from lingraft.models.families import FAMILIES
+from lingraft.rundir import Run
+
+
+def planned(run, *assignments):
+    """The plan of a finished run's recipe, with the vocabulary that the text gave."""
+    size = Run(run).stage("tokenizer").result()["vocab_size"]
+    recipe = read_recipe(run / "recipe.toml", [f"tokenizer.vocab_size={size}", *assignments])
+    return preflight.check(recipe)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_parameters_by_part_are_those_of_the_grafted_model(family, adapted):
+    run = adapted(family)
+    plan = planned(run)
+    grafted = Run(run).stage("graft").result()["parameters"]
+    assert plan.model_type == family
+    assert plan.by_part == grafted["by_part"]
+    assert plan.parameters == grafted["total"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_trainable_parameters_are_those_of_the_phases(family, adapted):
+    run = adapted(family)
+    said = [phase["trainable"] for phase in planned(run).phases]
+    done = [Run(run).stage(f"phase-{number}").result() for number in (1, 2)]
+    assert said == [result["trainable_parameters"] for result in done]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("layers", [(0, 0), (0, 2), (2, 0)])
+def test_inserted_layers_are_counted_as_the_graft_makes_them(family, layers, adapted, tiny_model):
+    from lingraft.models.graft import layer_plan, rebuild
+    from lingraft.models.parts import itl_layers, sizes_by_part, tied_once
+
+    before, after = layers
+    plan = planned(adapted(family), f"graft.layers_before={before}", f"graft.layers_after={after}")
+    record = FAMILIES[family]
+    changes = {"vocab_size": planned(adapted(family)).by_part["output_bias"], "pad_token_id": 0}
+    graft, _ = rebuild(
+        tiny_model(family, **changes), record, layer_plan(2, before, after, "random"),
+        config_changes=changes, seed=0,
+    )  # fmt: skip
+    tensors = graft.state_dict()
+    sizes = {name: tensors[name].numel() for name in tied_once(tensors, record)}
+    expected = sizes_by_part(sizes, record, itl_layers(2 + before + after, before, after))
+    assert plan.by_part == expected
+
+
+def test_the_plan_names_the_stages_and_counts_the_text(adapted, korean_text):
+    plan = planned(adapted("bert"), 'baselines=[{method="scratch"}]')
+    assert plan.stages == [
+        "corpus", "tokenizer", "graft", "phase-1", "phase-2", "evaluation", "model", "report",
+        "baseline scratch",
+    ]  # fmt: skip
+    assert (plan.text_files, plan.text_bytes) == (1, korean_text.stat().st_size)
+
+
+@pytest.mark.parametrize(
+    ("budget", "tokens"),
+    [
+        ("{value=5, unit='steps'}", 5 * 8 * 30),
+        ("{value=5e3, unit='tokens'}", 5e3),
+        ("{value=3, unit='epochs'}", None),
+    ],
+)
+def test_tokens_are_estimated_from_the_budget(budget, tokens, adapted, korean_text):
+    plan = planned(adapted("bert"), f"phases.0.budget={budget}")
+    expected = tokens or 3 * korean_text.stat().st_size / preflight.BYTES_PER_TOKEN
+    assert plan.phases[0]["tokens_estimate"] == pytest.approx(expected)
+
+
+def test_estimates_of_disk_cover_what_a_run_takes(adapted):
+    run = adapted("modernbert")
+    plan = planned(run)
+    tensors = sum(path.stat().st_size for path in run.rglob("*.safetensors"))
+    assert tensors / 2 < plan.disk_bytes_estimate < 5 * tensors
+    trained = max(phase["trainable"] for phase in plan.phases)
+    assert plan.memory_bytes_estimate == 4 * plan.parameters + 12 * trained
+
+
+def small(tiny_source, korean_text, **tables):
+    data = {
+        "language": "ko",
+        "source": {"model": str(tiny_source("bert"))},
+        "corpus": {"text": [str(korean_text)]},
+    }
+    return recipe_from(data | tables)
+
+
+def test_a_hub_model_that_is_not_here_is_noted_and_not_downloaded(tiny_source, korean_text):
+    recipe = small(tiny_source, korean_text, source={"model": "nobody/has-this-model"})
+    plan = preflight.check(recipe)
+    assert plan.parameters is None
+    assert plan.phases[0]["trainable"] is None
+    assert plan.notes == [
+        "source 'nobody/has-this-model' is not on this machine; its size is known once it is "
+        "downloaded (check downloads nothing)"
+    ]
+
+
+def test_an_architecture_has_no_size_yet(tiny_source, korean_text):
+    recipe = small(
+        tiny_source,
+        korean_text,
+        source={"architecture": {"model_type": "modernbert"}},
+        method={"name": "scratch"},
+        tokenizer={"kind": "unigram"},
+    )
+    plan = preflight.check(recipe)
+    assert (plan.model_type, plan.parameters) == ("modernbert", None)
+    assert "the source is an architecture" in plan.notes[0]
+
+
+def test_a_source_of_old_weights_has_no_size_yet(tiny_source, korean_text, tmp_path):
+    shutil.copy(tiny_source("bert") / "config.json", tmp_path)
+    plan = preflight.check(small(tiny_source, korean_text, source={"model": str(tmp_path)}))
+    assert plan.parameters is None
+    assert "has no .safetensors file" in plan.notes[0]
+
+
+def test_an_unknown_architecture_is_refused(tiny_source, korean_text):
+    recipe = small(
+        tiny_source,
+        korean_text,
+        source={"architecture": {"model_type": "gpt2"}},
+        method={"name": "scratch"},
+        tokenizer={"kind": "unigram"},
+    )
+    with pytest.raises(UnsupportedModelError, match="models of type 'gpt2'"):
+        preflight.check(recipe)
+
+
+def test_an_architecture_with_a_baseline_that_needs_weights_is_refused(tiny_source, korean_text):
+    recipe = small(
+        tiny_source,
+        korean_text,
+        source={"architecture": {"model_type": "bert"}},
+        method={"name": "scratch"},
+        tokenizer={"kind": "unigram"},
+        baselines=[{"method": "xpt"}],
+    )
+    with pytest.raises(RecipeError, match="there are no weights to start from"):
+        preflight.check(recipe)
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 99, b"\x02\0\0\0\0\0\0\0[]"])
+def test_broken_weights_are_refused(content, tiny_source, korean_text, tmp_path):
+    shutil.copy(tiny_source("bert") / "config.json", tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(content)
+    with pytest.raises(DataError, match="not a safetensors file"):
+        preflight.check(small(tiny_source, korean_text, source={"model": str(tmp_path)}))
+
+
+def test_weights_without_a_masked_language_model_are_refused(tiny_source, korean_text, tmp_path):
+    shutil.copy(tiny_source("bert") / "model.safetensors", tmp_path)
+    config = json.loads((tiny_source("bert") / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"model_type": "modernbert"}))
+    with pytest.raises(DataError, match="hold no modernbert masked language model"):
+        preflight.check(small(tiny_source, korean_text, source={"model": str(tmp_path)}))

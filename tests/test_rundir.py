@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from safetensors import SafetensorError
+
+from lingraft.errors import DataError
+from lingraft.recipe import Budget, Masking
+from lingraft.rundir import Run, Stage, fingerprint, read_json, write_json, write_text, writing
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_text_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path):
+    write_text(tmp_path / "a.txt", "first")
+    write_text(tmp_path / "a.txt", "둘째")
+    assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "둘째"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
+    write_text(tmp_path / "a.txt", "first")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_text(tmp_path / "a.txt", "second")
+    assert (tmp_path / "a.txt").read_text() == "first"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_json_is_read_back(tmp_path):
+    write_json(tmp_path / "a.json", {"가": [1, None]})
+    assert read_json(tmp_path / "a.json") == {"가": [1, None]}
+    assert "가" in (tmp_path / "a.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "is missing; run the stage"), (b"{", "is broken"), (b"\xff", "is broken")],
+)
+def test_json_that_is_missing_or_broken_is_named(content, message, tmp_path):
+    if content is not None:
+        (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        read_json(tmp_path / "a.json")
+
+
+def test_equal_data_has_equal_fingerprints_and_other_data_another():
+    assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
+    assert fingerprint(Masking()) == fingerprint(Masking(rate=0.15))
+    prints = [fingerprint(*parts) for parts in ((1,), ("1",), (1, 2), (Masking(),), ([1], 2))]
+    assert len(set(prints)) == len(prints)
+    assert fingerprint(Budget(value=3)) == "cf876168db4f1df4"  # as in any other process
+
+
+def build(stage, made="x", **result):
+    with stage.building(made) as (folder, counts):
+        (folder / "data").write_text("data")
+        counts.update(result)
+
+
+def test_a_stage_appears_with_its_result_when_it_ends(tmp_path):
+    stage = Stage(tmp_path / "corpus")
+    with stage.building("x") as (folder, counts):
+        (folder / "data").write_text("data")
+        counts["n"] = 3
+        assert not stage.path.exists()
+    assert stage.is_done("x")
+    assert not stage.is_done("y")
+    assert stage.result() == {"n": 3}
+    assert stage.done()["seconds"] >= 0
+    assert names(tmp_path) == ["corpus"]
+
+
+def test_a_stage_that_fails_leaves_nothing_and_the_old_one_stands(tmp_path):
+    stage = Stage(tmp_path / "corpus")
+    build(stage, n=1)
+    with pytest.raises(TypeError):
+        build(stage, "y", n=object())  # JSON has no such thing
+    assert stage.is_done("x")
+    assert names(tmp_path) == ["corpus"]
+
+
+def test_what_a_killed_process_left_is_built_anew(tmp_path):
+    stage = Stage(tmp_path / "corpus")
+    (tmp_path / "corpus.partial").mkdir()
+    (tmp_path / "corpus.partial" / "old").write_text("half")
+    build(stage)
+    assert names(stage.path) == ["data", "done.json"]
+
+
+def test_a_stage_that_is_built_again_holds_nothing_of_the_old_one(tmp_path):
+    stage = Stage(tmp_path / "corpus")
+    build(stage)
+    (stage.path / "old").write_text("old")
+    build(stage, "y")
+    assert names(stage.path) == ["data", "done.json"]
+
+
+def test_an_unfinished_stage_has_no_result(tmp_path):
+    stage = Stage(tmp_path / "corpus")
+    assert stage.fingerprint() is None
+    with pytest.raises(DataError, match=r"done\.json: is missing"):
+        stage.result()
+
+
+def test_a_baseline_shares_corpus_and_tokenizer_with_its_run(tmp_path):
+    run = Run(tmp_path / "run" / "baselines" / "scratch", parent=tmp_path / "run")
+    assert run.stage("corpus").path == tmp_path / "run" / "corpus"
+    assert run.stage("tokenizer").path == tmp_path / "run" / "tokenizer"
+    assert run.stage("graft").path == run.path / "graft"
+
+
+def test_a_metrics_line_that_was_cut_short_is_left_out(tmp_path):
+    run = Run(tmp_path)
+    assert run.metrics() == []
+    run.metrics_path.write_text('{"step": 1}\n{"step": 2}\n{"st')
+    assert run.metrics() == [{"step": 1}, {"step": 2}]
+
+
+def test_only_one_process_works_on_a_run(tmp_path):
+    run = Run(tmp_path / "run")
+    with run.locked():
+        refused = pytest.raises(DataError, match="another lingraft is working on this run")
+        with refused, Run(tmp_path / "run").locked():
+            pass
+    with run.locked():
+        assert run.path.is_dir()
+
+
+def test_a_file_in_a_runs_place_is_refused(tmp_path):
+    (tmp_path / "run").write_text("")
+    with (
+        pytest.raises(DataError, match="is a file, not a run's folder"),
+        Run(tmp_path / "run").locked(),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("error", [SafetensorError("I/O error"), RuntimeError("enforce fail")])
+def test_what_libraries_raise_on_a_full_disk_names_the_file(error, tmp_path):
+    with pytest.raises(DataError) as caught, writing(tmp_path / "model"):
+        raise error
+    assert str(caught.value) == (
+        f"{tmp_path / 'model'}: cannot be written ({error}); "
+        "make room, then run the same command again"
+    )
+
+
+def test_done_json_holds_fingerprint_seconds_and_result(tmp_path):
+    build(Stage(tmp_path / "corpus"), n=1)
+    data = json.loads((tmp_path / "corpus" / "done.json").read_text())
+    assert list(data) == ["fingerprint", "seconds", "result"]

@@ -1,0 +1,144 @@
+"""Small tokenizers of the five families, built in memory."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING
+
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+from transformers import (
+    BertTokenizer,
+    ElectraTokenizer,
+    PreTrainedTokenizerFast,
+    RobertaTokenizer,
+    XLMRobertaTokenizer,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from transformers import PreTrainedTokenizerBase
+
+TEXT = [
+    "The quick brown fox jumps over the lazy dog, and the dog sleeps in the sun.",
+    "Open the file, choose the format and save the document in the folder.",
+    "A café in the city opens at nine; the menu lists tea, coffee and cake.",
+    "나는 학교에 가서 친구를 만나고 집에 와서 책을 읽었다.",
+    "문서를 열고 형식을 선택한 다음 폴더에 저장합니다.",
+    "이 문서의 형식을 변경하려면 도구 모음에서 단추를 선택하십시오.",
+] * 4
+SIZE = 320
+ROBERTA = ["<s>", "<pad>", "</s>", "<unk>"]
+BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+MODERNBERT = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
+
+
+def _learn(pre_tokenizer: object, specials: list[str], size: int, **options: object) -> Tokenizer:
+    """Byte-pair merges; the only trainer that gives the same pieces at every run."""
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizer
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, special_tokens=specials, show_progress=False, **options
+    )
+    learner.train_from_iterator(TEXT, trainer)
+    return learner
+
+
+def _byte_level(specials: list[str], size: int) -> Tokenizer:
+    return _learn(
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        specials,
+        size,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+    )
+
+
+def _roberta() -> PreTrainedTokenizerBase:
+    learnt = _byte_level(ROBERTA, SIZE - 1)
+    vocabulary = learnt.get_vocab() | {"<mask>": learnt.get_vocab_size()}
+    merges = [tuple(merge) for merge in _merges(learnt)]
+    return RobertaTokenizer(
+        vocab=vocabulary,
+        merges=merges,
+        mask_token=AddedToken("<mask>", lstrip=True, special=True, normalized=False),
+        model_max_length=512,
+    )
+
+
+def _merges(learnt: Tokenizer) -> list[list[str]]:
+    state = learnt.model.__getstate__()
+
+    return json.loads(state)["merges"]
+
+
+def _modernbert() -> PreTrainedTokenizerBase:
+    """Special tokens behind the pieces, as in the real one: [UNK] 315 … [MASK] 319."""
+    backend = _byte_level([], SIZE - len(MODERNBERT))
+    backend.normalizer = normalizers.NFC()
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens(
+        [AddedToken(t, special=True, normalized=False, lstrip=t == "[MASK]") for t in MODERNBERT]
+    )
+    ids = [(token, backend.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ids
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        pad_token="[PAD]",
+        mask_token="[MASK]",
+        model_input_names=["input_ids", "attention_mask"],
+        model_max_length=8192,
+    )
+
+
+def _wordpieces() -> dict[str, int]:
+    letters = sorted({character for line in TEXT for character in line if not character.isspace()})
+    continuing = [f"##{letter}" for letter in letters if letter.isalpha()]
+    learnt = _learn(
+        pre_tokenizers.BertPreTokenizer(),
+        BERT + continuing,
+        SIZE,
+        initial_alphabet=letters,
+        continuing_subword_prefix="##",
+    )
+    return learnt.get_vocab()
+
+
+def _xlm_roberta() -> PreTrainedTokenizerBase:
+    learnt = _learn(pre_tokenizers.Metaspace(), [], SIZE - 5)
+    pieces = sorted(learnt.get_vocab(), key=lambda piece: (-len(piece), piece))
+    scored = [(piece, -1.0 - 0.01 * rank) for rank, piece in enumerate(pieces)]
+    vocabulary = [*((token, 0.0) for token in ROBERTA), *scored, ("<mask>", 0.0)]
+    return XLMRobertaTokenizer(
+        vocab=vocabulary,
+        mask_token=AddedToken("<mask>", lstrip=True, special=True, normalized=False),
+        model_max_length=512,
+    )
+
+
+BUILDERS: dict[str, Callable[[], PreTrainedTokenizerBase]] = {
+    "roberta": _roberta,
+    "xlm-roberta": _xlm_roberta,
+    "modernbert": _modernbert,
+    "bert": lambda: BertTokenizer(vocab=_wordpieces(), model_max_length=512),
+    "electra": lambda: ElectraTokenizer(vocab=_wordpieces(), model_max_length=512),
+}
+
+
+@functools.cache
+def build(family: str) -> PreTrainedTokenizerBase:
+    return BUILDERS[family]()
