@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lingraft.recipe import PARTS
 from lingraft.report import numbers
 from lingraft.report.pieces import readable
 
@@ -247,6 +248,7 @@ def _phase_row(variant: Variant, phase: PhaseRecord) -> tuple[str, ...]:
     rates = [row["learning_rate"] for row in phase.train]
     peak = plan.optimiser.learning_rate if plan else max(rates, default=None)
     trained = (result or {}).get("train") or (plan.train if plan else ())
+    trained = ("everything",) if set(trained) == set(PARTS) else trained
     start = (
         variant.label,
         phase.name,

@@ -61,13 +61,15 @@ def resolve_precision(wanted: str) -> str:
 
 
 def accelerator_for(training: Training, folder: Path) -> Accelerator:
-    """The device, the processes and the precision of a run; one per process."""
-    if not torch.cuda.is_available():
+    """The device (CUDA or the CPU), the processes and the precision of a run; one per process."""
+    on_cpu = not torch.cuda.is_available()
+    if on_cpu:
         keep_freed_memory()
     mixed = "bf16" if resolve_precision(training.precision) == "bf16" else "no"
     AcceleratorState._reset_state()  # else it keeps the first run's precision for the process
     patient = InitProcessGroupKwargs(timeout=dt.timedelta(days=1))
     return Accelerator(
+        cpu=on_cpu,  # without it, accelerate does not see several processes on a CPU
         mixed_precision=mixed,
         log_with=list(training.trackers) or None,
         project_dir=str(folder),
