@@ -153,7 +153,7 @@ def adapt(
         command=shlex.join(["lingraft", *sys.argv[1:]]),
     )
     if int(os.environ.get("RANK", "0")) == 0:
-        out.print(tables.console([run]))
+        out.print(tables.console([run], out.width))
         out.print(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}", soft_wrap=True)
 
 
@@ -298,7 +298,7 @@ def report(
             raise RecipeError(f"{path}: holds no run (no recipe.toml); lingraft adapt makes one")
     target = out_file or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     opened = [Run(path) for path in runs]
-    out.print(tables.console(opened))
+    out.print(tables.console(opened, out.width))
     out.print(f"report: {page.write(opened, target)}", soft_wrap=True)
 
 

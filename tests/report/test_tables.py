@@ -137,3 +137,15 @@ def test_the_terminal_table_marks_the_best_with_an_asterisk(build):
     assert "46.4*" in text
     assert "164.6*" not in text
     assert "unigrams" in text
+
+
+def test_a_narrow_terminal_gets_the_columns_that_fit_it(build):
+    runs = [build().whole().run]
+    wide, narrow = tables.console(runs, 140), tables.console(runs, 80)
+    assert [column.header for column in narrow.columns][1:] == [
+        "tokens", "time", "PPL", "hits@1", "MRR", "bits/char",
+    ]  # fmt: skip
+    assert len(wide.columns) == 11
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(narrow)
+    assert "…" not in console.export_text()

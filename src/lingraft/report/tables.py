@@ -26,6 +26,9 @@ METRIC_TITLES = {
     "mr": "MR",
     "bits_per_character": "bits/char",
 }
+ESSENTIAL = frozenset({"perplexity", "hits@1", "mrr", "bits_per_character"})
+"""The columns that fit a terminal of 80 characters."""
+WIDE = 116
 LOWER_IS_BETTER = frozenset({"perplexity", "mr", "bits_per_character"})
 FORMATS: dict[str, Callable[[float | None], str]] = {
     "perplexity": numbers.significant,
@@ -181,27 +184,33 @@ def _unigrams(evaluated: Sequence[Line]) -> tuple[Line, ...]:
     )
 
 
-def console(runs: Sequence[Run]) -> Table:
+def console(runs: Sequence[Run], width: int = WIDE) -> Table:
     """The comparison for a terminal; an asterisk marks the best, for terminals without colours.
+
+    Args:
+        runs: the runs to compare.
+        width: characters in a line; a terminal narrower than `WIDE` gets fewer columns.
 
     Raises:
         DataError: a folder is not a run.
     """
     found = comparison(runs)
+    wide = width >= WIDE
+    metrics = {name: title for name, title in METRIC_TITLES.items() if wide or name in ESSENTIAL}
     table = Table(caption=" ".join(found.notes) or None, caption_justify="left")
     table.add_column("model", overflow="fold")
-    for heading in ("parameters", "tokens", "time", *METRIC_TITLES.values()):
+    for heading in (*(("parameters",) if wide else ()), "tokens", "time", *metrics.values()):
         table.add_column(heading, justify="right", no_wrap=True)
     for line in (*found.lines, *found.unigrams):
         cells = [
             Text(f"{line.shown(name)}*", style="bold green")
             if name in line.best
             else Text(line.shown(name))
-            for name in METRIC_TITLES
+            for name in metrics
         ]
         table.add_row(
             Text(line.name),
-            numbers.short(line.parameters),
+            *((numbers.short(line.parameters),) if wide else ()),
             numbers.short(line.tokens),
             numbers.duration(line.seconds),
             *cells,
