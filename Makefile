@@ -35,7 +35,7 @@ test: $(VENV)/dev
 demo: $(BIN)/lingraft
 	HF_HUB_OFFLINE=1 $(BIN)/lingraft adapt recipes/demo.toml --out runs/demo
 
-# The table in README.md: three seeds (about half an hour).
+# The table in README.md: three seeds (about a quarter of an hour).
 demo-seeds: $(BIN)/lingraft
 	for seed in 0 1 2; do \
 		HF_HUB_OFFLINE=1 $(BIN)/lingraft adapt recipes/demo.toml --seed $$seed --out runs/demo-$$seed || exit 1; \
