@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import sys
 from pathlib import Path
@@ -33,16 +34,13 @@ NAMES = {"xpt": "**XPT** (English source)", "scratch": "scratch (same depth, sam
 
 def measure(runs: list[Path]) -> list[dict[str, Any]]:
     """One row a run and method."""
+    from lingraft import decoding
     from lingraft.rundir import Run
 
     rows = []
     for path in runs:
-        run = Run(path)
-        seed = next(
-            int(line.split("=")[1])
-            for line in run.recipe_path.read_text(encoding="utf-8").splitlines()
-            if line.startswith("seed =")
-        )
+        run = Run.existing(path)
+        seed = decoding.load(run.recipe_path)["seed"]
         for method, variant in (("xpt", run), ("scratch", Run(path / "baselines/scratch", path))):
             result = variant.stage("evaluation").result()
             phases = [variant.stage(p.name).result() for p in sorted(variant.path.glob("phase-*"))]
@@ -55,7 +53,7 @@ def measure(runs: list[Path]) -> list[dict[str, Any]]:
                     "seconds": round(sum(phase["seconds"] for phase in phases), 1),
                     "positions": metrics["positions"],
                     "masks": result["masks"]["fingerprint"],
-                    "unigram_perplexity": round(2.718281828459045 ** result["unigram_entropy"], 1),
+                    "unigram_perplexity": round(math.exp(result["unigram_entropy"]), 1),
                     **{key: round(metrics[key], 5) for key in FROM_METRICS},
                     "bits_per_character": round(result["words"]["bits_per_character"], 5),
                     "words": result["words"]["words"],

@@ -293,11 +293,8 @@ def report(
     from lingraft.report import page, tables
     from lingraft.rundir import Run
 
-    for path in runs:
-        if not (path / "recipe.toml").is_file():
-            raise RecipeError(f"{path}: holds no run (no recipe.toml); lingraft adapt makes one")
+    opened = [Run.existing(path) for path in runs]
     target = out_file or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
-    opened = [Run(path) for path in runs]
     out.print(tables.console(opened, out.width))
     out.print(f"report: {page.write(opened, target)}", soft_wrap=True)
 

@@ -255,9 +255,7 @@ def run_stage(path: Path, name: str) -> dict[str, Any]:
         RecipeError: the run has no such stage.
         DataError: an earlier stage is not done.
     """
-    run = Run(path)
-    if not run.recipe_path.is_file():
-        raise DataError(f"{path}: holds no run (no recipe.toml); lingraft adapt makes one")
+    run = Run.existing(path)
     recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
     phases = [phase.name for phase in recipe.phases]
     order = ["corpus", "tokenizer", "graft", *phases, "evaluation", "model", "report"]

@@ -180,6 +180,18 @@ class Run:
     path: Path
     parent: Path | None = None
 
+    @classmethod
+    def existing(cls, path: Path) -> Run:
+        """The run in a folder.
+
+        Raises:
+            DataError: there is none.
+        """
+        run = cls(path)
+        if not run.recipe_path.is_file():
+            raise DataError(f"{path}: holds no run (no recipe.toml); lingraft adapt makes one")
+        return run
+
     def stage(self, name: str) -> Stage:
         """The folder of a stage, which need not exist yet."""
         shared = self.parent is not None and name in SHARED_STAGES

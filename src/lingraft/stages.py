@@ -28,7 +28,7 @@ from lingraft.models.graft import Vocabulary as NewVocabulary
 from lingraft.models.graft import layer_plan, rebuild
 from lingraft.models.parts import itl_layers, sizes_by_part, tied_once
 from lingraft.objectives.common import TokenIds
-from lingraft.rundir import fingerprint, write_json, write_text, writing
+from lingraft.rundir import fingerprint, write_json, write_text
 from lingraft.tokens import Tokens, encode
 from lingraft.tokenstats import statistics
 from lingraft.training.loop import train_phase
@@ -216,8 +216,7 @@ def _graft(context: Context, ours: PreTrainedTokenizerBase, folder: Path) -> dic
         f"{name}: in the source checkpoint, not part of the masked language model"
         for name in loaded.unexpected
     )
-    with writing(folder / "model"):
-        model.save_pretrained(folder / "model")
+    export.save(model, folder / "model")
     write_json(folder / "account.json", account.rows())
     initialised.provenance.write(folder / "provenance.tsv", target_vocabulary, source_vocabulary)
     tensors = model.state_dict()

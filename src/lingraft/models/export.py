@@ -46,10 +46,19 @@ def vocabulary_settings(config: PreTrainedConfig, vocabulary: Vocabulary) -> dic
     return changes
 
 
-def write_model(model: PreTrainedModel, folder: Path) -> None:
-    """Write weights and configuration so that transformers 4.57 reads them too."""
+def save(model: PreTrainedModel, folder: Path) -> None:
+    """Write weights and configuration as a stock checkpoint.
+
+    Raises:
+        DataError: they cannot be written; the disk is full, say.
+    """
     with writing(folder):
         model.save_pretrained(folder)
+
+
+def write_model(model: PreTrainedModel, folder: Path) -> None:
+    """Write weights and configuration so that transformers 4.57 reads them too."""
+    save(model, folder)
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     config |= settings_for_4_57(config)

@@ -21,10 +21,11 @@ import torch
 
 from lingraft.errors import TrainingError
 from lingraft.log import progress
+from lingraft.models import export
 from lingraft.models.packed import PackedModel, check_isolation
 from lingraft.models.parts import trained_parts
 from lingraft.objectives import OBJECTIVES
-from lingraft.rundir import fingerprint, writing
+from lingraft.rundir import fingerprint
 from lingraft.training import checkpoint
 from lingraft.training.data import Batcher, BatchPlan, Position
 from lingraft.training.optim import clip, learning_rate_factor, optimiser_for
@@ -270,8 +271,7 @@ class _Trainer:
         shutil.rmtree(partial, ignore_errors=True)
         changed = {key: getattr(self.model.config, key) for key in self.job.kept_config}
         self.model.config.update(self.job.kept_config)
-        with writing(partial):
-            self.model.save_pretrained(partial)
+        export.save(self.model, partial)
         self.model.config.update(changed)
         shutil.rmtree(best, ignore_errors=True)
         partial.replace(best)
