@@ -14,7 +14,8 @@ $(BIN)/lingraft: pyproject.toml constraints.txt
 
 $(VENV)/dev: $(BIN)/lingraft
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt \
-		import-linter mypy pytest pytest-timeout pytest-xdist ruff
+		--editable '.[data,tensorboard,finetune,vectors,wiki,web,clean]' \
+		import-linter mypy pytest pytest-timeout pytest-xdist ruff seqeval
 	@touch $@
 
 install: $(BIN)/lingraft

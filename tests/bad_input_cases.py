@@ -189,7 +189,7 @@ recipe_case(
 recipe_case("a name that cannot be a folder", start='language = "ko"\nname = "a/b"')
 recipe_case("a method that does not exist", '[method]\nname = "xtp"')
 recipe_case("a preset that does not exist", '[method]\npreset = "xpt2020"')
-recipe_case("an initialiser that does not exist", '[graft]\nembeddings = "focus"')
+recipe_case("an initialiser that does not exist", '[graft]\nembeddings = "fokus"')
 recipe_case("an objective that does not exist", PHASE.format("one", "all") + 'objective = "clm"')
 recipe_case("a part that does not exist", PHASE.format("one", "heads"))
 recipe_case("a part beside 'all'", PHASE.format("one", 'all", "itl'))

@@ -21,6 +21,10 @@ COMMANDS = {
     "evaluate": ("--text", "--lang", "--sentences", "--rate", "--seed", "--words", "--precision"),
     "report": ("--out",),
     "list": ("what",),
+    "study": ("--out", "--jobs", "--only", "--results", "--dry-run", "--report-only", "--resume",
+              "--overwrite"),
+    "probe": ("--out", "--initialisers", "--steps", "--seeds", "--train", "--set", "--jobs",
+              "--resume", "--overwrite"),
 }  # fmt: skip
 
 
@@ -90,6 +94,7 @@ def test_several_values_may_follow_text(command, shorthand, korean_text, tmp_pat
         ("evaluate M --text a", "evaluate M --text a"),
         ("adapt R --set x=1 y", "adapt R --set x=1 y"),
         ("--text a --text b c", "--text a --text b --text c"),
+        ("study S --only a b --jobs 2", "study S --only a --only b --jobs 2"),
     ],
 )
 def test_one_option_for_several_values_becomes_one_for_each(given, spread):

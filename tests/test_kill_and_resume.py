@@ -45,7 +45,7 @@ MOMENTS = {
         "tokenizer", "lingraft.stages:encode", 2, "", "tokenizer.partial/train.bin"
     ),
     "graft, with the model written": Moment(
-        "graft", "lingraft.stages:write_json", 1, "account.json", "graft.partial/model"
+        "graft", "lingraft.grafting:write_json", 1, "account.json", "graft.partial/model"
     ),
     "phase 1, before its first checkpoint": Moment("phase-1", STEP, 2, "", "phase-1/inputs"),
     "phase 1, between two checkpoints": Moment(
@@ -62,7 +62,7 @@ MOMENTS = {
     ),
     "phase 2": Moment("phase-2", STEP, 6 + 4, "", "phase-2/checkpoint-00000002"),
     "evaluation": Moment(
-        "evaluation", "lingraft.evaluation.intrinsic:score", 2, "", "evaluation.partial"
+        "evaluation", "lingraft.evaluation.intrinsic:measure", 2, "", "evaluation.partial"
     ),
     "the baseline's phase": Moment(
         "baselines/scratch/phase-1", STEP, 12 + 8, "",

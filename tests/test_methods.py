@@ -40,6 +40,47 @@ def test_scratch_takes_nothing_from_the_source():
     assert (graft.layers_before, graft.layers_after) == (1, 1)
 
 
+NO_ITL = [("adapters", "matched"), ("adapters-64", 64), ("mono-trans", 0), ("xpt-no-itl", 0)]
+NO_ITL += [("continued", 0), ("lapt", 0)]
+
+
+@pytest.mark.parametrize(("method", "adapters"), NO_ITL)
+def test_methods_without_translation_layers_have_none(method, adapters):
+    graft = recipe(method={"name": method}).graft
+    assert (graft.layers_before, graft.layers_after) == (0, 0)
+    assert graft.adapters == adapters
+    assert graft.source_weights == "pretrained"
+
+
+def test_mono_trans_trains_the_embeddings_alone():
+    (phase,) = recipe(method={"name": "mono-trans"}).phases
+    assert set(phase.train) == {"embeddings", "output_bias"}
+
+
+def test_xpt_on_a_random_source_is_xpt_but_for_the_weights():
+    ours, xpt = recipe(method={"name": "xpt-random"}), recipe()
+    assert ours.phases == xpt.phases
+    assert ours.graft == xpt.graft.model_copy(update={"source_weights": "random"})
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"), [("continued", "keep"), ("lapt", "extend"), ("xpt", "source")]
+)
+def test_a_method_says_which_vocabulary_it_needs(method, kind):
+    assert recipe(method={"name": method}).tokenizer.kind == kind
+
+
+def test_new_rows_of_lapt_are_means_of_the_source_s_pieces():
+    assert recipe(method={"name": "lapt"}).graft.embeddings == "mean"
+
+
+def test_what_the_recipe_says_of_the_tokenizer_wins_over_the_method():
+    tables = {"method": {"name": "lapt"}, "tokenizer": {"kind": "unigram", "vocab_size": 99}}
+    ours = recipe(**tables).tokenizer
+    assert (ours.kind, ours.vocab_size) == ("unigram", 99)
+    assert recipe("tokenizer.vocab_size=99", method={"name": "lapt"}).tokenizer.kind == "extend"
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_expands_under_every_preset_and_survives_toml(method, preset, tmp_path):
@@ -51,6 +92,7 @@ def test_every_method_expands_under_every_preset_and_survives_toml(method, prese
     again = read_recipe(path)
     assert again.phases == whole.phases
     assert again.graft.model_dump() == whole.graft.model_dump()
+    assert again.tokenizer.model_dump() == whole.tokenizer.model_dump()
     assert settled(again) == settled(whole)
 
 
@@ -94,6 +136,32 @@ def test_shorthand_fills_in_batch_and_learning_rate():
     for phase in recipe(method=method).phases:
         assert (phase.batch.size, phase.batch.unit) == (7, "tokens")
         assert phase.optimiser.learning_rate == 0.5
+
+
+def test_shorthand_sets_sentences_clipping_and_warm_up_of_every_phase():
+    method = {"sentences": 6_000, "max_gradient_norm": 1.0, "warmup": 0.25}
+    for phase in recipe(method=method).phases:
+        assert phase.sentences == 6_000
+        assert phase.optimiser.max_gradient_norm == 1.0
+        assert phase.schedule.warmup == 0.25
+
+
+def test_shorthand_of_the_first_phase_goes_before_that_of_all():
+    method = {"learning_rate": 0.5, "warmup": 0.1}
+    method |= {"first_phase_learning_rate": 0.25, "first_phase_warmup": 7}
+    first, second = recipe(method=method).phases
+    assert (first.optimiser.learning_rate, first.schedule.warmup) == (0.25, 7)
+    assert (second.optimiser.learning_rate, second.schedule.warmup) == (0.5, 0.1)
+
+
+def test_a_single_phase_is_no_first_phase():
+    method = {"name": "scratch", "first_phase_learning_rate": 0.25, "first_phase_warmup": 7}
+    (phase,) = recipe(method=method | {"learning_rate": 0.5, "warmup": 0.1}).phases
+    assert (phase.optimiser.learning_rate, phase.schedule.warmup) == (0.5, 0.1)
+
+
+def test_a_warm_up_of_zero_is_a_value():
+    assert [p.schedule.warmup for p in recipe(method={"warmup": 0}).phases] == [0, 0]
 
 
 def test_shorthand_beside_phases_is_refused():
@@ -151,6 +219,45 @@ def test_a_baseline_of_two_phases_splits_the_budget():
 def test_a_baseline_of_a_scratch_run_starts_from_the_source():
     mine = recipe(method={"name": "scratch"}, baselines=[{"method": "xpt"}])
     assert baseline(mine, 0).graft.source_weights == "pretrained"
+
+
+def test_a_baseline_trains_on_the_run_s_sentences():
+    mine = recipe(method={"sentences": 100}, baselines=[{"method": "scratch"}])
+    assert baseline(mine, 0).phases[0].sentences == 100
+
+
+def test_a_baseline_of_an_adapter_run_has_no_adapters_and_its_own_layers():
+    mine = recipe(method={"name": "adapters"}, baselines=[{"method": "scratch"}])
+    graft = baseline(mine, 0).graft
+    assert (graft.adapters, graft.layers_before, graft.layers_after) == (0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("method", "other", "needs", "has"),
+    [
+        ("xpt", "continued", "keep", "source"),
+        ("xpt", "lapt", "extend", "source"),
+        ("lapt", "scratch", "source", "extend"),
+        ("lapt", "continued", "keep", "extend"),
+        ("continued", "xpt", "source", "keep"),
+    ],
+)
+def test_a_baseline_that_needs_another_tokenizer_is_refused(method, other, needs, has):
+    mine = recipe(method={"name": method}, baselines=[{"method": other}])
+    for one in (mine, settled(mine)):
+        with pytest.raises(RecipeError) as caught:
+            baseline(one, 0)
+        assert str(caught.value) == (
+            f"baselines: method '{other}' needs tokenizer.kind = \"{needs}\", but baselines share "
+            f"the run's, which is \"{has}\"; run '{other}' by itself (a study does)"
+        )
+
+
+def test_a_baseline_shares_a_tokenizer_that_the_recipe_itself_asks_for():
+    tables = {"tokenizer": {"kind": "extend"}, "baselines": [{"method": "scratch"}]}
+    assert baseline(recipe(**tables), 0).tokenizer.kind == "extend"
+    tables = {"tokenizer": {"kind": "unigram"}, "baselines": [{"method": "xpt-sp"}]}
+    assert baseline(recipe(**tables), 0).tokenizer.kind == "unigram"
 
 
 def test_a_baseline_of_phases_in_two_units_is_refused():

@@ -82,13 +82,40 @@ def test_the_same_command_again_keeps_every_stage(redone):
         ("graft.embeddings=match", STAGES - {"corpus", "tokenizer"}),
         ("tokenizer.vocab_size=290", STAGES - {"corpus"}),
         ("corpus.min_characters=3", STAGES),
-        ("seed=1", STAGES - {"corpus"}),
+        ("seed=1", STAGES - {"corpus", "tokenizer"}),
+        ("corpus.split_seed=1", STAGES),
+        ("phases.1.sentences=50", {"phase-2", "evaluation", "model"}),
+        ("resources.sentences=5", STAGES - {"corpus", "tokenizer"}),
         ("training.log_steps=3", set()),
         ("training.micro_batch_tokens=128", set()),
     ],
 )
 def test_a_change_redoes_what_depends_on_it_and_nothing_else(change, stages, redone):
     assert redone("--resume", "--set", change) == stages
+
+
+def test_a_resource_that_changes_is_read_again(redone, tmp_path):
+    lexicon = tmp_path / "ko-en.tsv"
+    lexicon.write_text("나\tI\n", encoding="utf-8")
+    change = ("--resume", "--set", f'resources.lexicons=["{lexicon}"]')
+    assert "graft" in redone(*change)
+    assert redone(*change) == set()
+    lexicon.write_text("나\tI\n너\tyou\n", encoding="utf-8")
+    assert redone(*change) == STAGES - {"corpus", "tokenizer"}
+
+
+def test_an_epoch_of_a_phase_is_over_its_own_sentences(redone, finished):
+    budget = "phases.1.budget={value=2, unit='epochs'}"
+    redone("--resume", "--set", "phases.1.sentences=50", "--set", budget)
+    assert Run(finished).stage("phase-2").result()["sentences"] == 100
+
+
+def test_a_phase_that_wants_more_sentences_than_there_are_is_refused(finished, command):
+    change = ("--resume", "--set", "phases.1.sentences=100000")
+    ended = command("--quiet", "adapt", finished / "recipe.toml", "--out", finished, *change)
+    assert ended.status == 1
+    number = Run(finished).stage("tokenizer").result()["tokens"]["train"]["sentences"]
+    assert f"100,000 sentences were asked for, but the training text has {number}" in ended.err
 
 
 def test_changed_text_is_read_again(adapted, command, korean_text, tmp_path):

@@ -168,3 +168,50 @@ def test_weights_without_a_masked_language_model_are_refused(tiny_source, korean
     (tmp_path / "config.json").write_text(json.dumps(config | {"model_type": "modernbert"}))
     with pytest.raises(DataError, match="hold no modernbert masked language model"):
         preflight.check(small(tiny_source, korean_text, source={"model": str(tmp_path)}))
+
+
+@pytest.mark.parametrize("kind", ["source", "keep", "extend"])
+def test_an_architecture_has_no_source_tokenizer(kind, tiny_source, korean_text):
+    recipe = small(
+        tiny_source,
+        korean_text,
+        source={"architecture": {"model_type": "bert"}},
+        method={"name": "scratch"},
+        tokenizer={"kind": kind},
+    )
+    with pytest.raises(RecipeError, match="there is no source tokenizer to follow or to keep"):
+        preflight.check(recipe)
+
+
+def test_a_source_with_adapters_is_refused_before_anything_is_made(
+    tiny_source, korean_text, tmp_path
+):
+    folder = shutil.copytree(tiny_source("bert"), tmp_path / "source")
+    (folder / "adapters.json").write_text("{}")
+    with pytest.raises(UnsupportedModelError, match="has adapters, which cannot be grafted onto"):
+        preflight.check(small(tiny_source, korean_text, source={"model": str(folder)}))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("lexicons", ["./no.tsv"]), ("source_text", ["./no.tsv"]), ("target_vectors", "./no.tsv")],
+)
+def test_a_resource_that_is_not_there_is_refused(key, value, tiny_source, korean_text):
+    with pytest.raises(DataError, match=r"resources: \./no\.tsv: no such file"):
+        preflight.check(small(tiny_source, korean_text, resources={key: value}))
+
+
+def test_a_baseline_that_needs_another_tokenizer_is_refused(tiny_source, korean_text):
+    recipe = small(tiny_source, korean_text, baselines=[{"method": "lapt"}])
+    with pytest.raises(RecipeError, match="method 'lapt' needs"):
+        preflight.check(recipe)
+
+
+def test_an_epoch_of_few_sentences_is_estimated_by_them(tiny_source, korean_text):
+    method = {"budget": {"value": 2, "unit": "epochs"}, "name": "xpt-sp"}
+    plans = [
+        preflight.check(small(tiny_source, korean_text, method=method | more))
+        for more in ({}, {"sentences": 10})
+    ]
+    whole, few = (plan.phases[0]["tokens_estimate"] for plan in plans)
+    assert few == 2 * 10 * preflight.TOKENS_PER_SENTENCE < whole

@@ -136,3 +136,22 @@ def test_missing_and_broken_text_are_one_line(tiny_tokenizer, tmp_path):
     (tmp_path / "text.txt").write_bytes(b"a\xff\n")
     with pytest.raises(DataError, match="not UTF-8"):
         encode(tokenizer, tmp_path / "text.txt", tmp_path, "train", 64)
+
+
+def test_a_subset_is_a_view_of_some_rows(tiny_tokens):
+    tokens = tiny_tokens(30)
+    chosen = np.array([3, 7, 21])
+    some = tokens.subset(chosen)
+    assert len(some) == 3
+    assert some.lengths.tolist() == tokens.lengths[chosen].tolist()
+    for ours, theirs in zip(some.rows([2, 0]), tokens.rows([21, 3]), strict=True):
+        assert ours.tolist() == theirs.tolist()
+        assert np.shares_memory(ours, tokens.ids)
+
+
+def test_a_subset_counts_its_own_rows_alone(tiny_tokens):
+    tokens = tiny_tokens(30)
+    some = tokens.subset(np.array([4, 5, 29]))
+    expected = np.bincount(np.concatenate(tokens.rows([4, 5, 29])), minlength=320)
+    assert some.counts(320).tolist() == expected.tolist()
+    assert tokens.counts(320).tolist() == np.bincount(tokens.ids, minlength=320).tolist()

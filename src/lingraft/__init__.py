@@ -23,6 +23,8 @@ from lingraft.rundir import Run
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from transformers import PreTrainedModel
+
     from lingraft.recipe import Recipe
 
 try:
@@ -40,6 +42,7 @@ __all__ = [
     "__version__",
     "adapt",
     "evaluate",
+    "load",
     "read_recipe",
     "recipe_from",
     "run_stage",
@@ -78,6 +81,23 @@ def adapt(
     elif settings:
         raise RecipeError("settings: give them with a recipe file or a dict; a Recipe is complete")
     return pipeline.adapt(recipe, Path(out), resume=resume, overwrite=overwrite)
+
+
+def load(model: str | Path, revision: str | None = None) -> PreTrainedModel:
+    """A masked language model in fp32 on the CPU, with its adapters where it has some.
+
+    Models without adapters load as well with transformers alone.
+
+    Args:
+        model: directory or Hub id.
+        revision: branch, tag or commit on the Hub.
+
+    Raises:
+        LingraftError: there is no such model, or it is broken or of another family.
+    """
+    from lingraft.models.source import load_model
+
+    return load_model(str(model), revision).model
 
 
 def run_stage(run: str | Path, name: str) -> dict[str, Any]:

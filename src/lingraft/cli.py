@@ -17,6 +17,7 @@ from rich.table import Table
 
 from lingraft import __version__, log
 from lingraft.errors import LingraftError, RecipeError
+from lingraft.study import commands
 
 if TYPE_CHECKING:
     from lingraft.recipe import Recipe
@@ -315,7 +316,11 @@ def list_entries(
     out.print(table)
 
 
-def spread(arguments: list[str], options: tuple[str, ...] = ("--text",)) -> list[str]:
+app.command()(commands.study)
+app.command()(commands.probe)
+
+
+def spread(arguments: list[str], options: tuple[str, ...] = ("--text", "--only")) -> list[str]:
     """Let several values follow one option: `--text a b` becomes `--text a --text b`."""
     result: list[str] = []
     current = ""

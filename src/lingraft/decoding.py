@@ -56,7 +56,7 @@ def decode(data: dict[str, Any], where: str = "recipe") -> Recipe:
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
-        raise RecipeError(f"{where}: {_explain(error)}") from None
+        raise RecipeError(f"{where}: {explain(error)}") from None
 
 
 def override(data: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
@@ -124,14 +124,15 @@ TYPES = {
 """What pydantic's kinds of errors call for, in the words of TOML."""
 
 
-def _explain(error: ValidationError) -> str:
+def explain(error: ValidationError, root: type[Section] = Recipe) -> str:
+    """The first thing that is wrong, on one line; `root` is what was decoded."""
     first = error.errors(include_url=False)[0]
     path = [str(step) for step in first["loc"]]
-    where = ".".join(path) or "recipe"
+    where = ".".join(path) or root.__name__.lower()
     if first["type"] == "extra_forbidden":
-        return f"{where}: no such key.{_nearest(path)}"
+        return f"{where}: no such key.{_nearest(path, root)}"
     if first["type"] == "missing":
-        return f"{where}: is missing; the recipe must give it"
+        return f"{where}: is missing; the {root.__name__.lower()} must give it"
     if first["type"] == "value_error":
         message = first["msg"].removeprefix("Value error, ")
         return f"{where}: {message}" if path else message
@@ -141,8 +142,8 @@ def _explain(error: ValidationError) -> str:
     return f"{where}: {verb} {wanted}; got {repr(first['input'])[:80]}"
 
 
-def _nearest(path: list[str]) -> str:
-    section: Any = Recipe
+def _nearest(path: list[str], root: type[Section]) -> str:
+    section: Any = root
     for step in path[:-1]:
         if step.isdigit():
             continue

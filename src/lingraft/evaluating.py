@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft import tokenizer as tokenizers_module
-from lingraft.evaluation import intrinsic, samples, words
+from lingraft.evaluation import intrinsic, records, samples, words
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.source import quiet_transformers
 from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Masking
-from lingraft.rundir import fingerprint
+from lingraft.rundir import fingerprint, write_text
 from lingraft.stages import FORMAT, nonempty, read_lines, weights_before
 from lingraft.tokens import Tokens
 
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 
     from lingraft.stages import Context
 
+RESULT = 2
+"""Form of the result: 2 has blocks and words.tsv. What an older form evaluated is done again."""
+
 
 def evaluate(context: Context, trained: str) -> str:
     """Score the final weights on the test text."""
     recipe, run = context.recipe, context.run
     section = recipe.evaluation
     stage = run.stage("evaluation")
-    made = fingerprint(FORMAT, trained, section)
+    made = fingerprint(FORMAT, RESULT, trained, section)
     if stage.is_done(made):
         return made
     quiet_transformers()
@@ -40,7 +43,7 @@ def evaluate(context: Context, trained: str) -> str:
     scorer = Scorer.load(
         str(weights_before(context, len(recipe.phases))), ids.pad, recipe.training.precision
     )
-    with stage.building(made) as (_, result):
+    with stage.building(made) as (partial, result):
         result.update(
             evaluate_sentences(
                 scorer,
@@ -60,7 +63,10 @@ def evaluate(context: Context, trained: str) -> str:
                 read_lines(run.stage("corpus").path / "test.txt"), section.words, section.seed
             )
             longest = int(run.stage("tokenizer").result()["max_tokens"])
-            result["words"] = words.bits_per_character(scorer, ours, text, longest)
+            scored = words.measure(scorer, ours, text, longest)
+            result["words"] = records.word_metrics(scored)
+            result["blocks"]["words"] = records.word_blocks(scored)
+            write_text(partial / records.WORDS_FILE, records.text_of(scored))
     return made
 
 
@@ -86,12 +92,15 @@ def evaluate_sentences(
     ids = TokenIds.of(tokenizer)
     name = hashlib.blake2b(tokenizer.backend_tokenizer.to_str().encode(), digest_size=8).hexdigest()
     metrics, masks, shown = {}, {}, []
+    blocks: dict[str, dict[str, records.Blocks]] = {}
     targets = np.zeros(0, dtype=np.int64)
     for scheme in intrinsic.SCHEMES:
         text = intrinsic.mask_text(sentences, ids, name, Masking(rate=rate, scheme=scheme), seed)
-        metrics[scheme] = intrinsic.score(scorer, text)
+        scores = intrinsic.measure(scorer, text)
+        metrics[scheme] = scores.metrics()
         masks[scheme] = text.fingerprint
         if scheme == "mask-only":
+            blocks[scheme] = scores.blocks()
             shown = samples.predictions(scorer, tokenizer, text, samples.choose(text, number))
             targets = np.concatenate([item.targets for item in text.items])
     return {
@@ -101,6 +110,7 @@ def evaluate_sentences(
             "positions": len(targets),
         },
         "metrics": metrics,
+        "blocks": blocks,
         "samples": shown,
         "targets": targets,
     }

@@ -1,13 +1,14 @@
 """Methods and presets: shorthand that fills in [graft] and [[phases]] of a recipe.
 
 No method is a class. Sources: XPT and its baselines, Lee et al. 2021 ("xpt2021", SPEC H.1-H.4);
-Son et al. 2022 ("chameleon2022").
+Son et al. 2022 ("chameleon2022", and xpt-random, its table 3). Adapters: Houlsby et al. 2019;
+mono-trans: Artetxe et al. 2020; lapt: Chau et al. 2020.
 """
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lingraft.decoding import decode, load, override
@@ -20,6 +21,8 @@ from lingraft.recipe import (
     Phase,
     Recipe,
     Schedule,
+    Section,
+    Tokenizer,
     Validation,
 )
 
@@ -44,6 +47,7 @@ class MethodRecord:
     summary: str
     graft: dict[str, Any]
     stretches: tuple[Stretch, ...]
+    tokenizer: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,19 +67,55 @@ ALL = ("all",)
 # "each phase until convergence"; SPEC H.4
 PAPER_VALIDATION = Validation(every_steps=1_000, patience=10)
 ONE_PHASE = (Stretch("phase-1", ALL),)
+TWO_PHASES = (Stretch("phase-1", None), Stretch("phase-2", ALL))
+NO_ITL = {"layers_before": 0, "layers_after": 0}
 
 METHODS: dict[str, MethodRecord] = {
     "xpt": MethodRecord(
         "cross-lingual post-training: translation layers, first with the source frozen, "
         "then all together",
         {},
-        (Stretch("phase-1", None), Stretch("phase-2", ALL)),
+        TWO_PHASES,
     ),
     "xpt-sp": MethodRecord("XPT in a single phase: the same model, nothing frozen", {}, ONE_PHASE),
     "scratch": MethodRecord(
         "the same depth with random weights: what the language's own text gives",
         {"source_weights": "random", "embeddings": "random", "copy_special_tokens": False},
         ONE_PHASE,
+    ),
+    "adapters": MethodRecord(
+        "bottleneck adapters in place of translation layers, with as many parameters; "
+        "nothing frozen",
+        NO_ITL | {"adapters": "matched"},
+        ONE_PHASE,
+    ),
+    "adapters-64": MethodRecord(
+        "adapters of width 64, as first published; nothing frozen",
+        NO_ITL | {"adapters": 64},
+        ONE_PHASE,
+    ),
+    "mono-trans": MethodRecord(
+        "new embeddings alone are trained, the source's layers stay as they are",
+        NO_ITL,
+        (Stretch("phase-1", ("embeddings", "output_bias")),),
+    ),
+    "xpt-no-itl": MethodRecord("XPT without translation layers", NO_ITL, TWO_PHASES),
+    "xpt-random": MethodRecord(
+        "XPT on a source with random weights: what its depth and phases alone give",
+        {"source_weights": "random", "embeddings": "random", "copy_special_tokens": False},
+        TWO_PHASES,
+    ),
+    "continued": MethodRecord(
+        "the source trained on with its own vocabulary, nothing new",
+        NO_ITL,
+        ONE_PHASE,
+        {"kind": "keep"},
+    ),
+    "lapt": MethodRecord(
+        "the source trained on with the target's pieces added to its vocabulary",
+        NO_ITL | {"embeddings": "mean"},
+        ONE_PHASE,
+        {"kind": "extend"},
     ),
 }
 
@@ -118,9 +158,6 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
     method, preset = recipe.method, PRESETS[recipe.method.preset]
     stretches = method_named(method.name).stretches
     budget = method.budget or preset.budget
-    optimiser = preset.optimiser
-    if method.learning_rate is not None:
-        optimiser = optimiser.model_copy(update={"learning_rate": method.learning_rate})
     shares = (
         [1.0] if len(stretches) == 1 else [method.first_phase_share, 1 - method.first_phase_share]
     )
@@ -128,18 +165,34 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
     warmup = preset.schedule.warmup
     if budget.unit != "steps" or warmup >= min(values) / 4:
         warmup = 0.06  # a short run warms up for its first sixteenth
-    return tuple(
-        Phase(
-            name=stretch.name,
-            train=stretch.train or preset.first_phase,  # type: ignore[arg-type]
-            budget=Budget(value=value, unit=budget.unit),
-            batch=method.batch or preset.batch,
-            optimiser=optimiser,
-            schedule=preset.schedule.model_copy(update={"warmup": warmup}),
-            validation=Validation() if method.budget else PAPER_VALIDATION,
+    phases = []
+    for index, (stretch, value) in enumerate(zip(stretches, values, strict=True)):
+        first = index == 0 and len(stretches) > 1
+        rates = (method.first_phase_learning_rate if first else None, method.learning_rate)
+        warmups = (method.first_phase_warmup if first else None, method.warmup, warmup)
+        phases.append(
+            Phase(
+                name=stretch.name,
+                train=stretch.train or preset.first_phase,  # type: ignore[arg-type]
+                budget=Budget(value=value, unit=budget.unit),
+                sentences=method.sentences,
+                batch=method.batch or preset.batch,
+                optimiser=preset.optimiser.model_copy(
+                    update={
+                        "learning_rate": _first((*rates, preset.optimiser.learning_rate)),
+                        "max_gradient_norm": method.max_gradient_norm,
+                    }
+                ),
+                schedule=preset.schedule.model_copy(update={"warmup": _first(warmups)}),
+                validation=Validation() if method.budget else PAPER_VALIDATION,
+            )
         )
-        for stretch, value in zip(stretches, values, strict=True)
-    )
+    return tuple(phases)
+
+
+def _first(values: Sequence[float | None]) -> float:
+    """The first value that is given; the last always is."""
+    return next(value for value in values if value is not None)
 
 
 def _split(budget: Budget, shares: Sequence[float]) -> list[float]:
@@ -156,7 +209,7 @@ def _split(budget: Budget, shares: Sequence[float]) -> list[float]:
 
 
 def expand(recipe: Recipe) -> Recipe:
-    """Write out what the method stands for: a recipe whose [graft] and [[phases]] are complete.
+    """Write out what the method stands for: [tokenizer], [graft] and [[phases]] are complete.
 
     Values that the recipe gives itself win. Expanding twice changes nothing.
 
@@ -164,17 +217,23 @@ def expand(recipe: Recipe) -> Recipe:
         RecipeError: an unknown method, or shorthand beside [[phases]] where it has no effect.
     """
     record = method_named(recipe.method.name)
-    given = recipe.graft.model_fields_set
-    graft = Graft(**{**record.graft, **{key: getattr(recipe.graft, key) for key in given}})
+    filled: dict[str, Any] = {
+        "graft": Graft(**record.graft | _given(recipe.graft)),
+        "tokenizer": Tokenizer(**record.tokenizer | _given(recipe.tokenizer)),
+    }
     if not recipe.phases:
-        return recipe.model_copy(update={"graft": graft, "phases": phases_of(recipe)})
+        return recipe.model_copy(update=filled | {"phases": phases_of(recipe)})
     idle = sorted(recipe.method.model_fields_set - {"name", "preset", "first_phase_share"})
     if idle:
         raise RecipeError(
             f"method.{idle[0]}: has no effect because the recipe gives its own [[phases]]; "
             "set it there, or leave [[phases]] out"
         )
-    return recipe.model_copy(update={"graft": graft})
+    return recipe.model_copy(update=filled)
+
+
+def _given(section: Section) -> dict[str, Any]:
+    return {key: getattr(section, key) for key in section.model_fields_set}
 
 
 def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:
@@ -216,6 +275,18 @@ def settled(recipe: Recipe) -> Recipe:
     return decode(plain)
 
 
+def _check_tokenizer(recipe: Recipe, method: str, record: MethodRecord) -> None:
+    """Refuse a baseline that would have another tokenizer if it were run by itself."""
+    own, ours = METHODS[recipe.method.name].tokenizer, recipe.tokenizer
+    given = {key: value for key, value in ours if key not in own or value != own[key]}
+    theirs = Tokenizer(**given | record.tokenizer)
+    if theirs.kind != ours.kind:
+        raise RecipeError(
+            f"baselines: method '{method}' needs tokenizer.kind = \"{theirs.kind}\", but baselines "
+            f"share the run's, which is \"{ours.kind}\"; run '{method}' by itself (a study does)"
+        )
+
+
 def baseline(recipe: Recipe, index: int) -> Recipe:
     """The recipe of a baseline: another method on the same budget, batch, schedule and masks.
 
@@ -223,10 +294,12 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
     run's own method prescribes of the graft is taken back first.
 
     Raises:
-        RecipeError: the phases count their budgets in different units.
+        RecipeError: the phases count their budgets in different units, or the method needs another
+            tokenizer than the run's.
     """
     section = recipe.baselines[index]
     record = method_named(section.method)
+    _check_tokenizer(recipe, section.method, record)
     units = {phase.budget.unit for phase in recipe.phases}
     if len(units) > 1:
         raise RecipeError(

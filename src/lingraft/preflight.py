@@ -12,18 +12,29 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import scripts
 from lingraft.corpus import stage as corpus_stage
-from lingraft.errors import DataError, RecipeError
+from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.methods import baseline
 from lingraft.models.families import Family, family_of
-from lingraft.models.parts import layer_index, sizes_by_part, tied_once, trained_parts
+from lingraft.models.parts import (
+    ADAPTERS_FILE,
+    adapter_parameters,
+    adapter_width,
+    layer_index,
+    sizes_by_part,
+    tied_once,
+    trained_parts,
+)
 
 if TYPE_CHECKING:
-    from lingraft.recipe import Phase, Recipe
+    from lingraft.recipe import Phase, Recipe, Resources
 
 TRACKER_MODULES = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
 BYTES_PER_TOKEN = 4.5
 """UTF-8 bytes of raw text to one token of a 50k vocabulary: a rough figure for estimates, said to
 be rough."""
+
+TOKENS_PER_SENTENCE = 30
+"""As rough."""
 
 
 @dataclass
@@ -69,9 +80,9 @@ def check_names(recipe: Recipe) -> None:
                 "source.architecture: there are no weights to start from; "
                 'set method.name = "scratch", and no other method as a baseline'
             )
-        if recipe.tokenizer.kind == "source":
+        if recipe.tokenizer.kind in ("source", "keep", "extend"):
             raise RecipeError(
-                "tokenizer.kind: there is no source tokenizer to follow; "
+                "tokenizer.kind: there is no source tokenizer to follow or to keep; "
                 "set unigram, byte-bpe or wordpiece"
             )
 
@@ -83,12 +94,22 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
         The text files: name, and size in bytes where it is known.
 
     Raises:
-        DataError: text or source is missing, or the source's configuration is broken.
+        DataError: text, source or a resource is missing, or the source's configuration is broken.
         UnsupportedModelError: the source is of another family.
     """
     files = corpus_stage.inputs(recipe.corpus)
+    for name in named_files(recipe.resources):
+        if not Path(name).expanduser().exists():
+            raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
     _source(recipe)
     return files
+
+
+def named_files(resources: Resources) -> list[str]:
+    """The files that the section names, but for Hub datasets."""
+    vectors = (resources.source_vectors, resources.target_vectors)
+    names = (*resources.lexicons, *resources.parallel, *resources.source_text, *vectors)
+    return [name for name in names if name is not None and not name.startswith("hub:")]
 
 
 def _source(recipe: Recipe) -> tuple[Family | None, Path | None]:
@@ -98,7 +119,13 @@ def _source(recipe: Recipe) -> tuple[Family | None, Path | None]:
     folder = _local_folder(str(recipe.source.model), recipe.source.revision)
     if folder is None:
         return None, None
-    return family_of(str(_config(folder).get("model_type", "unknown"))), folder
+    family = family_of(str(_config(folder).get("model_type", "unknown")))
+    if (folder / ADAPTERS_FILE).is_file():
+        raise UnsupportedModelError(
+            f"source model '{folder}': has adapters, which cannot be grafted onto; "
+            "choose the model without them"
+        )
+    return family, folder
 
 
 def check(recipe: Recipe) -> Plan:
@@ -152,6 +179,11 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
             "the source has no .safetensors file, so its size is not known before it is loaded"
         )
         return
+    if recipe.tokenizer.kind == "extend":
+        plan.notes.append(
+            "how many pieces the source's vocabulary lacks is known once it is trained: "
+            "the sizes given are those where it lacks all"
+        )
     grafted = grafted_sizes(shapes, family, recipe)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
 
@@ -235,7 +267,10 @@ def grafted_sizes(
         )
     sizes = {name: math.prod(shape) for name, shape in known.items()}
     sizes = {name: sizes[name] for name in tied_once(sizes, family)}
+    rows, kind = known[family.word_embeddings][0], recipe.tokenizer.kind
     vocabulary = recipe.tokenizer.vocab_size
+    if kind in ("keep", "extend"):
+        vocabulary = rows if kind == "keep" else rows + vocabulary
     sizes[family.word_embeddings] = vocabulary * known[family.word_embeddings][1]
     sizes[family.output_bias[0]] = vocabulary
     totals = sizes_by_part(sizes, family, frozenset())
@@ -251,6 +286,12 @@ def grafted_sizes(
         missing = sizes.get(f"{family.layers}.{last}.{family.first_layer_lacks}", 0)
         totals["itl"] -= missing
         totals["body"] += missing
+    layer_width = known[f"{family.layers}.{last}.{family.layer_output}"][0]
+    depth = last + 1 + inserted
+    width = adapter_width(recipe.graft.adapters, depth, layer_width, one_layer)
+    if width:
+        count = len(family.adapter_sites) * depth
+        totals["adapters"] = count * adapter_parameters(width, layer_width)
     return totals
 
 
@@ -280,11 +321,17 @@ def _phase(recipe: Recipe, phase: Phase, plan: Plan) -> dict[str, Any]:
 
 def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float:
     per_epoch = plan.text_bytes / BYTES_PER_TOKEN
+    if phase.sentences is not None:
+        per_epoch = min(per_epoch, phase.sentences * TOKENS_PER_SENTENCE)
     if phase.budget.unit == "tokens":
         return phase.budget.value
     if phase.budget.unit == "epochs":
         return phase.budget.value * per_epoch
-    return phase.budget.value * phase.batch.size * (30 if phase.batch.unit == "sentences" else 1)
+    return (
+        phase.budget.value
+        * phase.batch.size
+        * (TOKENS_PER_SENTENCE if phase.batch.unit == "sentences" else 1)
+    )
 
 
 def _estimates(recipe: Recipe, plan: Plan) -> None:

@@ -30,9 +30,14 @@ SHARED_STAGES = ("corpus", "tokenizer")
 
 
 def fingerprint(*parts: Any) -> str:
-    """A short hash of plain data and pydantic models: equal input, equal hash, in any process."""
+    """A short hash of plain data and pydantic models: equal input, equal hash, in any process.
+
+    Values of a model that are the defaults are not part of it, so that a key which a later version
+    adds makes nothing stale; a version that changes what a default does raises `stages.FORMAT`.
+    """
     plain = [
-        part.model_dump(mode="json") if isinstance(part, BaseModel) else part for part in parts
+        part.model_dump(mode="json", exclude_defaults=True) if isinstance(part, BaseModel) else part
+        for part in parts
     ]
     text = json.dumps(plain, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -14,23 +14,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-
+from lingraft import grafting, tokenizer_extension
 from lingraft import tokenizer as tokenizers_module
 from lingraft.corpus import stage as corpus_stage
 from lingraft.corpus.split import SPLITS
-from lingraft.embeddings import INITIALISERS
 from lingraft.errors import DataError
-from lingraft.models import export, source
+from lingraft.models import source
 from lingraft.models.families import family_of
-from lingraft.models.graft import Vocabulary as NewVocabulary
-from lingraft.models.graft import layer_plan, rebuild
-from lingraft.models.parts import itl_layers, sizes_by_part, tied_once
+from lingraft.models.parts import itl_layers
 from lingraft.objectives.common import TokenIds
-from lingraft.rundir import fingerprint, write_json, write_text
+from lingraft.preflight import named_files
+from lingraft.recipe import Resources
+from lingraft.rundir import fingerprint, write_text
 from lingraft.tokens import Tokens, encode
 from lingraft.tokenstats import statistics
+from lingraft.training.data import subset
 from lingraft.training.loop import train_phase
 from lingraft.training.machine import resolve_precision
 from lingraft.training.phase import Job
@@ -40,9 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from accelerate import Accelerator
-    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
-    from lingraft.embeddings.common import Initialised
     from lingraft.recipe import Phase, Recipe
     from lingraft.rundir import Run
 
@@ -51,6 +48,11 @@ logger = logging.getLogger(__name__)
 FORMAT = 1
 """Part of every fingerprint; raise it when a stage's output changes for the same input."""
 STATISTICS_SENTENCES = 20_000
+
+
+def seed_for(seed: int, purpose: str) -> int:
+    """A seed that is fixed by another seed and a purpose."""
+    return int(fingerprint(seed, purpose), 16) % 2**63
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Context:
 
     def seed_for(self, purpose: str) -> int:
         """A seed that is fixed by the run's seed and a purpose."""
-        return int(fingerprint(self.recipe.seed, purpose), 16) % 2**63
+        return seed_for(self.recipe.seed, purpose)
 
 
 def source_fingerprint(recipe: Recipe) -> str:
@@ -124,7 +126,11 @@ def tokenizer(context: Context, corpus_made: str) -> str:
     recipe, run = context.recipe, context.run
     stage = run.stage("tokenizer")
     made = fingerprint(
-        FORMAT, corpus_made, recipe.tokenizer, source_fingerprint(recipe), recipe.seed
+        FORMAT,
+        corpus_made,
+        recipe.tokenizer,
+        source_fingerprint(recipe),
+        recipe.corpus.split_seed,  # not the run's seed: runs with several seeds share a vocabulary
     )
     if stage.is_done(made):
         return made
@@ -132,12 +138,12 @@ def tokenizer(context: Context, corpus_made: str) -> str:
     text = run.stage("corpus").path
     theirs = source_tokenizer(recipe)
     with stage.building(made) as (folder, result):
-        ours = tokenizers_module.train(
+        ours, extension = tokenizer_extension.make(
             recipe.tokenizer,
             theirs,
             lambda: read_lines(text / "train.txt"),
             pad_id=pad_id,
-            seed=context.seed_for("tokenizer"),
+            seed=seed_for(recipe.corpus.split_seed, "tokenizer"),
         )
         max_tokens = min(recipe.tokenizer.max_tokens, longest)
         ours.model_max_length = longest
@@ -146,6 +152,7 @@ def tokenizer(context: Context, corpus_made: str) -> str:
         result |= {
             "kind": tokenizers_module.kind_of(ours),
             "vocab_size": vocabulary.size,
+            "extension": extension,
             "max_tokens": max_tokens,
             "specials": {
                 role: [vocabulary.pieces[i], i] for role, i in vocabulary.specials.items()
@@ -176,106 +183,40 @@ def graft(context: Context, tokenizer_made: str) -> str:
     recipe = context.recipe
     stage = context.run.stage("graft")
     made = fingerprint(
-        FORMAT, tokenizer_made, source_fingerprint(recipe), recipe.graft, recipe.seed
+        FORMAT,
+        tokenizer_made,
+        source_fingerprint(recipe),
+        recipe.graft,
+        recipe.seed,
+        *_resources(recipe),
     )
     if stage.is_done(made):
         return made
     source.quiet_transformers()
-    ours = tokenizers_module.load(str(context.run.stage("tokenizer").path))
+    plan = grafting.Grafting(
+        recipe,
+        source_tokenizer(recipe),
+        tokenizers_module.load(str(context.run.stage("tokenizer").path)),
+        lambda: read_lines(context.run.stage("corpus").path / "train.txt"),
+        context.seed_for,
+    )
     with stage.building(made) as (folder, result):
-        result.update(_graft(context, ours, folder))
+        result.update(plan.run(folder))
     logger.info("graft: %s parameters", f"{result['parameters']['total']:,}")
     for note in result["notes"]:
         logger.info("graft: %s", note)
     return made
 
 
-def _graft(context: Context, ours: PreTrainedTokenizerBase, folder: Path) -> dict[str, Any]:
-    """Build the target, write it with its account and provenance; returns the stage's counts."""
-    recipe, settings = context.recipe, context.recipe.graft
-    target_vocabulary = Vocabulary.of(ours)
-    loaded, source_vocabulary = _source(context, target_vocabulary)
-    initialised, bias_V = _embeddings(context, loaded, source_vocabulary, target_vocabulary)
-    depth = int(getattr(loaded.model.config, loaded.family.depth_key))
-    plan = layer_plan(
-        depth, settings.layers_before, settings.layers_after, settings.layer_initialiser
-    )
-    model, account = rebuild(
-        loaded.model,
-        loaded.family,
-        plan,
-        config_changes=export.vocabulary_settings(loaded.model.config, target_vocabulary),
-        seed=context.seed_for("graft"),
-        keep_source=settings.source_weights == "pretrained" and recipe.source.model is not None,
-        vocabulary=NewVocabulary(
-            initialised.target_UD, bias_V, f"initialiser '{settings.embeddings}'"
-        ),
-        missing=loaded.missing,
-    )
-    account.notes.extend(
-        f"{name}: in the source checkpoint, not part of the masked language model"
-        for name in loaded.unexpected
-    )
-    export.save(model, folder / "model")
-    write_json(folder / "account.json", account.rows())
-    initialised.provenance.write(folder / "provenance.tsv", target_vocabulary, source_vocabulary)
-    tensors = model.state_dict()
-    sizes = {name: tensors[name].numel() for name in tied_once(tensors, loaded.family)}
-    itl = itl_layers(len(plan), settings.layers_before, settings.layers_after)
-    before, after = settings.layers_before, settings.layers_after
-    return {
-        "model_type": loaded.family.model_type,
-        "layers": {"source": depth, "before": before, "after": after},
-        "parameters": {
-            "total": sum(sizes.values()),
-            "by_part": sizes_by_part(sizes, loaded.family, itl),
-        },
-        "account": account.summary(),
-        "notes": account.notes,
-        "embeddings": {
-            "initialiser": settings.embeddings,
-            "provenance": initialised.provenance.counts(),
-        },
-    }
-
-
-def _source(
-    context: Context, target_vocabulary: Vocabulary
-) -> tuple[source.LoadedSource, Vocabulary]:
-    """The source model and its vocabulary; a model from nothing has the target's."""
-    recipe = context.recipe
-    if recipe.source.model is None:
-        special = export.special_ids(target_vocabulary.specials)
-        loaded = source.from_architecture(
-            recipe.source, target_vocabulary.size, special, context.seed_for("graft")
-        )
-        return loaded, target_vocabulary
-    loaded = source.load_model(recipe.source.model, recipe.source.revision)
-    theirs = source_tokenizer(recipe)
-    assert theirs is not None
-    return loaded, Vocabulary.of(theirs)
-
-
-def _embeddings(
-    context: Context,
-    loaded: source.LoadedSource,
-    source_vocabulary: Vocabulary,
-    target_vocabulary: Vocabulary,
-) -> tuple[Initialised, torch.Tensor]:
-    """The new embedding rows, and an output bias [V] that follows them."""
-    settings = context.recipe.graft
-    initialised = INITIALISERS[settings.embeddings].function(
-        loaded.model.get_input_embeddings().get_parameter("weight").detach(),
-        source_vocabulary,
-        target_vocabulary,
-        generator=torch.Generator().manual_seed(context.seed_for("embeddings")),
-        copy_special_tokens=settings.copy_special_tokens,
-    )
-    origin = torch.from_numpy(np.asarray(initialised.provenance.source_ids))
-    bias_V = torch.zeros(target_vocabulary.size)
-    source_bias = loaded.model.state_dict()[loaded.family.output_bias[0]]
-    bias_V[origin >= 0] = source_bias[origin[origin >= 0]].float()
-    return initialised, bias_V
+def _resources(recipe: Recipe) -> list[Any]:
+    """What an initialiser learns from beside source and text, as parts of a fingerprint."""
+    resources = recipe.resources
+    if resources == Resources():
+        return []
+    named = [Path(name).expanduser() for name in named_files(resources)]
+    files = [file for path in named for file in ([path] if path.is_file() else path.rglob("*"))]
+    stats = sorted((str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in files if p.is_file())
+    return [resources, stats]
 
 
 def weights_before(context: Context, index: int) -> Path:
@@ -310,7 +251,7 @@ def phase(context: Context, index: int, before_made: str) -> str:
         training=recipe.training,
         family=loaded.family,
         itl_layers=itl_layers(depth, recipe.graft.layers_before, recipe.graft.layers_after),
-        train=nonempty(Tokens.open(folder, "train"), "training"),
+        train=_training_text(folder, recipe, section),
         valid=nonempty(Tokens.open(folder, "valid"), "validation"),
         vocabulary=TokenIds.of(tokenizers_module.load(str(folder))),
         seed=context.seed_for("training"),
@@ -326,6 +267,14 @@ def phase(context: Context, index: int, before_made: str) -> str:
             shutil.rmtree(leftover)
     context.accelerator.wait_for_everyone()
     return made
+
+
+def _training_text(folder: Path, recipe: Recipe, section: Phase) -> Tokens:
+    """What a phase trains on: all of the training text, or its share of it."""
+    whole = nonempty(Tokens.open(folder, "train"), "training")
+    if section.sentences is None:
+        return whole
+    return subset(whole, section.sentences, recipe.corpus.split_seed)
 
 
 def _claim(run: Run, folder: Path, made: str) -> None:

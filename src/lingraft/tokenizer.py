@@ -111,6 +111,8 @@ def train(
         UnsupportedModelError: the source tokenizer lacks a special token, or `pad_id` cannot be
         met.
     """
+    assert section.kind != "keep", "see tokenizer_extension"
+    assert section.kind != "extend", "see tokenizer_extension"
     if source is not None:
         kind = kind_of(source) if section.kind == "source" else section.kind
         frame = frame_of(_fast(source))

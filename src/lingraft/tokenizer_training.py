@@ -147,7 +147,11 @@ def train_byte_bpe(
 
 
 def train_wordpiece(
-    sample: Sample, normaliser: Any, section: recipe.Tokenizer, frame: Frame
+    sample: Sample,
+    normaliser: Any,
+    section: recipe.Tokenizer,
+    frame: Frame,
+    pre_tokenizer: Any = None,
 ) -> models.WordPiece:
     """WordPiece vocabulary from byte-pair merges with `##`, as `tokenizers` has it, reproducibly.
 
@@ -159,17 +163,18 @@ def train_wordpiece(
     Raises:
         RecipeError: `vocab_size` has no room for the characters.
     """
+    pre_tokenizer = pre_tokenizer or pre_tokenizers.BertPreTokenizer()
     rare = _rare_characters(sample, normaliser, section.character_coverage)
 
     def words(what: str) -> Iterator[str]:
         for sentence in sample.normalised(normaliser, what):
             yield rare.sub(" ", sentence) if rare is not None else sentence
 
-    alphabet = sorted(_learn_merges(words("finding characters"), 0, [], 1))
+    alphabet = sorted(_learn_merges(words("finding characters"), pre_tokenizer, 0, [], 1))
     size = section.vocab_size - len(frame.tokens)
     if size < len(alphabet):
         raise _too_small(section, len(alphabet) + len(frame.tokens))
-    learnt = _learn_merges(words("reading"), size, alphabet, MIN_FREQUENCY)
+    learnt = _learn_merges(words("reading"), pre_tokenizer, size, alphabet, MIN_FREQUENCY)
     pieces = sorted(learnt, key=lambda piece: learnt[piece])
     vocabulary = [*frame.tokens, *(piece for piece in pieces if piece not in frame.tokens)]
     return models.WordPiece(
@@ -180,10 +185,10 @@ def train_wordpiece(
 
 
 def _learn_merges(
-    text: Iterator[str], size: int, alphabet: list[str], min_frequency: int
+    text: Iterator[str], pre_tokenizer: Any, size: int, alphabet: list[str], min_frequency: int
 ) -> dict[str, int]:
     learner = Tokenizer(models.BPE(continuing_subword_prefix="##"))
-    learner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    learner.pre_tokenizer = pre_tokenizer
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         min_frequency=min_frequency,

@@ -28,7 +28,6 @@ Array = np.ndarray[Any, Any]
 
 CHUNK_LINES = 10_000
 SMALL = 2**16
-STRETCH = 10_000_000
 
 
 def encode(
@@ -120,7 +119,7 @@ class Tokens:
     ids: Array
     """All rows, one after the other; mapped, not loaded."""
     offsets: Array
-    """[rows + 1] where each row begins in `ids`, and the end of the last."""
+    """[rows or more] where each row begins in `ids`."""
     lengths: Array
     """[rows] tokens in each row, special ones included (int32)."""
 
@@ -164,12 +163,20 @@ class Tokens:
 
     def rows(self, indices: Sequence[int] | Array) -> list[Array]:
         """Rows by index, each a view of the mapped file."""
-        offsets = self.offsets
-        return [self.ids[int(offsets[index]) : int(offsets[index + 1])] for index in indices]
+        starts = self.offsets[indices].astype(np.int64)
+        lengths = self.lengths[indices]
+        return [
+            self.ids[start : start + length] for start, length in zip(starts, lengths, strict=True)
+        ]
+
+    def subset(self, indices: Array) -> Tokens:
+        """Some of the rows, in the order that is given; nothing is copied."""
+        return Tokens(self.ids, self.offsets[indices], self.lengths[indices])
 
     def counts(self, size: int) -> Array:
-        """[size] how often each id occurs, counted a stretch of the file at a time."""
+        """[size] how often each id occurs in the rows, counted a stretch of rows at a time."""
         total = np.zeros(size, dtype=np.int64)
-        for start in range(0, len(self.ids), STRETCH):
-            total += np.bincount(self.ids[start : start + STRETCH], minlength=size)
+        for start in range(0, len(self), CHUNK_LINES):
+            rows = self.rows(np.arange(start, min(start + CHUNK_LINES, len(self))))
+            total += np.bincount(np.concatenate(rows), minlength=size)
         return total

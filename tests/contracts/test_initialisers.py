@@ -3,47 +3,112 @@
 from __future__ import annotations
 
 import inspect
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
 
 from lingraft import tokenizer as tokenizers_module
 from lingraft.embeddings import INITIALISERS
 from lingraft.embeddings.common import RULES
-from lingraft.errors import UnsupportedModelError
+from lingraft.embeddings.material import Material
+from lingraft.embeddings.vectors import WORD
+from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.recipe import Resources
 from lingraft.recipe import Tokenizer as Section
 from lingraft.vocabulary import Vocabulary
 
 WIDTH = 8
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra", "modernbert")
 KINDS = ("unigram", "byte-bpe", "wordpiece")
+DRAWN = ("random", "random-statistics")
+COPYING = tuple(name for name in INITIALISERS if name not in DRAWN)
+NEEDING = tuple(name for name in COPYING if name != "match")
 
 names = pytest.mark.parametrize("name", INITIALISERS)
 families = pytest.mark.parametrize("family", FAMILIES)
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
+class Side(NamedTuple):
+    """A tokenizer and its vocabulary."""
+
+    tokenizer: object
+    vocabulary: Vocabulary
+
+
 @pytest.fixture(scope="module")
-def targets(tiny_text):
-    """A target vocabulary of each kind; its text has words that the sources have not seen."""
-    text = [*tiny_text[1:6], "Größe 東京へ行く 큰 고양이"]
-    return {
-        kind: Vocabulary.of(
-            tokenizers_module.train(
-                Section(kind=kind, vocab_size=360, character_coverage=1.0),
-                None,
-                lambda: text,
-                pad_id=None,
-                seed=0,
-            )
-        )
-        for kind in KINDS
-    }
+def text(tiny_text):
+    """Of the target language, with words that the sources have not seen."""
+    return [*tiny_text[1:6], *["Größe 東京へ行く 큰 고양이"] * 4]
+
+
+@pytest.fixture(scope="module")
+def targets(text):
+    """A target vocabulary of each kind."""
+    made = {}
+    for kind in KINDS:
+        section = Section(kind=kind, vocab_size=360, character_coverage=1.0)
+        ours = tokenizers_module.train(section, None, lambda: text, pad_id=None, seed=0)
+        made[kind] = Side(ours, Vocabulary.of(ours))
+    return made
 
 
 @pytest.fixture(scope="module")
 def sources(tiny_tokenizer):
-    return {family: Vocabulary.of(tiny_tokenizer(family)) for family in FAMILIES}
+    return {f: Side(tiny_tokenizer(f), Vocabulary.of(tiny_tokenizer(f))) for f in FAMILIES}
+
+
+@pytest.fixture(scope="module")
+def resources(tmp_path_factory, text, tiny_text, targets):
+    """Files of every kind of resource; the two files of vectors differ in width."""
+    folder = tmp_path_factory.mktemp("resources")
+    words = {
+        "target": sorted({word for line in text for word in WORD.findall(line)}),
+        "source": sorted({word for line in tiny_text[:3] for word in WORD.findall(line)}),
+    }
+    drawn = np.random.default_rng(0)
+    for side, width in (("target", 6), ("source", 7)):
+        lines = [f"{len(words[side])} {width}"]
+        lines += [" ".join([word, *map(str, drawn.normal(size=width))]) for word in words[side]]
+        (folder / f"{side}.vec").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    pieces = {
+        form.text.decode(errors="ignore")
+        for side in targets.values()
+        for form in side.vocabulary.canonical
+        if form is not None
+    }
+    known = sorted(word for word in {*words["target"], *pieces} if WORD.fullmatch(word))
+    meanings = ("the", "dog", "and")
+    lexicon = [f"{word}\t{meanings[i % 3]}" for i, word in enumerate(known)]
+    (folder / "lexicon.tsv").write_text("\n".join(lexicon) + "\n", encoding="utf-8")
+    pairs = [f"{line}\t{tiny_text[i % 3]}" for i, line in enumerate(text)]
+    (folder / "parallel.tsv").write_text("\n".join(pairs) + "\n", encoding="utf-8")
+    return Resources(
+        lexicons=(str(folder / "lexicon.tsv"),),
+        parallel=(str(folder / "parallel.tsv"),),
+        source_vectors=str(folder / "source.vec"),
+        target_vectors=str(folder / "target.vec"),
+    )
+
+
+@pytest.fixture(scope="module")
+def run(sources, targets, text, resources):
+    """Calls an initialiser: `run(name, source_VD, family, kind, seed=0, **options)`."""
+
+    def call(name, source_VD, family, kind, seed=0, **options):
+        source, target = sources[family], targets[kind]
+        given = Material(source.tokenizer, target.tokenizer, lambda: text, resources, seed=0)
+        return INITIALISERS[name].function(
+            source_VD,
+            source.vocabulary,
+            target.vocabulary,
+            generator=torch.Generator().manual_seed(seed),
+            **{"material": given, **options},
+        )
+
+    return call
 
 
 def rows(vocabulary: Vocabulary, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -52,20 +117,15 @@ def rows(vocabulary: Vocabulary, dtype: torch.dtype = torch.float32) -> torch.Te
     return torch.randn(vocabulary.size + 3, WIDTH, generator=generator).to(dtype)
 
 
-def run(name, source_VD, source, target, seed=0, **options):
-    generator = torch.Generator().manual_seed(seed)
-    return INITIALISERS[name].function(source_VD, source, target, generator=generator, **options)
-
-
 @names
 @families
 @kinds
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_rows_are_float32_finite_and_nonzero_but_for_padding(
-    name, family, kind, dtype, sources, targets
+    name, family, kind, dtype, sources, targets, run
 ):
-    target = targets[kind]
-    made = run(name, rows(sources[family], dtype), sources[family], target)
+    target = targets[kind].vocabulary
+    made = run(name, rows(sources[family].vocabulary, dtype), family, kind)
     assert made.target_UD.shape == (target.size, WIDTH)
     assert made.target_UD.dtype == torch.float32
     assert made.target_UD.isfinite().all()
@@ -76,13 +136,26 @@ def test_rows_are_float32_finite_and_nonzero_but_for_padding(
 @names
 @families
 @kinds
-def test_the_result_follows_the_generator_and_nothing_else(name, family, kind, sources, targets):
-    source_VD = rows(sources[family])
+def test_no_row_is_longer_than_the_longest_of_the_source(name, family, kind, sources, run):
+    source_VD = rows(sources[family].vocabulary)
+    made = run(name, source_VD, family, kind)
+    made_U = made.target_UD.norm(dim=1)
+    drawn_as_the_source = 2.0 if name == "random-statistics" else 1.0
+    assert made_U.max() <= source_VD.norm(dim=1).max() * drawn_as_the_source * 1.0001
+
+
+@names
+@families
+@kinds
+def test_the_result_follows_the_generator_and_nothing_else(name, family, kind, sources, run):
+    source_VD = rows(sources[family].vocabulary)
     torch.manual_seed(5)
-    first = run(name, source_VD, sources[family], targets[kind])
+    np.random.seed(5)  # noqa: NPY002
+    first = run(name, source_VD, family, kind)
     torch.manual_seed(6)
-    again = run(name, source_VD, sources[family], targets[kind])
-    other = run(name, source_VD, sources[family], targets[kind], seed=1)
+    np.random.seed(6)  # noqa: NPY002
+    again = run(name, source_VD, family, kind)
+    other = run(name, source_VD, family, kind, seed=1)
     assert torch.equal(first.target_UD, again.target_UD)
     assert not torch.equal(first.target_UD, other.target_UD)
     assert first.provenance.rules == again.provenance.rules == other.provenance.rules
@@ -91,10 +164,10 @@ def test_the_result_follows_the_generator_and_nothing_else(name, family, kind, s
 @names
 @families
 @kinds
-def test_the_source_is_not_touched_and_not_shared(name, family, kind, sources, targets):
-    source_VD = rows(sources[family]).requires_grad_()
+def test_the_source_is_not_touched_and_not_shared(name, family, kind, sources, run):
+    source_VD = rows(sources[family].vocabulary).requires_grad_()
     before = source_VD.detach().clone()
-    made = run(name, source_VD, sources[family], targets[kind], copy_special_tokens=True)
+    made = run(name, source_VD, family, kind, copy_special_tokens=True)
     assert not made.target_UD.requires_grad
     made.target_UD.zero_()
     assert torch.equal(source_VD.detach(), before)
@@ -103,36 +176,56 @@ def test_the_source_is_not_touched_and_not_shared(name, family, kind, sources, t
 @names
 @families
 @kinds
-def test_every_row_is_what_its_provenance_says(name, family, kind, sources, targets):
-    source_VD, source, target = rows(sources[family]), sources[family], targets[kind]
-    made = run(name, source_VD, source, target, copy_special_tokens=True)
+def test_every_row_is_what_its_provenance_says(name, family, kind, sources, targets, run):
+    target = targets[kind].vocabulary
+    source_VD = rows(sources[family].vocabulary)
+    made = run(name, source_VD, family, kind)
     provenance = made.provenance
     assert len(provenance.rules) == len(provenance.source_ids) == target.size
     assert set(provenance.rules) <= set(RULES)
     for index, (rule, origin) in enumerate(
         zip(provenance.rules, provenance.source_ids, strict=True)
     ):
-        if rule in ("fresh", "pad"):
+        if rule in ("mean", "combined"):
+            ids, weights, _ = provenance.combinations[index]
+            assert len(set(ids.tolist())) == len(ids) > 0
+            expected_D = torch.from_numpy(weights) @ source_VD[torch.from_numpy(ids)]
+            assert torch.allclose(made.target_UD[index], expected_D, atol=1e-5)
+            assert origin == -1
+        elif rule in ("fresh", "pad"):
             assert origin == -1
         else:
             assert torch.equal(made.target_UD[index], source_VD[origin])
-    fresh = torch.tensor([rule == "fresh" for rule in provenance.rules])
-    drawn = made.target_UD[fresh]
-    assert len(drawn) >= 5
-    assert 0.005 < drawn.abs().mean() < 0.1
+    assert {i for i, rule in enumerate(provenance.rules) if rule in ("mean", "combined")} == set(
+        provenance.combinations
+    )
+    drawn = made.target_UD[torch.tensor([rule == "fresh" for rule in provenance.rules])]
+    assert len(drawn) >= 4
+    low, high = (0.5, 1.2) if name == "random-statistics" else (0.005, 0.1)
+    assert low < drawn.abs().mean() < high
     assert not (drawn[:, None] == source_VD[None]).all(dim=2).any()
     assert sum(provenance.counts().values()) == target.size
+
+
+@families
+@kinds
+@pytest.mark.parametrize("name", NEEDING)
+def test_pieces_that_do_not_match_are_made_of_others(name, family, kind, sources, run):
+    counts = run(name, rows(sources[family].vocabulary), family, kind).provenance.counts()
+    made = "dictionary" if name == "dictionary" else "mean" if name == "mean" else "combined"
+    assert counts[made] > 0
 
 
 @names
 @families
 @kinds
 def test_special_tokens_are_copied_by_role_only_when_asked_for(
-    name, family, kind, sources, targets
+    name, family, kind, sources, targets, run
 ):
-    source_VD, source, target = rows(sources[family]), sources[family], targets[kind]
-    plain = run(name, source_VD, source, target).provenance
-    made = run(name, source_VD, source, target, copy_special_tokens=True)
+    source, target = sources[family].vocabulary, targets[kind].vocabulary
+    source_VD = rows(source)
+    plain = run(name, source_VD, family, kind).provenance
+    made = run(name, source_VD, family, kind, copy_special_tokens=True)
     for role in ("bos", "eos", "unk", "mask"):
         index = target.specials[role]
         assert plain.rules[index] == "fresh"
@@ -143,10 +236,17 @@ def test_special_tokens_are_copied_by_role_only_when_asked_for(
 
 
 @names
-def test_more_pieces_than_embedding_rows_are_refused(name, sources, targets):
-    source = sources["roberta"]
+def test_more_pieces_than_embedding_rows_are_refused(name, sources, run):
+    source_VD = rows(sources["roberta"].vocabulary)
     with pytest.raises(UnsupportedModelError, match=r"320 pieces but the model only 319"):
-        run(name, rows(source)[:319], source, targets["unigram"])
+        run(name, source_VD[:319], "roberta", "unigram")
+
+
+@pytest.mark.parametrize("name", NEEDING)
+def test_what_needs_material_says_so_in_a_line(name, sources, run):
+    source_VD = rows(sources["roberta"].vocabulary)
+    with pytest.raises(RecipeError, match=rf"^graft\.embeddings: '{name}' needs .*source\.model"):
+        run(name, source_VD, "roberta", "unigram", material=None)
 
 
 @names
@@ -163,18 +263,19 @@ def test_options_are_keyword_only_and_documented(name):
 @names
 def test_the_table_says_what_it_does_and_where_it_is_from(name):
     record = INITIALISERS[name]
-    assert record.function.__name__ == name
+    assert record.function.__name__ == name.replace("-", "_")
     assert record.summary
     assert "SPEC" in record.paper
 
 
+@pytest.mark.parametrize("name", COPYING)
 @pytest.mark.parametrize("family", ["roberta", "modernbert"])
 def test_every_identically_spelt_byte_level_piece_is_copied_from_its_own_row(
-    family, sources, targets
+    name, family, sources, targets, run
 ):
-    source, target = sources[family], targets["byte-bpe"]
+    source, target = sources[family].vocabulary, targets["byte-bpe"].vocabulary
     source_VD = rows(source)
-    made = run("match", source_VD, source, target)
+    made = run(name, source_VD, family, "byte-bpe")
     shared = [
         (index, source.pieces.index(piece))
         for index, piece in enumerate(target.pieces)
@@ -185,6 +286,25 @@ def test_every_identically_spelt_byte_level_piece_is_copied_from_its_own_row(
     assert len(partial) >= 128
     for index, origin in shared:
         assert made.provenance.rules[index] == "exact"
+        assert torch.equal(made.target_UD[index], source_VD[origin])
+
+
+@pytest.mark.parametrize("name", COPYING)
+@pytest.mark.parametrize(("family", "kind"), [("bert", "wordpiece"), ("xlm-roberta", "unigram")])
+def test_every_identically_spelt_piece_is_copied_from_its_own_row(
+    name, family, kind, sources, targets, run
+):
+    source, target = sources[family].vocabulary, targets[kind].vocabulary
+    source_VD = rows(source)
+    made = run(name, source_VD, family, kind)
+    shared = [
+        (index, source.pieces.index(piece))
+        for index, piece in enumerate(target.pieces)
+        if piece in source.pieces and target.canonical[index] is not None
+    ]
+    assert len(shared) >= 50
+    for index, origin in shared:
+        assert made.provenance.source_ids[index] == origin
         assert torch.equal(made.target_UD[index], source_VD[origin])
 
 

@@ -1,4 +1,5 @@
 import ast
+import json
 import re
 import tomllib
 
@@ -117,3 +118,64 @@ def test_a_run_in_progress_has_a_card_that_claims_no_metrics(build):
 def test_the_card_is_the_same_when_written_again(build):
     run = build().whole().run
     assert card.model_card(run) == card.model_card(run)
+
+
+def adapted(build):
+    """A whole run whose model has adapters."""
+    builder = build(graft={"adapters": 4}).whole()
+    path = builder.run.path / "graft" / "done.json"
+    done = json.loads(path.read_text())
+    done["result"]["adapters"] = 4
+    path.write_text(json.dumps(done))
+    return builder.run
+
+
+def test_a_model_with_adapters_says_that_it_loads_with_lingraft_alone(build):
+    front, body = parts(card.model_card(adapted(build)))
+    assert front["library_name"] == "lingraft"
+    assert "adapters of width 4" in body
+    assert "it loads with lingraft" in " ".join(body.split())
+    assert "needs neither lingraft" not in body
+    example = re.search(r"```python\n(.*?)```", body, re.DOTALL)[1]
+    assert "lingraft.load(path)" in ast.unparse(ast.parse(example))
+
+
+def test_a_stock_model_says_that_it_needs_no_lingraft(build):
+    _, body = parts(card.model_card(build().whole().run))
+    assert "it needs neither lingraft nor" in body
+    assert "lingraft.load" not in body
+
+
+@pytest.mark.parametrize(
+    ("extension", "said"),
+    [
+        (None, "4,000 pieces, trained on the text above."),
+        ({"source": 4_000, "added": 0, "unreachable": 0}, "4,000 pieces, the source's own."),
+        (
+            {"source": 3_000, "added": 1_000, "unreachable": 2},
+            "4,000 pieces, 1,000 of them added to the source's from the text above.",
+        ),
+    ],
+)
+def test_the_card_says_where_the_vocabulary_comes_from(extension, said, build):
+    builder = build().whole().tokenizer(extension=extension)
+    assert said in parts(card.model_card(builder.run))[1]
+
+
+def test_a_run_without_a_word_that_could_be_scored_has_a_card(build):
+    builder = build().whole()
+    path = builder.run.path / "evaluation" / "done.json"
+    done = json.loads(path.read_text())
+    done["result"]["words"] |= {"bits_per_character": None, "exact": None, "words": 0}
+    path.write_text(json.dumps(done))
+    front, _ = parts(card.model_card(builder.run))
+    measured = front["model-index"][0]["results"][0]["metrics"]
+    assert "bits_per_character" not in [metric["type"] for metric in measured]
+
+
+def test_resources_in_the_card_are_file_names(build):
+    resources = {"lexicons": ["/home/someone/ko-en.tsv"], "source_vectors": "/home/someone/en.vec"}
+    body = card.model_card(build(resources=resources).whole().run)
+    assert "/home/someone" not in body
+    assert "ko-en.tsv" in body
+    assert "en.vec" in body

@@ -1,8 +1,10 @@
 import io
+import math
 
 import pytest
 from rich.console import Console
 
+from lingraft.evaluation.records import WordRecord, key, text_of
 from lingraft.report import numbers, tables
 from lingraft.report.tables import Comparison, Line, comparison, verdict
 
@@ -149,3 +151,45 @@ def test_a_narrow_terminal_gets_the_columns_that_fit_it(build):
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(narrow)
     assert "…" not in console.export_text()
+
+
+def write_words(run, folder, nats):
+    """A words.tsv of one word a value; None is a word that the model dropped."""
+    records = [
+        WordRecord(key(f"sentence {n}", 0, 4), 4, int(value is not None), 0, value or 0.0)
+        for n, value in enumerate(nats)
+    ]
+    path = run.path / folder / "evaluation" / "words.tsv"
+    path.write_text(text_of(records), encoding="utf-8")
+
+
+def bits(nats):
+    return pytest.approx(nats / math.log(2) / 4)
+
+
+def test_a_word_that_one_model_drops_is_dropped_for_all_and_a_note_says_so(build):
+    run = build().whole().run
+    write_words(run, "", [2.0, 4.0, 6.0])
+    write_words(run, "baselines/scratch", [3.0, None, 5.0])
+    found = comparison([run])
+    assert [one.metrics["bits_per_character"] for one in found.lines] == [bits(4.0), bits(4.0)]
+    assert "over the 2 words that every model can score" in found.notes[0]
+    assert f"33.3{numbers.NO_BREAK}%" in found.notes[0]
+
+
+def test_bits_per_character_compare_where_the_masks_differ_but_the_words_do_not(build):
+    builder = build().whole()
+    builder.model("baselines/scratch", perplexity=164.6, scratch=True, masks="bbbb")
+    write_words(builder.run, "", [2.0, 4.0])
+    write_words(builder.run, "baselines/scratch", [3.0, 5.0])
+    found = comparison([builder.run])
+    assert [one.best for one in found.lines] == [frozenset({"bits_per_character"}), frozenset()]
+    assert "No best is marked but for bits per character" in found.notes[0]
+
+
+def test_models_asked_for_other_words_keep_their_own_bits_per_character(build):
+    run = build().whole().run
+    before = [one.metrics for one in comparison([run]).lines]
+    write_words(run, "", [2.0, 4.0])
+    write_words(run, "baselines/scratch", [3.0, 5.0, 6.0])
+    assert [one.metrics for one in comparison([run]).lines] == before

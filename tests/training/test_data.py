@@ -1,12 +1,13 @@
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
 
+from lingraft.errors import DataError
 from lingraft.objectives import OBJECTIVES
 from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Batch, Masking
-from lingraft.training.data import Batcher, BatchPlan, Position, number_of, share
+from lingraft.training.data import Batcher, BatchPlan, Position, number_of, share, subset
 
 IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
 LENGTHS = np.random.default_rng(0).integers(4, 60, 101)
@@ -177,3 +178,36 @@ def test_a_micro_batch_holds_one_row_at_least(tiny_tokens):
 def test_names_give_fixed_numbers():
     """The check value of CRC-32."""
     assert number_of("123456789") == 0xCBF43926
+
+
+def members(tokens):
+    """The rows of a text, by what they hold."""
+    return [tuple(row.tolist()) for row in tokens.rows(range(len(tokens)))]
+
+
+def test_smaller_sets_of_sentences_are_contained_in_larger_ones(tiny_tokens):
+    tokens = tiny_tokens(200)
+    sets = [members(subset(tokens, number, 0)) for number in (1, 20, 60, 200)]
+    assert [len(found) for found in sets] == [1, 20, 60, 200]
+    for small, large in pairwise(sets):
+        assert set(small) < set(large)
+    assert sets[-1] == members(tokens)
+
+
+def test_a_set_of_sentences_is_spread_over_the_text_and_in_its_order(tiny_tokens):
+    tokens = tiny_tokens(2_000)
+    places = [members(tokens).index(row) for row in members(subset(tokens, 500, 0))]
+    assert places == sorted(places)
+    quarters = np.bincount(np.array(places) // 500, minlength=4)
+    assert quarters.min() > 80
+
+
+def test_the_seed_of_the_corpus_decides_the_set(tiny_tokens):
+    tokens = tiny_tokens(200)
+    first, again, other = (members(subset(tokens, 20, seed)) for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_more_sentences_than_there_are_are_refused_with_both_numbers(tiny_tokens):
+    with pytest.raises(DataError, match=r"41 sentences were asked for, but .* has 40; lower"):
+        subset(tiny_tokens(40), 41, 0)

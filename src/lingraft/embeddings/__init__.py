@@ -1,8 +1,10 @@
 """Initialisers of the new word embeddings: one pure function a file, one line here.
 
-Contract: `function(source_VD, source, target, *, generator, copy_special_tokens=False) ->
-Initialised`. The result is float32 on the CPU whatever the source's type; the source is not
-touched; only the generator is random; the padding row is zero.
+Contract: `function(source_VD, source, target, *, generator, copy_special_tokens=False,
+material=None) -> Initialised`. The result is float32 on the CPU whatever the source's type; the
+source is not touched; what is random follows the generator and the material's seed; pieces of the
+same spelling are copied from their own row (by all but the two that draw every row); the padding
+row is zero.
 """
 
 from __future__ import annotations
@@ -10,13 +12,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from lingraft.embeddings.dictionary import dictionary
+from lingraft.embeddings.focus import focus
 from lingraft.embeddings.match import match
+from lingraft.embeddings.mean import mean
+from lingraft.embeddings.omp import omp
+from lingraft.embeddings.ramen import ramen
 from lingraft.embeddings.random import random
+from lingraft.embeddings.random_statistics import random_statistics
+from lingraft.embeddings.wechsel import wechsel
 
 if TYPE_CHECKING:
     import torch
 
     from lingraft.embeddings.common import Initialised
+    from lingraft.embeddings.material import Material
     from lingraft.vocabulary import Vocabulary
 
 
@@ -31,6 +41,7 @@ class Function(Protocol):
         *,
         generator: torch.Generator,
         copy_special_tokens: bool = False,
+        material: Material | None = None,
     ) -> Initialised: ...
 
 
@@ -49,9 +60,44 @@ INITIALISERS: dict[str, Initialiser] = {
     "random": Initialiser(
         random, "every row drawn from N(0, 0.02)", "XPT (Lee et al. 2021), §3.2; SPEC H.1"
     ),
+    "random-statistics": Initialiser(
+        random_statistics,
+        "every row drawn with the mean and deviation of the source's rows",
+        "WECHSEL (Minixhofer et al. 2022), §3.2; SPEC H.1",
+    ),
     "match": Initialiser(
         match,
         "rows of pieces that the source has too are copied, the others drawn from N(0, 0.02)",
         "MetaXLM (Chi et al. 2021), §3.2; SPEC G.1",
+    ),
+    "dictionary": Initialiser(
+        dictionary,
+        "as match, then words of a bilingual lexicon get the row of a translation",
+        "MetaXLM (Chi et al. 2021), §3.2 (+Dict); SPEC G.2",
+    ),
+    "mean": Initialiser(
+        mean,
+        "the mean of the source pieces that the new piece is made of",
+        "FVT (Gee et al. 2022), §3; SPEC G.1",
+    ),
+    "focus": Initialiser(
+        focus,
+        "shared pieces copied, the others a sparse mean of them by use in the target's text",
+        "FOCUS (Dobler and de Melo 2023), §3; SPEC G.1",
+    ),
+    "wechsel": Initialiser(
+        wechsel,
+        "a mean of the nearest source pieces in a space of word vectors of both languages",
+        "WECHSEL (Minixhofer et al. 2022), §3; SPEC G.1",
+    ),
+    "omp": Initialiser(
+        omp,
+        "shared pieces copied, the others a sum of 16 of them found by matching pursuit",
+        "Goddard and Fernandes Neto 2025 (arXiv 2506.06607), §3; SPEC G.1",
+    ),
+    "ramen": Initialiser(
+        ramen,
+        "a mean of the likely translations, learnt from sentence pairs",
+        "RAMEN (Tran 2020), §3.1; SPEC G.1",
     ),
 }

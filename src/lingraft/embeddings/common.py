@@ -6,16 +6,18 @@ Shape letters: V source vocabulary, U target vocabulary, D width of the embeddin
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
+from torch.nn.functional import embedding_bag
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.rundir import write_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -24,8 +26,37 @@ if TYPE_CHECKING:
 
 STANDARD_DEVIATION = 0.02
 FRESH = -1
-RULES = ("exact", "nfkc", "lower", "accents", "special", "pad", "fresh")
+RULES = (
+    "exact",
+    "nfkc",
+    "lower",
+    "accents",
+    "dictionary",
+    "special",
+    "mean",
+    "combined",
+    "kept",
+    "pad",
+    "fresh",
+)
+SOURCES_WRITTEN = 8
 ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+class Combination(NamedTuple):
+    """A new row as a weighted sum of rows of the source."""
+
+    source_ids: NDArray[np.int64]
+    """[K] each id once."""
+    weights: NDArray[np.float32]
+    """[K]"""
+    rule: str = "combined"
+
+    @classmethod
+    def mean(cls, source_ids: Iterable[int], rule: str = "mean") -> Combination:
+        """The mean of rows; a row that is named twice counts twice."""
+        found, times = np.unique(np.fromiter(source_ids, dtype=np.int64), return_counts=True)
+        return cls(found, (times / times.sum()).astype(np.float32), rule)
 
 
 @dataclass(frozen=True)
@@ -36,19 +67,42 @@ class Provenance:
     """[U] one of `RULES` for each target id."""
     source_ids: NDArray[np.int64]
     """[U] the row of the source that was copied, -1 where none was."""
+    combinations: Mapping[int, Combination] = field(default_factory=dict)
+    """For a target id whose row was combined: of what."""
 
     def counts(self) -> dict[str, int]:
         """Rows by rule, in the order of `RULES`; rules without a row are left out."""
         found = Counter(self.rules)
         return {rule: found[rule] for rule in RULES if found[rule]}
 
+    def carry(self, source_V: torch.Tensor) -> torch.Tensor:
+        """Values of the source's pieces, such as its output bias, carried over as the rows were.
+
+        Args:
+            source_V: [V] of any floating type.
+
+        Returns:
+            [U] float32 on the CPU: the value of the row that was copied, the same weighted sum
+            where rows were combined, 0 elsewhere.
+        """
+        values_V1 = source_V.detach()[:, None]
+        target_U1 = torch.zeros(len(self.rules), 1)
+        _copy(target_U1, values_V1, self.source_ids)
+        _combine(target_U1, values_V1, self.combinations)
+        return target_U1[:, 0]
+
     def write(self, path: Path, target: Vocabulary, source: Vocabulary) -> None:
-        r"""Write a TSV table with a header; tabs and line ends in pieces become \t, \n, \r."""
-        lines = ["target_id\tpiece\trule\tsource_id\tsource_piece"]
+        r"""Write a TSV table with a header; tabs and line ends in pieces become \t, \n, \r.
+
+        The last column names the rows that a combined row is made of and their weights,
+        `id:weight,…`, the `SOURCES_WRITTEN` heaviest.
+        """
+        lines = ["target_id\tpiece\trule\tsource_id\tsource_piece\tsources"]
         for index, (rule, origin) in enumerate(zip(self.rules, self.source_ids, strict=True)):
             piece = target.pieces[index].translate(ESCAPES)
             copied = source.pieces[origin].translate(ESCAPES) if origin != FRESH else ""
-            lines.append(f"{index}\t{piece}\t{rule}\t{origin}\t{copied}")
+            sources = _heaviest(self.combinations.get(index))
+            lines.append(f"{index}\t{piece}\t{rule}\t{origin}\t{copied}\t{sources}")
         write_text(path, "\n".join(lines) + "\n")
 
 
@@ -61,16 +115,50 @@ class Initialised:
     provenance: Provenance
 
 
+def _heaviest(combination: Combination | None) -> str:
+    if combination is None:
+        return ""
+    ids, weights, _ = combination
+    order = np.argsort(-np.abs(weights), kind="stable")[:SOURCES_WRITTEN]
+    return ",".join(f"{ids[place]}:{weights[place]:.4g}" for place in order)
+
+
+def _copy(target_UD: torch.Tensor, source_VD: torch.Tensor, source_ids: NDArray[np.int64]) -> None:
+    copied = torch.from_numpy(source_ids >= 0)
+    origins = torch.from_numpy(source_ids)[copied].to(source_VD.device)
+    target_UD[copied] = source_VD[origins].to("cpu", torch.float32)
+
+
+def _combine(
+    target_UD: torch.Tensor, source_VD: torch.Tensor, combinations: Mapping[int, Combination]
+) -> None:
+    if not combinations:
+        return
+    made = list(combinations.values())
+    sizes = [len(combination.source_ids) for combination in made]
+    target_UD[list(combinations)] = embedding_bag(
+        torch.from_numpy(np.concatenate([combination.source_ids for combination in made])),
+        source_VD.to("cpu", torch.float32),
+        torch.from_numpy(np.cumsum([0, *sizes[:-1]])),
+        mode="sum",
+        per_sample_weights=torch.from_numpy(
+            np.concatenate([combination.weights for combination in made])
+        ),
+    )
+
+
 def build(
     source_VD: torch.Tensor,
     source: Vocabulary,
     target: Vocabulary,
     matches: dict[int, tuple[str, int]],
+    combinations: Mapping[int, Combination] | None = None,
     *,
     generator: torch.Generator,
     copy_special_tokens: bool,
+    statistics: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> Initialised:
-    """Draw all rows from N(0, 0.02), then copy the matched ones and set the padding row to zero.
+    """Draw all rows, then copy the matched ones, combine others and set the padding row to zero.
 
     All rows are drawn, whatever is copied afterwards, so that a fresh row does not depend on what
     else was matched.
@@ -81,9 +169,11 @@ def build(
         target: the new vocabulary.
         matches: for a target id, the rule and the source id to copy; special tokens have no place
             in it.
+        combinations: for a target id, the rows of the source to add up; matches go before them.
         generator: where the draws come from.
         copy_special_tokens: also copy the rows of the special tokens, by role. The padding row
             stays zero.
+        statistics: mean [D] and standard deviation [D] to draw with; None draws from N(0, 0.02).
 
     Raises:
         UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
@@ -95,7 +185,11 @@ def build(
             "they do not belong together, or the model's embeddings were never resized"
         )
     target_UD = torch.empty(target.size, source_VD.shape[1], dtype=torch.float32)
-    target_UD.normal_(0.0, STANDARD_DEVIATION, generator=generator)
+    if statistics is None:
+        target_UD.normal_(0.0, STANDARD_DEVIATION, generator=generator)
+    else:
+        mean_D, deviation_D = statistics
+        target_UD.normal_(0.0, 1.0, generator=generator).mul_(deviation_D).add_(mean_D)
     chosen = dict(matches)
     if copy_special_tokens:
         shared = [role for role in target.specials if role in source.specials]
@@ -107,10 +201,16 @@ def build(
         chosen.pop(pad, None)
     for index, (rule, origin) in chosen.items():
         rules[index], source_ids[index] = rule, origin
-    copied = torch.from_numpy(source_ids >= 0)
-    origins = torch.from_numpy(source_ids)[copied].to(source_VD.device)
-    target_UD[copied] = source_VD.detach()[origins].to("cpu", torch.float32)
+    combined = {
+        index: combination
+        for index, combination in (combinations or {}).items()
+        if index not in chosen and index != pad
+    }
+    for index, combination in combined.items():
+        rules[index] = combination.rule
+    _copy(target_UD, source_VD.detach(), source_ids)
+    _combine(target_UD, source_VD.detach(), combined)
     if pad is not None:
         target_UD[pad] = 0.0
         rules[pad] = "pad"
-    return Initialised(target_UD, Provenance(tuple(rules), source_ids))
+    return Initialised(target_UD, Provenance(tuple(rules), source_ids, combined))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from lingraft.embeddings.common import Initialised
+    from lingraft.embeddings.material import Material
     from lingraft.vocabulary import Vocabulary
 
 # The accents of Latin, Greek and Cyrillic. Other combining marks are no accents: the voicing mark
@@ -33,6 +34,7 @@ def match(
     *,
     generator: torch.Generator,
     copy_special_tokens: bool = False,
+    material: Material | None = None,
 ) -> Initialised:
     """Copy the rows of pieces that both vocabularies have; draw the others from N(0, 0.02).
 
@@ -57,6 +59,7 @@ def match(
         generator: where the draws come from.
         copy_special_tokens: copy the rows of the special tokens (all but padding) from the source,
             by role.
+        material: not used.
 
     Raises:
         UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
@@ -130,27 +133,62 @@ def normalised(form: Canonical | None, normalise: Callable[[str], str]) -> Canon
     return Canonical(form.word_start, text.encode()) if text else None
 
 
+@dataclass(frozen=True)
+class Cascade:
+    """The source's pieces in the order in which a piece is looked for among them."""
+
+    exact: dict[Canonical, int]
+    stages: tuple[Stage, ...]
+
+    @classmethod
+    def of(cls, source: Vocabulary) -> Cascade:
+        exact: dict[Canonical, int] = {}
+        for source_id, form in enumerate(source.canonical):
+            if form is not None:
+                exact.setdefault(form, source_id)
+        stages = [Stage.of(rule, normalise, source) for rule, normalise in STAGES]
+        return cls(exact, tuple(stages))
+
+    def find(self, form: Canonical) -> tuple[str, int] | None:
+        """The rule that hits first and the id of the source piece, None if no rule does."""
+        if form in self.exact:
+            return "exact", self.exact[form]
+        for stage in self.stages:
+            found = stage.find(form, self.exact)
+            if found is not None:
+                return stage.rule, found
+        return None
+
+
 def find_matches(source: Vocabulary, target: Vocabulary) -> dict[int, tuple[str, int]]:
     """For each target id that has one: the rule and the id of the source piece that it matches."""
+    cascade = Cascade.of(source)
+    matches = find_exact_matches(source, target)
+    for target_id, form in enumerate(target.canonical):
+        if form is None or target_id in matches:
+            continue
+        found = cascade.find(form)
+        if found is not None:
+            matches[target_id] = found
+    return matches
+
+
+def find_exact_matches(source: Vocabulary, target: Vocabulary) -> dict[int, tuple[str, int]]:
+    """As `find_matches`, the exact ones only: the same word start and the same bytes.
+
+    Where the source has a piece of the very same spelling, that is the one.
+    """
     spelt: dict[str, int] = {}
     exact: dict[Canonical, int] = {}
     for source_id, form in enumerate(source.canonical):
         if form is not None:
             spelt[source.pieces[source_id]] = source_id
             exact.setdefault(form, source_id)
-    stages = [Stage.of(rule, normalise, source) for rule, normalise in STAGES]
     matches: dict[int, tuple[str, int]] = {}
     for target_id, form in enumerate(target.canonical):
-        if form is None:
+        if form is None or form not in exact:
             continue
-        if form in exact:
-            twin = spelt.get(target.pieces[target_id])
-            same = twin is not None and source.canonical[twin] == form
-            matches[target_id] = ("exact", twin if twin is not None and same else exact[form])
-            continue
-        for stage in stages:
-            found = stage.find(form, exact)
-            if found is not None:
-                matches[target_id] = (stage.rule, found)
-                break
+        twin = spelt.get(target.pieces[target_id])
+        same = twin is not None and source.canonical[twin] == form
+        matches[target_id] = ("exact", twin if twin is not None and same else exact[form])
     return matches

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import torch
 
     from lingraft.embeddings.common import Initialised
+    from lingraft.embeddings.material import Material
     from lingraft.vocabulary import Vocabulary
 
 
@@ -23,6 +24,7 @@ def random(
     *,
     generator: torch.Generator,
     copy_special_tokens: bool = False,
+    material: Material | None = None,
 ) -> Initialised:
     """Draw every row from N(0, 0.02); the padding row is zero (XPT, Lee et al. 2021; SPEC H.1).
 
@@ -34,6 +36,7 @@ def random(
         generator: where the draws come from.
         copy_special_tokens: copy the rows of the special tokens (all but padding) from the source,
             by role.
+        material: not used.
 
     Raises:
         UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 
 from lingraft.errors import DataError
+from lingraft.evaluation.records import Blocks, blocks, by_place
 from lingraft.evaluation.scorer import Item
 from lingraft.log import progress
 from lingraft.objectives.mlm import corrupt, sentence_keys
@@ -98,15 +98,58 @@ def ranks(logits_MV: torch.Tensor, targets_M: torch.Tensor) -> tuple[torch.Tenso
     return 1 + higher_M.double() + equal_M.double() / 2, equal_M
 
 
-def score(scorer: Scorer, text: MaskedText) -> dict[str, float]:
-    """The intrinsic metrics of a model on masked text.
+@dataclass(frozen=True)
+class Scores:
+    """Sums over the hidden tokens of each sentence; I sentences."""
 
-    Returns:
-        perplexity, loss (nats), hits@k (percent), mrr (0 to 1), mr (rank from 1), positions, ties.
-    """
-    nats, reciprocal, total_rank = 0.0, 0.0, 0.0
-    hits: Counter[int] = Counter()
-    positions = ties = 0
+    positions_I: Array
+    nats_I: Array
+    hits_I: dict[int, Array]
+    """By k: tokens of rank k or better."""
+    reciprocal_I: Array
+    """Of 1 / rank."""
+    rank_I: Array
+    ties: int
+
+    def metrics(self) -> dict[str, float]:
+        """Averages over all hidden tokens.
+
+        Returns:
+            perplexity, loss (nats), hits@k (percent), mrr (0 to 1), mr (rank from 1), positions,
+            ties.
+        """
+        positions = int(self.positions_I.sum())
+        loss = float(self.nats_I.sum()) / positions
+        return {
+            "perplexity": math.exp(min(loss, 700.0)),
+            "loss": loss,
+            **{f"hits@{k}": 100 * int(hits.sum()) / positions for k, hits in self.hits_I.items()},
+            "mrr": float(self.reciprocal_I.sum()) / positions,
+            "mr": float(self.rank_I.sum()) / positions,
+            "positions": positions,
+            "ties": self.ties,
+        }
+
+    def blocks(self) -> dict[str, Blocks]:
+        """By block of the text, sums and positions; hits are counted, not in percent."""
+        where = by_place(len(self.positions_I))
+        number = int(where[-1]) + 1
+        sums = {
+            "loss": self.nats_I,
+            **{f"hits@{k}": hits for k, hits in self.hits_I.items()},
+            "mrr": self.reciprocal_I,
+            "mr": self.rank_I,
+        }
+        return {name: blocks(of, self.positions_I, where, number) for name, of in sums.items()}
+
+
+def measure(scorer: Scorer, text: MaskedText) -> Scores:
+    """Score every hidden token of masked text."""
+    number = len(text.items)
+    positions_I = np.array([len(item.targets) for item in text.items], dtype=np.int64)
+    nats_I, reciprocal_I, rank_I = np.zeros(number), np.zeros(number), np.zeros(number)
+    hits_I = {k: np.zeros(number, dtype=np.int64) for k in HITS}
+    ties = done = 0
     with progress(f"evaluating ({text.scheme})", text.positions, "tokens") as ticker:
         for where, logits_MV in scorer.logits(text.items):
             targets_M = torch.tensor(
@@ -114,29 +157,23 @@ def score(scorer: Scorer, text: MaskedText) -> dict[str, float]:
                 device=logits_MV.device,
                 dtype=torch.long,
             )
-            nats += float(
-                torch.nn.functional.cross_entropy(logits_MV, targets_M, reduction="none")
-                .double()
-                .sum()
-            )
-            rank_M, equal_M = ranks(logits_MV, targets_M)
-            reciprocal += float((1 / rank_M).sum())
-            total_rank += float(rank_M.sum())
+            nats_M = torch.nn.functional.cross_entropy(logits_MV, targets_M, reduction="none")
+            tied_M, equal_M = ranks(logits_MV, targets_M)
+            owner_M, rank_M = where[:, 0], tied_M.cpu().numpy()
+            np.add.at(nats_I, owner_M, nats_M.double().cpu().numpy())
+            np.add.at(reciprocal_I, owner_M, 1 / rank_M)
+            np.add.at(rank_I, owner_M, rank_M)
+            for k, hits in hits_I.items():
+                np.add.at(hits, owner_M, rank_M <= k)
             ties += int((equal_M > 0).sum())
-            for k in HITS:
-                hits[k] += int((rank_M <= k).sum())
-            positions += len(where)
-            ticker.update(positions)
-    loss = nats / positions
-    return {
-        "perplexity": math.exp(min(loss, 700.0)),
-        "loss": loss,
-        **{f"hits@{k}": 100 * hits[k] / positions for k in HITS},
-        "mrr": reciprocal / positions,
-        "mr": total_rank / positions,
-        "positions": positions,
-        "ties": ties,
-    }
+            done += len(where)
+            ticker.update(done)
+    return Scores(positions_I, nats_I, hits_I, reciprocal_I, rank_I, ties)
+
+
+def score(scorer: Scorer, text: MaskedText) -> dict[str, float]:
+    """The intrinsic metrics of a model on masked text: `Scores.metrics`."""
+    return measure(scorer, text).metrics()
 
 
 def unigram_entropy(counts: Array, targets: Array) -> float:

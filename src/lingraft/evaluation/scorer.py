@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModelForMaskedLM
+from transformers import MODEL_FOR_MASKED_LM_MAPPING
 
 from lingraft.errors import DataError
+from lingraft.models import adapters
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel, assemble, check_isolation, pack
 from lingraft.models.source import load_config
@@ -71,9 +72,7 @@ class Scorer:
                 "model; its perplexity would be of another kind, give a masked one"
             )
         try:
-            model, info = AutoModelForMaskedLM.from_pretrained(
-                name, dtype=torch.float32, output_loading_info=True
-            )
+            model, info = adapters.load(name)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise DataError(
                 f"model '{name}' cannot be loaded: {' '.join(str(error).split())[:300]}"

@@ -7,7 +7,6 @@ masked and then scored from left to right, each with those before it put back ("
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ import regex
 import torch
 
 from lingraft.corpus.split import position
+from lingraft.evaluation.records import WordRecord, key, word_metrics
 from lingraft.evaluation.scorer import Item
 from lingraft.log import progress
 
@@ -92,6 +92,37 @@ def _items(words: Sequence[tuple[list[int], list[int]]], mask_id: int) -> Iterat
             yield Item(hidden, np.array([place]), np.array([ids[place]]))
 
 
+def measure(
+    scorer: Scorer, tokenizer: PreTrainedTokenizerBase, words: Sequence[Word], max_tokens: int
+) -> list[WordRecord]:
+    """Surprisal of each word, in the order given; dropped words have no tokens."""
+    tokens = [_tokens_of(word, tokenizer, max_tokens) for word in words]
+    items = list(_items([found for found in tokens if found], int(tokenizer.mask_token_id)))
+    lengths = [len(found[1]) if found else 0 for found in tokens]
+    owner = np.repeat(np.arange(len(words)), lengths)
+    nats, right = np.zeros(len(words)), np.zeros(len(words), dtype=np.int64)
+    with progress("scoring words", len(items), "tokens") as ticker:
+        for where, logits_MV in scorer.logits(items):
+            targets_M = torch.tensor(
+                [int(items[i].targets[0]) for i, _ in where], device=logits_MV.device
+            )
+            nats_M = torch.nn.functional.cross_entropy(logits_MV, targets_M, reduction="none")
+            np.add.at(nats, owner[where[:, 0]], nats_M.double().cpu().numpy())
+            right_M = (logits_MV.argmax(1) == targets_M).cpu().numpy()
+            np.add.at(right, owner[where[:, 0]], right_M)
+            ticker.advance(len(where))
+    return [
+        WordRecord(
+            key(word.sentence, word.start, word.end),
+            word.end - word.start,
+            lengths[index],
+            int(right[index]),
+            float(nats[index]),
+        )
+        for index, word in enumerate(words)
+    ]
+
+
 def bits_per_character(
     scorer: Scorer, tokenizer: PreTrainedTokenizerBase, words: Sequence[Word], max_tokens: int
 ) -> dict[str, Any]:
@@ -101,32 +132,4 @@ def bits_per_character(
         words, dropped (with an unknown token, or cut off), characters, bits_per_character, and
         `exact`: percent of the words of which every token is the model's first choice.
     """
-    ready, characters = [], 0
-    for word in words:
-        tokens = _tokens_of(word, tokenizer, max_tokens)
-        if tokens is not None:
-            ready.append(tokens)
-            characters += word.end - word.start
-    items = list(_items(ready, int(tokenizer.mask_token_id)))
-    owner = np.repeat(np.arange(len(ready)), [len(places) for _, places in ready])
-    nats, right = 0.0, np.ones(len(ready), dtype=bool)
-    with progress("scoring words", len(items), "tokens") as ticker:
-        for where, logits_MV in scorer.logits(items):
-            targets_M = torch.tensor(
-                [int(items[i].targets[0]) for i, _ in where], device=logits_MV.device
-            )
-            nats += float(
-                torch.nn.functional.cross_entropy(logits_MV, targets_M, reduction="none")
-                .double()
-                .sum()
-            )
-            wrong = (logits_MV.argmax(1) != targets_M).cpu().numpy()
-            right[owner[where[wrong, 0]]] = False
-            ticker.advance(len(where))
-    return {
-        "words": len(ready),
-        "dropped": len(words) - len(ready),
-        "characters": characters,
-        "bits_per_character": nats / math.log(2) / characters if characters else None,
-        "exact": 100 * float(right.mean()) if ready else None,
-    }
+    return word_metrics(measure(scorer, tokenizer, words, max_tokens))

@@ -9,6 +9,7 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from lingraft.errors import DataError
+from lingraft.models import adapters
 from lingraft.rundir import writing
 
 if TYPE_CHECKING:
@@ -47,13 +48,16 @@ def vocabulary_settings(config: PreTrainedConfig, vocabulary: Vocabulary) -> dic
 
 
 def save(model: PreTrainedModel, folder: Path) -> None:
-    """Write weights and configuration as a stock checkpoint.
+    """Write weights and configuration: a stock checkpoint, unless the model has adapters.
 
     Raises:
         DataError: they cannot be written; the disk is full, say.
     """
     with writing(folder):
-        model.save_pretrained(folder)
+        if adapters.present(model):
+            adapters.save(model, folder)
+        else:
+            model.save_pretrained(folder)
 
 
 def write_model(model: PreTrainedModel, folder: Path) -> None:
@@ -99,11 +103,17 @@ def _rhythm(layer_types: list[str]) -> int:
 def check_reload(model: PreTrainedModel, folder: Path) -> None:
     """Reload with the stock class: nothing missing, nothing unexpected, equal logits.
 
+    A model with adapters is reloaded as `lingraft.load` does it: there is no stock class for it.
+
     Raises:
         DataError: the written checkpoint is not the model.
     """
-    again, info = AutoModelForMaskedLM.from_pretrained(
-        folder, dtype=torch.float32, output_loading_info=True
+    again, info = (
+        adapters.load(str(folder))
+        if adapters.present(model)
+        else AutoModelForMaskedLM.from_pretrained(
+            folder, dtype=torch.float32, output_loading_info=True
+        )
     )
     strays = {key: value for key, value in info.items() if value}
     if strays:

@@ -45,6 +45,11 @@ class Family:
     """Configuration key of a per-layer list that has to grow with the depth."""
     first_layer_lacks: str | None = None
     """Tensor that every layer has but the first (ModernBERT's attention norm)."""
+    adapter_sites: tuple[str, ...] = ("attention.output.dropout", "output.dropout")
+    """Modules of a layer whose output is added to the residual stream: adapters stand behind them.
+    """
+    layer_output: str = "output.dense.weight"
+    """A matrix of every layer with as many rows as the layer's output is wide."""
     causal: bool = False
     """Whether a position sees only what stands before it. None of the families here does."""
 
@@ -117,6 +122,8 @@ FAMILIES: dict[str, Family] = {
         dropout_keys=("embedding_dropout", "mlp_dropout", "attention_dropout"),
         layer_types_key="layer_types",
         first_layer_lacks="attn_norm.weight",
+        adapter_sites=("attn.out_drop", "mlp"),
+        layer_output="mlp.Wo.weight",
     ),
 }
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lingraft.errors import UnsupportedModelError
-from lingraft.models.parts import layer_index, tied_once
+from lingraft.models.parts import is_adapter, layer_index, tied_once
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -154,6 +154,10 @@ def rebuild(
         raise UnsupportedModelError(
             "the source's output projection is not tied to its word embeddings; "
             "lingraft grafts onto tied models only; choose another source"
+        )
+    if any(map(is_adapter, source.state_dict())):
+        raise UnsupportedModelError(
+            "the source has adapters, which cannot be grafted onto; choose the model without them"
         )
     target = build(type(source), deeper_config(source.config, family, plan, config_changes), seed)
     tensors = source.state_dict()

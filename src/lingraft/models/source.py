@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from transformers import AutoConfig, AutoModelForMaskedLM
 from transformers.utils import logging as transformers_logging
 
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
+from lingraft.models import adapters
 from lingraft.models.families import Family, family_of
 from lingraft.models.graft import build
 
@@ -61,7 +61,7 @@ def load_config(name: str, revision: str | None = None) -> PreTrainedConfig:
 def load_model(
     name: str, revision: str | None = None, settings: Mapping[str, Any] | None = None
 ) -> LoadedSource:
-    """A source model in fp32 on the CPU.
+    """A source model in fp32 on the CPU, with its adapters where it has some.
 
     Args:
         name: directory or Hub id.
@@ -74,14 +74,14 @@ def load_model(
     """
     family = family_of(load_config(name, revision).model_type)
     try:
-        model, info = AutoModelForMaskedLM.from_pretrained(
+        model, info = adapters.load(
             name,
-            revision=revision,
-            dtype=torch.float32,
-            output_loading_info=True,
+            revision,
             ignore_mismatched_sizes=True,  # reported below, with names
             **(settings or {}),
         )
+    except DataError:
+        raise
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise DataError(
             f"source model '{name}' cannot be loaded: {_one_line(error)} "

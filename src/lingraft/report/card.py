@@ -21,7 +21,7 @@ from lingraft.report.rows import HEADLINE_SCHEME, VERSION_KEYS, Variant, labelle
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.recipe import Recipe
+    from lingraft.recipe import Recipe, Resources
     from lingraft.report.sections import Table
     from lingraft.rundir import Run
 
@@ -82,6 +82,8 @@ def _context(found: Sequence[Variant]) -> dict[str, Any]:
         "provenance": _counts(graft["embeddings"]["provenance"]) if graft else None,
         "tokenizer": tokenizer,
         "pieces": numbers.count(tokenizer["vocab_size"]) if tokenizer else None,
+        "pieces_from": _pieces_from(tokenizer),
+        "adapters": (graft or {}).get("adapters", 0),
         "schedule": markdown(sections.schedule(found)),
         "metrics": _metrics(found) if evaluation else None,
         "unigrams": numbers.significant(math.exp(evaluation["unigram_entropy"]))
@@ -106,7 +108,7 @@ def front_matter(main: Variant) -> dict[str, Any]:
     if hub_data:
         data["datasets"] = hub_data
     data |= {
-        "library_name": "transformers",
+        "library_name": "lingraft" if recipe.graft.adapters else "transformers",
         "pipeline_tag": "fill-mask",
         "tags": ["lingraft", "fill-mask", "cross-lingual-transfer", main.method],
     }
@@ -123,7 +125,7 @@ def _index_result(main: Variant, evaluation: dict[str, Any]) -> dict[str, Any]:
         if math.isfinite(measured[name])
     ]
     words = evaluation.get("words")
-    if words is not None:
+    if words is not None and words["bits_per_character"] is not None:
         value = round(float(words["bits_per_character"]), 4)
         found.append({"type": "bits_per_character", "value": value, "name": "bits per character"})
     return {
@@ -139,9 +141,7 @@ def _index_result(main: Variant, evaluation: dict[str, Any]) -> dict[str, Any]:
 
 def shareable(recipe: Recipe) -> Recipe:
     """The recipe without the folders of this machine: local paths are cut to file names."""
-    text = tuple(
-        name if name.startswith(HUB_PREFIX) else Path(name).name for name in recipe.corpus.text
-    )
+    text = tuple(map(_file_name, recipe.corpus.text))
     model = recipe.source.model
     if model is not None and sections.hub_source(recipe) is None:
         model = Path(model).name
@@ -149,8 +149,27 @@ def shareable(recipe: Recipe) -> Recipe:
         update={
             "corpus": recipe.corpus.model_copy(update={"text": text}),
             "source": recipe.source.model_copy(update={"model": model}),
+            "resources": _without_folders(recipe.resources),
         }
     )
+
+
+def _without_folders(resources: Resources) -> Resources:
+    lists = ("lexicons", "parallel", "source_text")
+    named = {key: tuple(map(_file_name, getattr(resources, key))) for key in lists}
+    vectors = {key: getattr(resources, key) for key in ("source_vectors", "target_vectors")}
+    cut = {key: name and _file_name(name) for key, name in vectors.items()}
+    return resources.model_copy(update=named | cut)
+
+
+def _pieces_from(tokenizer: dict[str, Any] | None) -> str:
+    """Where the vocabulary comes from."""
+    extension = (tokenizer or {}).get("extension")
+    if extension is None:
+        return "trained on the text above"
+    if not extension["added"]:
+        return "the source's own"
+    return f"{numbers.count(extension['added'])} of them added to the source's from the text above"
 
 
 def _hub_datasets(recipe: Recipe) -> list[str]:

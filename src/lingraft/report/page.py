@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from lingraft import decoding
 from lingraft.errors import DataError
-from lingraft.report import numbers, plots, samples, sections, tables
+from lingraft.report import figure, numbers, plots, samples, sections, tables
 from lingraft.report.rows import HEADLINE_SCHEME, Variant, labelled
 from lingraft.rundir import Run, write_text
 
@@ -44,15 +44,20 @@ def write(runs: Sequence[Run], out: Path, *, title: str | None = None) -> Path:
 
 def render(found: Sequence[Variant], title: str | None = None) -> str:
     """The page for labelled variants, the main one first."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("lingraft.report"),
+    return templates().get_template("page.html.j2").render(_context(found, title))
+
+
+def templates(*packages: str) -> jinja2.Environment:
+    """Templates of pages: those of some packages, and the report's, which have style and macros."""
+    loaders = [jinja2.PackageLoader(package) for package in (*packages, "lingraft.report")]
+    return jinja2.Environment(
+        loader=jinja2.ChoiceLoader(loaders),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template("page.html.j2").render(_context(found, title))
 
 
 def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
@@ -76,11 +81,11 @@ def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
         "schemes": sections.schemes(found),
         "differences": sections.differences(found),
         "legend": [
-            (variant.label, Markup(plots.legend_style(index)))
+            (variant.label, Markup(figure.legend_style(index)))
             for index, variant in enumerate(found)
         ],
-        "losses": _inline(plots.losses(found)),
-        "learning_rates": _inline(plots.learning_rates(found)),
+        "losses": inline(plots.losses(found)),
+        "learning_rates": inline(plots.learning_rates(found)),
         "corpus": _corpus(main, tokenizer),
         "tokenizer": tokenizer,
         "tokenizer_statistics": sections.tokenizer_statistics(tokenizer) if tokenizer else None,
@@ -141,7 +146,7 @@ def _corpus(main: Variant, tokenizer: dict[str, Any] | None) -> dict[str, Any] |
     }
 
 
-def _inline(plot: plots.Plot | None) -> dict[str, Any] | None:
+def inline(plot: figure.Plot | None) -> dict[str, Any] | None:
     """The figure as it is: the SVG is ours; names of phases in it are escaped already."""
     if plot is None:
         return None

@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 STAGES = ("corpus", "tokenizer", "graft", "evaluation", "model")
 HEADLINE_SCHEME = "mask-only"
 """All predicted tokens are hidden; under 'bert' (80/10/10) a tenth is visible and flatters PPL."""
-TITLES = {"xpt": "XPT", "xpt-sp": "XPT-SP"}
+TITLES = {
+    "xpt": "XPT",
+    "xpt-sp": "XPT-SP",
+    "xpt-no-itl": "XPT without ITL",
+    "xpt-random": "XPT from a random source",
+    "adapters": "Adapters",
+    "adapters-64": "Adapters-64",
+    "mono-trans": "MonoTrans",
+    "lapt": "LAPT",
+}
 VERSION_KEYS = ("lingraft", "python", "torch", "transformers", "tokenizers")
 
 

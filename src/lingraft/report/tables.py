@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from lingraft.evaluation.records import WORDS_FILE, on_common
 from lingraft.report import numbers
 from lingraft.report.rows import HEADLINE_SCHEME, Variant, labelled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from lingraft.evaluation.records import Common
     from lingraft.rundir import Run
 
+BITS = "bits_per_character"
 METRIC_TITLES = {
     "perplexity": "PPL",
     "hits@1": "hits@1",
@@ -104,20 +107,35 @@ def comparison(runs: Sequence[Run], scheme: str = HEADLINE_SCHEME) -> Comparison
 
 
 def compare(found: Sequence[Variant], scheme: str = HEADLINE_SCHEME) -> Comparison:
-    """Compare labelled variants; best ones are marked only where the masks are the same."""
+    """Compare labelled variants; best ones are marked only where the masks are the same.
+
+    Bits per character of models that dropped different words are taken over the words that none of
+    them dropped, and compare where the masks do not.
+    """
     lines = [_line(variant, scheme) for variant in found]
+    common = _common_words(found)
+    if common is not None:
+        lines = _on_common(lines, common)
     evaluated = [line for line in lines if line.fingerprint is not None]
     prints = {line.fingerprint for line in evaluated}
     notes = [f"{line.name} is not evaluated yet." for line in lines if line.fingerprint is None]
     comparable = len(prints) <= 1
-    if not comparable:
+    if common is not None and common.dropped:
         notes.append(
-            f"No best is marked: the models were evaluated on {len(prints)} different sets of "
+            f"Bits per character are over the {common.words:,} words that every model can score; "
+            f"{numbers.percent(common.dropped)} of the chosen ones hold a token that is unknown to "
+            "one of them, or are cut off."
+        )
+    if not comparable:
+        but = "" if common is None else " but for bits per character"
+        notes.append(
+            f"No best is marked{but}: the models were evaluated on {len(prints)} different sets of "
             "masked tokens (another tokenizer, test text or evaluation seed), so their numbers do "
             "not compare."
         )
+        lines = _with_best(lines, (BITS,)) if common is not None else lines
     elif len(evaluated) > 1:
-        lines = _with_best(lines)
+        lines = _with_best(lines, METRIC_TITLES)
     return Comparison(tuple(lines), _unigrams(evaluated), comparable, tuple(notes))
 
 
@@ -145,9 +163,36 @@ def _line(variant: Variant, scheme: str) -> Line:
     )
 
 
-def _with_best(lines: Sequence[Line]) -> list[Line]:
+def _common_words(found: Sequence[Variant]) -> Common | None:
+    """The evaluated models on the words that all of them scored.
+
+    None for a single model, where one has no words.tsv, and where the words are not the same.
+    """
+    stages = [variant.run.stage("evaluation") for variant in found]
+    files = [stage.path / WORDS_FILE for stage in stages if stage.done_path.is_file()]
+    if len(files) < 2 or not all(file.is_file() for file in files):
+        return None
+    return on_common(files)
+
+
+def _on_common(lines: Sequence[Line], common: Common) -> list[Line]:
+    bits = iter(common.bits_per_character)
+    changed = []
+    for line in lines:
+        if line.fingerprint is None:
+            changed.append(line)
+            continue
+        metrics = {name: value for name, value in line.metrics.items() if name != BITS}
+        value = next(bits)
+        changed.append(
+            replace(line, metrics=metrics if value is None else {**metrics, BITS: value})
+        )
+    return changed
+
+
+def _with_best(lines: Sequence[Line], metrics: Iterable[str]) -> list[Line]:
     best: dict[str, float] = {}
-    for metric in METRIC_TITLES:
+    for metric in metrics:
         values = [
             line.metrics[metric]
             for line in lines

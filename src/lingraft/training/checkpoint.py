@@ -23,7 +23,7 @@ from lingraft.rundir import read_json, write_json, writing
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from transformers import PreTrainedModel
+    from torch import nn
 
 NAME = re.compile(r"checkpoint-(\d+)")
 
@@ -38,7 +38,7 @@ def latest(folder: Path) -> Path | None:
     return found[max(found)] if found else None
 
 
-def weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+def weights(model: nn.Module) -> dict[str, torch.Tensor]:
     """The model's tensors, tied ones once, on the CPU."""
     kept: dict[str, torch.Tensor] = {}
     for name, parameter in model.named_parameters():  # named_parameters gives tied tensors once
@@ -49,7 +49,7 @@ def weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:
 def save(
     folder: Path,
     step: int,
-    model: PreTrainedModel,
+    model: nn.Module,
     optimiser: torch.optim.Optimizer,
     state: dict[str, Any],
 ) -> Path:
@@ -79,7 +79,7 @@ def save(
     return path
 
 
-def load(path: Path, model: PreTrainedModel, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+def load(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
     """Put a checkpoint back; returns its state.
 
     Raises:

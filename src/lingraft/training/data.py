@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lingraft.errors import DataError
 from lingraft.models.packed import PackedBatch, assemble, pack
 from lingraft.objectives.mlm import sentence_keys
 
@@ -37,6 +38,28 @@ class Position:
 
     epoch: int = 0
     index: int = 0
+
+
+def subset(tokens: Tokens, sentences: int, seed: int) -> Tokens:
+    """Some sentences of a text, in its order; a smaller set is contained in every larger one.
+
+    Which ones is a function of a sentence's index and of `seed` alone.
+
+    Args:
+        tokens: the text.
+        sentences: how many.
+        seed: the corpus' own, never the run's, so that runs with several seeds share the text.
+
+    Raises:
+        DataError: there are fewer.
+    """
+    if sentences > len(tokens):
+        raise DataError(
+            f"phases: {sentences:,} sentences were asked for, but the training text has "
+            f"{len(tokens):,}; lower phases.…sentences (method.sentences), or give more text"
+        )
+    keys = sentence_keys(np.arange(len(tokens)), seed, number_of("sentences of a phase"))
+    return tokens.subset(np.sort(np.argsort(keys, kind="stable")[:sentences]))
 
 
 class BatchPlan:

@@ -21,26 +21,25 @@ import torch
 
 from lingraft.errors import TrainingError
 from lingraft.log import progress
-from lingraft.models import export
-from lingraft.models.packed import PackedModel, check_isolation
 from lingraft.models.parts import trained_parts
-from lingraft.objectives import OBJECTIVES
 from lingraft.rundir import fingerprint
 from lingraft.training import checkpoint
-from lingraft.training.data import Batcher, BatchPlan, Position
+from lingraft.training.data import BatchPlan, Position
 from lingraft.training.optim import clip, learning_rate_factor, optimiser_for
-from lingraft.training.phase import State, Stopped, WithObjective, freeze
+from lingraft.training.phase import State, Stopped
+from lingraft.training.problem import MaskedText
 from lingraft.training.signals import StopRequest
-from lingraft.training.validation import Validator
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from accelerate import Accelerator
+    from torch import nn
     from transformers import PreTrainedModel
 
     from lingraft.log import Ticker
-    from lingraft.training.phase import Job
+    from lingraft.training.phase import Job, Work
+    from lingraft.training.problem import Problem
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +47,7 @@ TRACKED = ("loss", "learning_rate", "gradient_norm", "tokens_per_second")
 
 
 def train_phase(job: Job, model: PreTrainedModel, accelerator: Accelerator) -> dict[str, Any]:
-    """Train one phase, from its last checkpoint where there is one.
+    """Train one phase of masked language modelling, from its last checkpoint where there is one.
 
     Args:
         job: data and settings.
@@ -62,40 +61,47 @@ def train_phase(job: Job, model: PreTrainedModel, accelerator: Accelerator) -> d
         TrainingError: the loss is not finite.
         Stopped: SIGTERM or SIGINT came; a checkpoint was written.
     """
-    return _Trainer(job, model, accelerator).run()
+    problem = MaskedText(job, model.to(accelerator.device))
+    parts = sorted(trained_parts(job.phase.train, job.phase.name))
+    return run_phase(job, problem, model, accelerator) | {"train": parts}
+
+
+def run_phase(
+    work: Work, problem: Problem, model: nn.Module, accelerator: Accelerator
+) -> dict[str, Any]:
+    """Train on any problem, from the phase's last checkpoint where there is one.
+
+    Args:
+        work: settings, and where to write.
+        problem: what is learnt; its module holds `model`.
+        model: the weights that checkpoints keep, on the accelerator's device; changed in place.
+        accelerator: device, processes, precision.
+
+    Returns:
+        Plain data for done.json. What `problem.save` wrote of the best weights is in
+        `work.folder/best`.
+
+    Raises:
+        TrainingError: the loss is not finite.
+        Stopped: SIGTERM or SIGINT came; a checkpoint was written.
+    """
+    return _Trainer(work, problem, model, accelerator).run()
 
 
 class _Trainer:
     """The state of one running phase."""
 
-    def __init__(self, job: Job, model: PreTrainedModel, accelerator: Accelerator) -> None:
-        self.job, self.accelerator = job, accelerator
-        phase = job.phase
-        self.trainable = freeze(
-            model, job.family, job.itl_layers, trained_parts(phase.train, phase.name)
-        )
-        self.model = model.to(accelerator.device)
-        packed = PackedModel(self.model, job.family)
-        check_isolation(packed, job.vocabulary.pad)
-        objective = OBJECTIVES[phase.objective]
+    def __init__(
+        self, work: Work, problem: Problem, model: nn.Module, accelerator: Accelerator
+    ) -> None:
+        self.job, self.problem, self.accelerator = work, problem, accelerator
+        self.model = model
+        phase = work.phase
         self.optimiser = optimiser_for(model.parameters(), phase.optimiser)
-        self.state = State(job.fingerprint)
+        self.state = State(work.fingerprint)
         self.last_checkpoint = self.resume()
-        self.module, self.stepper = accelerator.prepare(
-            WithObjective(packed, objective), self.optimiser
-        )
-        self.plan = BatchPlan(job.train.lengths, phase.batch, job.seed, phase.name)
-        self.batcher = Batcher(
-            job.train,
-            objective,
-            job.vocabulary,
-            phase.masking,
-            job.training.row_tokens,
-            job.training.micro_batch_tokens,
-            job.seed,
-            phase.name,
-        )
-        self.validator = Validator.of(job.valid, objective, job.vocabulary, phase, job.training)
+        self.module, self.stepper = accelerator.prepare(problem.module, self.optimiser)
+        self.plan = BatchPlan(problem.lengths, phase.batch, work.seed, phase.name)
         self.total_steps = self.expected_steps()
         self.look_every = phase.validation.every_steps or max(1, round(self.total_steps / 10))
         self.warmup = phase.schedule.warmup
@@ -114,7 +120,7 @@ class _Trainer:
             return budget.value
         if budget.unit == "epochs":
             return max(1.0, round(budget.value * per_epoch))
-        return max(1.0, budget.value / float(self.job.train.lengths.sum()) * per_epoch)
+        return max(1.0, budget.value / float(self.problem.lengths.sum()) * per_epoch)
 
     def done_share(self, steps: float, tokens: float) -> float:
         """Share of the budget that so many steps and tokens are."""
@@ -149,7 +155,7 @@ class _Trainer:
         state, accelerator, phase = self.state, self.accelerator, self.job.phase
         started = time.monotonic()
         rank = accelerator.process_index
-        step = self.batcher.step(indices, epoch, rank, accelerator.num_processes)
+        step = self.problem.step(indices, epoch, rank, accelerator.num_processes)
         torch.manual_seed(int(fingerprint(self.job.seed, phase.name, state.step, rank), 16) % 2**63)
         self.module.train()
         nats = torch.zeros((), dtype=torch.float64, device=accelerator.device)
@@ -230,20 +236,22 @@ class _Trainer:
     def look(self, ended: bool) -> None:
         """Validate; keep the best weights; stop when patience is at its end."""
         state, patience = self.state, self.job.phase.validation.patience
-        loss = self.validator.loss(self.module, self.accelerator)
+        found = self.problem.look(self.module, self.accelerator)
         self.write(
             {
                 "kind": "valid",
                 "phase": self.job.phase.name,
                 "step": state.step,
                 "tokens": state.tokens,
-                "loss": loss,
+                "loss": found.loss,
+                **found.metrics,
             }
         )
-        if not math.isfinite(loss):
-            raise self.diverged(f"validation loss {loss}")
-        if loss < state.best_loss:
-            state.best_loss, state.best_step, state.looks_since_best = loss, state.step, 0
+        if not math.isfinite(found.loss):
+            raise self.diverged(f"validation loss {found.loss}")
+        if found.to_minimise < state.best:
+            state.best, state.best_loss = found.to_minimise, found.loss
+            state.best_step, state.looks_since_best = state.step, 0
             if self.accelerator.is_main_process:
                 self.save_best()
         else:
@@ -253,7 +261,7 @@ class _Trainer:
             self.job.phase.name,
             state.step,
             f"{state.tokens:,}",
-            loss,
+            found.loss,
             " (best)" if state.best_step == state.step else "",
         )
         if ended:
@@ -266,13 +274,10 @@ class _Trainer:
         self.window = (time.monotonic(), state.tokens)
 
     def save_best(self) -> None:
-        """Write the weights as a stock checkpoint in `best`, whole or not at all."""
+        """Write the weights to `best`, whole or not at all."""
         partial, best = self.job.folder / "best.partial", self.job.folder / "best"
         shutil.rmtree(partial, ignore_errors=True)
-        changed = {key: getattr(self.model.config, key) for key in self.job.kept_config}
-        self.model.config.update(self.job.kept_config)
-        export.save(self.model, partial)
-        self.model.config.update(changed)
+        self.problem.save(partial)
         shutil.rmtree(best, ignore_errors=True)
         partial.replace(best)
 
@@ -289,8 +294,7 @@ class _Trainer:
             "best": {"step": state.best_step, "loss": state.best_loss},
             "last_loss": state.last_loss,
             "stopped": state.stopped,
-            "train": sorted(trained_parts(self.job.phase.train, self.job.phase.name)),
-            "trainable_parameters": self.trainable,
+            "trainable_parameters": self.problem.trainable,
         }
 
     # -- checkpoints

@@ -59,26 +59,34 @@ class State:
     seconds: float = 0.0
     looks_since_best: int = 0
     best_step: int = -1
+    best: float = math.inf
+    """The number that looks are compared by, lower is better."""
     best_loss: float = math.inf
     last_loss: float = math.inf
     stopped: str = ""
 
 
-@dataclass(frozen=True)
-class Job:
-    """What a phase trains on, fixed for the phase."""
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """Where and how a phase runs, whatever it learns."""
 
     phase: Phase
     training: Training
+    seed: int
+    folder: Path
+    metrics_path: Path
+    fingerprint: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job(Work):
+    """A phase of masked language modelling: what it trains on, fixed for the phase."""
+
     family: Family
     itl_layers: frozenset[int]
     train: Tokens
     valid: Tokens
     vocabulary: TokenIds
-    seed: int
-    folder: Path
-    metrics_path: Path
-    fingerprint: str
     kept_config: dict[str, Any] = field(default_factory=dict)
     """Configuration values that training changed (dropout) and saving puts back."""
 

@@ -1,42 +1,13 @@
-"""A recipe: everything that decides what a run does, as frozen data.
-
-There is no inheritance, no interpolation and no import path. The docstring under a field is its
-documentation. `lingraft.decoding` reads recipes from TOML and writes them.
-"""
+"""The tables of a whole run."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-Share = Annotated[float, Field(ge=0.0, lt=1.0)]
-Names = Annotated[tuple[str, ...], Field(strict=False)]
-Decay = Annotated[float, Field(ge=0.0, lt=1.0)]
-
-STAGE_NAMES = ("corpus", "tokenizer", "graft", "evaluation", "model", "report", "baselines")
-"""Folders of a run; no phase can have one of these names."""
-
-PARTS = ("embeddings", "output_bias", "positions", "embedding_norm", "itl", "body", "head")
-Part = Literal[
-    "embeddings", "output_bias", "positions", "embedding_norm", "itl", "body", "head", "all"
-]
-# Keys of embeddings.INITIALISERS and objectives.OBJECTIVES, which cannot be asked here because they
-# load torch; a test holds them equal.
-Initialiser = Literal["random", "match"]
-Objective = Literal["mlm"]
-
-
-class Section(BaseModel):
-    """One table of a recipe: frozen, strict, no unknown keys."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        strict=True,
-        allow_inf_nan=False,
-        use_attribute_docstrings=True,
-    )
+from lingraft.recipe.base import STAGE_NAMES, Initialiser, Names, Section, Share
+from lingraft.recipe.phase import Batch, Budget, Phase
 
 
 class Source(Section):
@@ -124,8 +95,10 @@ class Corpus(Section):
 class Tokenizer(Section):
     """The target language's own vocabulary."""
 
-    kind: Literal["source", "unigram", "byte-bpe", "wordpiece"] = "source"
-    """The algorithm; 'source' takes the one of the source model's tokenizer."""
+    kind: Literal["source", "unigram", "byte-bpe", "wordpiece", "keep", "extend"] = "source"
+    """The algorithm of a new vocabulary; 'source' takes the one of the source model's tokenizer.
+    'keep' is the source's vocabulary as it is; 'extend' adds to it the pieces of a new one of
+    `vocab_size` pieces that it lacks."""
     vocab_size: Annotated[int, Field(ge=32)] = 50_000
     """Pieces, special tokens included; a small corpus may give fewer."""
     normalisation: Literal["nfc", "nfkc"] = "nfc"
@@ -151,99 +124,34 @@ class Graft(Section):
     layer_initialiser: Literal["random", "copy"] = "random"
     """ITL weights: drawn as the family draws its own (the paper), or a copy of the neighbouring
     source layer."""
+    adapters: Annotated[int, Field(ge=0)] | Literal["matched"] = 0
+    """Width of the bottleneck adapters in every layer (Houlsby et al. 2019); 0 has none. 'matched'
+    gives them as many parameters as two implicit translation layers have. The model that comes out
+    then needs lingraft to load."""
     embeddings: Initialiser = "random"
     """Initialiser of the new word embeddings: `lingraft list initialisers`."""
     copy_special_tokens: bool = False
     """Copy the rows of the special tokens from the source, by role."""
 
 
-class Budget(Section):
-    """How long a phase lasts."""
+class Resources(Section):
+    """What some embedding initialisers learn from, beside the source model and the text."""
 
-    value: Annotated[float, Field(gt=0)]
-    """How many."""
-    unit: Literal["steps", "tokens", "epochs"] = "steps"
-    """Optimiser steps, real tokens (padding never counts), or passes over the training sentences.
-    """
-
-
-class Batch(Section):
-    """What one optimiser step sees, over all processes and micro-batches together."""
-
-    size: Annotated[int, Field(ge=1)] = 256
-    """How many."""
-    unit: Literal["sentences", "tokens"] = "sentences"
-    """The papers count sentences."""
-
-
-class Optimiser(Section):
-    """AdamW; the defaults are RoBERTa's (SPEC H.4)."""
-
-    learning_rate: Annotated[float, Field(gt=0)] = 1e-4
-    """Peak learning rate."""
-    betas: Annotated[tuple[Decay, Decay], Field(strict=False)] = (0.9, 0.98)
-    """Decay rates of the first and the second moment."""
-    epsilon: Annotated[float, Field(gt=0)] = 1e-6
-    """Added to the root of the second moment."""
-    weight_decay: Annotated[float, Field(ge=0)] = 0.01
-    """Decoupled; never applied to biases and normalisation weights."""
-    max_gradient_norm: Annotated[float, Field(gt=0)] | None = None
-    """Clip the global gradient norm to this; None does not clip (the papers)."""
-
-
-class Schedule(Section):
-    """The learning rate over a phase."""
-
-    shape: Literal["linear", "cosine", "constant"] = "linear"
-    """After the warm-up: fall to zero in a line or a half cosine, or stay."""
-    warmup: Annotated[float, Field(ge=0)] = 0.06
-    """Below 1 a share of the phase, else a number of steps."""
-
-
-class Masking(Section):
-    """Which tokens are predicted (masked language modelling)."""
-
-    rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
-    """Share of a sentence's tokens, special tokens never; at least one."""
-    scheme: Literal["bert", "mask-only"] = "bert"
-    """bert: 80 % <mask>, 10 % a random token, 10 % as it was; mask-only: always <mask>."""
-
-
-class Validation(Section):
-    """How a phase watches the validation text."""
-
-    every_steps: Annotated[int, Field(ge=1)] | None = None
-    """Steps between two looks; None looks ten times a phase."""
-    patience: Annotated[int, Field(ge=1)] | None = None
-    """Stop after this many looks without a better loss; None runs the whole budget."""
-    sentences: Annotated[int, Field(ge=1)] = 2_000
-    """At most this many sentences a look."""
-
-
-class Phase(Section):
-    """One stretch of training: what trains, on which objective and data, for how long."""
-
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
-    """The folder in the run: lower-case letters, digits and '-'."""
-    train: Annotated[tuple[Part, ...], Field(strict=False, min_length=1)]
-    """The parts that train; all others stay bit-identical. 'all' trains everything."""
-    objective: Objective = "mlm"
-    """`lingraft list objectives`."""
-    budget: Budget
-    """How long."""
-    batch: Batch = Batch()
-    """How much a step sees."""
-    optimiser: Optimiser = Optimiser()
-    """AdamW's settings."""
-    schedule: Schedule = Schedule()
-    """Learning rate over the phase."""
-    masking: Masking = Masking()
-    """What is predicted."""
-    dropout: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
-    """Dropout probability everywhere in the model while this phase trains; None keeps the source's
-    own."""
-    validation: Validation = Validation()
-    """When to look at the validation text, and when to stop."""
+    lexicons: Names = ()
+    """Bilingual dictionaries, one pair a line, target-language word first (MUSE or TSV)."""
+    parallel: Names = ()
+    """Sentence pairs for aligning the two vocabularies: TSV, target sentence first."""
+    source_first: bool = False
+    """The source language stands in the first column of `lexicons` and `parallel`."""
+    source_text: Names = ()
+    """Text of the source language, to learn static vectors from (files as in corpus.text)."""
+    source_vectors: str | None = None
+    """Static word vectors of the source language (.vec, word2vec text format); learnt from
+    `source_text` where absent."""
+    target_vectors: str | None = None
+    """Static word vectors of the target language; learnt from the training text where absent."""
+    sentences: Annotated[int, Field(ge=1)] = 1_000_000
+    """Learn static vectors from at most this many sentences a language."""
 
 
 class Method(Section):
@@ -257,8 +165,19 @@ class Method(Section):
     """Total over all phases; None takes the preset's."""
     batch: Batch | None = None
     """None takes the preset's."""
+    sentences: Annotated[int, Field(ge=1)] | None = None
+    """Train on this many sentences only, in every phase; the vocabulary is that of the whole text.
+    """
     learning_rate: Annotated[float, Field(gt=0)] | None = None
     """None takes the preset's."""
+    max_gradient_norm: Annotated[float, Field(gt=0)] | None = None
+    """Clip the global gradient norm to this; None does not clip."""
+    warmup: Annotated[float, Field(ge=0)] | None = None
+    """Below 1 a share of each phase, else steps; None takes the preset's."""
+    first_phase_learning_rate: Annotated[float, Field(gt=0)] | None = None
+    """Of the first of two phases; None takes `learning_rate`."""
+    first_phase_warmup: Annotated[float, Field(ge=0)] | None = None
+    """Of the first of two phases; None takes `warmup`."""
     first_phase_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Share of the budget that phase 1 gets, where the method has two."""
 
@@ -343,6 +262,8 @@ class Recipe(Section):
     """Shorthand for graft and phases."""
     graft: Graft = Graft()
     """How the model starts."""
+    resources: Resources = Resources()
+    """What some initialisers need."""
     phases: Annotated[tuple[Phase, ...], Field(strict=False)] = ()
     """Training, in order; filled in by the method where absent."""
     baselines: Annotated[tuple[Baseline, ...], Field(strict=False)] = ()

@@ -1,0 +1,87 @@
+"""Mask personal data in text: e-mail addresses, telephone numbers, IP addresses.
+
+What is found by its form alone: names, postal addresses and numbers written in words stay. Better
+a number too few than a date or version number lost, so telephone numbers count only where they
+are written with separators and a leading zero, a plus or an area code in brackets.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import regex
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EMAIL, PHONE, IP = "e-mail address", "telephone number", "IP address"
+PLACEHOLDERS = {EMAIL: "<email>", PHONE: "<phone>", IP: "<ip>"}
+
+# Possessive and bounded, so that the time is linear in the text.
+EMAIL_PATTERN = regex.compile(
+    r"(?<![\w.+%-])[\p{L}\p{N}_](?:[\w.+%-]{0,62}+(?<=[\p{L}\p{N}_+-]))?@"
+    r"(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.){1,8}"
+    r"(?:[a-z]{2,24}|[A-Z]{2,24})(?![A-Za-z0-9-])"
+)
+# A plus and 8 to 15 digits (ITU-T E.164); a zero and 8 to 11 more digits in two or more groups;
+# an area code in brackets; the North American 3-3-4.
+PHONE_PATTERN = regex.compile(
+    r"(?<![\w.+/-])(?:"
+    r"\+[1-9](?:[ .()-]{0,2}\d){7,14}"
+    r"|0\d{1,4}[ .-]\d{3,4}[ .-]\d{3,4}"
+    r"|0\d{1,4}(?:[ .-]\d{2}){4}"
+    r"|\(0?\d{1,4}\) ?\d{3,4}[ .-]\d{3,4}"
+    r"|[2-9]\d{2}[.-][2-9]\d{2}[.-]\d{4}"
+    r")(?![\d-]|[./]\d)"
+)
+# Digits that nine or more make a number, fewer a date ("01-02-2020" has eight).
+MIN_PHONE_DIGITS = 9
+IPV4_PATTERN = regex.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)")
+IPV6_PATTERN = regex.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:])")
+
+
+def mask(texts: Sequence[str]) -> tuple[list[str], Counter[str]]:
+    """Put placeholders where e-mail addresses, telephone numbers and public IP addresses stand.
+
+    Private, loopback and documentation addresses stay: they name nobody, and manuals are full of
+    them. Applying it twice changes nothing.
+
+    Returns:
+        The texts, and how often each kind (EMAIL, PHONE, IP) was masked.
+    """
+    counts: Counter[str] = Counter()
+    return [_mask_one(text, counts) for text in texts], counts
+
+
+def _mask_one(text: str, counts: Counter[str]) -> str:
+    if "@" in text:
+        text, count = EMAIL_PATTERN.subn(PLACEHOLDERS[EMAIL], text)
+        counts[EMAIL] += count
+
+    def replace_phone(match: regex.Match[str]) -> str:
+        found = str(match.group())
+        if sum(map(str.isdecimal, found)) < MIN_PHONE_DIGITS:
+            return found
+        counts[PHONE] += 1
+        return PLACEHOLDERS[PHONE]
+
+    def replace_address(match: regex.Match[str]) -> str:
+        found = str(match.group())
+        try:
+            public = ipaddress.ip_address(found).is_global
+        except ValueError:
+            return found
+        # "2002::" is the name of a network, not of a machine.
+        public = public and not found.endswith("::")
+        counts[IP] += public
+        return PLACEHOLDERS[IP] if public else found
+
+    text = PHONE_PATTERN.sub(replace_phone, text)
+    if "." in text:
+        text = IPV4_PATTERN.sub(replace_address, text)
+    if ":" in text:
+        text = IPV6_PATTERN.sub(replace_address, text)
+    counts += Counter()  # drops kinds that were not found
+    return text

@@ -1,0 +1,75 @@
+"""Repair text that went through the wrong encoding, and find the encoding of a file."""
+
+from __future__ import annotations
+
+import codecs
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from lingraft.corpus.extras import require
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+REPAIRED = "encoding repaired"
+
+
+def repair(texts: Sequence[str]) -> tuple[list[str], Counter[str]]:
+    """Undo text that was decoded with the wrong encoding (한글 for í•œê¸€), by ftfy.
+
+    Only the encoding is repaired, HTML entities are resolved in text without mark-up, and
+    terminal escapes go; quotes, ligatures and widths are the normalisation's and the tokenizer's
+    business. Characters that cannot be brought back become U+FFFD, which the sentence filter
+    drops as damaged.
+
+    Returns:
+        The texts, and how many of them changed (REPAIRED).
+
+    Raises:
+        DataError: the package ftfy is not installed.
+    """
+    ftfy = require("ftfy", "encoding repair", "clean")
+    config = ftfy.TextFixerConfig(
+        fix_latin_ligatures=False,
+        fix_character_width=False,
+        uncurl_quotes=False,
+        fix_line_breaks=False,
+        remove_control_chars=False,
+        normalization=None,
+        explain=False,
+    )
+    repaired = [ftfy.fix_text(text, config) for text in texts]
+    changed = sum(old != new for old, new in zip(texts, repaired, strict=True))
+    return repaired, Counter({REPAIRED: changed} if changed else {})
+
+
+def decode(data: bytes, declared: str | None = None) -> tuple[str, str] | None:
+    """Decode bytes of unknown encoding.
+
+    A byte order mark decides; else UTF-8 is tried, which hardly any other text is by chance; then
+    the declared encoding; then what charset-normalizer finds most likely.
+
+    Args:
+        data: a whole text; a sample cut within a character is no UTF-8.
+        declared: what a header says, if anything; unknown names are passed over.
+
+    Returns:
+        The text and the name of its encoding, or None where nothing fits.
+
+    Raises:
+        DataError: the package charset-normalizer is needed and not installed.
+    """
+    candidates = ["utf-8-sig"]
+    if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        candidates.insert(0, "utf-32")
+    elif data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        candidates.insert(0, "utf-16")
+    if declared:
+        candidates.append(declared)
+    for name in candidates:
+        try:
+            return data.decode(name), codecs.lookup(name).name.removesuffix("-sig")
+        except (UnicodeDecodeError, LookupError):
+            continue
+    best = require("charset_normalizer", "text that is not UTF-8", "clean").from_bytes(data).best()
+    return None if best is None else (str(best), best.encoding)

@@ -1,0 +1,159 @@
+"""New rows as a few rows that both vocabularies have, weighted by how alike the pieces are used.
+
+Shape letters: V source vocabulary, D width of the embeddings, U target vocabulary, E width of the
+static vectors, A anchors (pieces of both vocabularies that have a static vector), B some rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from lingraft.embeddings import vectors
+from lingraft.embeddings.common import Combination, build
+from lingraft.embeddings.match import find_matches
+from lingraft.embeddings.material import needed
+from lingraft.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lingraft.embeddings.common import Initialised
+    from lingraft.embeddings.material import Material
+    from lingraft.vocabulary import Vocabulary
+
+ROWS_AT_ONCE = 512
+
+
+def focus(
+    source_VD: torch.Tensor,
+    source: Vocabulary,
+    target: Vocabulary,
+    *,
+    generator: torch.Generator,
+    copy_special_tokens: bool = False,
+    material: Material | None = None,
+) -> Initialised:
+    """Copy the rows of pieces that both vocabularies have; make the others out of those.
+
+    The weights are the sparsemax of the cosines between static vectors of the target's pieces,
+    learnt from the training text. Pieces without one (which the text has less than 10 times) are
+    drawn from N(0, 0.02); the padding row is zero.
+
+    Source: FOCUS (Dobler and de Melo 2023), §3, eq. 1-4.
+
+    Differs from the paper: pieces are compared as word start and bytes, not as decoded text, with
+    the cascade of `match` in place of its fuzzy matching; the static vectors have no character
+    n-grams; the unmatched rest is drawn from N(0, 0.02), not with the source's statistics.
+
+    Args:
+        source_VD: [V, D] the source's word embeddings.
+        source: the source's vocabulary.
+        target: the new vocabulary.
+        generator: where the draws come from.
+        copy_special_tokens: copy the rows of the special tokens (all but padding) from the source,
+            by role.
+        material: its target tokenizer, text and `resources.target_vectors` are used.
+
+    Raises:
+        RecipeError: there is no material; gensim is not installed.
+        DataError: no piece that both vocabularies have gets a static vector.
+        UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
+    """
+    given = needed(material, "focus")
+    vectors_UE = vectors.target_piece_vectors(given)
+    matches = find_matches(source, target)
+    anchors = find_anchors(vectors_UE, matches, "focus")
+    return build(
+        source_VD,
+        source,
+        target,
+        matches,
+        combine_alike(vectors_UE, anchors, without_row(vectors_UE, target, matches)),
+        generator=generator,
+        copy_special_tokens=copy_special_tokens,
+    )
+
+
+def find_anchors(
+    vectors_UE: torch.Tensor, matches: Mapping[int, tuple[str, int]], initialiser: str
+) -> dict[int, int]:
+    """The source id of each target id that is matched and has a static vector.
+
+    Raises:
+        DataError: there is none.
+    """
+    has_vector = vectors_UE.any(dim=1).tolist()
+    anchors = {index: origin for index, (_, origin) in matches.items() if has_vector[index]}
+    if not anchors:
+        raise DataError(
+            f"graft.embeddings: '{initialiser}' found no piece of both vocabularies with a static "
+            f"vector ({len(matches):,} pieces are shared, {sum(has_vector):,} have a vector); "
+            "give more text, or use 'random' or 'dictionary'"
+        )
+    return anchors
+
+
+def without_row(
+    vectors_UE: torch.Tensor, target: Vocabulary, matches: Mapping[int, tuple[str, int]]
+) -> list[int]:
+    """The target ids with a static vector that are neither matched nor special tokens."""
+    found = vectors_UE.any(dim=1).nonzero().flatten().tolist()
+    return [i for i in found if i not in matches and target.canonical[i] is not None]
+
+
+def combine_alike(
+    vectors_UE: torch.Tensor, anchors: Mapping[int, int], wanted: Iterable[int]
+) -> dict[int, Combination]:
+    """FOCUS, eq. 2-4: sparsemax of the cosines to the anchors.
+
+    Args:
+        vectors_UE: [U, E] of unit length.
+        anchors: source ids by target id.
+        wanted: the target ids to make a row for.
+
+    Returns:
+        The combinations by target id; weights are positive and sum to one.
+    """
+    origins_A = np.fromiter(anchors.values(), dtype=np.int64)
+    anchors_AE = vectors_UE[list(anchors)]
+    ids = torch.tensor(list(wanted), dtype=torch.int64)
+    made = {}
+    for some in ids.split(ROWS_AT_ONCE):
+        weights_BA = sparsemax(vectors_UE[some] @ anchors_AE.T).numpy()
+        for target_id, weights_A in zip(some.tolist(), weights_BA, strict=True):
+            made[target_id] = added_up(origins_A, weights_A)
+    return made
+
+
+def added_up(origins_A: np.ndarray, weights_A: np.ndarray) -> Combination:
+    """A combination in which each source id stands once, without weights of zero."""
+    places = weights_A.nonzero()[0]
+    ids, inverse = np.unique(origins_A[places], return_inverse=True)
+    return Combination(ids, np.bincount(inverse, weights_A[places]).astype(np.float32))
+
+
+def sparsemax(scores_BA: torch.Tensor) -> torch.Tensor:
+    """The point of the simplex that is nearest to each row (Martins and Astudillo 2016, eq. 2).
+
+    The threshold is found without sorting: the mean excess over it, taken again and again over the
+    entries that lie above it, reaches it in a few rounds (Michelot 1986).
+
+    Args:
+        scores_BA: [B, A], A at least 1.
+
+    Returns:
+        [B, A] of non-negative rows that sum to one.
+    """
+    kept_BA = torch.ones_like(scores_BA, dtype=torch.bool)
+    count_B1 = kept_BA.sum(dim=1, keepdim=True)
+    while True:
+        sum_B1 = torch.where(kept_BA, scores_BA, 0.0).sum(dim=1, keepdim=True)
+        threshold_B1 = (sum_B1 - 1.0) / count_B1
+        kept_BA = kept_BA & (scores_BA > threshold_B1)
+        smaller_B1 = kept_BA.sum(dim=1, keepdim=True)
+        if torch.equal(smaller_B1, count_B1):
+            return (scores_BA - threshold_B1).clamp_min(0.0)
+        count_B1 = smaller_B1

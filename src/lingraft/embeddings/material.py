@@ -1,0 +1,125 @@
+"""What initialisers learn from beside the two vocabularies: tokenizers, text, lexicons, vectors."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from lingraft.corpus.lines import Reading, text_lines
+from lingraft.errors import DataError, RecipeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from transformers import PreTrainedTokenizerFast
+
+    from lingraft import recipe
+
+logger = logging.getLogger(__name__)
+
+MAX_LINE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Material:
+    """What an initialiser may learn from; each call of `sentences` reads the text anew."""
+
+    source_tokenizer: PreTrainedTokenizerFast
+    target_tokenizer: PreTrainedTokenizerFast
+    sentences: Callable[[], Iterable[str]]
+    """Training text of the target language, a sentence a string."""
+    resources: recipe.Resources
+    seed: int
+    """Of everything that is trained here, whatever the generator of the fresh rows."""
+
+    def some_sentences(self) -> Iterator[str]:
+        """The first `resources.sentences` sentences of the training text."""
+        return islice(iter(self.sentences()), self.resources.sentences)
+
+
+def needed(material: Material | None, initialiser: str) -> Material:
+    """The material, where an initialiser cannot do without.
+
+    Raises:
+        RecipeError: there is none.
+    """
+    if material is None:
+        raise RecipeError(
+            f"graft.embeddings: '{initialiser}' needs the tokenizers of a source model and of the "
+            "target, and there is no source; set source.model, or use 'random'"
+        )
+    return material
+
+
+def files(names: Sequence[str], key: str, initialiser: str, what: str) -> list[Path]:
+    """The files of a resource, which must be given.
+
+    Args:
+        names: as the recipe gives them.
+        key: the recipe's key, say resources.lexicons.
+        initialiser: who needs them.
+        what: what they hold, for the message.
+
+    Raises:
+        RecipeError: none is given.
+        DataError: one is not there.
+    """
+    if not names:
+        raise RecipeError(
+            f"{key}: is empty, and graft.embeddings = '{initialiser}' needs {what}; "
+            f"set {key}, or use another initialiser"
+        )
+    paths = [Path(name).expanduser() for name in names]
+    for path in paths:
+        if not path.is_file():
+            raise DataError(f"{path}: no such file; {key} must name {what}")
+    return paths
+
+
+class Pair(NamedTuple):
+    """Two columns of a line: a word and its translation, or a sentence and its translation."""
+
+    target: str
+    source: str
+
+
+def read_pairs(
+    paths: Iterable[Path], *, key: str, words: bool, source_first: bool = False
+) -> list[Pair]:
+    """The pairs of text files, in their order; lines without exactly two fields are left out.
+
+    Args:
+        paths: text files, perhaps compressed; the target language comes first in each line.
+        key: the recipe's key, for messages.
+        words: a line without a tab is two words with space between (MUSE's format); else only
+            tabs part the two.
+        source_first: the source language comes first instead.
+
+    Raises:
+        DataError: a file cannot be read, or no line of it is a pair.
+    """
+    pairs: list[Pair] = []
+    for path in paths:
+        before, skipped = len(pairs), 0
+        for line in text_lines(path, MAX_LINE_BYTES, Reading()):
+            fields = line.split("\t") if "\t" in line or not words else line.split()
+            fields = [field.strip() for field in fields]
+            if len(fields) == 2 and all(fields):
+                pairs.append(Pair(*reversed(fields)) if source_first else Pair(*fields))
+            else:
+                skipped += bool(line.strip())
+        if len(pairs) == before:
+            raise DataError(
+                f"{path}: no line of it has two columns; {key} must name files with a "
+                "target-language and a source-language column, separated by a tab"
+            )
+        logger.info(
+            "%s: %s pairs, %s lines that are none left out",
+            path.name,
+            f"{len(pairs) - before:,}",
+            f"{skipped:,}",
+        )
+    return pairs

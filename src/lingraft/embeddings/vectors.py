@@ -1,0 +1,334 @@
+"""Static vectors of pieces and of words: learnt from text with gensim, or read from a file.
+
+Shape letters: W words, U pieces of a vocabulary, N rows, E width of the static vectors.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import math
+import zlib
+from array import array
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import regex
+import torch
+
+from lingraft import recipe
+from lingraft.corpus import readers
+from lingraft.corpus.lines import Reading, text_lines
+from lingraft.embeddings.material import MAX_LINE_BYTES
+from lingraft.embeddings.segmentation import Segmenter
+from lingraft.errors import DataError, RecipeError
+from lingraft.vocabulary import Canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+    from transformers import PreTrainedTokenizerFast
+
+    from lingraft.embeddings.material import Material
+
+logger = logging.getLogger(__name__)
+
+WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
+PIECE_WIDTH = 300
+WORD_WIDTH = 100
+MINIMUM_COUNT = 10
+LEARNING_RATE = 0.05  # fastText's own
+UNITS_READ = 5_000_000
+FEWEST_EPOCHS, MOST_EPOCHS = 3, 20
+NEGATIVES = 10
+BUCKETS = 200_000  # of character n-grams; gensim's two million take gigabytes
+SENTENCES_AT_ONCE = 1_000
+MOST_WORDS = 200_000
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """Words of a language with how often they occur and their vectors."""
+
+    words: list[str]
+    frequencies_W: NDArray[np.float64]
+    """[W] counts, or shares up to a factor."""
+    vectors_WE: NDArray[np.float32]
+    """[W, E]"""
+
+
+class Units:
+    """Text as the units that get a vector, held as numbers: gensim reads it several times."""
+
+    def __init__(self, sentences: Iterable[Iterable[str]]) -> None:
+        numbers: dict[str, int] = {}
+        self.ids, self.ends = array("i"), array("q")
+        for sentence in sentences:
+            self.ids.extend([numbers.setdefault(unit, len(numbers)) for unit in sentence])
+            self.ends.append(len(self.ids))
+        self.names = list(numbers)
+
+    def __iter__(self) -> Iterator[list[str]]:
+        begin = 0
+        for end in self.ends:
+            yield [self.names[index] for index in self.ids[begin:end]]
+            begin = end
+
+    def counts(self) -> dict[str, int]:
+        """How often each unit occurs."""
+        found = np.bincount(np.asarray(self.ids, dtype=np.int64), minlength=len(self.names))
+        return dict(zip(self.names, found.tolist(), strict=True))
+
+
+def target_piece_vectors(material: Material) -> torch.Tensor:
+    """Static vectors of the target's pieces.
+
+    From `resources.target_vectors` where given, averaged over the words that each piece is in; else
+    learnt from the training text as the target tokenizer cuts it.
+
+    Args:
+        material: tokenizer, text, resources and seed.
+
+    Returns:
+        [U, E] float32 of unit length; zero for pieces without a vector, those among them that the
+        text has less than 10 times.
+
+    Raises:
+        RecipeError: gensim is not installed.
+        DataError: the vectors cannot be read; no piece is frequent enough.
+    """
+    tokenizer, named = material.target_tokenizer, material.resources.target_vectors
+    if named is not None:
+        words = read_word_vectors(Path(named).expanduser(), "resources.target_vectors")
+        return unit_length(average_over_words(words, Segmenter(tokenizer)))
+    text = Units(_pieces(tokenizer, material.some_sentences()))
+    learnt = learn(text, "pieces", width=PIECE_WIDTH, seed=material.seed)
+    vectors_UE = torch.zeros(Segmenter(tokenizer).size, learnt.vectors_WE.shape[1])
+    vectors_UE[[int(word) for word in learnt.words]] = torch.from_numpy(learnt.vectors_WE)
+    return unit_length(vectors_UE)
+
+
+def target_word_vectors(material: Material) -> WordVectors:
+    """Vectors of the target language's words: read, or learnt from the training text.
+
+    Raises:
+        RecipeError: gensim is not installed.
+        DataError: the vectors cannot be read; no word is frequent enough.
+    """
+    return _word_vectors(
+        material.resources.target_vectors,
+        "resources.target_vectors",
+        material.some_sentences,
+        material.seed,
+    )
+
+
+def source_word_vectors(material: Material, initialiser: str) -> WordVectors:
+    """Vectors of the source language's words: read, or learnt from `resources.source_text`.
+
+    Raises:
+        RecipeError: neither is given; gensim is not installed.
+        DataError: vectors or text cannot be read; no word is frequent enough.
+    """
+    resources = material.resources
+    if resources.source_vectors is None and not resources.source_text:
+        raise RecipeError(
+            f"resources.source_vectors: is not set, and graft.embeddings = '{initialiser}' needs "
+            "word vectors of the source language; set it to a .vec file, or set "
+            "resources.source_text to learn them from"
+        )
+
+    def sentences() -> Iterator[str]:
+        return islice(_lines(resources.source_text), resources.sentences)
+
+    return _word_vectors(
+        resources.source_vectors,
+        "resources.source_vectors",
+        sentences,
+        material.seed,
+    )
+
+
+def _word_vectors(
+    named: str | None,
+    key: str,
+    sentences: Callable[[], Iterable[str]],
+    seed: int,
+) -> WordVectors:
+    if named is not None:
+        return read_word_vectors(Path(named).expanduser(), key)
+    text = Units(WORD.findall(sentence) for sentence in sentences())
+    return learn(text, "words", width=WORD_WIDTH, seed=seed, n_grams=True)
+
+
+def _lines(names: Sequence[str]) -> Iterator[str]:
+    section = recipe.Corpus(text=tuple(names), document="line")
+    for source in readers.resolve(names):
+        for document in readers.read(source, section, Reading()):
+            yield from document.text.splitlines()
+
+
+def _pieces(
+    tokenizer: PreTrainedTokenizerFast, sentences: Iterable[str]
+) -> Iterator[Iterator[str]]:
+    for ids in cut(tokenizer, sentences):
+        yield map(str, ids)
+
+
+def cut(tokenizer: PreTrainedTokenizerFast, sentences: Iterable[str]) -> Iterator[list[int]]:
+    """The ids of each sentence's pieces, without special tokens around them."""
+    rest = iter(sentences)
+    while some := list(islice(rest, SENTENCES_AT_ONCE)):
+        yield from tokenizer(
+            some,
+            add_special_tokens=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            verbose=False,
+        )["input_ids"]
+
+
+def learn(text: Units, what: str, *, width: int, seed: int, n_grams: bool = False) -> WordVectors:
+    """Learn static vectors on one thread; the same text and seed give the same vectors.
+
+    CBOW with 10 negative samples and a window of 5 (Mikolov et al. 2013), with character n-grams of
+    3 to 6 if asked for (Bojanowski et al. 2017). The text is read as often as makes five million
+    units, at least 3 times (as in FOCUS) and at most 20: vectors of a few hundred thousand words
+    that are read 3 times all point the same way. The pieces of a tokenizer have none:
+    their spelling is the tokenizer's, not the language's.
+
+    Units that occur less than 10 times (FOCUS, Dobler and de Melo 2023) get no vector.
+
+    Args:
+        text: sentences as units.
+        what: the units' name, for messages.
+        width: of the vectors.
+        seed: of the first vectors and of the samples.
+        n_grams: add the vectors of character n-grams.
+
+    Raises:
+        RecipeError: gensim is not installed.
+        DataError: no unit is frequent enough.
+    """
+    counts = text.counts()
+    if max(counts.values(), default=0) < MINIMUM_COUNT:
+        raise DataError(
+            f"resources: the text has no {what} that occur {MINIMUM_COUNT} times, so no static "
+            f"vectors can be learnt from it; it has {sum(counts.values()):,} in all; give more text"
+        )
+    models = _gensim()
+    extra: dict[str, Any] = {"min_n": 3, "max_n": 6, "bucket": BUCKETS} if n_grams else {}
+    model = (models.FastText if n_grams else models.Word2Vec)(
+        text,
+        vector_size=width,
+        window=5,
+        min_count=MINIMUM_COUNT,
+        negative=NEGATIVES,
+        epochs=min(MOST_EPOCHS, max(FEWEST_EPOCHS, math.ceil(UNITS_READ / len(text.ids)))),
+        alpha=LEARNING_RATE,
+        workers=1,
+        seed=seed % 2**32,
+        hashfxn=_hash,
+        **extra,
+    )
+    words: list[str] = list(model.wv.index_to_key)
+    logger.info("static vectors of %s %s, %d wide", f"{len(words):,}", what, width)
+    frequencies_W = np.array([counts[word] for word in words], dtype=np.float64)
+    return WordVectors(words, frequencies_W, np.array(model.wv.vectors, dtype=np.float32))
+
+
+def _hash(text: str) -> int:
+    """Python's own hash of a string changes from process to process."""
+    return zlib.crc32(text.encode())
+
+
+def _gensim() -> Any:
+    try:
+        return importlib.import_module("gensim.models")
+    except ImportError:
+        raise RecipeError(
+            "graft.embeddings: learning static vectors needs the package gensim; "
+            'run: pip install "lingraft[vectors]", or set resources.target_vectors (and '
+            "resources.source_vectors) to .vec files"
+        ) from None
+
+
+def read_word_vectors(path: Path, key: str) -> WordVectors:
+    """Read word2vec's text format: a line with count and width, then a word and its numbers a line.
+
+    At most the first 200,000 words are read. Such files are sorted by frequency, which is taken to
+    be one over the rank (Zipf's law).
+
+    Args:
+        path: a .vec file, perhaps compressed (.gz .xz .zst).
+        key: the recipe's key that names it, for messages.
+
+    Raises:
+        DataError: there is no such file, or it is not in this format.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; {key} must name a .vec file")
+    lines = text_lines(path, MAX_LINE_BYTES, Reading())
+    head = next(lines, "").split()
+    if len(head) != 2 or not all(field.isdigit() for field in head) or int(head[1]) == 0:
+        raise DataError(
+            f"{path}: its first line is not the count of words and the width, so it is not in "
+            f"word2vec's text format; {key} must name such a file"
+        )
+    width = int(head[1])
+    found: dict[str, NDArray[np.float32]] = {}
+    for number, line in enumerate(islice(lines, MOST_WORDS), start=2):
+        fields = line.rstrip().rsplit(" ", width)
+        try:
+            vector_E = np.array(fields[1:], dtype=np.float32)
+        except ValueError:
+            vector_E = np.empty(0, dtype=np.float32)
+        if len(vector_E) != width or not np.isfinite(vector_E).all():
+            raise DataError(f"{path}: line {number} is not a word and {width} finite numbers")
+        found.setdefault(fields[0], vector_E)
+    if not found:
+        raise DataError(f"{path}: has no words; {key} must name a file with some")
+    frequencies_W = 1.0 / np.arange(1, len(found) + 1)
+    return WordVectors(list(found), frequencies_W, np.stack(list(found.values())))
+
+
+def average_over_words(words: WordVectors, segment: Segmenter) -> torch.Tensor:
+    """Vectors of pieces: the mean of the words that they are in, weighted by frequency.
+
+    Source: WECHSEL (Minixhofer et al. 2022), §3.1, for vectors without n-grams. It needs no
+    spelling of the piece, so that half a character has a vector too.
+
+    Args:
+        words: of the language.
+        segment: cuts words into pieces.
+
+    Returns:
+        [U, E] float32; zero for pieces that no word has.
+    """
+    pieces, owners = array("q"), array("q")
+    for number, word in enumerate(words.words):
+        ids = sorted(set(segment(Canonical(True, word.encode()))))
+        pieces.extend(ids)
+        owners.extend([number] * len(ids))
+    vectors_WE = torch.from_numpy(words.vectors_WE)
+    weights_W = torch.from_numpy(words.frequencies_W).float()
+    sums_UE = torch.zeros(segment.size, vectors_WE.shape[1])
+    totals_U = torch.zeros(segment.size)
+    if pieces:
+        piece_N, owner_N = torch.tensor(pieces), torch.tensor(owners)
+        for begin in range(0, len(piece_N), 100_000):
+            some = slice(begin, begin + 100_000)
+            weights_N = weights_W[owner_N[some]]
+            sums_UE.index_add_(0, piece_N[some], vectors_WE[owner_N[some]] * weights_N[:, None])
+            totals_U.index_add_(0, piece_N[some], weights_N)
+    return sums_UE / totals_U.clamp_min(torch.finfo(torch.float32).tiny)[:, None]
+
+
+def unit_length(vectors_NE: torch.Tensor) -> torch.Tensor:
+    """Rows [N, E] of length one; zero rows stay zero."""
+    lengths_N = vectors_NE.norm(dim=1, keepdim=True)
+    return vectors_NE / torch.where(lengths_N > 0, lengths_N, 1.0)

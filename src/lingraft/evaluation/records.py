@@ -1,0 +1,185 @@
+"""What a comparison of two models needs beside the averages: blocks of the test text, and words.
+
+Two models scored on the same text are compared block by block (paired bootstrap): a hard passage is
+hard for both. Words are the same for every tokenizer, but a word with an unknown token is dropped
+for its model; the records of the words tell on which ones all models can be compared (SPEC E.3).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+Array = np.ndarray[Any, Any]
+Blocks = list[list[float]]
+"""By block, the sum of a quantity and the count that it is to be divided by."""
+
+BLOCKS = 50
+WORDS_FILE = "words.tsv"
+HEAD = ("word", "characters", "tokens", "right", "nats")
+
+
+@dataclass(frozen=True)
+class WordRecord:
+    """One word as one model scored it."""
+
+    word: str
+    """Key: hash of its sentence, and its place there in characters."""
+    characters: int
+    tokens: int
+    """0 if the model dropped the word: it has an unknown token or is cut off."""
+    right: int
+    """Tokens that were the model's first choice."""
+    nats: float
+
+    @property
+    def scored(self) -> bool:
+        return self.tokens > 0
+
+    @property
+    def exact(self) -> bool:
+        return self.scored and self.right == self.tokens
+
+    @property
+    def block(self) -> int:
+        """Which of the BLOCKS the word is in; words of one sentence share it."""
+        return int(self.word.partition(":")[0], 16) * BLOCKS >> 64
+
+
+@dataclass(frozen=True)
+class Common:
+    """Several models on the words that none of them dropped."""
+
+    words: int
+    dropped: float
+    """Share of the chosen words that at least one model dropped."""
+    bits_per_character: tuple[float | None, ...]
+    """By model; None where no word is left."""
+    exact: tuple[float | None, ...]
+    """By model: percent of the words of which every token is the first choice."""
+
+
+def key(sentence: str, start: int, end: int) -> str:
+    """A name for a word that is the same for every tokenizer."""
+    digest = hashlib.blake2b(sentence.encode(), digest_size=8).hexdigest()
+    return f"{digest}:{start}-{end}"
+
+
+def rounded(value: float) -> float:
+    """Six significant digits: as much as a sum over a block is good for."""
+    return float(f"{value:.6g}")
+
+
+def blocks(sums: Array, counts: Array, where: Array, number: int) -> Blocks:
+    """Add up a quantity by block.
+
+    Args:
+        sums: [N] of each sentence or word.
+        counts: [N] what the sums are over.
+        where: [N] block of each.
+        number: of blocks.
+    """
+    totals = np.bincount(where, weights=sums, minlength=number)
+    sizes = np.bincount(where, weights=counts, minlength=number)
+    return [[rounded(t), rounded(n)] for t, n in zip(totals.tolist(), sizes.tolist(), strict=True)]
+
+
+def by_place(number: int) -> Array:
+    """[number] The block of each sentence: BLOCKS pieces of the text, or one a sentence if fewer.
+
+    A piece is contiguous, so that sentences of one document, which resemble each other, mostly stay
+    together and the intervals are not too narrow.
+    """
+    return np.arange(number) * min(BLOCKS, number) // max(number, 1)
+
+
+def word_blocks(records: Sequence[WordRecord]) -> dict[str, Blocks]:
+    """Blocks of bits per character, and of words exactly right."""
+    kept = [record for record in records if record.scored]
+    where = np.array([record.block for record in kept], dtype=np.int64)
+    bits = np.array([record.nats / math.log(2) for record in kept])
+    right = np.array([float(record.exact) for record in kept])
+    characters = np.array([float(record.characters) for record in kept])
+    return {
+        "bits_per_character": blocks(bits, characters, where, BLOCKS),
+        "exact": blocks(right, np.ones(len(kept)), where, BLOCKS),
+    }
+
+
+def word_metrics(records: Sequence[WordRecord]) -> dict[str, Any]:
+    """Averages over the words that the model did not drop.
+
+    Returns:
+        words, dropped, characters, bits_per_character and exact (percent); the last two are None if
+        every word was dropped.
+    """
+    kept = [record for record in records if record.scored]
+    characters = sum(record.characters for record in kept)
+    nats = math.fsum(record.nats for record in kept)
+    return {
+        "words": len(kept),
+        "dropped": len(records) - len(kept),
+        "characters": characters,
+        "bits_per_character": nats / math.log(2) / characters if characters else None,
+        "exact": 100 * sum(record.exact for record in kept) / len(kept) if kept else None,
+    }
+
+
+def text_of(records: Iterable[WordRecord]) -> str:
+    """The records as a table with tabs; a dropped word has 0 tokens."""
+    lines = ["\t".join(HEAD)]
+    lines += [f"{r.word}\t{r.characters}\t{r.tokens}\t{r.right}\t{r.nats:.6g}" for r in records]
+    return "\n".join(lines) + "\n"
+
+
+def read(path: Path) -> list[WordRecord]:
+    """The records of a words.tsv.
+
+    Raises:
+        DataError: the file is missing or broken.
+    """
+    try:
+        head, *lines = path.read_text(encoding="utf-8").splitlines()
+        if tuple(head.split("\t")) != HEAD:
+            raise ValueError(f"its columns are {head.split()}")
+        rows = [line.split("\t") for line in lines]
+        return [WordRecord(w, int(c), int(t), int(r), float(nats)) for w, c, t, r, nats in rows]
+    except FileNotFoundError:
+        raise DataError(f"{path}: is missing; run the evaluation stage again") from None
+    except ValueError as error:
+        raise DataError(f"{path}: is broken ({error}); run the evaluation stage again") from None
+
+
+def on_common(files: Sequence[Path]) -> Common | None:
+    """Score several models on the words that none of them dropped.
+
+    Args:
+        files: a words.tsv for each model.
+
+    Returns:
+        None if the models were not asked for the same words: another test text or evaluation seed.
+
+    Raises:
+        DataError: a file is missing or broken.
+    """
+    found = [{record.word: record for record in read(path)} for path in files]
+    if any(other.keys() != found[0].keys() for other in found):
+        return None
+    common = [word for word in found[0] if all(records[word].scored for records in found)]
+    measured = [word_metrics([records[word] for word in common]) for records in found]
+    return Common(
+        words=len(common),
+        dropped=1 - len(common) / len(found[0]) if found[0] else 0.0,
+        bits_per_character=tuple(one["bits_per_character"] for one in measured),
+        exact=tuple(one["exact"] for one in measured),
+    )

@@ -1,0 +1,62 @@
+"""What every table of a recipe is built from: names, ranges, the strict base class."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Share = Annotated[float, Field(ge=0.0, lt=1.0)]
+Names = Annotated[tuple[str, ...], Field(strict=False)]
+Decay = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+STAGE_NAMES = ("corpus", "tokenizer", "graft", "evaluation", "model", "report", "baselines")
+"""Folders of a run; no phase can have one of these names."""
+
+PARTS = (
+    "embeddings",
+    "output_bias",
+    "positions",
+    "embedding_norm",
+    "itl",
+    "adapters",
+    "body",
+    "head",
+)
+Part = Literal[
+    "embeddings",
+    "output_bias",
+    "positions",
+    "embedding_norm",
+    "itl",
+    "adapters",
+    "body",
+    "head",
+    "all",
+]
+# Keys of embeddings.INITIALISERS and objectives.OBJECTIVES, which cannot be asked here because they
+# load torch; a test holds them equal.
+Initialiser = Literal[
+    "random",
+    "random-statistics",
+    "match",
+    "dictionary",
+    "mean",
+    "focus",
+    "wechsel",
+    "omp",
+    "ramen",
+]
+Objective = Literal["mlm"]
+
+
+class Section(BaseModel):
+    """One table of a recipe: frozen, strict, no unknown keys."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )

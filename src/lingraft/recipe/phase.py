@@ -1,0 +1,101 @@
+"""The tables that say how a phase trains."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from lingraft.recipe.base import Decay, Objective, Part, Section
+
+
+class Budget(Section):
+    """How long a phase lasts."""
+
+    value: Annotated[float, Field(gt=0)]
+    """How many."""
+    unit: Literal["steps", "tokens", "epochs"] = "steps"
+    """Optimiser steps, real tokens (padding never counts), or passes over the training sentences.
+    """
+
+
+class Batch(Section):
+    """What one optimiser step sees, over all processes and micro-batches together."""
+
+    size: Annotated[int, Field(ge=1)] = 256
+    """How many."""
+    unit: Literal["sentences", "tokens"] = "sentences"
+    """The papers count sentences."""
+
+
+class Optimiser(Section):
+    """AdamW; the defaults are RoBERTa's (SPEC H.4)."""
+
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-4
+    """Peak learning rate."""
+    betas: Annotated[tuple[Decay, Decay], Field(strict=False)] = (0.9, 0.98)
+    """Decay rates of the first and the second moment."""
+    epsilon: Annotated[float, Field(gt=0)] = 1e-6
+    """Added to the root of the second moment."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    """Decoupled; never applied to biases and normalisation weights."""
+    max_gradient_norm: Annotated[float, Field(gt=0)] | None = None
+    """Clip the global gradient norm to this; None does not clip (the papers)."""
+
+
+class Schedule(Section):
+    """The learning rate over a phase."""
+
+    shape: Literal["linear", "cosine", "constant"] = "linear"
+    """After the warm-up: fall to zero in a line or a half cosine, or stay."""
+    warmup: Annotated[float, Field(ge=0)] = 0.06
+    """Below 1 a share of the phase, else a number of steps."""
+
+
+class Masking(Section):
+    """Which tokens are predicted (masked language modelling)."""
+
+    rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    """Share of a sentence's tokens, special tokens never; at least one."""
+    scheme: Literal["bert", "mask-only"] = "bert"
+    """bert: 80 % <mask>, 10 % a random token, 10 % as it was; mask-only: always <mask>."""
+
+
+class Validation(Section):
+    """How a phase watches the validation text."""
+
+    every_steps: Annotated[int, Field(ge=1)] | None = None
+    """Steps between two looks; None looks ten times a phase."""
+    patience: Annotated[int, Field(ge=1)] | None = None
+    """Stop after this many looks without a better loss; None runs the whole budget."""
+    sentences: Annotated[int, Field(ge=1)] = 2_000
+    """At most this many sentences a look."""
+
+
+class Phase(Section):
+    """One stretch of training: what trains, on which objective and data, for how long."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+    """The folder in the run: lower-case letters, digits and '-'."""
+    train: Annotated[tuple[Part, ...], Field(strict=False, min_length=1)]
+    """The parts that train; all others stay bit-identical. 'all' trains everything."""
+    objective: Objective = "mlm"
+    """`lingraft list objectives`."""
+    budget: Budget
+    """How long."""
+    sentences: Annotated[int, Field(ge=1)] | None = None
+    """Train on this many sentences of the training text only; smaller sets are contained in larger
+    ones. The vocabulary is still that of the whole text. None takes all."""
+    batch: Batch = Batch()
+    """How much a step sees."""
+    optimiser: Optimiser = Optimiser()
+    """AdamW's settings."""
+    schedule: Schedule = Schedule()
+    """Learning rate over the phase."""
+    masking: Masking = Masking()
+    """What is predicted."""
+    dropout: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
+    """Dropout probability everywhere in the model while this phase trains; None keeps the source's
+    own."""
+    validation: Validation = Validation()
+    """When to look at the validation text, and when to stop."""

@@ -1,0 +1,1 @@
+"""Studies: many runs of one recipe side by side, and what can be said from them."""

@@ -1,0 +1,182 @@
+"""One cell of a study, in a process of its own: `python -m lingraft.study.cell KIND FOLDER`.
+
+A process that runs out of memory or crashes takes no other cell with it. It ends when the study
+does: its standard input is a pipe that nobody writes to, and the end of that pipe means that the
+study is gone, however it went.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lingraft import log
+from lingraft.errors import DataError, LingraftError
+from lingraft.rundir import Run, write_json, write_text
+from lingraft.study.collect import INITIAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lingraft.recipe import Recipe
+    from lingraft.stages import Context
+
+FAILURE = "failure.txt"
+"""In the folder: why the process ended with an error, on one line."""
+INITIAL_KIND = "train-initial"
+GRACE_SECONDS = 120.0
+"""For the last step and a checkpoint, once the study is gone."""
+
+
+def share(folder: Path) -> None:
+    """Make the text and the vocabulary that cells share.
+
+    Args:
+        folder: of the vocabulary; its `corpus` is a link to where the text goes.
+    """
+    from lingraft import stages
+    from lingraft.stages import Context
+    from lingraft.training.machine import accelerator_for
+
+    run = Run(folder)
+    text = Run((folder / "corpus").resolve().parent)
+    recipe = recipe_in(run)
+    with waiting(text), waiting(run):
+        accelerator = accelerator_for(recipe.training, folder)
+        made = stages.corpus(Context(recipe, text, accelerator))
+        stages.tokenizer(Context(recipe, run, accelerator), made)
+
+
+def train(folder: Path, *, initial: bool = False) -> None:
+    """Graft, train and evaluate a cell; what is done already is kept.
+
+    Args:
+        folder: holds recipe.toml, corpus and tokenizer.
+        initial: also measure the validation loss before the first step.
+    """
+    from lingraft import evaluating, pipeline, stages
+    from lingraft.models.source import quiet_transformers
+    from lingraft.stages import Context
+    from lingraft.training.machine import accelerator_for, environment
+
+    run = Run(folder)
+    recipe = recipe_in(run)
+    quiet_transformers()
+    with waiting(run):
+        accelerator = accelerator_for(recipe.training, folder)
+        write_json(folder / "environment.json", environment(accelerator, "lingraft study"))
+        context = Context(recipe, run, accelerator)
+        made = str(run.stage("tokenizer").done()["fingerprint"])
+        if initial:
+            pipeline.alone(context, "graft", lambda: stages.graft(context, made))
+            measure_initial_loss(context)
+        trained = pipeline.train(context, made)
+        pipeline.alone(context, "evaluation", lambda: evaluating.evaluate(context, trained))
+
+
+def recipe_in(run: Run) -> Recipe:
+    """The recipe that was written into a run."""
+    from lingraft.methods import read_recipe
+
+    return read_recipe(run.recipe_path)
+
+
+def measure_initial_loss(context: Context) -> None:
+    """Write the validation loss of the grafted model, as the first phase measures it."""
+    from lingraft import stages
+    from lingraft import tokenizer as tokenizers_module
+    from lingraft.models.packed import PackedModel
+    from lingraft.models.source import load_model
+    from lingraft.objectives import OBJECTIVES
+    from lingraft.objectives.common import TokenIds
+    from lingraft.tokens import Tokens
+    from lingraft.training.phase import WithObjective
+    from lingraft.training.validation import Validator
+
+    run, phase = context.run, context.recipe.phases[0]
+    if (run.path / INITIAL).is_file():
+        return
+    loaded = load_model(str(stages.weights_before(context, 0)))
+    folder = run.stage("tokenizer").path
+    valid = stages.nonempty(Tokens.open(folder, "valid"), "validation")
+    ids = TokenIds.of(tokenizers_module.load(str(folder)))
+    objective = OBJECTIVES[phase.objective]
+    validator = Validator.of(valid, objective, ids, phase, context.recipe.training)
+    packed = PackedModel(loaded.model.to(context.accelerator.device), loaded.family)
+    module = context.accelerator.prepare(WithObjective(packed, objective))
+    write_json(run.path / INITIAL, {"loss": validator.loss(module, context.accelerator)})
+
+
+@contextlib.contextmanager
+def waiting(run: Run) -> Iterator[None]:
+    """The run's lock; waits for a process that a study left behind and that is about to end."""
+    deadline = time.monotonic() + GRACE_SECONDS + 10
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(run.locked())
+                break
+            except DataError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+        yield
+
+
+KINDS: dict[str, Callable[[Path], None]] = {
+    "share": share,
+    "train": train,
+    INITIAL_KIND: lambda folder: train(folder, initial=True),
+}
+
+
+def end_with_the_study() -> None:
+    """Stop this process, with a checkpoint if it trains, once standard input ends."""
+
+    def watch() -> None:
+        while os.read(0, 1):  # not sys.stdin, whose lock the interpreter wants when it ends
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(GRACE_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def work(kind: str, folder: Path) -> int:
+    """Do one job; an error goes to the folder's failure.txt.
+
+    Returns:
+        The exit status.
+    """
+    (folder / FAILURE).unlink(missing_ok=True)
+    try:
+        KINDS[kind](folder)
+    except LingraftError as error:
+        message, status = " ".join(str(error).split()), error.exit_status
+    except Exception as error:
+        log.logger.exception("%s: failed", folder.name)
+        message, status = f"{type(error).__name__}: {' '.join(str(error).split())}", 1
+    else:
+        return 0
+    write_text(folder / FAILURE, message + "\n")
+    log.logger.error("lingraft: %s", message)
+    return status
+
+
+def main() -> None:
+    """Entry point."""
+    end_with_the_study()
+    log.set_up()
+    _, kind, folder = sys.argv
+    sys.exit(work(kind, Path(folder)))
+
+
+if __name__ == "__main__":
+    main()

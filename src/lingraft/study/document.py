@@ -1,0 +1,169 @@
+"""docs/results.md: the studies in a folder as Markdown with tables and figures.
+
+A function of the files alone: no date, no path, nothing random; a test makes it again and compares.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lingraft.report import numbers
+from lingraft.study import page, plots, tables
+from lingraft.study.analysis import Resampling
+from lingraft.study.results import collect, size_text
+from lingraft.study.rows import read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from lingraft.study.results import Results
+
+HEAD = """# Results
+
+<!-- Made by `python scripts/results_page.py` from docs/results/*.jsonl and *.notes.md:
+change those, not this file. -->
+"""
+HOW_TO_READ = """## How to read the tables
+
+Mean ± sample standard deviation over the seeds. PPL, hits@k (per cent), MRR and MR are over masked
+tokens of held-out text, all hidden; bits/char is measured on whole words and compares across
+vocabularies. PPL, MR and bits/char: lower is better. The best of each column is bold. “unigrams”
+knows only how often each token occurs. Intervals are 95 %, from a paired bootstrap over blocks of
+the test text and over seeds; with one seed they tell of the text alone.
+
+A data-efficiency factor says how many times more sentences scratch needs to be as good as the
+method is with that many (straight lines over log(sentences), nothing extrapolated; for PPL, its
+logarithm): “not reached (> x)” where scratch is not as good with x times as many, the most that it
+was given; “< x” where its smallest size is already better; “y % not reached” where that is so in y
+per cent of the resamples.
+"""
+RESULTS = "results.md"
+NOTES = ".notes.md"
+
+
+def files(folder: Path, recipes: Path) -> dict[str, str]:
+    """What the folder of documents holds.
+
+    Args:
+        folder: has NAME.jsonl for each study, and NAME.notes.md where there is something to say.
+        recipes: has NAME.toml.
+
+    Returns:
+        By path relative to the folder's parent: results.md, and the figures beside the .jsonl.
+
+    Raises:
+        DataError: a results file is broken, or holds cells that do not compare.
+    """
+    found = sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
+    made: dict[str, str] = {}
+    sections = []
+    for path in found:
+        section, figures = study(path, recipes)
+        sections.append(section)
+        made |= {f"{folder.name}/{name}": svg for name, svg in figures.items()}
+    body = [HOW_TO_READ, *sections] if sections else ["No study has been run yet.\n"]
+    return {RESULTS: "\n".join([HEAD, *body]), **made}
+
+
+def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
+    """The section of one study, and its figures by file name."""
+    name = path.stem
+    found, resampling = collect(read(path)), Resampling()
+    drawings = page.figures(found, resampling)
+    shown = [*drawings["data_figures"], *drawings["factor_figures"]]
+    curves = [*drawings["loss_figures"][-1:], *drawings["initialiser_figures"][-1:]]
+    folder = path.parent.name
+    pictures = {
+        drawing.name: _picture(drawing, f"{folder}/{name}-{drawing.name}.svg")
+        for drawing in (*shown, *curves)
+    }
+    notes = path.with_name(name + NOTES)
+    parts = [
+        f"## {name}",
+        notes.read_text(encoding="utf-8").strip() if notes.is_file() else "",
+        f"{page.verdict(found)} {_about(found, name, folder, recipes)}",
+        *_tables(found, resampling),
+        *_under("What more data brings", drawings["data_figures"], pictures),
+        *_under("How much data it is worth", drawings["factor_figures"], pictures),
+        *_factors(found, resampling),
+        *_initialisers(found, resampling),
+        *_under("Losses", curves, pictures),
+        *_machines(found),
+    ]
+    svgs = {f"{name}-{drawing.name}.svg": drawing.alone() for drawing in (*shown, *curves)}
+    return "\n\n".join(part for part in parts if part) + "\n", svgs
+
+
+def _about(found: Results, name: str, folder: str, recipes: Path) -> str:
+    seconds = sum(cell.end.seconds for cell in found.cells)
+    recipe = recipes / f"{name}.toml"
+    settings = f", settings: [{recipe.name}](../{recipes.name}/{recipe.name})"
+    text = (
+        f"{len(found.cells)} cells, {numbers.duration(seconds)} in all; rows: "
+        f"[{name}.jsonl]({folder}/{name}.jsonl){settings if recipe.is_file() else ''}."
+    )
+    for failure in found.failures:
+        text += f"\n\n`{failure.cell}` failed: {failure.message}"
+    return text
+
+
+def _tables(found: Results, resampling: Resampling) -> Iterable[str]:
+    for size in reversed(found.sizes):
+        yield f"### {size_text(size).capitalize()}"
+        yield markdown(tables.quality(found, size))
+        less = tables.differences(found, size, resampling)
+        if less is not None:
+            yield markdown(less)
+
+
+def _factors(found: Results, resampling: Resampling) -> Iterable[str]:
+    table = tables.factors(found, resampling)
+    if table is not None:
+        yield f"How many times more sentences {found.reference()} needs:"
+        yield markdown(table)
+
+
+def _initialisers(found: Results, resampling: Resampling) -> Iterable[str]:
+    table = tables.initialisers(found, resampling)
+    if table is not None:
+        yield "### Initialisers of the embeddings"
+        yield markdown(table)
+
+
+def _machines(found: Results) -> Iterable[str]:
+    table = tables.machines(found)
+    if table.lines:
+        told = (" ".join(entry.text for entry in line.entries) for line in table.lines)
+        yield "### Machine and versions"
+        yield "; ".join(told) + "."
+
+
+def _under(
+    heading: str, drawings: Iterable[plots.Drawing], pictures: dict[str, str]
+) -> Iterable[str]:
+    shown = [pictures[drawing.name] for drawing in drawings]
+    return [f"### {heading}", *shown] if shown else []
+
+
+def _picture(drawing: plots.Drawing, path: str) -> str:
+    alternative = drawing.description.replace("[", "(").replace("]", ")")
+    return f"![{alternative}]({path})\n\n{drawing.caption}"
+
+
+def markdown(table: tables.Table) -> str:
+    """A table in Markdown, its notes beneath; the best in bold, references in italics."""
+    head = "| " + " | ".join(_escaped(text) for text in table.head) + " |"
+    lines = [head, "|---|" + "---:|" * (len(table.head) - 1)]
+    for line in table.lines:
+        entries = []
+        for entry in line.entries:
+            mark = "**" if entry.best else "*" if line.reference else ""
+            mark = "" if entry.text == numbers.ABSENT else mark
+            entries.append(f"{mark}{_escaped(entry.whole)}{mark}")
+        lines.append("| " + " | ".join(entries) + " |")
+    return "\n".join(lines + [f"\n{note}" for note in table.notes])
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")

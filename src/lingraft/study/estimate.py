@@ -1,0 +1,160 @@
+"""What cells cost: tokens, floating-point operations, disk; and how long they will take here."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lingraft import preflight
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lingraft.recipe import Recipe
+    from lingraft.study.rows import EndRow
+
+EFFICIENCY = 0.3
+"""Share of a large matrix product's speed that training reaches; small models reach less."""
+MEASURED_SECONDS = 2.0
+START_SECONDS = 10.0
+"""Of a cell's process: loading libraries and model, and evaluation of a small model."""
+BYTES_PER_WEIGHT = 4
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What training a cell takes."""
+
+    tokens: dict[str, float]
+    """By phase."""
+    flops: float | None
+    """None where the size of the model is not known before it is built."""
+    parameters: int | None
+
+    @property
+    def all_tokens(self) -> float:
+        """Over all phases."""
+        return sum(self.tokens.values())
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast this machine trains."""
+
+    flops_per_second: float
+    """Of all cells that run at a time together."""
+    overhead_seconds: float
+    """A cell."""
+    basis: str
+    """Where the number is from."""
+
+    def seconds(self, costs: Iterable[Cost]) -> float | None:
+        """Time for cells; None if the cost of one is not known."""
+        found = list(costs)
+        if any(cost.flops is None for cost in found):
+            return None
+        flops = sum(cost.flops or 0.0 for cost in found)
+        return flops / self.flops_per_second + len(found) * self.overhead_seconds
+
+
+def cost_of(recipe: Recipe) -> Cost:
+    """What a cell takes; checks its recipe on the way.
+
+    A token costs two operations a parameter in the forward pass, two for the gradient of its
+    activations and two for that of the parameters that train (Kaplan et al. 2020, §2.1). Embedding
+    rows are looked up, and multiplied only where a token is predicted.
+
+    Raises:
+        LingraftError: the recipe cannot work.
+    """
+    plan = preflight.check(recipe)
+    tokens = {phase["name"]: float(phase["tokens_estimate"]) for phase in plan.phases}
+    if plan.parameters is None:
+        return Cost(tokens, None, None)
+    flops = 0.0
+    rows = plan.by_part.get("embeddings", 0)
+    for phase, planned in zip(recipe.phases, plan.phases, strict=True):
+        predicted = rows * phase.masking.rate
+        passes = plan.parameters - rows + predicted
+        trained = float(planned["trainable"] or 0)
+        if {"embeddings", "all"} & set(phase.train):
+            trained += predicted - rows
+        flops += tokens[phase.name] * (4 * passes + 2 * max(trained, 0.0))
+    return Cost(tokens, flops, plan.parameters)
+
+
+def order(costs: Sequence[Cost]) -> list[int]:
+    """Indices, cheapest first; equal ones as they come."""
+    known = all(cost.flops is not None for cost in costs)
+    return sorted(
+        range(len(costs)),
+        key=lambda index: (costs[index].flops or 0.0) if known else costs[index].all_tokens,
+    )
+
+
+def measured(
+    ended: Iterable[tuple[Cost, EndRow]], device: str, cores: int, jobs: int
+) -> Speed | None:
+    """The speed of finished cells on a machine like this one; None if there is none.
+
+    Args:
+        ended: cost and end of cells that are done.
+        device: as `EndRow.machine` names it.
+        cores: of this machine; on a CPU, all work together however many cells run at a time.
+        jobs: cells that will run at a time.
+    """
+    flops = seconds = 0.0
+    cells = 0
+    for cost, row in ended:
+        if cost.flops is None or row.machine.get("device") != device:
+            continue
+        share = float(row.machine.get("threads") or cores) / cores if device == "cpu" else 1 / jobs
+        flops += cost.flops
+        seconds += row.seconds * share
+        cells += 1
+    if not seconds:
+        return None
+    basis = f"measured: {cells} finished {'cell' if cells == 1 else 'cells'} on {device}"
+    return Speed(flops / seconds, 0.0, basis)
+
+
+def guessed(jobs: int) -> Speed:
+    """A guess from the speed of a matrix product here; takes two seconds and loads torch."""
+    import torch
+
+    from lingraft.training.machine import multiplies_bf16
+
+    on_gpu = torch.cuda.is_available()
+    kind = torch.bfloat16 if multiplies_bf16() else torch.float32
+    size = 4_096 if on_gpu else 1_024
+    a = torch.rand(size, size, dtype=kind, device="cuda" if on_gpu else "cpu")
+    out = torch.empty_like(a)
+    products, started = 0, time.monotonic()
+    while time.monotonic() - started < MEASURED_SECONDS:
+        torch.mm(a, a, out=out)
+        products += 1
+        if on_gpu:
+            torch.cuda.synchronize()
+    speed = 2 * size**3 * products / (time.monotonic() - started)
+    basis = (
+        f"guessed: {EFFICIENCY:.0%} of the {speed / 1e9:,.0f} GFLOP/s of a matrix product here, "
+        f"and {START_SECONDS:.0f} s a cell"
+    )
+    devices = min(jobs, torch.cuda.device_count()) if on_gpu else 1
+    return Speed(speed * EFFICIENCY * devices, START_SECONDS / jobs, basis)
+
+
+def device_here() -> str:
+    """This machine's device, as `EndRow.machine` names it; loads torch."""
+    import torch
+
+    return torch.cuda.get_device_name(0) if torch.cuda.is_available() else "cpu"
+
+
+def disk_bytes(recipe: Recipe, cost: Cost, keep: str) -> int | None:
+    """What the weights of a finished cell take on disk."""
+    if cost.parameters is None:
+        return None
+    copies = {"all": 1 + len(recipe.phases), "final": 1, "none": 0}[keep]
+    return copies * cost.parameters * BYTES_PER_WEIGHT

@@ -1,0 +1,188 @@
+"""From a study to its cells: one complete recipe for each combination of the axes' values."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import itertools
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lingraft.decoding import load
+from lingraft.errors import RecipeError
+from lingraft.methods import recipe_from
+from lingraft.recipe import Recipe
+from lingraft.rundir import fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingraft.study.recipe import Study
+    from lingraft.study.rows import Value
+
+ALIASES = {"method": "method.name", "sentences": "method.sentences"}
+"""Axes that have a short name."""
+PLACES = ("method", "sentences", "seed")
+"""Axes that every cell has."""
+DROPPED = ("phases", "baselines")
+"""Tables of the base recipe that a cell does not take over."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a study."""
+
+    id: str
+    """Readable, and the same as long as the cell's place in the grid is: `xpt-n4000-s1`."""
+    axes: dict[str, Value]
+    """`method`, `sentences` (None: all) and `seed`, then the grid's further axes."""
+    recipe: Recipe
+    """Complete."""
+
+
+def cells(study: Study) -> list[Cell]:
+    """All cells in the order of the grids; a recipe that occurs twice is one cell.
+
+    Raises:
+        RecipeError: the base recipe or a setting is wrong, on one line that names the cell.
+    """
+    whole = load(Path(study.base)) if isinstance(study.base, str) else study.base
+    base = {key: value for key, value in whole.items() if key not in DROPPED}
+    found: dict[str, Cell] = {}
+    used: set[int] = set()
+    for grid in study.grids:
+        for axis in grid:
+            _check_axis(axis)
+        for values in itertools.product(*grid.values()):
+            point = dict(zip(grid, values, strict=True))
+            matching = _matching(study, point)
+            used.update(matching)
+            cell = _cell(study, base, point, matching)
+            found.setdefault(fingerprint(cell.recipe.model_copy(update={"name": "run"})), cell)
+    idle = sorted(set(range(len(study.rules))) - used)
+    if idle:
+        raise RecipeError(
+            f"rules.{idle[0]}: no cell matches {inline(study.rules[idle[0]].when)}; "
+            "correct it or leave it out"
+        )
+    result = list(found.values())
+    assert len({cell.id for cell in result}) == len(result)
+    return result
+
+
+def _check_axis(axis: str) -> None:
+    first = axis.partition(".")[0]
+    if axis in ALIASES or (first in Recipe.model_fields and first not in DROPPED[1:]):
+        return
+    allowed = [*ALIASES, *(name for name in Recipe.model_fields if name not in DROPPED)]
+    close = difflib.get_close_matches(first, allowed, n=1)
+    hint = f"Did you mean '{close[0]}'?" if close else "Write method, sentences or a dotted path"
+    raise RecipeError(f"grids: '{axis}' is no axis and no key of a recipe. {hint}")
+
+
+def _matching(study: Study, point: dict[str, Any]) -> list[int]:
+    """Indices of the rules that hold for a point of a grid."""
+    return [
+        number
+        for number, rule in enumerate(study.rules)
+        if all(key in point and point[key] == value for key, value in rule.when.items())
+    ]
+
+
+def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: list[int]) -> Cell:
+    settings = dict(study.set)
+    for number in matching:
+        settings |= study.rules[number].set
+    named = {ALIASES.get(axis, axis): value for axis, value in point.items()}
+    settings = {ALIASES.get(path, path): value for path, value in settings.items()} | named
+    where = f"study '{study.name}', cell {_shown(point)}"
+    assignments = [f"{path}={inline(value)}" for path, value in settings.items()]
+    try:
+        recipe = recipe_from(base, assignments, where)
+    except RecipeError as error:
+        text = str(error).removeprefix("--set ")
+        raise RecipeError(text if text.startswith(where) else f"{where}: {text}") from None
+    axes: dict[str, Value] = {
+        "method": recipe.method.name,
+        "sentences": point.get("sentences", recipe.method.sentences),
+        "seed": recipe.seed,
+    }
+    axes |= {axis: _scalar(value) for axis, value in point.items() if axis not in axes}
+    name = _id(axes)
+    return Cell(name, axes, recipe.model_copy(update={"name": f"{study.name}-{name}"}))
+
+
+def _shown(point: dict[str, Any]) -> str:
+    return ", ".join(f"{axis}={_scalar(value)}" for axis, value in point.items()) or "(only one)"
+
+
+def _scalar(value: Any) -> Value:
+    """An axis' value as rows hold it; a list or a table is written out."""
+    return value if isinstance(value, (str, int, float, bool)) else inline(value)
+
+
+def _id(axes: dict[str, Value]) -> str:
+    parts = [str(axes["method"])]
+    if axes["sentences"] is not None:
+        parts.append(f"n{axes['sentences']}")
+    parts.append(f"s{axes['seed']}")
+    others = {
+        key: value for key, value in axes.items() if key not in ("method", "sentences", "seed")
+    }
+    if others:
+        words = [re.sub(r"[^A-Za-z0-9.]+", "_", str(value))[:16] for value in others.values()]
+        parts += [*words, fingerprint(others)[:4]]
+    return "-".join(parts)
+
+
+def inline(value: Any) -> str:
+    """A value in TOML, on one line."""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{json.dumps(key)} = {inline(item)}" for key, item in value.items())
+        return "{ " + inner + " }" if inner else "{}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(inline(item) for item in value) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def chosen(found: Sequence[Cell], expressions: Sequence[str]) -> list[Cell]:
+    """The cells that at least one expression names; all where there is none.
+
+    Args:
+        found: the cells.
+        expressions: an id or a method (`xpt`, `xpt-n1000-*`), or conditions that must all hold
+            (`method=xpt,sentences=4000`). `*` stands for anything.
+
+    Raises:
+        RecipeError: an unknown axis, or no cell at all.
+    """
+    if not expressions:
+        return list(found)
+    result = [cell for cell in found if any(_holds(cell, text, found) for text in expressions)]
+    if not result:
+        some = ", ".join(cell.id for cell in found[:5]) + (" …" if len(found) > 5 else "")
+        raise RecipeError(f"--only {' '.join(expressions)}: no cell matches; cells: {some}")
+    return result
+
+
+def _holds(cell: Cell, expression: str, found: Sequence[Cell]) -> bool:
+    for condition in expression.split(","):
+        axis, equals, wanted = condition.strip().partition("=")
+        if not equals:
+            names = (cell.id, str(cell.axes["method"]))
+            if not any(fnmatch.fnmatchcase(name, axis) for name in names):
+                return False
+            continue
+        known = sorted({name for one in found for name in one.axes})
+        if axis not in known:
+            raise RecipeError(f"--only {expression}: '{axis}' is no axis; axes: {', '.join(known)}")
+        if axis not in cell.axes or not fnmatch.fnmatchcase(_text(cell.axes[axis]), wanted):
+            return False
+    return True
+
+
+def _text(value: Value) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,147 @@
+"""The report of a study: one HTML file that needs nothing else, made from results.jsonl alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from lingraft.report import figure, numbers
+from lingraft.report.page import inline, templates
+from lingraft.rundir import write_text
+from lingraft.study import grid, plots, recipe, tables
+from lingraft.study.analysis import Resampling
+from lingraft.study.results import BITS, LOSS, METRICS, PERPLEXITY, collect, size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from lingraft.study.results import Results
+    from lingraft.study.rows import CurveRow, EndRow, MetricRow
+
+
+def write(
+    study: recipe.Study, rows: Sequence[MetricRow | CurveRow | EndRow], out_html: Path
+) -> Path:
+    """Write the report of a study, whole or under way.
+
+    Args:
+        study: its cells are those that the page expects.
+        rows: of its results file.
+        out_html: the page.
+
+    Returns:
+        `out_html`.
+
+    Raises:
+        RecipeError: the study's base recipe cannot be read.
+        DataError: cells that should compare were tested on different texts.
+    """
+    planned = [cell.id for cell in grid.cells(study)]
+    out_html.parent.mkdir(parents=True, exist_ok=True)
+    write_text(out_html, render(study.name, rows, planned, recipe.to_toml(study)))
+    return out_html
+
+
+def render(
+    name: str,
+    rows: Iterable[MetricRow | CurveRow | EndRow],
+    planned: Sequence[str] = (),
+    settings: str = "",
+) -> str:
+    """The page.
+
+    Args:
+        name: of the study.
+        rows: of its results file.
+        planned: ids of all cells of the study.
+        settings: the study file.
+    """
+    found = collect(rows)
+    resampling = Resampling()
+    done = {cell.name for cell in found.cells}
+    failed = {failure.cell for failure in found.failures}
+    compared = [tables.differences(found, size, resampling) for size in found.sizes]
+    context = {
+        "title": f"Study {name}",
+        "verdict": verdict(found),
+        "facts": _facts(found, planned),
+        "failures": found.failures,
+        "missing": [cell for cell in planned if cell not in done | failed],
+        "quality": [tables.quality(found, size) for size in reversed(found.sizes)],
+        "differences": [table for table in reversed(compared) if table is not None],
+        "reference": found.reference(),
+        "resamples": f"{resampling.resamples:,}",
+        "factors": tables.factors(found, resampling),
+        "initialisers": tables.initialisers(found, resampling),
+        "machines": tables.machines(found),
+        "cells": tables.cells(found),
+        "settings": settings,
+        **{
+            section: [_shown(drawing) for drawing in drawings]
+            for section, drawings in figures(found, resampling).items()
+        },
+    }
+    return templates("lingraft.study").get_template("study.html.j2").render(context)
+
+
+def figures(found: Results, resampling: Resampling) -> dict[str, list[plots.Drawing]]:
+    """All figures that the results allow, by section of the page."""
+    drawn = {
+        "data_figures": [plots.against_data(found, metric) for metric in plots.AGAINST_DATA],
+        "factor_figures": [plots.factors(found, metric, resampling) for metric in (LOSS, BITS)],
+        "loss_figures": [plots.losses(found, size) for size in found.sizes],
+        "initialiser_figures": [
+            plots.losses(found, size, initialisers=True) for size in found.sizes
+        ],
+    }
+    return {
+        section: [drawing for drawing in drawings if drawing is not None]
+        for section, drawings in drawn.items()
+    }
+
+
+def _shown(drawing: plots.Drawing) -> dict[str, Any]:
+    legend = [(label, Markup(figure.legend_style(index))) for label, index in drawing.names]
+    return {"plot": inline(drawing.inline()), "legend": legend, "caption": drawing.caption}
+
+
+def _facts(found: Results, planned: Sequence[str]) -> list[tuple[str, str]]:
+    done = len(found.cells)
+    seconds = sum(cell.end.seconds for cell in found.cells)
+    seeds = {cell.seed for cell in found.cells}
+    total = max(len(planned), done)
+    return [
+        ("cells", f"{done} of {total}" if total > done else str(done)),
+        ("methods", str(len({group.method for group in found.groups}))),
+        ("sizes", str(len(found.sizes))),
+        ("seeds", str(len(seeds))),
+        ("time of all cells", numbers.duration(seconds)),
+    ]
+
+
+def verdict(found: Results) -> str:
+    """What the largest size says, in a sentence: by perplexity, else by bits per character."""
+    if not found.groups:
+        return "No verdict yet: no cell has ended."
+    size = found.sizes[-1]
+    groups = found.at(size)
+    reference = next((g for g in groups if g.label == found.reference()), None)
+    for metric in (PERPLEXITY, BITS):
+        rivals = [
+            (mean, group)
+            for group in groups
+            if (mean := group.sound(metric)) is not None
+            and (metric == BITS or group.masks() == (reference or groups[0]).masks())
+        ]
+        if len(rivals) > 1:
+            best, first = min(rivals, key=lambda pair: pair[0])
+            title = "perplexity" if metric == PERPLEXITY else "bits per character"
+            show = METRICS[metric].show
+            text = f"With {size_text(size)}, {first.label} is best of {len(rivals)}: {title}"
+            base = None if reference is None else reference.mean(metric)
+            if base is None or reference is first:
+                return f"{text} {show(best)}."
+            return f"{text} {show(best)}, {found.reference()} {show(base)}."
+    return f"{len(found.cells)} cells have ended; at the largest size there is nothing to compare."

@@ -1,0 +1,296 @@
+"""The figures of a study: metrics against data, losses against tokens, data-efficiency factors.
+
+After Lee et al. 2021, Figure 3 (metrics against the number of training examples, log axis), and Son
+et al. 2022, Figure 3 (losses of several methods).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from lingraft.report import figure, numbers
+from lingraft.report.figure import DASHES, FAINT, colour, dash_of
+from lingraft.report.plots import tokens_axis, unigram_line
+from lingraft.study.analysis import incomparable
+from lingraft.study.factor import BELOW, NOT_REACHED, factor
+from lingraft.study.results import (
+    BITS,
+    INITIALISER,
+    LOSS,
+    METRICS,
+    PERPLEXITY,
+    UNIGRAMS,
+    Array,
+    size_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from matplotlib.axes import Axes
+
+    from lingraft.study.analysis import Resampling
+    from lingraft.study.factor import Factor
+    from lingraft.study.results import Group, Results
+    from lingraft.study.rows import CurveRow
+
+AGAINST_DATA = (PERPLEXITY, BITS, "mask-only/hits@1", "mask-only/mrr")
+HEIGHT = 0.85
+BAND = 0.16
+"""Opacity of the spread over the seeds."""
+STEPS = (1, 1.5, 2, 3, 5, 7)
+"""Leading digits of the labels on a log axis."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure before it is rendered, for the page or for a file of its own."""
+
+    name: str
+    """Of the file, and unique on the page."""
+    draw: Callable[[Axes, str], None]
+    names: tuple[tuple[str, int], ...]
+    """Labels and the index of each, which decides colour and dash."""
+    description: str
+    caption: str
+
+    def inline(self) -> figure.Plot:
+        """For the page."""
+        return figure.plot(self.draw, self.description, self.name, HEIGHT)
+
+    def alone(self) -> str:
+        """For a file of its own."""
+        return figure.alone(self.draw, self.names, HEIGHT)
+
+
+def against_data(found: Results, metric: str) -> Drawing | None:
+    """A metric against the number of sentences; None with fewer than two sizes.
+
+    Where the masks of some labels differ from the first one's, they are left out of metrics on
+    masked tokens.
+    """
+    record = METRICS[metric]
+    lines: dict[str, list[Group]] = {}
+    for label in found.plain:
+        groups = [g for g in found.of(label) if g.sentences is not None and g.rows(metric)]
+        first = next(iter(lines.values()), groups)
+        if groups and incomparable((*first, *groups), metric) is None:
+            lines[label] = groups
+    sizes = sorted({g.sentences or 0 for groups in lines.values() for g in groups})
+    if len(sizes) < 2:
+        return None
+    indices = {label: found.labels.index(label) for label in lines}
+    floors = [v for groups in lines.values() for g in groups for v in g.values(UNIGRAMS)]
+
+    def draw(axes: Axes, form: str) -> None:
+        for label, groups in lines.items():
+            _line(axes, groups, metric, indices[label])
+        if metric == PERPLEXITY:
+            _log_axis(axes, "y")
+            if floors:
+                unigram_line(axes, sum(floors) / len(floors), "unigrams")
+        else:
+            axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.set_ylabel(_quantity(metric))
+        _sentences_axis(axes, sizes, form)
+
+    direction = "lower" if record.lower else "higher"
+    return Drawing(
+        name=f"data-{metric.rpartition('/')[2].replace('@', '').replace('_', '-')}",
+        draw=draw,
+        names=tuple(indices.items()),
+        description=_described(lines, metric),
+        caption=f"{record.title} against sentences of training text ({direction} is better). "
+        "Points: mean over the seeds; bands: lowest to highest seed.",
+    )
+
+
+def _quantity(metric: str) -> str:
+    units = {PERPLEXITY: "perplexity", BITS: "bits per character", "mask-only/mrr": "MRR"}
+    return units.get(metric, f"{METRICS[metric].title} (%)")
+
+
+def _described(lines: dict[str, list[Group]], metric: str) -> str:
+    record = METRICS[metric]
+    ends = [
+        f"{label}: {record.show(groups[0].mean(metric))} with {groups[0].sentences:,} sentences, "
+        f"{record.show(groups[-1].mean(metric))} with {groups[-1].sentences:,}"
+        for label, groups in lines.items()
+    ]
+    return f"{record.title} against sentences. " + "; ".join(ends)
+
+
+def _line(axes: Axes, groups: Sequence[Group], metric: str, index: int) -> None:
+    x = [group.sentences or 0 for group in groups]
+    values = [group.values(metric) for group in groups]
+    means = [sum(of_seeds) / len(of_seeds) for of_seeds in values]
+    if any(len(of_seeds) > 1 for of_seeds in values):
+        lows, highs = [min(v) for v in values], [max(v) for v in values]
+        axes.fill_between(x, lows, highs, color=colour(index), alpha=BAND, linewidth=0)
+    axes.plot(
+        x, means, color=colour(index), linewidth=1.7, linestyle=DASHES[dash_of(index)],
+        marker="o", markersize=3.5,
+    )  # fmt: skip
+
+
+def _sentences_axis(axes: Axes, sizes: Sequence[int], form: str) -> None:
+    axes.set_xscale("log")
+    axes.set_xlabel("sentences")
+    apart = math.log(sizes[-1] / sizes[0]) / (6 if form == "narrow" else 14)
+    ticks: list[int] = []
+    for size in sizes:
+        if not ticks or math.log(size / ticks[-1]) >= apart:
+            ticks.append(size)
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.short(round(value))))
+
+
+def _log_axis(axes: Axes, which: str) -> None:
+    """A log axis with round numbers, also where it spans less than a decade."""
+    (axes.set_yscale if which == "y" else axes.set_xscale)("log")
+    axis = axes.yaxis if which == "y" else axes.xaxis
+    low, high = axis.get_view_interval()
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [step * 10.0**power for power in powers for step in STEPS]
+    inside = [tick for tick in ticks if low <= tick <= high]
+    axis.set_major_locator(FixedLocator(inside[:: -(-len(inside) // 7)] or [low, high]))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.3g}" if value < 1e3
+                                           else f"{value:,.0f}"))  # fmt: skip
+
+
+def losses(found: Results, sentences: int | None, *, initialisers: bool = False) -> Drawing | None:
+    """Validation loss against tokens at one size; None where there is none.
+
+    Args:
+        found: the study's results.
+        sentences: the size.
+        initialisers: of the labels that name an initialiser, in place of the plain methods.
+    """
+    groups = [
+        group
+        for group in found.at(sentences)
+        if (INITIALISER in group.further if initialisers else group.label in found.plain)
+        and any(_points(cell.curves) for cell in group.cells)
+    ]
+    if not groups or (initialisers and len(groups) < 2):
+        return None
+    indices = {group.label: found.labels.index(group.label) for group in groups}
+    entropies = sorted({round(math.log(v), 4) for group in groups for v in group.values(UNIGRAMS)})
+    entropy = entropies[0] if entropies and entropies[-1] - entropies[0] < 0.05 else None
+
+    def draw(axes: Axes, form: str) -> None:
+        for group in groups:
+            _loss_line(axes, group, indices[group.label])
+        if entropy is not None:
+            unigram_line(axes, entropy)
+        axes.set_ylabel("validation loss (nats)")
+        tokens_axis(axes, form)
+
+    ends = [
+        f"{group.label}: {_points(group.cells[0].curves)[-1][1]:.2f}"
+        for group in groups
+        if _points(group.cells[0].curves)
+    ]
+    kind = "initialisers" if initialisers else "losses"
+    return Drawing(
+        name=f"{kind}-{sentences or 'all'}",
+        draw=draw,
+        names=tuple(indices.items()),
+        description=f"Validation loss against tokens, {size_text(sentences)}. Last values: "
+        + "; ".join(ends),
+        caption=f"Validation loss against tokens, {size_text(sentences)}. Lines: mean over the "
+        "seeds; bands: lowest to highest seed; uprights: a method's second phase begins. Dotted: "
+        "knowing only how often each token occurs.",
+    )
+
+
+def _points(curves: Sequence[CurveRow]) -> list[tuple[int, float]]:
+    """The validation losses of all phases, joined."""
+    return [point for curve in curves if curve.split == "valid" for point in curve.points]
+
+
+def _loss_line(axes: Axes, group: Group, index: int) -> None:
+    curves = [points for cell in group.cells if (points := _points(cell.curves))]
+    x: Array = np.array([tokens for tokens, _ in curves[0]], dtype=np.float64)
+    values = np.array([np.interp(x, *np.array(points, dtype=np.float64).T) for points in curves])
+    if len(curves) > 1:
+        axes.fill_between(
+            x, values.min(0), values.max(0), color=colour(index), alpha=BAND, linewidth=0
+        )
+    axes.plot(
+        x, values.mean(0), color=colour(index), linewidth=1.7, linestyle=DASHES[dash_of(index)]
+    )
+    for start in _boundaries(group):
+        axes.axvline(start, color=colour(index), linewidth=0.9, linestyle=(0, (2, 2)))
+
+
+def _boundaries(group: Group) -> list[float]:
+    """Tokens at which the later phases of the first seed begin: where the one before ends."""
+    ends: dict[str, float] = {}
+    for curve in group.cells[0].curves:
+        ends[curve.phase] = max(ends.get(curve.phase, 0.0), curve.points[-1][0])
+    return sorted(ends.values())[:-1]
+
+
+def factors(found: Results, metric: str, resampling: Resampling) -> Drawing | None:
+    """The data-efficiency factor against sentences; None where it cannot be told."""
+    reference = found.reference()
+    baseline = [g for g in found.of(reference or "") if g.sentences and g.rows(metric)]
+    if len(baseline) < 2:
+        return None
+    lines: dict[str, list[Factor]] = {}
+    for label in found.plain:
+        groups = [g for g in found.of(label) if g.sentences and g.rows(metric)]
+        if label != reference and groups and not incomparable((*groups, *baseline), metric):
+            lines[label] = [factor(group, baseline, metric, resampling) for group in groups]
+    if not lines:
+        return None
+    indices = {label: found.labels.index(label) for label in lines}
+    sizes = sorted({one.size for of_label in lines.values() for one in of_label})
+
+    def draw(axes: Axes, form: str) -> None:
+        for label, of_label in lines.items():
+            _factor_line(axes, of_label, indices[label])
+        axes.axhline(1, color=FAINT, linewidth=1)
+        _log_axis(axes, "y")
+        axes.set_ylabel(f"× data for {reference}")
+        _sentences_axis(axes, sizes, form)
+        axes.margins(x=0.05)
+
+    title = "PPL" if metric == LOSS else METRICS[metric].title
+    told = [f"{label}: {', '.join(f.shown()[0] for f in of)}" for label, of in lines.items()]
+    return Drawing(
+        name=f"factor-{title.lower().replace('/', '-').replace('@', '')}",
+        draw=draw,
+        names=tuple(indices.items()),
+        description=f"Data-efficiency factor by {title} against sentences. " + "; ".join(told),
+        caption=f"How many times more sentences {reference} needs for the same {title}, with 95 % "
+        f"intervals. ▲: not reached with all that {reference} had, which is a lower bound; ▼: "
+        f"{reference}'s smallest size is already better.",
+    )
+
+
+def _factor_line(axes: Axes, found: Sequence[Factor], index: int) -> None:
+    """Reached factors joined by a line; bounds of those not reached stand alone."""
+    told = [one.value if BELOW < one.value < NOT_REACHED else math.nan for one in found]
+    style: dict[str, Any] = {"color": colour(index), "linewidth": 1.5}
+    axes.plot([one.size for one in found], told, linestyle=DASHES[dash_of(index)], **style)
+    for one in found:
+        marker = "^" if one.value == NOT_REACHED else "v" if one.value == BELOW else "o"
+        at = _clipped(one, one.value)
+        axes.plot([one.size], [at], marker, color=colour(index), markersize=5)
+        if one.low is not None and one.high is not None:
+            bounds = [_clipped(one, one.low), _clipped(one, one.high)]
+            axes.plot([one.size] * 2, bounds, color=colour(index), linewidth=1.1, alpha=0.7)
+
+
+def _clipped(one: Factor, value: float) -> float:
+    """A factor as it can be drawn: a bound where the size is outside the baseline's."""
+    return min(max(value, one.least), one.most)

@@ -1,0 +1,116 @@
+"""Processes of cells: a share of the machine for each, one wish to stop, a reason at the end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Protocol
+
+from lingraft.study.cell import FAILURE
+
+LOG = "log.txt"
+"""In the folder: what the process said."""
+
+
+class Running(Protocol):
+    """A job that was started."""
+
+    def poll(self) -> int | None:
+        """The exit status, minus the signal where it was killed; None while it runs."""
+
+    def terminate_once(self) -> None:
+        """Ask it to stop; asking again changes nothing."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+    def wait(self) -> int:
+        """Wait for its end."""
+
+
+class Start(Protocol):
+    """Starts a job: what to do, in which folder, in which of how many slots."""
+
+    def __call__(self, kind: str, folder: Path, slot: int, jobs: int, /) -> Running: ...
+
+
+class Child(subprocess.Popen[bytes]):
+    """A process that is asked to stop at most once: a second signal would skip its checkpoint."""
+
+    asked = False
+
+    def poll(self) -> int | None:
+        """Its exit status, None while it runs; the pipe is closed once it has ended."""
+        status = super().poll()
+        if status is not None and self.stdin is not None:
+            self.stdin.close()
+        return status
+
+    def terminate_once(self) -> None:
+        """Ask it to stop; asking again changes nothing."""
+        if not self.asked:
+            self.asked = True
+            self.terminate()
+
+
+def start(kind: str, folder: Path, slot: int, jobs: int, /) -> Child:
+    """Start `lingraft.study.cell` in a process of its own.
+
+    It is in a process group of its own, so that Ctrl-C reaches it through us and only once; its
+    standard input is a pipe whose end tells it that we are gone.
+    """
+    with (folder / LOG).open("ab") as log:
+        return Child(
+            [sys.executable, "-m", "lingraft.study.cell", kind, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=os.environ | machine_share(slot, jobs),
+            process_group=0,
+        )
+
+
+def machine_share(slot: int, jobs: int) -> dict[str, str]:
+    """Environment variables that give a slot its share of the cores, and a GPU in turn."""
+    share = {}
+    if "OMP_NUM_THREADS" not in os.environ:
+        share["OMP_NUM_THREADS"] = str(max(1, cores() // jobs))
+    gpus = visible_gpus()
+    if len(gpus) > 1:
+        share["CUDA_VISIBLE_DEVICES"] = gpus[slot % len(gpus)]
+    return share
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def visible_gpus(devices: Path = Path("/dev")) -> list[str]:
+    """CUDA devices as CUDA_VISIBLE_DEVICES names them, found without loading torch."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
+    found = [path for path in devices.glob("nvidia*") if re.fullmatch(r"nvidia\d+", path.name)]
+    return [str(index) for index in range(len(found))]
+
+
+def failure(folder: Path, status: int) -> str:
+    """Why a process ended with an error, on one line."""
+    said = folder / FAILURE
+    if said.is_file():
+        return said.read_text(encoding="utf-8").strip()
+    if status < 0:
+        name = signal.Signals(-status).name
+        memory = " (out of memory?)" if -status == signal.SIGKILL else ""
+        return f"killed by {name}{memory}; it said: {_last_line(folder / LOG)}"
+    return f"exit status {status}; it said: {_last_line(folder / LOG)}"
+
+
+def _last_line(path: Path) -> str:
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if path.is_file() else []
+    return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "nothing")

@@ -1,0 +1,190 @@
+"""Rows of results.jsonl: all that a study's tables, curves and intervals are made from.
+
+The file is the study's memory: a cell whose fingerprint has an `end` row is not run again, on this
+machine or another, and the weights are not needed any more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from lingraft.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+Value = str | int | float | bool | None
+
+
+class CellRow(BaseModel):
+    """What every row says about the cell that it comes from."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    study: str
+    cell: str
+    """Stable id: the axes' values and a hash."""
+    fingerprint: str
+    """Of everything that decides the cell's result: its recipe, the source's weights, the text."""
+    axes: dict[str, Value]
+    """Where the cell stands: `method`, `sentences`, `seed`, and any dotted path of the recipe."""
+
+
+class MetricRow(CellRow):
+    """One measured number."""
+
+    kind: Literal["metric"] = "metric"
+    metric: str
+    """`mask-only/perplexity`, `bits_per_character`, … as in `report.rows`."""
+    value: float
+    n: int
+    """How many things the value is a mean over: masked positions, words, or characters."""
+    seed: int
+    tokens: int
+    """Real tokens trained on, over all phases."""
+    seconds: float
+    """Training time over all phases."""
+    masks: str
+    """Fingerprint of the masks: values compare only where it is equal."""
+    blocks: tuple[tuple[float, float], ...] | None = None
+    """Sum and count of the averaged quantity by block of the test text (by hash of the sentence),
+    for paired bootstrap intervals. Perplexity's are those of its logarithm, the loss in nats."""
+
+
+class CurveRow(CellRow):
+    """The validation or training loss of one phase over real tokens."""
+
+    kind: Literal["curve"] = "curve"
+    phase: str
+    split: Literal["train", "valid"]
+    points: tuple[tuple[int, float], ...]
+    """Tokens since the start of the first phase, and nats."""
+
+
+class EndRow(CellRow):
+    """A cell has ended; written after its other rows."""
+
+    kind: Literal["end"] = "end"
+    status: Literal["done", "failed"]
+    message: str = ""
+    """Of the failure, one line."""
+    seconds: float
+    """Wall-clock time of the cell, start to end."""
+    tokens: int = 0
+    parameters: int = 0
+    trained_parameters: dict[str, int] = {}
+    """By phase."""
+    machine: dict[str, Value] = {}
+    """Device, threads, precision."""
+    versions: dict[str, str] = {}
+
+
+ResultRow = Annotated[MetricRow | CurveRow | EndRow, Field(discriminator="kind")]
+ADAPTER: TypeAdapter[MetricRow | CurveRow | EndRow] = TypeAdapter(ResultRow)
+
+
+def read(path: Path) -> list[MetricRow | CurveRow | EndRow]:
+    """The rows of a results file; a last line cut short by a kill is left out.
+
+    Raises:
+        DataError: the file is missing, or another line is broken.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise DataError(f"{path}: is missing; lingraft study makes it") from None
+    rows = []
+    for number, line in enumerate(lines, 1):
+        try:
+            rows.append(ADAPTER.validate_json(line))
+        except ValidationError as error:
+            if number == len(lines):
+                break
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise DataError(f"{path}, line {number}: {where}: {first['msg']}") from None
+    return rows
+
+
+def append(path: Path, rows: Iterable[MetricRow | CurveRow | EndRow]) -> None:
+    """Add rows at the end of a results file, in one write; makes the file where there is none.
+
+    Half a line that a kill left at the end is taken away first. Two studies may share a file.
+    """
+    text = "".join(
+        json.dumps(row.model_dump(mode="json"), ensure_ascii=False) + "\n" for row in rows
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        _cut_half_line(file)
+        file.write(text.encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _cut_half_line(file: BinaryIO) -> None:
+    end = file.seek(0, os.SEEK_END)
+    start, tail = end, b""
+    while start and b"\n" not in tail:
+        start = max(0, start - 65_536)
+        file.seek(start)
+        tail = file.read(end - start)
+    whole = start + tail.rfind(b"\n") + 1
+    if whole < end:
+        file.truncate(whole)
+        file.seek(whole)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The last attempt at a cell that ended."""
+
+    rows: tuple[MetricRow | CurveRow, ...]
+    """Empty where it failed."""
+    end: EndRow
+
+
+def latest(rows: Iterable[MetricRow | CurveRow | EndRow]) -> dict[str, Outcome]:
+    """By fingerprint, how its cell ended; of several attempts, the last that was done counts.
+
+    A number that an attempt wrote before it was killed is replaced by that of the next.
+    """
+    pending: dict[str, dict[tuple[str, ...], MetricRow | CurveRow]] = {}
+    ended: dict[str, Outcome] = {}
+    for row in rows:
+        if not isinstance(row, EndRow):
+            pending.setdefault(row.fingerprint, {})[_key(row)] = row
+            continue
+        collected = tuple(pending.pop(row.fingerprint, {}).values())
+        before = ended.get(row.fingerprint)
+        if row.status == "done":
+            ended[row.fingerprint] = Outcome(collected, row)
+        elif before is None or before.end.status == "failed":
+            ended[row.fingerprint] = Outcome((), row)
+    return ended
+
+
+def _key(row: MetricRow | CurveRow) -> tuple[str, ...]:
+    return ("metric", row.metric) if isinstance(row, MetricRow) else (row.phase, row.split)
+
+
+def finished(
+    rows: Iterable[MetricRow | CurveRow | EndRow],
+) -> dict[str, list[MetricRow | CurveRow]]:
+    """By fingerprint, the rows of the cells that were done; of a cell that ran twice, the last.
+
+    Rows of an attempt that failed or was killed are left out.
+    """
+    return {
+        name: list(outcome.rows)
+        for name, outcome in latest(rows).items()
+        if outcome.end.status == "done"
+    }

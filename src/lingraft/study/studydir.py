@@ -1,0 +1,180 @@
+"""One study on disk: `OUT/{study.toml, results.jsonl, report.html, shared/, cells/}`.
+
+What cells have in common is made once, in `shared/`: text under `corpus-HASH`, a vocabulary under
+`tokenizer-HASH`. A cell is an ordinary run's folder whose `corpus` and `tokenizer` are relative
+links into it, so that the whole study can be moved.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lingraft.decoding import load, to_toml
+from lingraft.errors import RecipeError
+from lingraft.methods import settled
+from lingraft.rundir import SHARED_STAGES, Run, read_json, write_json, write_text
+from lingraft.study import recipe as studies
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lingraft.recipe import Recipe
+    from lingraft.study.grid import Cell
+    from lingraft.study.recipe import Study
+
+OURS = ("cells", "shared")
+FILES = ("results.jsonl", "report.html", "study.toml")
+
+
+@dataclass(frozen=True)
+class StudyDir:
+    """A study's folder."""
+
+    path: Path
+
+    @property
+    def study_path(self) -> Path:
+        return self.path / "study.toml"
+
+    @property
+    def results_path(self) -> Path:
+        return self.path / "results.jsonl"
+
+    @property
+    def page_path(self) -> Path:
+        return self.path / "report.html"
+
+    def cell(self, name: str) -> Run:
+        """The folder of a cell."""
+        return Run(self.path / "cells" / name)
+
+    def prepare(self, study: Study, *, resume: bool, overwrite: bool) -> None:
+        """Make the folder ready; a changed study of the same name just has other cells.
+
+        Raises:
+            RecipeError: the folder holds something else, and neither `resume` nor `overwrite` says
+                what to do with it.
+        """
+        if resume and overwrite:
+            raise RecipeError("--resume and --overwrite contradict each other; give one")
+        present = [path.name for path in self.path.iterdir() if path.name != ".lock"]
+        if present and not self.study_path.is_file():
+            raise RecipeError(
+                f"{self.path}: holds files but no study of lingraft ({present[0]} …); "
+                "choose another --out"
+            )
+        if overwrite:
+            self.empty()
+        elif present and not resume:
+            name = load(self.study_path).get("name")
+            if name != study.name:
+                raise RecipeError(
+                    f"{self.path}: holds the study '{name}', not '{study.name}'; --resume keeps "
+                    "what both have in common, --overwrite starts afresh"
+                )
+        write_text(self.study_path, studies.to_toml(study))
+
+    def empty(self) -> None:
+        """Delete what lingraft made here, the study's own results too; study.toml goes last."""
+        for name in OURS:
+            if (self.path / name).exists():
+                shutil.rmtree(self.path / name)
+        for name in FILES:
+            (self.path / name).unlink(missing_ok=True)
+
+    def share(self, corpus: str, tokenizer: str) -> Run:
+        """The shared folder of a vocabulary, with a link to that of its text; both may be empty."""
+        shared = self.path / "shared"
+        run = Run(shared / f"tokenizer-{tokenizer}")
+        run.path.mkdir(parents=True, exist_ok=True)
+        (shared / f"corpus-{corpus}").mkdir(exist_ok=True)
+        _link(run.path / "corpus", shared / f"corpus-{corpus}" / "corpus")
+        return run
+
+    def open_cell(self, cell: Cell, fingerprint: str, shared: Run) -> Run:
+        """Make a cell's folder ready; one that was made from something else is emptied."""
+        run = self.cell(cell.id)
+        mark = run.path / "cell.json"
+        if run.path.exists() and not (mark.is_file() and _named(mark) == fingerprint):
+            shutil.rmtree(run.path)
+        run.path.mkdir(parents=True, exist_ok=True)
+        write_json(mark, {"fingerprint": fingerprint, "axes": cell.axes})
+        write_recipe(run, cell.recipe)
+        for name in SHARED_STAGES:
+            _link(run.path / name, shared.path / name)
+        return run
+
+    def holds(self, cell: Cell, fingerprint: str) -> bool:
+        """Whether a cell was trained and evaluated here, from this very recipe."""
+        run = self.cell(cell.id)
+        mark = run.path / "cell.json"
+        made = mark.is_file() and _named(mark) == fingerprint
+        return made and run.stage("evaluation").done_path.is_file()
+
+
+def write_recipe(run: Run, recipe: Recipe) -> None:
+    """Write a recipe into a run."""
+    write_text(run.recipe_path, to_toml(settled(recipe)))
+
+
+def is_shared(run: Run) -> bool:
+    """Whether text and vocabulary of a shared folder are both made."""
+    return all(run.stage(name).done_path.is_file() for name in SHARED_STAGES)
+
+
+def prune(run: Run, recipe: Recipe, keep: str) -> None:
+    """Delete the weights of a finished cell that the study does not keep.
+
+    Counts, curves and what the report reads stay.
+    """
+    folders = [run.stage("graft").path / "model"]
+    folders += [run.stage(phase.name).path / "best" for phase in recipe.phases]
+    kept = {"all": folders, "final": folders[-1:], "none": []}[keep]
+    for folder in folders:
+        if folder not in kept and folder.exists():
+            shutil.rmtree(folder)
+
+
+def seen_tokens(run: Run, recipe: Recipe, planned: dict[str, float]) -> float:
+    """Roughly how many tokens a cell that runs has trained on, from the end of metrics.jsonl."""
+    row = _last_row(run.metrics_path)
+    tokens = 0.0
+    for phase in recipe.phases:
+        if phase.name == row.get("phase"):
+            return tokens + float(row.get("tokens", 0))
+        tokens += planned[phase.name]
+    return 0.0
+
+
+def _last_row(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 4_096))
+        lines = file.read().split(b"\n")
+    for line in reversed(lines):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _named(mark: Path) -> str:
+    return str(read_json(mark).get("fingerprint"))
+
+
+def _link(path: Path, target: Path) -> None:
+    """A relative symbolic link."""
+    wanted = os.path.relpath(target.parent.resolve() / target.name, path.parent.resolve())
+    if path.is_symlink() and os.readlink(path) == wanted:  # noqa: PTH115 - the text of the link
+        return
+    if path.is_symlink():
+        path.unlink()
+    path.symlink_to(wanted, target_is_directory=True)

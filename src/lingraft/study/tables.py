@@ -1,0 +1,392 @@
+"""The tables of a study, as text that page, document and terminal each lay out in their own way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from lingraft.report import numbers
+from lingraft.report.rows import TITLES
+from lingraft.study.analysis import Resampling, difference, incomparable
+from lingraft.study.factor import factor
+from lingraft.study.results import (
+    BITS,
+    INITIALISER,
+    LOSS,
+    METRICS,
+    PERPLEXITY,
+    UNIGRAMS,
+    collect,
+    size_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lingraft.study.analysis import Difference
+    from lingraft.study.results import Group, Metric, Results
+    from lingraft.study.rows import CurveRow, EndRow, MetricRow
+
+QUALITY = (
+    PERPLEXITY,
+    *(f"mask-only/hits@{k}" for k in (1, 3, 5, 10)),
+    "mask-only/mrr",
+    "mask-only/mr",
+    BITS,
+)
+"""Columns of Lee et al. 2021, Table 2, and bits per character."""
+COMPARED = (PERPLEXITY, BITS, "mask-only/hits@1", "mask-only/mrr")
+REACHED = (LOSS, BITS, "mask-only/hits@1", "mask-only/mrr")
+OTHER_MASKS = "†"
+WIDE = 160
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of a table."""
+
+    text: str
+    under: str = ""
+    """Its uncertainty, which stands beneath or behind it."""
+    best: bool = False
+
+    @property
+    def whole(self) -> str:
+        """All of it on one line."""
+        return f"{self.text} {self.under}".rstrip()
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of a table."""
+
+    entries: tuple[Entry, ...]
+    reference: bool = False
+    """Not a result but what results are read against."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a heading; the first column names the row."""
+
+    title: str
+    head: tuple[str, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...] = ()
+
+
+def quality(found: Results, sentences: int | None) -> Table:
+    """Every metric of every label at one size, mean ± sample standard deviation over the seeds."""
+    groups = found.at(sentences)
+    main = _main_masks(found, groups)
+    best = _best(groups, main)
+    lines = [
+        Line(
+            (
+                Entry(group.label),
+                *(_measured(group, metric, main, best) for metric in QUALITY),
+                *(Entry(text) for text in _costs(group)),
+            )
+        )
+        for group in groups
+    ]
+    floor = [value for group in groups if group.masks() == main for value in group.values(UNIGRAMS)]
+    columns = len(QUALITY) + 5
+    if floor:
+        unigrams = numbers.significant(sum(floor) / len(floor))
+        blank = [Entry(numbers.ABSENT)] * (columns - 2)
+        lines.append(Line((Entry("unigrams"), Entry(unigrams), *blank), reference=True))
+    titles = (METRICS[metric].title for metric in QUALITY)
+    head = ("method", *titles, "seeds", "tokens", "parameters", "trained")
+    return Table(size_text(sentences), head, tuple(lines), _quality_notes(groups, main))
+
+
+def _main_masks(found: Results, groups: Sequence[Group]) -> frozenset[str]:
+    """The masks of the reference, else the commonest: those that the best is chosen among."""
+    reference = found.reference()
+    counted = Counter(group.masks() for group in groups)
+    for group in groups:
+        if group.label == reference:
+            return group.masks()
+    return max(counted, key=lambda masks: counted[masks], default=frozenset())
+
+
+def _best(groups: Sequence[Group], main: frozenset[str]) -> dict[str, float]:
+    """By metric, the best mean among groups that compare; none where there is but one."""
+    best = {}
+    for metric in QUALITY:
+        rivals = [g for g in groups if not METRICS[metric].by_tokens or g.masks() == main]
+        means = [mean for group in rivals if (mean := group.sound(metric)) is not None]
+        if len(means) > 1:
+            best[metric] = min(means) if METRICS[metric].lower else max(means)
+    return best
+
+
+def _measured(group: Group, metric: str, main: frozenset[str], best: dict[str, float]) -> Entry:
+    entry = spread(group, metric)
+    if METRICS[metric].by_tokens and group.masks() != main and entry.text != numbers.ABSENT:
+        return Entry(entry.text + OTHER_MASKS, entry.under)
+    return Entry(entry.text, entry.under, metric in best and group.mean(metric) == best[metric])
+
+
+def spread(group: Group, metric: str) -> Entry:
+    """Mean ± sample standard deviation over the seeds, which is left out for a single one."""
+    record, mean, deviation = METRICS[metric], group.mean(metric), group.deviation(metric)
+    if mean is None or deviation is None:
+        return Entry(record.show(mean))
+    return Entry(record.show(mean), f"± {_like(mean, deviation, record)}")
+
+
+def _like(mean: float, value: float, record: Metric) -> str:
+    """A value with as many decimals as the mean that it stands beside."""
+    return numbers.fixed(value, len(record.show(mean).partition(".")[2]))
+
+
+def _costs(group: Group) -> tuple[str, ...]:
+    ends = [cell.end for cell in group.cells]
+    last = ends[-1]
+    trained = dict.fromkeys(numbers.short(n) for n in last.trained_parameters.values())
+    return (
+        str(len(ends)),
+        numbers.short(sum(end.tokens for end in ends) / len(ends)),
+        numbers.short(last.parameters),
+        ", ".join(trained) or numbers.ABSENT,
+    )
+
+
+def _quality_notes(groups: Sequence[Group], main: frozenset[str]) -> tuple[str, ...]:
+    notes = []
+    positions = {row.n for g in groups if g.masks() == main for row in g.rows(PERPLEXITY).values()}
+    words = {row.n for group in groups for row in group.rows(BITS).values()}
+    sizes = ((positions, "masked tokens"), (words, "words"))
+    told = [f"{_range(numbers_of)} {what}" for numbers_of, what in sizes if numbers_of]
+    if told:
+        notes.append(f"{', '.join(told)}.")
+    others = [group.label for group in groups if group.masks() != main]
+    if others:
+        notes.append(
+            f"{OTHER_MASKS} {', '.join(others)}: other masked tokens (another vocabulary); of "
+            f"these columns only {METRICS[BITS].title} compares with the others."
+        )
+    return tuple(notes)
+
+
+def _range(values: Iterable[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def differences(found: Results, sentences: int | None, resampling: Resampling) -> Table | None:
+    """Each label less the reference at one size; None where there is nothing to compare."""
+    reference = found.reference()
+    groups = found.at(sentences)
+    base = next((group for group in groups if group.label == reference), None)
+    if base is None or len(groups) < 2:
+        return None
+    notes: dict[str, None] = {}
+    lines = []
+    for group in groups:
+        if group is base:
+            continue
+        entries = [Entry(group.label)]
+        for metric in COMPARED:
+            reason = _apart(group, base, metric)
+            if reason is None:
+                found_one = difference(group, base, metric, resampling)
+                entries.append(interval(found_one, group.mean(metric) or 0.0, metric))
+            else:
+                entries.append(Entry(numbers.ABSENT))
+                notes.setdefault(_left_out(group, base))
+        lines.append(Line(tuple(entries)))
+    head = (f"less {base.label}", *(METRICS[metric].title for metric in COMPARED))
+    return Table(size_text(sentences), head, tuple(lines), tuple(notes))
+
+
+def _apart(one: Group, other: Group, metric: str) -> str | None:
+    reason = incomparable((one, other), metric)
+    if reason is None and not one.rows(metric).keys() & other.rows(metric).keys():
+        return f"{one.label} and {other.label} have no seed in common"
+    return reason
+
+
+def _left_out(group: Group, *base: Group) -> str:
+    if any(group.masks() != other.masks() for other in base):
+        return (
+            f"{group.label} and {base[0].label} were asked for different masked tokens (another "
+            f"vocabulary or text): of these only {METRICS[BITS].title} compares."
+        )
+    return f"{group.label} and {base[0].label} lack a metric or a seed that both have."
+
+
+def interval(found: Difference, mean: float, metric: str) -> Entry:
+    """A difference as `−118.2 [−130.1, −110.4] p < 0.001`."""
+    record = METRICS[metric]
+    value = _signed(found.value, mean, record)
+    if found.low is None or found.high is None or found.p is None:
+        return Entry(value)
+    low, high = (_signed(bound, mean, record) for bound in (found.low, found.high))
+    p = "p < 0.001" if found.p < 0.001 else f"p {found.p:.3f}"
+    return Entry(value, f"[{low}, {high}] {p}")
+
+
+def _signed(value: float, mean: float, record: Metric) -> str:
+    text = _like(mean, abs(value), record)
+    if not any(digit in text for digit in "123456789"):
+        return text
+    return f"{'+' if value > 0 else '−'}{text}"
+
+
+def factors(found: Results, resampling: Resampling) -> Table | None:
+    """How many times more data the reference needs; None without a reference of known sizes."""
+    reference = found.reference()
+    baseline = [g for g in found.of(reference or "") if g.sentences is not None]
+    notes: dict[str, None] = {}
+    lines = []
+    for label in found.labels:
+        for group in found.of(label):
+            if label == reference or group.sentences is None or not baseline:
+                continue
+            entries = [Entry(label), Entry(f"{group.sentences:,}")]
+            for metric in REACHED:
+                measured = [one for one in baseline if one.rows(metric)]
+                reason = incomparable((group, *measured), metric) if measured else "none"
+                if reason is None:
+                    entries.append(Entry(*factor(group, measured, metric, resampling).shown()))
+                else:
+                    entries.append(Entry(numbers.ABSENT))
+                    notes.setdefault(_left_out(group, *baseline))
+            lines.append(Line(tuple(entries)))
+    if not lines:
+        return None
+    titles = ("PPL" if metric == LOSS else METRICS[metric].title for metric in REACHED)
+    return Table(
+        f"times the data that {reference} needs", ("method", "sentences", *titles),
+        tuple(lines), tuple(notes),
+    )  # fmt: skip
+
+
+def initialisers(found: Results, resampling: Resampling) -> Table | None:
+    """Initialisers of the embeddings side by side; None where that axis does not vary."""
+    groups = [group for group in found.groups if INITIALISER in group.further]
+    if len({group.further[INITIALISER] for group in groups}) < 2:
+        return None
+    lines = []
+    for group in groups:
+        same = [
+            g for g in groups if g.sentences == group.sentences and _beside(g) == _beside(group)
+        ]
+        base = next((g for g in same if g.further[INITIALISER] == "random"), same[0])
+        gain = Entry(numbers.ABSENT)
+        if group is not base and _apart(group, base, BITS) is None:
+            found_one = difference(group, base, BITS, resampling)
+            gain = interval(found_one, group.mean(BITS) or 0.0, BITS)
+        lines.append(
+            Line(
+                (
+                    Entry(str(group.further[INITIALISER])),
+                    Entry(", ".join(str(part) for part in _beside(group).values())),
+                    Entry(numbers.ABSENT if group.sentences is None else f"{group.sentences:,}"),
+                    *(spread(group, metric) for metric in COMPARED),
+                    gain,
+                    Entry(str(len(group.cells))),
+                )
+            )
+        )
+    titles = (METRICS[metric].title for metric in COMPARED)
+    head = ("initialiser", "method", "sentences", *titles, "bits/char less random", "seeds")
+    return Table("initialisers of the embeddings", head, tuple(lines))
+
+
+def _beside(group: Group) -> dict[str, Any]:
+    """What else the label says."""
+    method = TITLES.get(group.method, group.method)
+    others = {key: value for key, value in group.further.items() if key != INITIALISER}
+    return {"method": method, **others}
+
+
+def machines(found: Results) -> Table:
+    """What the cells ran on and with; where they differ, in how many cells each."""
+    ends = [cell.end for cell in found.cells]
+    names = dict.fromkeys(name for end in ends for name in {**end.machine, **end.versions})
+    lines = []
+    for name in names:
+        values = Counter(str({**end.machine, **end.versions}.get(name, "")) for end in ends)
+        told = [
+            value if len(values) == 1 else f"{value or numbers.ABSENT} (in {count})"
+            for value, count in values.items()
+        ]
+        lines.append(Line((Entry(name), Entry(", ".join(told)))))
+    return Table("machine", ("", ""), tuple(lines))
+
+
+def cells(found: Results) -> Table:
+    """Every cell that has ended well."""
+    metrics = (PERPLEXITY, BITS)
+    lines = [
+        Line(
+            tuple(
+                Entry(text)
+                for text in (
+                    cell.name,
+                    group.label,
+                    numbers.ABSENT if group.sentences is None else f"{group.sentences:,}",
+                    str(cell.seed),
+                    *(METRICS[m].show(_value(cell.metrics.get(m))) for m in metrics),
+                    numbers.short(cell.end.tokens),
+                    numbers.duration(cell.end.seconds),
+                    "".join(sorted({row.masks for row in cell.metrics.values()})[:1])[:8],
+                )
+            )
+        )
+        for group in found.groups
+        for cell in group.cells
+    ]
+    titles = (METRICS[metric].title for metric in metrics)
+    head = ("cell", "method", "sentences", "seed", *titles, "tokens", "time", "masks")
+    return Table("cells", head, tuple(lines))
+
+
+def _value(row: MetricRow | None) -> float | None:
+    return None if row is None else row.value
+
+
+def console(
+    study: Any, rows: Sequence[MetricRow | CurveRow | EndRow], width: int = WIDE
+) -> RichTable:
+    """The results in short for a terminal; an asterisk marks the best, for those without colours.
+
+    Args:
+        study: with a `name`.
+        rows: of the results file.
+        width: characters in a line; a terminal narrower than `WIDE` gets fewer columns.
+    """
+    found = collect(rows)
+    metrics = QUALITY if width >= WIDE else (PERPLEXITY, "mask-only/hits@1", BITS)
+    failed = f", {len(found.failures)} failed" if found.failures else ""
+    table = RichTable(title=f"{study.name}: {len(found.cells)} cells{failed}", title_justify="left")
+    table.add_column("sentences", justify="right")
+    table.add_column("method", overflow="fold")
+    for metric in metrics:
+        table.add_column(METRICS[metric].title, justify="right", no_wrap=True)
+    table.add_column("seeds", justify="right")
+    for size in found.sizes:
+        groups = found.at(size)
+        main = _main_masks(found, groups)
+        best = _best(groups, main)
+        for group in groups:
+            entries = [_measured(group, metric, main, best) for metric in metrics]
+            table.add_row(
+                "all" if size is None else f"{size:,}",
+                Text(group.label),
+                *(
+                    Text(f"{entry.whole}*", style="bold green") if entry.best else Text(entry.whole)
+                    for entry in entries
+                ),
+                str(len(group.cells)),
+            )
+        table.add_section()
+    return table

@@ -1,0 +1,171 @@
+"""What a model says about an example, as it is saved: one JSON object a line, matched by id."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import DataError
+from lingraft.tasks.examples import (
+    Example,
+    ParseExample,
+    RelationExample,
+    SpanExample,
+    TaggedExample,
+    TextExample,
+    labelled,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPrediction:
+    """A label; `probabilities` follow the order of the task's labels, or are empty."""
+
+    id: str
+    label: str
+    probabilities: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScorePrediction:
+    """A number, raw: neither clipped nor squashed."""
+
+    id: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class TagPrediction:
+    """A tag for every unit of the example, spaces included."""
+
+    id: str
+    tags: tuple[str, ...]
+    edges: tuple[str, str] = ("O", "O")
+    """Tags at the first and the last (padding) position, which KLUE's reference also scores."""
+    covered: int | None = None
+    """Units before the input was cut off; None if it was not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsePrediction:
+    """Head (1-based, 0 is the root) and relation of every word."""
+
+    id: str
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SpanPrediction:
+    """The answer's text: empty for "the passage does not say", None for no prediction at all."""
+
+    id: str
+    text: str | None
+
+
+Prediction = LabelPrediction | ScorePrediction | TagPrediction | ParsePrediction | SpanPrediction
+KINDS: dict[str, type[Any]] = {
+    "label": LabelPrediction,
+    "score": ScorePrediction,
+    "tags": TagPrediction,
+    "heads": ParsePrediction,
+    "text": SpanPrediction,
+}
+"""Which field tells a prediction's kind."""
+
+
+def gold(example: Example, labels: Sequence[str] = ()) -> Prediction:
+    """The prediction that is right in every way (probabilities: one for the gold label).
+
+    Raises:
+        DataError: the example's answer is hidden.
+    """
+    if not labelled(example):
+        raise DataError(f"example {example.id}: has no gold answer; score a labelled split")
+    match example:
+        case TextExample(score=float() as score):
+            return ScorePrediction(example.id, score)
+        case TextExample() | RelationExample():
+            assert example.label is not None
+            sure = tuple(float(label == example.label) for label in labels)
+            return LabelPrediction(example.id, example.label, sure)
+        case TaggedExample():
+            assert example.tags is not None
+            return TagPrediction(example.id, example.tags)
+        case ParseExample():
+            assert example.heads is not None
+            assert example.relations is not None
+            return ParsePrediction(example.id, example.heads, example.relations)
+        case SpanExample():
+            return SpanPrediction(example.id, example.answers[0].text if example.answers else "")
+
+
+def align(examples: Sequence[Example], predictions: Iterable[Prediction]) -> list[Prediction]:
+    """The predictions in the order of the examples.
+
+    A question without a prediction counts as wrong (XTREME's rule); for the other kinds a
+    missing prediction is an error.
+
+    Raises:
+        DataError: an example has no prediction, a prediction no example, or an id occurs twice.
+    """
+    found: dict[str, Prediction] = {}
+    for prediction in predictions:
+        if prediction.id in found:
+            raise DataError(f"prediction {prediction.id}: occurs twice; keep one")
+        found[prediction.id] = prediction
+    aligned = []
+    for example in examples:
+        prediction_of = found.pop(example.id, None)
+        if prediction_of is None:
+            if not isinstance(example, SpanExample):
+                raise DataError(
+                    f"example {example.id}: no prediction for it; "
+                    "the predictions are of another split, or the run was cut short"
+                )
+            prediction_of = SpanPrediction(example.id, None)
+        aligned.append(prediction_of)
+    if found:
+        raise DataError(
+            f"prediction {next(iter(found))}: no such example (and {len(found) - 1} more); "
+            "the predictions are of another split"
+        )
+    return aligned
+
+
+def save(path: Path, predictions: Iterable[Prediction]) -> None:
+    """Write one JSON object a line; the file appears when it is complete."""
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("w", encoding="utf-8") as file:
+        for prediction in predictions:
+            file.write(json.dumps(asdict(prediction), ensure_ascii=False) + "\n")
+    partial.replace(path)
+
+
+def load(path: Path) -> list[Prediction]:
+    """Read what `save` wrote.
+
+    Raises:
+        DataError: a line is not a prediction.
+    """
+    predictions: list[Prediction] = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                fields = {
+                    name: tuple(value) if isinstance(value, list) else value
+                    for name, value in json.loads(line).items()
+                }
+                kind = next(KINDS[name] for name in KINDS if name in fields)
+                predictions.append(kind(**fields))
+            except (ValueError, AttributeError, TypeError, StopIteration):
+                raise DataError(
+                    f"{path}: line {number}: is not a saved prediction; "
+                    "evaluate the model again to write the file anew"
+                ) from None
+    return predictions

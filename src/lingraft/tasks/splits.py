@@ -1,0 +1,218 @@
+"""Finding a task's files, and cutting one split into several where official ones are missing."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lingraft.errors import DataError
+from lingraft.tasks.examples import document
+from lingraft.tasks.reading import COMPRESSED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from lingraft.tasks.examples import Example
+    from lingraft.tasks.task import Split, Task
+
+TRAIN, DEV, TEST = "train", "dev", "test"
+SELECTION_SHARE = 0.05
+"""Of the training set, for choosing checkpoints where a task has no development set."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """The examples of a task, and what every split really is."""
+
+    splits: Mapping[str, list[Example]]
+    names: Mapping[str, str]
+    """Split → "train", or "cut of dev (80 %, seed 0)": to be shown wherever its scores are."""
+    evaluation: tuple[str, ...]
+    """The splits to report."""
+
+    @property
+    def official(self) -> bool:
+        """Whether all splits are the benchmark's own."""
+        return all(name == split for split, name in self.names.items())
+
+
+def find(task: Task, directory: Path, wanted: Sequence[str] = ()) -> dict[str, tuple[Path, ...]]:
+    """The files of the task's splits that lie in a directory.
+
+    Args:
+        task: says how the files are called and in which folders they may lie.
+        directory: holds the files, or one of the task's folders.
+        wanted: splits that must be there; without any, at least one labelled split must.
+
+    Returns:
+        For each split that is complete its files, in the order of its parts.
+
+    Raises:
+        DataError: something is missing; the line names the files and says where they come from.
+    """
+    if not directory.is_dir():
+        raise DataError(f"{directory}: no such directory; it must hold the files of {task.name}")
+    found: dict[str, tuple[Path, ...]] = {}
+    for name, split in task.splits.items():
+        files = [_find_part(spellings, directory, task.folders) for spellings in split.parts]
+        complete = tuple(file for file in files if file is not None)
+        if len(complete) == len(split.parts):
+            found[name] = complete
+    absent = [name for name in wanted if name not in found]
+    if absent or not any(name in found for name in task.labelled_splits):
+        raise DataError(_missing(task, directory, absent or list(task.labelled_splits)))
+    return found
+
+
+def _find_part(spellings: Sequence[str], directory: Path, folders: Sequence[str]) -> Path | None:
+    for folder in (".", *folders):
+        for spelling in spellings:
+            for packed in ("", *COMPRESSED):
+                path = directory / folder / f"{spelling}{packed}"
+                if path.is_file():
+                    return path
+    return None
+
+
+def _missing(task: Task, directory: Path, splits: Sequence[str]) -> str:
+    lines = [f"{name}: {_spelt(task.splits[name])}" for name in splits]
+    places = ", ".join(task.folders) or "no folders"
+    return (
+        f"{directory}: files of {task.name} are missing ({'; '.join(lines)}); get them from "
+        f"{task.files_from} and put them there or in one of its folders {places} "
+        f"(also with {' '.join(COMPRESSED)})"
+    )
+
+
+def _spelt(split: Split) -> str:
+    return " and ".join(" or ".join(part) for part in split.parts)
+
+
+def read_split(task: Task, name: str, files: Sequence[Path]) -> list[Example]:
+    """The examples of all parts of a split; of several parts, ids are made distinct.
+
+    Raises:
+        DataError: a file is broken, or an answer is missing that the split should have.
+    """
+    hidden = not task.splits[name].labelled
+    if len(files) == 1:
+        return task.read(files[0], hidden=hidden)
+    return [
+        replace(example, id=f"{part}/{example.id}")
+        for part, file in enumerate(files)
+        for example in task.read(file, hidden=hidden)
+    ]
+
+
+def cut(
+    examples: Sequence[Example], shares: Mapping[str, float], seed: int = 0
+) -> dict[str, list[Example]]:
+    """Cut examples into splits of the given shares, the same at every run and on every machine.
+
+    Examples with the same document (passage, premise, sentence) stay together. Documents are put
+    in the order of a hash of (seed, document) and dealt out; within a split, examples keep
+    their order. Sizes are exact but for the last document of each split.
+
+    Args:
+        examples: labelled.
+        shares: of the examples, by split; together 1.
+        seed: another one gives another cut.
+
+    Raises:
+        DataError: a split would be empty, or the shares are not shares.
+    """
+    if any(share <= 0 for share in shares.values()) or not math.isclose(sum(shares.values()), 1):
+        raise DataError(f"shares of a cut are {dict(shares)}; they must be positive and sum to 1")
+    groups: dict[str, list[int]] = {}
+    for index, example in enumerate(examples):
+        groups.setdefault(document(example), []).append(index)
+    order = sorted(groups, key=lambda text: _hash(text, seed))
+    names = list(shares)
+    limits = [round(len(examples) * sum(list(shares.values())[: i + 1])) for i in range(len(names))]
+    indices: dict[str, list[int]] = {name: [] for name in names}
+    dealt = current = 0
+    for text in order:
+        while current + 1 < len(names) and dealt >= limits[current]:
+            current += 1
+        indices[names[current]] += groups[text]
+        dealt += len(groups[text])
+    for name, chosen in indices.items():
+        if not chosen:
+            raise DataError(
+                f"the cut gives {name} no example: there are {len(examples)} examples "
+                f"in {len(groups)} documents"
+            )
+    return {name: [examples[i] for i in sorted(chosen)] for name, chosen in indices.items()}
+
+
+def _hash(text: str, seed: int) -> bytes:
+    data = f"{seed}\n{text}".encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def cut_name(origin: str, share: float, seed: int) -> str:
+    """What a cut is called in every output."""
+    return f"cut of {origin} ({100 * share:g} %, seed {seed})"
+
+
+def load(
+    task: Task, directory: Path, *, shares: Mapping[str, float] | None = None, seed: int = 0
+) -> Data:
+    """The examples of a task.
+
+    Without `shares` the official splits; where the task has no development set (NSMC), 5 % of the
+    training set become one. With `shares` (train, dev and test) the labelled split that is
+    there, dev before train, is cut, and official splits are not used.
+
+    Raises:
+        DataError: files are missing or broken, or cannot be cut.
+    """
+    if shares is not None:
+        return _load_cut(task, directory, shares, seed)
+    wanted = [TRAIN, *([DEV] if DEV in task.splits else []), *task.evaluation]
+    try:
+        found = find(task, directory, list(dict.fromkeys(wanted)))
+    except DataError as error:
+        if _labelled_alone(task, directory) is None:
+            raise
+        raise DataError(
+            f"{error}; or have the split that is there cut in train, dev, test"
+        ) from None
+    splits = {
+        name: read_split(task, name, files) for name, files in found.items() if name in wanted
+    }
+    names = {name: name for name in splits}
+    if DEV not in splits:
+        parts = cut(splits[TRAIN], {TRAIN: 1 - SELECTION_SHARE, DEV: SELECTION_SHARE}, seed)
+        splits |= parts
+        names |= {
+            TRAIN: cut_name(TRAIN, 1 - SELECTION_SHARE, seed),
+            DEV: cut_name(TRAIN, SELECTION_SHARE, seed),
+        }
+    return Data(splits, names, task.evaluation)
+
+
+def _labelled_alone(task: Task, directory: Path) -> str | None:
+    try:
+        found = find(task, directory)
+    except DataError:
+        return None
+    order = [DEV, TRAIN, *task.labelled_splits]
+    return next(name for name in order if name in found and name in task.labelled_splits)
+
+
+def _load_cut(task: Task, directory: Path, shares: Mapping[str, float], seed: int) -> Data:
+    if not {TRAIN, DEV, TEST} >= set(shares) >= {TRAIN, DEV}:
+        raise DataError(
+            f"shares of a cut are for {', '.join(shares)}; they must be for train, dev and test, "
+            "or for train and dev"
+        )
+    found = find(task, directory)
+    origin = _labelled_alone(task, directory)
+    assert origin is not None
+    examples = read_split(task, origin, found[origin])
+    names = {name: cut_name(origin, share, seed) for name, share in shares.items()}
+    return Data(cut(examples, shares, seed), names, (TEST if TEST in shares else DEV,))

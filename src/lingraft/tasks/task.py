@@ -1,0 +1,200 @@
+"""What a task is: a frozen record of its files, labels, metrics and the papers' settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from lingraft.errors import DataError
+from lingraft.tasks import metrics
+from lingraft.tasks.examples import labelled
+from lingraft.tasks.predictions import align
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from lingraft.tasks.examples import Example
+    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.reading import Row
+
+Kind = Literal["classification", "pair", "regression", "tagging", "relation", "parsing", "span"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a paper fine-tunes."""
+
+    epochs: int
+    batch: int
+    learning_rate: float
+    warmup: float
+    """Share of all steps."""
+    max_length: int
+    """In tokens, special ones included."""
+    weight_decay: float = 0.0
+    """Never on biases and normalisation weights."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    clip: float | None = 1.0
+    """Largest gradient norm; None clips nothing."""
+    classifier_dropout: float | None = None
+    """Before the last layer (`config.classifier_dropout`); None leaves the model's own."""
+    schedule: Literal["linear", "constant"] = "linear"
+    """Decay after the warm-up, to zero."""
+    checks_per_epoch: int = 1
+    """How often the selection split is scored."""
+    patience: int | None = None
+    """Stop after this many checks without a better one; None never stops early."""
+    source: str = ""
+    """Where the values come from, and which of them are decided here."""
+
+
+@dataclass(frozen=True)
+class Spans:
+    """How passages are cut into windows, and answers found in them (SPEC B.8)."""
+
+    doc_stride: int = 128
+    """Tokens from the start of a window to the start of the next."""
+    max_query: int = 64
+    max_answer: int = 30
+    n_best: int = 20
+    null_threshold: float = 0.0
+
+
+@dataclass(frozen=True)
+class Split:
+    """The files of one split: all parts are needed; each part may be spelled in several ways."""
+
+    parts: tuple[tuple[str, ...], ...]
+    labelled: bool = True
+    """False where the benchmark hides the answers."""
+
+
+@dataclass(frozen=True)
+class Hub:
+    """Where a task is on the Hugging Face Hub."""
+
+    dataset: str
+    config: str | None = None
+    splits: Mapping[str, str] = field(default_factory=dict)
+    """Our name of a split → the Hub's."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """The Hub's name of a column → the one that the reader expects, where they differ.
+
+    Class labels are mapped by their names, never by their numbers: the order differs."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of a benchmark, or a user's own."""
+
+    name: str
+    title: str
+    kind: Kind
+    languages: tuple[str, ...]
+    version: str
+    citation: str
+    licence: str
+    files_from: str
+    """Where the official files are to be had."""
+    splits: Mapping[str, Split]
+    rows: Callable[[Path], Iterable[Row]]
+    """Records of a file, whatever its format."""
+    example: Callable[[Row], Example]
+    """One record made an example; says what is wrong with it."""
+    metrics: tuple[str, ...]
+    """Keys of `metrics.METRICS`."""
+    selection: str
+    """The score that the best checkpoint has the most of, on the selection split."""
+    settings: Settings
+    labels: tuple[str, ...] = ()
+    """In the order of the model's outputs; for tagging the tags, for parsing the relations."""
+    headline: tuple[str, ...] = ()
+    """Scores for tables; the selection's where empty."""
+    evaluation: tuple[str, ...] = ("test",)
+    """The splits that papers report."""
+    folders: tuple[str, ...] = ()
+    """Where its files may lie inside the data directory."""
+    hub: Hub | None = None
+    alternatives: Mapping[str, Settings] = field(default_factory=dict)
+    """Settings of other papers."""
+    spans: Spans | None = None
+    note: str = ""
+    """What a reader of the numbers must know."""
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The scores that tables show."""
+        return self.headline or (self.selection,)
+
+    def read(self, path: Path, *, hidden: bool = False) -> list[Example]:
+        """The examples of one file.
+
+        Args:
+            path: in one of the formats that the task knows.
+            hidden: whether answers may be missing, as in the official test sets of many tasks.
+
+        Raises:
+            DataError: the file is broken or empty, lacks an answer, or two examples have one id.
+        """
+        return list(self._examples(self.rows(path), str(path), hidden=hidden))
+
+    def from_rows(self, rows: Iterable[Row], name: str, *, hidden: bool = False) -> list[Example]:
+        """The examples of rows that come from elsewhere, such as the Hub.
+
+        Args:
+            rows: class labels given by name, columns renamed by `hub.columns`.
+            name: what errors call the place.
+            hidden: as for `read`.
+
+        Raises:
+            DataError: as for `read`.
+        """
+        return list(self._examples(rows, name, hidden=hidden))
+
+    def _examples(self, rows: Iterable[Row], name: str, *, hidden: bool) -> Iterator[Example]:
+        seen: set[str] = set()
+        for row in rows:
+            example = self.example(row)
+            if example.id in seen:
+                raise row.error(f"the id {example.id!r} occurs twice; ids tell predictions apart")
+            if not hidden and not labelled(example):
+                raise row.error(f"has no answer; its columns are {', '.join(row.values)}")
+            seen.add(example.id)
+            yield example
+        if not seen:
+            raise DataError(f"{name}: holds no examples for {self.name}; is it the right file?")
+
+    def score(
+        self, examples: Sequence[Example], predictions: Iterable[Prediction]
+    ) -> dict[str, float]:
+        """All scores of the task, in percent.
+
+        A plain key is the clean definition; `reference/…` is what the benchmark's own code gives.
+
+        Raises:
+            DataError: an example has no answer, or examples and predictions do not belong together.
+        """
+        for example in examples:
+            if not labelled(example):
+                raise DataError(
+                    f"{self.name}: example {example.id} has no gold answer; "
+                    f"score a labelled split: {', '.join(self.labelled_splits)}"
+                )
+        return self.score_aligned(examples, align(examples, predictions))
+
+    def score_aligned(
+        self, examples: Sequence[Example], predictions: Sequence[Prediction]
+    ) -> dict[str, float]:
+        """The same for predictions already in the examples' order, which may repeat (bootstrap)."""
+        if not examples:
+            raise DataError(f"{self.name}: no examples to score")
+        scores: dict[str, float] = {}
+        for name in self.metrics:
+            scores |= metrics.METRICS[name](examples, predictions, self.labels)
+        return scores
+
+    @property
+    def labelled_splits(self) -> tuple[str, ...]:
+        return tuple(name for name, split in self.splits.items() if split.labelled)

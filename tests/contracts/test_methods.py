@@ -1,0 +1,125 @@
+"""What holds for every method on every family: a new line in METHODS is tested by this."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState, GradientState
+
+from lingraft import evaluating, pipeline, preflight, stages
+from lingraft.decoding import to_toml
+from lingraft.methods import METHODS, recipe_from
+from lingraft.models.families import FAMILIES
+from lingraft.models.parts import itl_layers, part_of, trained_parts
+from lingraft.models.source import load_model
+from lingraft.recipe import Validation
+from lingraft.rundir import Run
+from lingraft.stages import Context
+
+SMALL = {
+    "language": "ko",
+    "corpus": {"min_characters": 2},
+    "tokenizer": {"vocab_size": 300, "max_tokens": 32},
+    "training": {"precision": "fp32", "row_tokens": 32},
+    "evaluation": {"sentences": 4, "words": 2, "samples": 1},
+}
+METHOD = {"budget": {"value": 4}, "batch": {"size": 4}, "learning_rate": 0.01, "warmup": 0}
+
+
+@pytest.fixture(scope="module")
+def one_process():
+    AcceleratorState._reset_state(reset_partial_state=True)
+    GradientState._reset_state()
+    yield Accelerator(cpu=True, mixed_precision="no")
+    AcceleratorState._reset_state(reset_partial_state=True)
+    GradientState._reset_state()
+
+
+@pytest.fixture(scope="module")
+def run_of(tmp_path_factory, tiny_source, korean_text, one_process):
+    """A finished run of a few steps: its context. Methods share text and vocabulary by family."""
+    root = tmp_path_factory.mktemp("methods")
+
+    def context(family, method, folder, parent=None):
+        tables = {
+            "source": {"model": str(tiny_source(family))},
+            "method": METHOD | {"name": method},
+        }
+        tables["corpus"] = SMALL["corpus"] | {"text": [str(korean_text)]}
+        recipe = recipe_from(SMALL | tables)
+        looks = Validation(every_steps=2, sentences=4)  # each look writes weights
+        phases = [phase.model_copy(update={"validation": looks}) for phase in recipe.phases]
+        recipe = recipe.model_copy(update={"phases": tuple(phases)})
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        run = Run(root / folder, parent)
+        run.recipe_path.write_text(to_toml(recipe), encoding="utf-8")
+        return Context(recipe, run, one_process)
+
+    @functools.cache
+    def shared(family, kind):
+        method = next(name for name, m in METHODS.items() if m.tokenizer.get("kind") == kind)
+        made = context(family, method, f"{family}-{kind}")
+        return made.run.path, stages.tokenizer(made, stages.corpus(made))
+
+    @functools.cache
+    def run(family, method):
+        parent, tokenizer_made = shared(family, METHODS[method].tokenizer.get("kind"))
+        made = context(family, method, f"{family}/{method}", parent)
+        trained = pipeline.train(made, tokenizer_made)
+        pipeline.export(made, trained, evaluating.evaluate(made, trained))
+        return made
+
+    return run
+
+
+def tensors(folder):
+    return dict(load_model(str(folder)).model.named_parameters())
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_run_trains_what_its_phases_name_and_leaves_the_rest_bit_identical(
+    family, method, run_of
+):
+    made = run_of(family, method)
+    graft = made.recipe.graft
+    for index, phase in enumerate(made.recipe.phases):
+        before, after = (tensors(stages.weights_before(made, i)) for i in (index, index + 1))
+        depth = load_model(str(stages.weights_before(made, index))).model.config.num_hidden_layers
+        itl = itl_layers(depth, graft.layers_before, graft.layers_after)
+        named = trained_parts(phase.train, phase.name)
+        assert before.keys() == after.keys()
+        changed = {name for name in before if not torch.equal(before[name], after[name])}
+        moved = {part_of(name, FAMILIES[family], itl) for name in changed}
+        present = {part_of(name, FAMILIES[family], itl) for name in before}
+        assert moved == named & present
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_model_that_a_method_exports_loads_and_is_the_one_that_was_trained(
+    family, method, run_of
+):
+    made = run_of(family, method)
+    exported = tensors(made.run.model_path)
+    trained = tensors(stages.weights_before(made, len(made.recipe.phases)))
+    assert exported.keys() == trained.keys()
+    assert all(torch.equal(exported[name], trained[name]) for name in exported)
+    assert made.run.stage("evaluation").result()["metrics"]["mask-only"]["perplexity"] > 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_plan_of_a_method_has_the_sizes_of_its_model(family, method, run_of):
+    made = run_of(family, method)
+    graft, vocabulary = made.run.stage("graft").result(), made.run.stage("tokenizer").result()
+    section = made.recipe.tokenizer.model_copy(update={"vocab_size": vocabulary["vocab_size"]})
+    plan = preflight.check(made.recipe.model_copy(update={"tokenizer": section}))
+    said, done = plan.by_part, graft["parameters"]["by_part"]
+    if section.kind == "extend":  # how much is added is known once the vocabulary is trained
+        assert said.pop("embeddings") > done.pop("embeddings")
+        assert said.pop("output_bias") > done.pop("output_bias")
+    assert said == done

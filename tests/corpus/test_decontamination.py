@@ -1,0 +1,66 @@
+import pytest
+
+from lingraft.corpus import decontamination
+from lingraft.corpus.decontamination import Evaluations
+
+PASSAGE = (
+    "One two three four five six seven eight nine ten eleven twelve thirteen fourteen. "
+    "The cat sleeps on the stove. It does."
+)
+
+
+def split(text: str) -> list[str]:
+    return [sentence.strip() for sentence in text.split(".") if sentence.strip()]
+
+
+def contaminated(sentence: str, *texts: str) -> bool:
+    return bool(Evaluations(texts or [PASSAGE], split).contaminated([sentence])[0])
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("And so: two THREE four, five six seven eight nine ten eleven twelve thirteen fourteen!",
+         True),
+        ("two three four five six seven eight nine ten eleven twelve thirteen", False),
+        ("the cat sleeps on the stove", True),
+        ("See, the cat sleeps on the stove", False),
+        ("It does.", False),
+        ("A sentence of its own that nobody has asked about.", False),
+        ("", False),
+    ],
+)  # fmt: skip
+def test_thirteen_words_in_a_row_or_a_whole_sentence_contaminate(
+    sentence: str, expected: bool
+) -> None:
+    assert contaminated(sentence) is expected
+
+
+def test_a_whole_evaluation_text_counts_as_a_sentence() -> None:
+    assert contaminated("이 영화 정말 재미있다", "이 영화, 정말 재미있다!!")
+    assert not contaminated("정말 재미있다", "정말 재미있다")
+
+
+def test_scripts_without_spaces_are_compared_by_character() -> None:
+    passage = "猫は暖かい台所の古いストーブの上で一日中寝ている"
+    assert contaminated("昨日も" + passage[2:20] + "だった", passage)
+    assert not contaminated("昨日も" + passage[2:14] + "だった", passage)
+
+
+def test_each_sentence_is_judged_alone() -> None:
+    found = Evaluations([PASSAGE], split).contaminated(
+        ["먼저 온 문장 하나", "the cat sleeps on the stove", "", "나중에 온 문장 하나"]
+    )
+    assert found.tolist() == [False, True, False, False]
+
+
+def test_without_evaluations_nothing_is_dropped() -> None:
+    assert not Evaluations([], split).contaminated([PASSAGE, "x"]).any()
+
+
+def test_no_sentences_give_no_answers() -> None:
+    assert Evaluations([PASSAGE], split).contaminated([]).tolist() == []
+
+
+def test_the_length_of_the_run_is_gpt3s() -> None:
+    assert decontamination.NGRAM_WORDS == 13

@@ -1,0 +1,44 @@
+import pytest
+
+from lingraft.corpus.language_id import MIN_CHARACTERS, LanguageIdentifier
+from lingraft.errors import DataError, RecipeError
+
+pytest.importorskip("py3langid")
+
+KOREAN = "고양이가 따뜻한 아랫목에서 하루 종일 자고 있었다."
+ENGLISH = "The cat was sleeping on the warm stove all day long."
+CHINESE = "那只猫整天都在温暖的炉子上睡觉，一直睡到晚上才醒来。"
+CANTONESE = "隻貓成日都喺個暖爐上面瞓覺，一直瞓到夜晚先至醒。"
+GERMAN = "Die Katze schlief den ganzen Tag auf dem warmen Ofen."
+
+
+@pytest.mark.parametrize(
+    ("language", "own"),
+    [("ko", KOREAN), ("en", ENGLISH), ("zh-Hant", CHINESE), ("zh", CANTONESE), ("de-AT", GERMAN)],
+)
+def test_only_the_language_asked_for_is_not_foreign(language: str, own: str) -> None:
+    texts = [KOREAN, ENGLISH, CHINESE, GERMAN, own]
+    foreign = LanguageIdentifier(language).foreign(texts)
+    expected = [text != own for text in texts]
+    if own == CANTONESE:
+        expected[2] = False
+    assert foreign.tolist() == expected
+
+
+def test_short_texts_are_never_foreign() -> None:
+    assert len("Good night!") < MIN_CHARACTERS
+    assert not LanguageIdentifier("ko").foreign(["Good night!", ""]).any()
+
+
+def test_a_language_that_the_model_does_not_know_is_refused() -> None:
+    with pytest.raises(RecipeError, match="'tlh' is not among the"):
+        LanguageIdentifier("tlh")
+
+
+def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lingraft.corpus import language_id
+
+    language_id._model.cache_clear()
+    monkeypatch.setitem(__import__("sys").modules, "py3langid.langid", None)
+    with pytest.raises(DataError, match=r'pip install "lingraft\[clean\]"'):
+        LanguageIdentifier("ko")

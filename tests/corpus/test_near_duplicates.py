@@ -1,0 +1,114 @@
+import random
+
+import numpy as np
+import pytest
+
+from lingraft.corpus import near_duplicates
+from lingraft.corpus.near_duplicates import NearDuplicates, signature, similarity
+
+rng = random.Random(0)
+VOCABULARY = ["".join(rng.choices("가나다라마바사아자차카타파하", k=3)) for _ in range(3_000)]
+
+
+def text(words: int = 200) -> str:
+    return " ".join(rng.choices(VOCABULARY, k=words))
+
+
+def changed(original: str, words: int) -> str:
+    """The text with some words exchanged."""
+    pieces = original.split()
+    for place in rng.sample(range(len(pieces)), words):
+        pieces[place] = "바뀜"
+    return " ".join(pieces)
+
+
+def test_of_near_duplicates_the_first_is_kept() -> None:
+    one, two = text(), text()
+    fresh = NearDuplicates().fresh([one, two, changed(one, 1), one.upper() + " ", two])
+    assert fresh.tolist() == [True, True, False, False, False]
+
+
+def test_near_duplicates_are_found_across_calls() -> None:
+    seen, one = NearDuplicates(), text()
+    assert seen.fresh([one]).tolist() == [True]
+    assert seen.fresh([changed(one, 1), text()]).tolist() == [False, True]
+
+
+def test_what_is_like_a_held_out_document_is_not_fresh() -> None:
+    held_out = text()
+    seen = NearDuplicates()
+    seen.remember([held_out])
+    assert seen.fresh([changed(held_out, 1), text()]).tolist() == [False, True]
+
+
+def test_signatures_estimate_the_similarity() -> None:
+    for words in (1, 5, 20, 60):
+        one = text()
+        other = changed(one, words)
+        estimate = float(np.mean(signature(one) == signature(other)))
+        exact = similarity(one, other)
+        # Three standard deviations of 112 draws.
+        assert abs(estimate - exact) < 3 * 0.5 / np.sqrt(112)
+    assert similarity(text(), text()) < 0.01
+
+
+def test_detection_follows_the_curve_of_the_bands() -> None:
+    """Pairs with a similarity near 0.8 and 0.5 are found about as often as the theory says."""
+    for words, low, high in ((7, 0.7, 1.0), (24, 0.0, 0.25)):
+        pairs = [(one, changed(one, words)) for one in (text() for _ in range(100))]
+        found = np.mean([not NearDuplicates().fresh(pair)[1] for pair in pairs])
+        bands, rows = near_duplicates.BANDS, near_duplicates.ROWS
+        theory = np.mean([1 - (1 - similarity(*pair) ** rows) ** bands for pair in pairs])
+        assert low <= theory <= high
+        assert abs(found - theory) < 0.15
+
+
+def test_unrelated_documents_are_all_kept() -> None:
+    assert NearDuplicates().fresh([text(60) for _ in range(400)]).all()
+
+
+def test_the_result_does_not_depend_on_how_documents_are_batched() -> None:
+    texts = [text(40) for _ in range(60)]
+    texts += [changed(one, 1) for one in texts[:30]]
+    at_once = NearDuplicates().fresh(texts)
+    seen = NearDuplicates()
+    one_by_one = [bool(seen.fresh([one])[0]) for one in texts]
+    assert at_once.tolist() == one_by_one
+    assert 60 <= sum(one_by_one) < 90
+
+
+def mix(value: int) -> int:
+    """SplitMix64's finaliser, in Python's integers."""
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    value = (value ^ value >> 27) * 0x94D049BB133111EB % 2**64
+    return value ^ value >> 31
+
+
+def test_a_signature_is_what_plain_integers_give() -> None:
+    step = 0x9E3779B97F4A7C15
+    one = "고양이가  Warm 아랫목에서 잔다 😀 그리고 또 잔다"
+    folded = " ".join(one.split()).casefold()
+    hashes = set()
+    for start in range(len(folded) - 15):
+        total = 0
+        for character in folded[start : start + 16]:
+            total = (total * step + ord(character) + 1) % 2**64
+        hashes.add(mix(total) >> 32)
+    drawn = [mix(n * step % 2**64) >> 32 for n in range(1, 225)]
+    expected = [
+        min((value * (factor | 1) + offset) % 2**32 for value in hashes)
+        for factor, offset in zip(drawn[:112], drawn[112:], strict=True)
+    ]
+    assert signature(one).tolist() == expected
+
+
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = text()
+    whole = signature(one)
+    monkeypatch.setattr(near_duplicates, "BLOCK_SHINGLES", 7)
+    assert np.array_equal(signature(one), whole)
+
+
+@pytest.mark.parametrize("short", ["", " ", "네", "\ud800"])
+def test_short_and_empty_texts_are_compared_whole(short: str) -> None:
+    assert NearDuplicates().fresh([short, short, "아니요"]).tolist() == [True, False, True]

@@ -1,0 +1,171 @@
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from lingraft.corpus import pairs, tmx
+from lingraft.corpus.lines import Reading
+from lingraft.corpus.pairs import Layout
+from lingraft.errors import DataError
+
+LAYOUT = Layout("en", "ko")
+TMX = """<?xml version="1.0" encoding="{0}"?>
+<!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<tmx version="1.4"><header/><body>
+<tu tuid="1"><tuv xml:lang="en-US">
+<seg>A <bpt i="1">&lt;b></bpt>bold<ept i="1">&lt;/b></ept> word</seg></tuv>
+<tuv xml:lang="KO"><seg>굵은 낱말</seg></tuv></tu>
+<tu><tuv lang="en"><seg>Only &amp; English</seg></tuv></tu>
+<tu><tuv xml:lang="ko-KR"><seg>둘째</seg></tuv><tuv xml:lang="en"><seg>Second</seg></tuv></tu>
+</body></tmx>
+"""
+
+
+def read(*names: Path | str, layout: Layout = LAYOUT) -> tuple[list[tuple[str, str]], Reading]:
+    reading = Reading()
+    return [(p.source, p.target) for p in pairs.read(names, layout, reading)], reading
+
+
+def test_tsv_gives_the_columns_that_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv.gz"
+    path.write_bytes(gzip.compress("x\tone\t하나\nx\n\nx\ttwo\t둘\n".encode()))
+    found, reading = read(path, layout=Layout("en", "ko", columns=(1, 2)))
+    assert found == [("one", "하나"), ("two", "둘")]
+    assert reading.dropped == {pairs.FEW_COLUMNS: 1}
+
+
+def test_a_tsv_file_without_the_columns_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("one\n")
+    with pytest.raises(DataError, match="no line has the columns 0 and 1"):
+        read(path)
+
+
+def test_json_lines_give_both_languages_nested_or_not(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    rows = [
+        {"translation": {"en": "one", "ko": "하나"}},
+        {"en": "two", "ko": "둘", "de": "zwei"},
+        {"en": "three", "ko": None},
+        [1],
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "{\n")
+    found, reading = read(path)
+    assert found == [("one", "하나"), ("two", "둘")]
+    assert reading.dropped == {pairs.MISSING_LANGUAGE: 2, pairs.BROKEN_JSON: 1}
+
+
+def test_json_lines_without_the_languages_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "one"}\n{\n')
+    with pytest.raises(DataError, match="none of its 2 lines is a JSON object with both 'en'"):
+        read(path)
+
+
+def test_an_empty_file_after_one_with_bad_lines_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("one\ntwo\t둘\n")
+    (tmp_path / "b.tsv").write_text("")
+    assert read(tmp_path / "a.tsv", tmp_path / "b.tsv")[0] == [("two", "둘")]
+
+
+@pytest.mark.parametrize("name", ["corpus", "corpus.en", "corpus.ko"])
+def test_moses_files_are_found_by_either_name_and_by_the_common_one(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "corpus.en").write_text("one\ntwo\n")
+    (tmp_path / "corpus.ko").write_text("하나\n둘\n")
+    assert read(tmp_path / name)[0] == [("one", "하나"), ("two", "둘")]
+
+
+def test_compressed_moses_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "c.en.gz").write_bytes(gzip.compress(b"one\n"))
+    (tmp_path / "c.ko.gz").write_bytes(gzip.compress("하나\n".encode()))
+    assert read(tmp_path / "c.en.gz")[0] == read(tmp_path / "c")[0] == [("one", "하나")]
+
+
+@pytest.mark.parametrize(("english", "longer"), [("a\nb\n", "corpus.en"), ("", "corpus.ko")])
+def test_moses_files_of_different_length_are_refused(
+    tmp_path: Path, english: str, longer: str
+) -> None:
+    (tmp_path / "corpus.en").write_text(english)
+    (tmp_path / "corpus.ko").write_text("하나\n")
+    with pytest.raises(DataError, match=rf"{longer}: goes on after line"):
+        read(tmp_path / "corpus")
+
+
+def test_a_line_that_is_not_utf8_is_dropped_from_both_moses_files(tmp_path: Path) -> None:
+    (tmp_path / "corpus.en").write_bytes(b"one\ntwo\n")
+    (tmp_path / "corpus.ko").write_bytes(b"\xff\n" + "둘\n".encode())
+    assert read(tmp_path / "corpus")[0] == [("two", "둘")]
+
+
+@pytest.mark.parametrize("name", ["missing", "a.doc"])
+def test_a_file_that_is_missing_or_of_another_kind_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.doc").write_text("x")
+    with pytest.raises(DataError, match=name):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_tmx_gives_the_pairs_of_two_languages_in_any_encoding(
+    tmp_path: Path, encoding: str
+) -> None:
+    path = tmp_path / "a.tmx"
+    path.write_bytes(TMX.format(encoding).encode(encoding))
+    found, reading = read(path)
+    assert found == [("A bold word", "굵은 낱말"), ("Second", "둘째")]
+    assert reading.dropped == {tmx.MISSING_LANGUAGE: 1}
+
+
+def test_an_entity_bomb_in_tmx_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.tmx"
+    bomb = '<!DOCTYPE tmx [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]><tmx><body>&b;</body></tmx>'
+    path.write_text(bomb)
+    with pytest.raises(DataError, match="declares the XML entity 'a'"):
+        read(path)
+
+
+def test_another_kind_of_xml_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.tmx"
+    path.write_text("<html><body/></html>")
+    with pytest.raises(DataError, match="its root is <html>"):
+        read(path)
+
+
+def test_a_tmx_file_cut_short_gives_its_units_before_the_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.tmx"
+    path.write_text(TMX.format("utf-8")[:-14])
+    units = tmx.units(path, Reading())
+    found = [next(units).get("en-us"), next(units).get("en"), next(units).get("en")]
+    with pytest.raises(DataError, match="cut short"):
+        next(units)
+    assert found == ["A bold word", "Only & English", "Second"]
+
+
+def test_a_unit_too_long_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tmx, "MAX_UNIT_CHARACTERS", 12)
+    path = tmp_path / "a.tmx"
+    path.write_text(TMX.format("utf-8"))
+    found, reading = read(path)
+    assert found == [("Second", "둘째")]
+    assert reading.dropped[tmx.UNIT_TOO_LONG] == 2
+
+
+def test_tmx_of_other_bytes_raises_nothing_but_a_data_error(tmp_path: Path) -> None:
+    rng = random.Random(0)
+    whole = TMX.format("utf-8").encode()
+    path = tmp_path / "a.tmx"
+    refusals = []
+    for _ in range(200):
+        data = bytearray(whole[: rng.randrange(1, len(whole))] if rng.random() < 0.3 else whole)
+        for _ in range(rng.randrange(4)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        path.write_bytes(data)
+        try:
+            read(path)
+        except DataError as error:
+            refusals.append(str(error))
+    assert 50 < len(refusals) < 200
+    assert not any("\n" in message for message in refusals)

@@ -1,0 +1,53 @@
+import pytest
+
+from lingraft.corpus import repair
+from lingraft.errors import DataError
+
+TEXT = "고양이가 따뜻한 아랫목에서 하루 종일 자고 있었다. 그리고 다시 잤다."
+
+
+def test_text_read_in_the_wrong_encoding_is_brought_back_and_counted() -> None:
+    pytest.importorskip("ftfy")
+    broken = [TEXT.encode().decode("latin-1"), "naïve cafÃ© &amp; bar"]
+    fixed, counts = repair.repair([*broken, TEXT, "“따옴표” ﬁ ａ"])
+    assert fixed == [TEXT, "naïve café & bar", TEXT, "“따옴표” ﬁ ａ"]
+    assert counts == {repair.REPAIRED: 2}
+
+
+def test_text_in_order_counts_nothing() -> None:
+    pytest.importorskip("ftfy")
+    assert repair.repair([TEXT]) == ([TEXT], {})
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_unicode_encodings_are_told_by_their_marks(encoding: str) -> None:
+    assert repair.decode(TEXT.encode(encoding)) == (TEXT, encoding.removesuffix("-sig"))
+
+
+@pytest.mark.parametrize("encoding", ["cp949", "shift_jis", "cp1251"])
+def test_the_declared_encoding_is_taken_where_the_bytes_are_no_utf8(encoding: str) -> None:
+    text = {"cp949": TEXT, "shift_jis": "猫は寝ている。", "cp1251": "Кошка спит на печи."}[encoding]
+    assert repair.decode(text.encode(encoding), encoding) == (text, encoding)
+
+
+def test_utf8_goes_before_what_is_declared() -> None:
+    assert repair.decode(TEXT.encode(), "euc-kr") == (TEXT, "utf-8")
+
+
+@pytest.mark.parametrize("declared", [None, "klingon-8", "ascii"])
+def test_an_encoding_that_nobody_or_nobody_rightly_names_is_found(declared: str | None) -> None:
+    pytest.importorskip("charset_normalizer")
+    decoded = repair.decode(TEXT.encode("euc-kr"), declared)
+    assert decoded is not None
+    assert decoded[0] == TEXT
+
+
+def test_bytes_that_are_no_text_have_no_encoding() -> None:
+    pytest.importorskip("charset_normalizer")
+    assert repair.decode(b"\x00\xff\xd8\x01" * 9) is None
+
+
+def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ftfy", None)
+    with pytest.raises(DataError, match=r'pip install "lingraft\[clean\]"'):
+        repair.repair([TEXT])

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+
+from lingraft.embeddings.segmentation import Segmenter
+from lingraft.vocabulary import Canonical, Vocabulary
+
+
+@pytest.mark.parametrize("family", ["roberta", "modernbert", "xlm-roberta", "bert"])
+def test_words_are_cut_as_the_tokenizer_cuts_them(tiny_tokenizer, tiny_text, family):
+    tokenizer = tiny_tokenizer(family)
+    segment = Segmenter(tokenizer)
+    for word in {word for line in tiny_text for word in line.split()}:
+        text = word if family in ("xlm-roberta", "bert") else f" {word}"
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        known = [index for index in ids if index != tokenizer.unk_token_id]
+        assert segment(Canonical(True, word.encode())) == known
+
+
+@pytest.mark.parametrize("family", ["roberta", "modernbert", "xlm-roberta", "bert", "electra"])
+def test_every_piece_is_cut_into_itself_where_the_tokenizer_can_reach_it(tiny_tokenizer, family):
+    vocabulary = Vocabulary.of(tiny_tokenizer(family))
+    segment = Segmenter(tiny_tokenizer(family))
+    known = {i: form for i, form in enumerate(vocabulary.canonical) if form is not None}
+    if family in ("bert", "electra"):  # they drop case and accents, so that some cannot come out
+        known = {i: f for i, f in known.items() if f.text.isascii() and f.text == f.text.lower()}
+    assert {i: segment(form) for i, form in known.items()} == {i: [i] for i in known}
+
+
+@pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "bert"])
+def test_a_piece_inside_a_word_does_not_begin_one(tiny_tokenizer, family):
+    vocabulary = Vocabulary.of(tiny_tokenizer(family))
+    ids = Segmenter(tiny_tokenizer(family))(Canonical(False, b"og"))
+    assert b"".join(vocabulary.canonical[index].text for index in ids) == b"og"
+    assert not any(vocabulary.canonical[index].word_start for index in ids)
+
+
+def test_half_a_character_is_cut_into_bytes_where_there_are_bytes(tiny_tokenizer):
+    half = "뷁".encode()[:2]
+    vocabulary = Vocabulary.of(tiny_tokenizer("roberta"))
+    ids = Segmenter(tiny_tokenizer("roberta"))(Canonical(False, half))
+    assert b"".join(vocabulary.canonical[i].text for i in ids) == half
+    assert Segmenter(tiny_tokenizer("xlm-roberta"))(Canonical(False, half)) == []
+    assert Segmenter(tiny_tokenizer("bert"))(Canonical(False, half)) == []
+
+
+def test_what_the_tokenizer_does_not_know_is_left_out(tiny_tokenizer):
+    vocabulary = Vocabulary.of(tiny_tokenizer("xlm-roberta"))
+    ids = Segmenter(tiny_tokenizer("xlm-roberta"))(Canonical(False, "東a東".encode()))
+    assert [vocabulary.pieces[i] for i in ids] == ["a"]
+    assert Segmenter(tiny_tokenizer("bert"))(Canonical(True, "東".encode())) == []
+
+
+def test_a_word_start_alone_says_nothing_of_an_unknown_word(tiny_tokenizer):
+    tokenizer = tiny_tokenizer("xlm-roberta")
+    segment = Segmenter(tokenizer)
+    assert segment(Canonical(True, "東京".encode())) == []
+    assert segment(Canonical(True, b"")) == [tokenizer.convert_tokens_to_ids("▁")]
+
+
+def test_text_is_lower_cased_where_the_tokenizer_does(tiny_tokenizer):
+    segment = Segmenter(tiny_tokenizer("bert"))
+    assert segment(Canonical(True, b"DOG")) == segment(Canonical(True, b"dog")) != []
+
+
+def test_punctuation_parts_words_of_a_wordpiece_tokenizer(tiny_tokenizer):
+    tokenizer = tiny_tokenizer("bert")
+    expected = tokenizer("nine;the", add_special_tokens=False)["input_ids"]
+    assert Segmenter(tokenizer)(Canonical(True, b"nine;the")) == expected

@@ -1,0 +1,78 @@
+from pathlib import Path
+
+import pytest
+from synthetic_study import failed_rows, initialiser_rows, study_rows
+
+from lingraft.study import document
+from lingraft.study.rows import append
+from lingraft.study.tables import Entry, Line, Table
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "results"
+    path.mkdir()
+    return path
+
+
+def test_the_committed_results_are_those_of_the_committed_rows():
+    """After a change: python scripts/results_page.py."""
+    made = document.files(ROOT / "docs" / "results", ROOT / "recipes")
+    committed = {
+        str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs" / "results").glob("*.svg")
+    }
+    assert {name for name in made if name.endswith(".svg")} == committed
+    for name, text in made.items():
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, name
+
+
+def test_without_results_the_document_says_so(folder, tmp_path):
+    made = document.files(folder, tmp_path)
+    assert list(made) == ["results.md"]
+    assert "No study has been run yet." in made["results.md"]
+    assert document.files(tmp_path / "nowhere", tmp_path) == made
+
+
+def test_a_study_gives_tables_figures_and_the_notes_beside_it(folder, tmp_path):
+    rows = study_rows(methods=["xpt", "scratch"], sizes=(1_000, 4_000)) + initialiser_rows()
+    append(folder / "demo.jsonl", rows + failed_rows("lapt", 1_000, 0))
+    (folder / "demo.notes.md").write_text("We think **much** of it.\n", encoding="utf-8")
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "demo.toml").write_text("", encoding="utf-8")
+    made = document.files(folder, tmp_path / "recipes")
+    text = made["results.md"]
+    assert "## demo\n\nWe think **much** of it.\n" in text
+    assert "[demo.toml](../recipes/demo.toml)" in text
+    assert "### 4,000 sentences\n\n| method | PPL |" in text
+    assert "`lapt-1000-0` failed: ran out of memory" in text
+    figures = [name for name in made if name.endswith(".svg")]
+    assert len(figures) == 8
+    for name in figures:
+        assert f"]({name})" in text
+        assert made[name].startswith("<svg")
+
+
+def test_studies_stand_in_the_order_of_their_names_and_are_the_same_every_time(folder, tmp_path):
+    rows = study_rows(methods=["xpt", "scratch"], sizes=(1_000, 4_000), seeds=(0,))
+    for name in ("b", "a"):
+        append(folder / f"{name}.jsonl", rows)
+    made = document.files(folder, tmp_path)
+    assert made["results.md"].index("## a\n") < made["results.md"].index("## b\n")
+    assert document.files(folder, tmp_path) == made
+
+
+def test_the_document_names_no_folder_of_this_machine(folder, tmp_path):
+    append(folder / "demo.jsonl", study_rows(methods=["xpt"], sizes=(1_000,), seeds=(0,)))
+    assert str(tmp_path) not in "".join(document.files(folder, tmp_path).values())
+
+
+def test_best_entries_are_bold_references_italic_and_bars_escaped():
+    lines = (
+        Line((Entry("a|b"), Entry("1.0", "± 0.1", best=True))),
+        Line((Entry("unigrams"), Entry("–")), reference=True),
+    )
+    assert document.markdown(Table("t", ("method", "PPL"), lines, ("A note.",))) == (
+        "| method | PPL |\n|---|---:|\n| a\\|b | **1.0 ± 0.1** |\n| *unigrams* | – |\n\nA note."
+    )

@@ -1,0 +1,255 @@
+"""From a study's file to its cells."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from tiny_study import HEAD, write_study
+
+from lingraft.decoding import load
+from lingraft.errors import RecipeError
+from lingraft.study import grid
+from lingraft.study.identity import Identity
+from lingraft.study.recipe import decode, read_study, to_toml
+
+
+@pytest.fixture
+def study(tmp_path, tiny_source, korean_text):
+    def written(body, head=HEAD, **changes):
+        return write_study(tmp_path, tiny_source("roberta"), korean_text, body, head, **changes)
+
+    return written
+
+
+def cells(study, *only):
+    return grid.chosen(grid.cells(study), only)
+
+
+def ids(found):
+    return [cell.id for cell in found]
+
+
+def test_a_study_is_the_union_of_its_grids_in_their_order(study):
+    found = cells(
+        study(
+            '[[grids]]\nmethod = ["scratch", "xpt"]\nsentences = [100, 200]\nseed = [0, 1]\n'
+            '[[grids]]\nmethod = ["xpt-sp"]\nseed = [7]\n'
+        )
+    )
+    assert ids(found) == [
+        "scratch-n100-s0", "scratch-n100-s1", "scratch-n200-s0", "scratch-n200-s1",
+        "xpt-n100-s0", "xpt-n100-s1", "xpt-n200-s0", "xpt-n200-s1", "xpt-sp-s7",
+    ]  # fmt: skip
+    assert found[3].axes == {"method": "scratch", "sentences": 200, "seed": 1}
+    assert found[3].recipe.method.name == "scratch"
+    assert found[3].recipe.seed == 1
+    assert {phase.sentences for phase in found[3].recipe.phases} == {200}
+    assert found[-1].axes["sentences"] is None
+
+
+def test_a_method_fills_in_the_phases_that_the_base_recipe_gives_itself(study):
+    (cell,) = cells(study('[[grids]]\nmethod = ["xpt"]\n'))
+    assert [phase.name for phase in cell.recipe.phases] == ["phase-1", "phase-2"]
+    assert sum(phase.budget.value for phase in cell.recipe.phases) == 4
+    assert cell.recipe.baselines == ()
+
+
+def test_a_recipe_that_occurs_twice_is_one_cell(study):
+    found = cells(
+        study(
+            '[[grids]]\nmethod = ["xpt"]\nseed = [0]\n'
+            '[[grids]]\nmethod = ["xpt"]\n"graft.embeddings" = ["random", "match"]\n'
+        )
+    )
+    assert len(found) == 2
+    assert found[0].id == "xpt-s0"
+    assert found[1].axes["graft.embeddings"] == "match"
+
+
+def test_ids_show_further_axes_and_do_not_depend_on_the_other_cells(study):
+    body = '[[grids]]\nmethod = ["xpt"]\n"graft.embeddings" = ["match", "mean"]\n'
+    first = ids(cells(study(body)))
+    assert [name.startswith("xpt-s0-") for name in first] == [True, True]
+    assert "-match-" in first[0]
+    assert ids(cells(study(body.replace('"match", ', ""))))[0] == first[1]
+
+
+def test_rules_apply_to_the_cells_that_match_and_axes_win_over_them(study):
+    found = cells(
+        study(
+            '[[grids]]\nmethod = ["scratch", "xpt-sp"]\n"method.learning_rate" = [1e-3]\n'
+            '[[grids]]\nmethod = ["scratch"]\nseed = [5]\n'
+            '[[rules]]\nwhen = { method = "scratch" }\n'
+            'set = { "method.learning_rate" = 2e-3, "phases.0.dropout" = 0.25 }\n'
+        )
+    )
+    rates = [cell.recipe.phases[0].optimiser.learning_rate for cell in found]
+    assert rates == [1e-3, 1e-3, 2e-3]
+    assert [cell.recipe.phases[0].dropout for cell in found] == [0.25, None, 0.25]
+
+
+def test_settings_may_be_tables_lists_and_paths_into_the_phases(study):
+    head = HEAD + '"phases.0.train" = ["embeddings", "itl"]\n"graft" = { layers_before = 0 }\n'
+    (cell,) = cells(study('[[grids]]\nmethod = ["xpt-sp"]\n', head))
+    assert cell.recipe.phases[0].train == ("embeddings", "itl")
+    assert cell.recipe.graft.layers_before == 0
+
+
+def test_only_takes_methods_ids_and_conditions(study):
+    whole = study('[[grids]]\nmethod = ["scratch", "xpt"]\nsentences = [100, 200]\nseed = [0, 1]\n')
+    assert ids(cells(whole, "xpt")) == [f"xpt-n{n}-s{s}" for n in (100, 200) for s in (0, 1)]
+    assert ids(cells(whole, "method=x*,sentences=200", "scratch-n100-s1")) == [
+        "scratch-n100-s1", "xpt-n200-s0", "xpt-n200-s1",
+    ]  # fmt: skip
+    assert len(cells(whole)) == 8
+
+
+@pytest.mark.parametrize(
+    ("only", "message"),
+    [
+        ("size=3", "--only size=3: 'size' is no axis; axes: method, seed, sentences"),
+        ("xpt-sp", "--only xpt-sp: no cell matches; cells: xpt-s0"),
+    ],
+)
+def test_only_says_what_it_does_not_know(study, only, message):
+    with pytest.raises(RecipeError) as caught:
+        cells(study('[[grids]]\nmethod = ["xpt"]\n'), only)
+    assert str(caught.value) == message
+
+
+ERRORS = {
+    "an axis that is no key of a recipe": (
+        "[[grids]]\nsentence = [3]\n",
+        "grids: 'sentence' is no axis and no key of a recipe. Did you mean 'sentences'?",
+    ),
+    "a path that a recipe lacks": (
+        '[[grids]]\n"method.lerning_rate" = [1e-3]\n',
+        "study 'tiny', cell method.lerning_rate=0.001: method.lerning_rate: no such key. "
+        "Did you mean 'learning_rate'?",
+    ),
+    "an unknown method": (
+        '[[grids]]\nmethod = ["xtp"]\n',
+        "study 'tiny', cell method=xtp: method 'xtp' is not known; did you mean 'xpt'?",
+    ),
+    "a phase that there is not": (
+        '[[grids]]\n"phases.3.dropout" = [0.1]\n',
+        "study 'tiny', cell phases.3.dropout=0.1: phases.3.dropout=0.1: '3' must be an index "
+        "below 2",
+    ),
+    "a rule about something that is no axis": (
+        '[[grids]]\nseed = [0]\n[[rules]]\nwhen = { methods = "xpt" }\nset = { "seed" = 1 }\n',
+        "rules.0.when: 'methods' is no axis of a grid; axes: seed",
+    ),
+    "a rule that no cell matches": (
+        '[[grids]]\nseed = [0]\n[[rules]]\nwhen = { seed = 3 }\nset = { "seed" = 1 }\n',
+        'rules.0: no cell matches { "seed" = 3 }; correct it or leave it out',
+    ),
+    "an unknown key": (
+        "[[grids]]\nseed = [0]\n[[rule]]\nseed = 3\n",
+        "rule: no such key. Did you mean 'rules'?",
+    ),
+    "an axis without values": ("[[grids]]\nseed = []\n", "grids.0.seed: must have at least 1"),
+    "no grid": ("", "grids: is missing; the study must give it"),
+}
+
+
+@pytest.mark.parametrize(("body", "message"), ERRORS.values(), ids=ERRORS)
+def test_what_is_wrong_with_a_study_is_one_line(study, body, message):
+    with pytest.raises(RecipeError) as caught:
+        grid.cells(study(body))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_recipe_in_place_of_a_study_is_told_apart(study, tmp_path):
+    study("[[grids]]\nseed = [0]\n")
+    with pytest.raises(RecipeError, match="is a recipe, not a study"):
+        read_study(tmp_path / "base.toml")
+
+
+def test_a_study_that_was_written_out_has_the_same_cells(study, tmp_path):
+    whole = study('[[grids]]\nmethod = ["xpt"]\n"graft.embeddings" = ["match"]\n')
+    (tmp_path / "elsewhere").mkdir()
+    copy = tmp_path / "elsewhere" / "copy.toml"
+    copy.write_text(to_toml(whole))
+    assert cells(read_study(copy)) == cells(whole)
+
+
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs" / "study.md"
+SHIPPED = sorted(path for path in (ROOT / "recipes").glob("*.toml") if "base" in load(path))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_study_that_ships_has_cells_and_the_name_of_its_file(path):
+    study = read_study(path)
+    assert study.name == path.stem
+    assert cells(study)
+
+
+def test_the_study_file_in_the_guide_has_cells():
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    data = tomllib.loads(block)
+    found = cells(decode(data | {"base": str(ROOT / "recipes" / data["base"])}))
+    assert len(found) == 3 * 3 * 3 + 2
+    assert {cell.recipe.phases[-1].optimiser.learning_rate for cell in found} == {1e-4, 2e-3}
+
+
+def test_the_smoke_study_is_three_methods_two_sizes_and_two_seeds():
+    found = cells(read_study(ROOT / "recipes" / "study-smoke.toml"))
+    assert len(found) == 12
+    for axis, number in (("method", 3), ("sentences", 2), ("seed", 2)):
+        assert len({cell.axes[axis] for cell in found}) == number
+
+
+class TestFingerprint:
+    @pytest.fixture
+    def of(self, study):
+        def fingerprint(**changes):
+            (cell,) = cells(study('[[grids]]\nmethod = ["xpt"]\n', **changes))
+            return Identity().cell(cell.recipe)
+
+        return fingerprint
+
+    def test_does_not_depend_on_names_places_times_and_the_use_of_the_machine(
+        self, of, tmp_path, korean_text
+    ):
+        moved = tmp_path / "moved.txt"
+        moved.write_bytes(korean_text.read_bytes())
+        text = {"text": [str(moved)], "valid": 0.05, "test": 0.1}
+        first = of()
+        assert of(name="other", corpus=text) == first
+        assert of(training={"row_tokens": 32}, export={"licence": "mit"}) == first
+        assert of(resources={"lexicons": ["nowhere.txt"]}) == first
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"seed": 1},
+            {"tokenizer": {"vocab_size": 301, "max_tokens": 64}},
+            {"evaluation": {"sentences": 20, "words": 21}},
+            {"graft": {"embeddings": "match"}},
+        ],
+        ids=lambda changes: next(iter(changes)),
+    )
+    def test_depends_on_everything_that_decides_the_result(self, of, changes):
+        assert of(**changes) != of()
+
+    def test_depends_on_the_content_of_text_source_and_resources(
+        self, of, tmp_path, korean_text, tiny_source
+    ):
+        text = tmp_path / "more.txt"
+        text.write_text(korean_text.read_text() + "문장 하나 더.\n")
+        lexicon = tmp_path / "lexicon.tsv"
+        with_lexicon = {"graft": {"embeddings": "dictionary"}}
+        with_lexicon |= {"resources": {"lexicons": [str(lexicon)]}}
+        lexicon.write_text("집\thouse\n")
+        found = [of(), of(**with_lexicon)]
+        lexicon.write_text("집\thome\n")
+        found.append(of(**with_lexicon))
+        found.append(of(corpus={"text": [str(text)], "valid": 0.05, "test": 0.1}))
+        found.append(of(source={"model": str(tiny_source("bert"))}))
+        assert len(set(found)) == len(found)

@@ -1,0 +1,117 @@
+import html.parser
+import re
+
+import pytest
+from synthetic_study import cell_rows, failed_rows, initialiser_rows, study_rows
+
+from lingraft.study import page
+from lingraft.study.recipe import Study
+from lingraft.study.results import collect
+
+EVIL = "<script>alert(1)</script>"
+VOID = {"meta", "path", "use", "br"}
+
+
+class Nesting(html.parser.HTMLParser):
+    """Checks that elements nest; collects ids and headings."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.headings = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.ids += [value for name, value in attributes if name == "id"]
+        self.headings += [int(tag[1])] if re.fullmatch(r"h[1-6]", tag) else []
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attributes):
+        self.ids += [value for name, value in attributes if name == "id"]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    made = study_rows(methods=["xpt", "scratch"], sizes=(1_000, 4_000, 16_000))
+    return made + initialiser_rows() + failed_rows("lapt", 4_000, 0, f"no room {EVIL}")
+
+
+@pytest.fixture(scope="module")
+def text(rows):
+    planned = ["xpt-1000-0", "lapt-4000-0", "adapters-4000-0"]
+    return page.render("demo", rows, planned, 'name = "demo"').replace("\u00a0", " ")
+
+
+def test_the_page_needs_nothing_from_outside_and_nests(text):
+    found = Nesting()
+    found.feed(text)
+    found.close()
+    assert found.open == []
+    assert len(found.ids) == len(set(found.ids))
+    assert found.headings.count(1) == 1
+    assert not re.search(r"url\((?!#)|@import|https?://|<img|<script", text)
+
+
+def test_what_comes_from_the_rows_is_escaped(text):
+    assert "no room &lt;script&gt;" in text
+
+
+def test_failed_cells_stand_with_their_message_and_missing_ones_by_name(text):
+    missing = text.partition("still to run")[2].partition("</details>")[0]
+    assert "<code>adapters-4000-0</code>" in missing
+    assert "lapt-4000-0" not in missing
+    assert "<code>lapt-4000-0</code>: no room" in text
+
+
+def test_every_section_has_its_tables_and_figures(text):
+    for name in ("quality", "differences", "data", "factor", "initialisers", "curves"):
+        assert f'id="{name}"' in text
+    section = text.partition('id="factor"')[2].partition("</section>")[0]
+    assert section.count("<figure>") == 2
+    assert "not reached (&gt; 1.0)" in section
+
+
+def test_the_verdict_names_the_best_of_the_largest_size_and_the_reference():
+    found = collect(study_rows(methods=["xpt", "scratch"], sizes=(1_000, 4_000)))
+    assert page.verdict(found) == (
+        "With 4,000 sentences, XPT is best of 2: perplexity 66.2, scratch 204.9."
+    )
+
+
+def test_the_verdict_keeps_other_masks_out():
+    rows = study_rows(methods=["xpt", "scratch"], sizes=(4_000,))
+    rows += cell_rows("continued", 4_000, 0, 0.5, masks="bbbb")
+    assert "XPT is best of 2: perplexity" in page.verdict(collect(rows))
+
+
+def test_settings_machine_and_versions_are_on_the_page(text):
+    assert "name = &#34;demo&#34;" in text
+    assert '<th scope="row">torch</th><td>2.10.0</td>' in text
+    assert '<th scope="row">precision</th><td>fp32</td>' in text
+
+
+def test_a_study_without_results_has_a_page_that_says_so():
+    text = page.render("demo", [], ["xpt-1000-0"])
+    assert "No verdict yet: no cell has ended." in text
+    assert "Not there yet: no cell has ended." in text
+    assert "1 cell is still to run" in text
+
+
+def test_the_page_is_the_same_byte_for_byte_when_written_again():
+    rows = study_rows(methods=["xpt", "scratch"], sizes=(1_000, 4_000), seeds=(0,))
+    assert page.render("demo", rows) == page.render("demo", rows)
+
+
+def test_the_page_of_a_study_file_knows_the_cells_that_are_missing(tmp_path):
+    base = tmp_path / "base.toml"
+    base.write_text(
+        'name = "base"\nlanguage = "ko"\n[source]\nmodel = "x"\n[corpus]\ntext = ["x.txt"]\n'
+        "[tokenizer]\nvocab_size = 300\n",
+        encoding="utf-8",
+    )
+    study = Study(name="demo", base=str(base), grids=({"method": ("xpt",), "seed": (0, 1)},))
+    text = page.write(study, [], tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "2 cells are still to run" in text

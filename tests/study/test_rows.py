@@ -1,0 +1,92 @@
+"""The results file."""
+
+from __future__ import annotations
+
+import pytest
+
+from lingraft.errors import DataError
+from lingraft.study import rows
+from lingraft.study.rows import CurveRow, EndRow, MetricRow
+
+COMMON = {"study": "s", "cell": "xpt-s0", "axes": {"method": "xpt", "sentences": None, "seed": 0}}
+
+
+def metric(value, name="loss", fingerprint="f"):
+    return MetricRow(
+        **COMMON, fingerprint=fingerprint, metric=name, value=value, n=3, seed=0, tokens=9,
+        seconds=1.0, masks="m", blocks=((1.0, 2.0),),
+    )  # fmt: skip
+
+
+def end(status="done", fingerprint="f", **fields):
+    return EndRow(**COMMON, fingerprint=fingerprint, status=status, seconds=1.0, **fields)
+
+
+CURVE = CurveRow(**COMMON, fingerprint="f", phase="phase-1", split="valid", points=((0, 9.5),))
+
+
+def test_rows_come_back_as_they_were_written(tmp_path):
+    path = tmp_path / "new" / "results.jsonl"
+    written = [metric(1.5), CURVE, end(message="한국어", machine={"device": "cpu", "cores": 2})]
+    rows.append(path, written[:1])
+    rows.append(path, written[1:])
+    assert rows.read(path) == written
+
+
+@pytest.mark.parametrize("length", [1, 40, 70_000])
+def test_half_a_line_that_a_kill_left_is_taken_away_by_the_next_rows(tmp_path, length):
+    path = tmp_path / "results.jsonl"
+    rows.append(path, [metric(1.0)])
+    with path.open("ab") as file:
+        file.write(b"{" * length)
+    assert rows.read(path) == [metric(1.0)]
+    rows.append(path, [metric(2.0)])
+    assert rows.read(path) == [metric(1.0), metric(2.0)]
+
+
+def test_half_a_line_alone_is_taken_away_too(tmp_path):
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(b'{"study"')
+    rows.append(path, [end()])
+    assert rows.read(path) == [end()]
+
+
+def test_a_broken_line_in_the_middle_is_told_by_its_number(tmp_path):
+    path = tmp_path / "results.jsonl"
+    rows.append(path, [metric(1.0)])
+    path.write_text('{"kind": "metric"}\n' + path.read_text())
+    with pytest.raises(DataError, match=r"results\.jsonl, line 1: metric\.study: "):
+        rows.read(path)
+
+
+def test_a_missing_file_says_what_makes_it(tmp_path):
+    with pytest.raises(DataError, match="is missing; lingraft study makes it"):
+        rows.read(tmp_path / "results.jsonl")
+
+
+def test_numbers_of_an_attempt_that_was_killed_are_replaced_by_the_next(tmp_path):
+    found = [metric(1.0), metric(5.0, "exact"), metric(2.0), metric(6.0, "exact"), end()]
+    assert rows.finished(found) == {"f": [metric(2.0), metric(6.0, "exact")]}
+
+
+def test_an_attempt_that_did_not_end_counts_for_nothing():
+    assert rows.finished([metric(1.0)]) == {}
+    assert rows.latest([metric(1.0)]) == {}
+
+
+def test_the_last_attempt_that_was_done_counts():
+    found = [metric(1.0), end(), metric(2.0), end(), end("failed", message="late")]
+    outcome = rows.latest(found)["f"]
+    assert outcome.rows == (metric(2.0),)
+    assert outcome.end.status == "done"
+
+
+def test_a_cell_that_only_failed_is_known_with_its_message_but_not_finished():
+    found = [end("failed", message="first"), end("failed", message="second")]
+    assert rows.latest(found)["f"].end.message == "second"
+    assert rows.finished(found) == {}
+
+
+def test_cells_are_told_apart_by_their_fingerprint():
+    found = [metric(1.0), metric(2.0, fingerprint="g"), end(fingerprint="g"), end()]
+    assert rows.finished(found) == {"f": [metric(1.0)], "g": [metric(2.0, fingerprint="g")]}

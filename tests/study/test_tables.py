@@ -1,0 +1,151 @@
+import math
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+from synthetic_study import cell_rows, failed_rows, initialiser_rows, study_rows
+
+from lingraft.study import tables
+from lingraft.study.analysis import Resampling
+from lingraft.study.results import collect
+from lingraft.study.rows import MetricRow
+
+RESAMPLING = Resampling(500)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return study_rows() + initialiser_rows()
+
+
+def column(table, title):
+    at = table.head.index(title)
+    return {line.entries[0].text: line.entries[at] for line in table.lines}
+
+
+def test_the_columns_are_those_of_the_paper_and_what_a_reader_needs_to_trust_them(rows):
+    assert tables.quality(collect(rows), 1_000).head == (
+        "method", "PPL", "hits@1", "hits@3", "hits@5", "hits@10", "MRR", "MR", "bits/char",
+        "seeds", "tokens", "parameters", "trained",
+    )  # fmt: skip
+
+
+def test_mean_and_deviation_are_shown_with_the_same_decimals():
+    made = [row for seed, loss in ((0, 3.0), (1, 3.2)) for row in cell_rows("xpt", 1, seed, loss)]
+    entry = column(tables.quality(collect(made), 1), "bits/char")["XPT"]
+    assert entry.whole == "1.860 ± 0.085"
+
+
+def test_the_best_of_each_column_is_marked_by_its_direction(rows):
+    table = tables.quality(collect(study_rows()), 4_000)
+    for title in ("PPL", "hits@1", "MRR", "MR", "bits/char"):
+        marked = [name for name, entry in column(table, title).items() if entry.best]
+        assert marked == ["XPT"]
+
+
+def test_a_training_that_diverged_is_never_the_best():
+    diverged = [
+        row.model_copy(update={"value": math.nan}) if isinstance(row, MetricRow) else row
+        for row in cell_rows("adapters", 1_000, 0, 3.0)
+    ]
+    rows = study_rows(methods=["xpt", "scratch"], sizes=(1_000,), seeds=(0,))
+    table = tables.quality(collect(diverged + rows), 1_000)
+    assert column(table, "PPL")["Adapters"].text == "–"
+    assert column(table, "PPL")["XPT"].best
+
+
+def test_unigrams_stand_beneath_as_the_floor(rows):
+    line = tables.quality(collect(rows), 1_000).lines[-1]
+    assert line.reference
+    assert [entry.text for entry in line.entries[:3]] == ["unigrams", "400.0", "–"]
+    assert len(line.entries) == 13
+
+
+def test_parameters_and_those_trained_in_each_phase_are_shown(rows):
+    table = tables.quality(collect(rows), 1_000)
+    trained = column(table, "trained")["XPT"].text.replace("\u00a0", " ")
+    assert trained == "2.6 M, 6.39 M"
+    assert column(table, "seeds")["XPT"].text == "3"
+
+
+def test_other_masks_are_marked_and_never_best_but_in_bits_per_character(rows):
+    others = [row for seed in (0, 1, 2)
+              for row in cell_rows("continued", 4_000, seed, 0.5, masks="bbbb")]  # fmt: skip
+    table = tables.quality(collect(rows + others), 4_000)
+    assert column(table, "PPL")["continued"].text.endswith("†")
+    assert column(table, "PPL")["XPT"].best
+    assert column(table, "bits/char")["continued"].best
+    assert any("† continued: other masked tokens" in note for note in table.notes)
+
+
+def test_how_much_text_was_scored_stands_beneath(rows):
+    fewer = [row.model_copy(update={"n": 4_900}) if isinstance(row, MetricRow) else row
+             for row in cell_rows("continued", 4_000, 0, 0.5, masks="bbbb")]  # fmt: skip
+    (note, *_) = tables.quality(collect(rows + fewer), 4_000).notes
+    assert note == "2,000 masked tokens, 4,900 to 5,000 words."
+
+
+def test_differences_have_a_sign_an_interval_and_p(rows):
+    table = tables.differences(collect(rows), 4_000, RESAMPLING)
+    entry = column(table, "bits/char")["XPT"]
+    assert entry.text == "−0.678"
+    assert entry.under.startswith("[−0.6")
+    assert column(table, "hits@1")["XPT"].text.startswith("+")
+    assert "scratch" not in column(table, "PPL")
+
+
+def test_what_does_not_compare_has_no_difference_and_a_reason(rows):
+    others = cell_rows("continued", 4_000, 0, 0.5, masks="bbbb")
+    table = tables.differences(collect(rows + others), 4_000, RESAMPLING)
+    assert column(table, "PPL")["continued"].text == "–"
+    assert column(table, "bits/char")["continued"].text.startswith("−")
+    assert any("continued and scratch were asked for different masked" in n for n in table.notes)
+
+
+def test_without_the_reference_there_are_neither_differences_nor_factors():
+    found = collect(study_rows(methods=["xpt", "xpt-sp"]))
+    assert tables.differences(found, 1_000, RESAMPLING) is None
+    assert tables.factors(found, RESAMPLING) is None
+
+
+def test_factors_have_a_row_for_each_method_and_size(rows):
+    table = tables.factors(collect(study_rows(methods=["xpt", "scratch"])), RESAMPLING)
+    assert [tuple(e.text for e in line.entries[:3]) for line in table.lines] == [
+        ("XPT", "1,000", "4.0"), ("XPT", "4,000", "4.0"), ("XPT", "16,000", "4.0"),
+        ("XPT", "64,000", "not reached (> 1.0)"),
+    ]  # fmt: skip
+
+
+def test_initialisers_are_compared_with_the_random_one(rows):
+    table = tables.initialisers(collect(rows), RESAMPLING)
+    gains = column(table, "bits/char less random")
+    assert list(gains) == ["focus", "match", "random"]
+    assert gains["random"].text == "–"
+    assert gains["focus"].text == "−0.099"
+
+
+def test_there_is_no_table_of_initialisers_where_they_do_not_vary():
+    assert tables.initialisers(collect(study_rows()), RESAMPLING) is None
+
+
+def test_machines_that_differ_are_counted():
+    made = cell_rows("xpt", 1_000, 0, 3.0)
+    other = cell_rows("xpt", 1_000, 1, 3.0)
+    other[-1] = other[-1].model_copy(update={"machine": {"device": "cuda", "precision": "fp32"}})
+    told = {line.entries[0].text: line.entries[1].text
+            for line in tables.machines(collect(made + other)).lines}  # fmt: skip
+    assert told["device"] == "cpu (in 1), cuda (in 1)"
+    assert told["precision"] == "fp32"
+
+
+@pytest.mark.parametrize(("width", "shows"), [(80, False), (170, True)])
+def test_the_terminal_gets_the_columns_that_fit(width, shows, rows):
+    console = Console(width=width, record=True)
+    with console.capture() as captured:
+        console.print(tables.console(SimpleNamespace(name="demo"), rows + failed_rows("lapt", 1, 0),
+                                     width))  # fmt: skip
+    text = captured.get()
+    assert "demo: 57 cells, 1 failed" in text
+    assert ("hits@10" in text) is shows
+    assert "205 ± 2*" in text or "204.9 ± 2.0*" in text
+    assert all(len(line) <= width for line in text.splitlines())

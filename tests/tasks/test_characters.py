@@ -1,0 +1,334 @@
+"""Tags of characters to tokens and back, entity markers, windows, trees: without a model."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from lingraft.errors import DataError
+from lingraft.tasks import markers, trees, windows
+from lingraft.tasks.characters import (
+    character_tags,
+    covered_characters,
+    straddling,
+    token_labels,
+)
+from lingraft.tasks.examples import Answer, Entity, RelationExample
+from lingraft.tasks.task import Spans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from transformers import PreTrainedTokenizerBase
+
+
+def test_a_token_has_the_tag_of_its_first_character() -> None:
+    text, tags = "민수는 서울", ["B-PS", "I-PS", "O", "O", "B-LC", "I-LC"]
+    offsets = [(0, 0), (0, 2), (2, 3), (4, 6), (0, 0)]
+    labels = token_labels(text, tags, offsets)
+    assert labels == [None, "B-PS", "O", "B-LC", None]
+    assert character_tags(text, labels, offsets) == tuple(tags)
+
+
+def test_a_lone_word_start_mark_is_not_labelled() -> None:
+    # XLM-R: the mark shares the offsets of the piece after it
+    text, tags = "쌀 밥", ["O", "O", "B-QT"]
+    offsets = [(0, 0), (0, 1), (2, 3), (2, 3), (0, 0)]
+    assert token_labels(text, tags, offsets) == [None, "O", None, "B-QT", None]
+
+
+def test_a_space_within_a_token_is_passed_over() -> None:
+    # byte-level pieces begin with the space before the word
+    text, tags = "a 밥집", ["O", "O", "B-LC", "I-LC"]
+    offsets = [(0, 1), (1, 3), (3, 4)]
+    labels = token_labels(text, tags, offsets)
+    assert labels == ["O", "B-LC", "I-LC"]
+    assert character_tags(text, labels, offsets) == tuple(tags)
+
+
+def test_a_character_of_several_tokens_has_the_tag_of_the_last_that_begins_there() -> None:
+    text, tags = "각나", ["B-PS", "B-LC"]
+    offsets = [(0, 1), (0, 1), (0, 2), (1, 2)]
+    labels = token_labels(text, tags, offsets)
+    assert labels == [None, None, "B-PS", "B-LC"]
+    assert character_tags(text, labels, offsets) == tuple(tags)
+
+
+def test_characters_of_an_unknown_token_go_on_as_its_first() -> None:
+    assert character_tags("쀍쀍이", ["B-PS"], [(0, 3)]) == ("B-PS", "I-PS", "I-PS")
+    assert character_tags("쀍쀍이", ["O"], [(0, 3)]) == ("O", "O", "O")
+
+
+def test_a_space_is_inside_an_entity_only_between_its_words() -> None:
+    offsets = [(0, 1), (2, 3), (4, 5)]
+    assert character_tags("a b c", ["B-PS", "I-PS", "B-PS"], offsets) == (
+        "B-PS", "I-PS", "I-PS", "O", "B-PS",
+    )  # fmt: skip
+    assert character_tags("a b c", ["B-PS", "I-LC", "O"], offsets)[1] == "O"
+
+
+def test_a_dropped_character_goes_on_as_the_one_before() -> None:
+    assert character_tags("a\u200bb", ["B-PS", "I-PS"], [(0, 1), (2, 3)])[1] == "I-PS"
+
+
+def test_what_is_cut_off_is_o_and_counted() -> None:
+    text, offsets = "ab cd", [(0, 0), (0, 2), (0, 0)]
+    assert character_tags(text, [None, "B-PS", None], offsets) == ("B-PS", "I-PS", "O", "O", "O")
+    assert covered_characters(text, offsets) == 2
+
+
+def test_tokens_across_the_border_of_an_entity_are_named() -> None:
+    text, tags = "박씨는", ["B-PS", "O", "O"]
+    assert straddling(text, tags, [(0, 2), (2, 3)]) == [0]
+    assert straddling(text, tags, [(0, 1), (1, 3)]) == []
+
+
+def _relation(text: str, subject: tuple[int, int], obj: tuple[int, int]) -> RelationExample:
+    return RelationExample("0", text, Entity(*subject), Entity(*obj), "no_relation")
+
+
+def test_markers_stand_around_subject_and_object() -> None:
+    text = "조지가 비틀즈에서"
+    assert markers.mark(_relation(text, (0, 2), (4, 7))) == (
+        "<subj>조지</subj>가 <obj>비틀즈</obj>에서"
+    )
+    assert markers.mark(_relation(text, (4, 7), (0, 2))) == (
+        "<obj>조지</obj>가 <subj>비틀즈</subj>에서"
+    )
+
+
+def test_markers_of_entities_that_touch_do_not_cross() -> None:
+    assert markers.mark(_relation("서울시청", (0, 2), (2, 4))) == (
+        "<subj>서울</subj><obj>시청</obj>"
+    )
+    assert markers.mark(_relation("서울시청", (2, 4), (0, 2))) == (
+        "<obj>서울</obj><subj>시청</subj>"
+    )
+
+
+MARKED = "<subj>조지</subj>가 <obj>비틀즈</obj> 노래"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "before", "after"),
+    [
+        ("sentencepiece", ["▁가"], ["가"]),
+        ("sentencepiece", ["▁", "가"], ["가"]),
+        ("sentencepiece", ["가"], ["가"]),
+        ("wordpiece", ["가"], ["##가"]),
+        ("wordpiece", ["##가"], ["##가"]),
+        ("byte-level", ["Ġê°Ģ"], ["ê°Ģ"]),
+    ],
+)
+def test_what_is_glued_to_an_entity_begins_no_word(
+    pieces: markers.Pieces, before: list[str], after: list[str]
+) -> None:
+    head, tail = ["<subj>", "x", "</subj>"], ["<obj>", "y", "</obj>", "▁노래"]
+    assert markers.glue([*head, *before, *tail], MARKED, pieces) == [*head, *after, *tail]
+
+
+def test_glue_leaves_a_marker_at_the_end_and_a_latin_wordpiece() -> None:
+    marked = "<subj>조지</subj>, <obj>비틀즈</obj>"
+    tokens = ["<subj>", "x", "</subj>", ",", "<obj>", "y", "</obj>", "[SEP]"]
+    assert markers.glue(tokens, marked, "wordpiece") == tokens
+
+
+@pytest.mark.parametrize("family", ["roberta", "xlm-roberta"])
+def test_glued_tokens_of_a_real_tokenizer_begin_no_word(
+    family: str, tiny_tokenizer: Callable[[str], PreTrainedTokenizerBase]
+) -> None:
+    import copy
+
+    tokenizer = copy.deepcopy(tiny_tokenizer(family))
+    tokenizer.add_special_tokens({"extra_special_tokens": list(markers.MARKERS)})
+    marked = "<subj>친구</subj>가 <obj>학교</obj>이다"
+    kind: markers.Pieces = "byte-level" if family == "roberta" else "sentencepiece"
+    tokens = markers.glue(tokenizer.tokenize(marked), marked, kind)
+    for marker in ("</subj>", "</obj>"):
+        after = tokens[tokens.index(marker) + 1]
+        assert after[0] not in "▁Ġ"
+
+
+def test_windows_overlap_and_cover_the_passage() -> None:
+    parts = windows.windows(10, room=6, doc_stride=3, first=4)
+    assert [part.tokens for part in parts] == [range(6), range(3, 9), range(6, 10)]
+    assert parts[1].place(5) == 6
+    assert [part.tokens for part in windows.windows(5, 6, 3, 4)] == [range(5)]
+
+
+def test_the_overlap_is_the_window_less_the_step() -> None:
+    assert windows.overlap(510, 20, 4, 128) == 510 - 20 - 4 - 128
+    with pytest.raises(DataError, match="room for 100 of the passage, less than doc_stride = 128"):
+        windows.overlap(140, 36, 4, 128)
+
+
+@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
+def test_windows_are_those_of_transformers(
+    family: str, tiny_tokenizer: Callable[[str], PreTrainedTokenizerBase]
+) -> None:
+    tokenizer = tiny_tokenizer(family)
+    question, passage = "학교에 가서", "나는 학교에 가서 친구를 만나고 집에 와서 책을 읽었다."
+    n_question = len(tokenizer(question, add_special_tokens=False)["input_ids"])
+    special = tokenizer.num_special_tokens_to_add(pair=True)
+    room, step = 12, 5
+    length = n_question + special + room
+    encoded = tokenizer(
+        question, passage, truncation="only_second", max_length=length,
+        stride=windows.overlap(length, n_question, special, step),
+        return_overflowing_tokens=True, return_offsets_mapping=True,
+    )  # fmt: skip
+    whole = tokenizer(passage, add_special_tokens=False, return_offsets_mapping=True)
+    first = encoded.sequence_ids(0).index(1)
+    ours = windows.windows(len(whole["input_ids"]), room, step, first)
+    assert len(ours) == len(encoded["input_ids"])
+    for index, window in enumerate(ours):
+        places = [i for i, part in enumerate(encoded.sequence_ids(index)) if part == 1]
+        got = [encoded["offset_mapping"][index][place] for place in places]
+        assert got == [whole["offset_mapping"][token] for token in window.tokens]
+        assert places[0] == window.first
+
+
+OFFSETS = [(0, 2), (3, 5), (6, 8), (9, 11), (12, 14)]
+PASSAGE = "aa bb cc dd ee"
+
+
+def test_an_answer_is_the_tokens_that_hold_it() -> None:
+    assert windows.answer_tokens(Answer("bb cc", 3), OFFSETS) == (1, 2)
+    assert windows.answer_tokens(Answer("b", 4), OFFSETS) == (1, 1)
+    assert windows.answer_tokens(Answer(" ", 2), OFFSETS) is None
+
+
+def test_a_window_without_the_whole_answer_points_to_its_first_place() -> None:
+    first, second = windows.windows(5, 3, 2, 4)
+    assert windows.target(first, (1, 2)) == (5, 6)
+    assert windows.target(first, (2, 3)) == (0, 0)
+    assert windows.target(second, (2, 3)) == (4, 5)
+    assert windows.target(first, None) == (0, 0)
+
+
+def test_a_token_is_at_home_where_it_has_most_context() -> None:
+    parts = windows.windows(5, 3, 2, 4)
+    # token 2 is last of the first window and first of the second: 0 + 0.03 each, the first wins
+    assert windows.home_windows(parts) == {0: 0, 1: 0, 2: 0, 3: 1, 4: 1}
+
+
+def _logits(size: int, **peaks: float) -> np.ndarray:
+    row = np.zeros(size)
+    for place, value in peaks.items():
+        row[int(place[1:])] = value
+    return row
+
+
+def test_the_best_span_is_the_answer_and_its_tokens_are_told() -> None:
+    parts = windows.windows(5, 5, 5, 2)
+    found = windows.n_best(
+        PASSAGE, OFFSETS, parts, [(_logits(8, p3=5.0), _logits(8, p4=4.0))], Spans()
+    )
+    assert found[0] == windows.Candidate("bb cc", 9.0, (1, 2))
+
+
+def test_an_answer_is_short_ordered_and_inside_the_passage() -> None:
+    parts = windows.windows(5, 5, 5, 2)
+    long = [(_logits(8, p2=5.0), _logits(8, p6=4.0, p3=1.0))]
+    assert windows.n_best(PASSAGE, OFFSETS, parts, long, Spans(max_answer=5))[0].tokens == (0, 4)
+    assert windows.n_best(PASSAGE, OFFSETS, parts, long, Spans(max_answer=4))[0].tokens == (0, 1)
+    backwards = [(_logits(8, p6=5.0), _logits(8, p2=9.0))]
+    assert windows.n_best(PASSAGE, OFFSETS, parts, backwards, Spans())[0].tokens == (2 - 2, 0)
+    outside = [(_logits(8, p1=9.0, p3=1.0), _logits(8, p7=9.0, p3=1.0))]
+    assert windows.n_best(PASSAGE, OFFSETS, parts, outside, Spans())[0].text == "bb"
+
+
+def test_no_answer_wins_by_more_than_the_threshold_and_is_the_least_over_windows() -> None:
+    parts = windows.windows(5, 3, 2, 2)
+    sure = (_logits(5, p0=4.0), _logits(5, p0=4.0))
+    torn = (_logits(5, p0=1.0, p3=2.0), _logits(5, p0=1.0, p3=2.0))
+    found = windows.n_best(PASSAGE, OFFSETS, parts, [sure, torn], Spans())
+    assert found[0].text == "dd"  # null is min(8, 2), below 4
+    assert windows.n_best(PASSAGE, OFFSETS, parts, [sure, sure], Spans())[0].text == ""
+    patient = Spans(null_threshold=8.0)
+    assert windows.n_best(PASSAGE, OFFSETS, parts, [sure, sure], patient)[0].text != ""
+    tie = [(_logits(5, p0=2.0, p2=2.0), _logits(5, p0=2.0, p2=2.0))] * 2
+    assert windows.n_best(PASSAGE, OFFSETS, parts, tie, Spans())[0].text == "aa"
+
+
+def test_a_start_counts_only_in_its_home_window() -> None:
+    parts = windows.windows(5, 3, 2, 2)  # tokens 0–2 and 2–4; token 2 is at home in the first
+    stray = (_logits(5, p2=9.0), _logits(5, p2=9.0))
+    found = windows.n_best(PASSAGE, OFFSETS, parts, [(np.zeros(5), np.zeros(5)), stray], Spans())
+    assert found[0].text != "cc"
+
+
+def test_candidates_have_different_texts_and_hold_the_empty_one() -> None:
+    parts = windows.windows(5, 5, 5, 2)
+    repeated = [(0, 2)] * 2 + OFFSETS[2:]
+    logits = [(np.arange(8.0)[::-1].copy(), np.arange(8.0)[::-1].copy())]
+    texts = [one.text for one in windows.n_best(PASSAGE, repeated, parts, logits, Spans())]
+    assert len(texts) == len(set(texts))
+    assert "" in texts
+
+
+def test_a_word_is_its_first_and_last_token() -> None:
+    assert trees.word_edges([None, 0, 0, 1, 2, 2, 2, None], 3) == [(1, 2), (3, 3), (4, 6)]
+    with pytest.raises(DataError, match="word 2 of 2 has no token"):
+        trees.word_edges([None, 0, None], 2)
+
+
+def test_padding_can_win_in_the_reference_only() -> None:
+    scores = np.full((3, 4), 5.0)  # one sentence of 2 words, padded to 3
+    scores[:2, :3] = [[-1.0, -0.2, -0.5], [-0.3, -2.0, -0.1]]
+    assert trees.reference_heads(scores, 2) == (3, 3)
+    assert trees.greedy_heads(scores[:2, :3]) == (2, 0)
+
+
+def test_a_word_can_be_its_own_head_in_the_reference_only() -> None:
+    scores = np.array([[0.1, 3.0, 1.0], [1.0, 0.5, 2.0]])
+    assert trees.reference_heads(scores, 2) == (1, 2)
+    assert trees.greedy_heads(scores) == (2, 0)
+
+
+def _is_tree(heads: tuple[int, ...]) -> bool:
+    for word in range(1, len(heads) + 1):
+        seen = set()
+        while word:
+            if word in seen:
+                return False
+            seen.add(word)
+            word = heads[word - 1]
+    return heads.count(0) == 1
+
+
+@pytest.mark.parametrize("n_words", [1, 2, 3, 4, 5])
+def test_the_best_tree_is_the_best_of_all_trees(n_words: int) -> None:
+    generator = np.random.default_rng(n_words)
+    for _ in range(20):
+        scores = generator.normal(size=(n_words, n_words + 1))
+        best = max(
+            (
+                heads
+                for heads in itertools.product(range(n_words + 1), repeat=n_words)
+                if _is_tree(heads)
+            ),
+            key=lambda heads: sum(scores[word, head] for word, head in enumerate(heads)),
+        )
+        assert trees.tree_heads(scores) == best
+
+
+def test_neighbours_as_heads() -> None:
+    assert trees.neighbour_heads(3, "left") == (0, 1, 2)
+    assert trees.neighbour_heads(3, "right") == (2, 3, 0)
+
+
+def test_no_task_loads_torch() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, lingraft.tasks, lingraft.tasks.custom, lingraft.tasks.mistakes, json;"
+    code += (
+        "print(json.dumps([m for m in ('torch', 'transformers', 'sklearn') if m in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == []

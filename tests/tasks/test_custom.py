@@ -1,0 +1,209 @@
+"""A user's own files: a table of a recipe makes a task of them."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lingraft.errors import DataError, RecipeError
+from lingraft.tasks import load
+from lingraft.tasks.custom import decode, user_task
+from lingraft.tasks.examples import SpanExample, TaggedExample, TextExample
+from lingraft.tasks.predictions import gold
+
+if TYPE_CHECKING:
+    from lingraft.tasks import Task
+
+
+def _task(folder: Path, toml: str, **files: str) -> Task:
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text, encoding="utf-8")
+    return user_task(decode(tomllib.loads(toml)), folder)
+
+
+def _perfect(task: Task, folder: Path) -> dict[str, float]:
+    data = load(task, folder)
+    examples = data.splits[data.evaluation[0]]
+    return task.score(examples, [gold(example, task.labels) for example in examples])
+
+
+def test_classification_from_csv_learns_its_labels_from_train(tmp_path: Path) -> None:
+    task = _task(
+        tmp_path,
+        'name = "mood"\nkind = "classification"\ncolumns.label = "mood"\n'
+        'files = {train = "a.csv", dev = "b.csv"}',
+        a__csv='text,mood\n"good, very",up\nbad,down\nso so,flat\n',
+        b__csv="text,mood\nfine,up\nawful,down\n",
+    )
+    assert task.labels == ("down", "flat", "up")
+    assert task.metrics == ("accuracy", "macro_f1", "matthews")
+    data = load(task, tmp_path)
+    assert data.splits["train"][0] == TextExample("0", "good, very", None, "up")
+    assert _perfect(task, tmp_path)["accuracy"] == 100
+
+
+def test_pairs_from_jsonl_with_named_columns(tmp_path: Path) -> None:
+    row = {"q": "a", "r": "b", "same": 1, "key": "x1"}
+    task = _task(
+        tmp_path,
+        'name = "same"\nkind = "pair"\nlabels = ["0", "1"]\nmetrics = ["f1"]\n'
+        'files = {train = "a.jsonl", dev = "a.jsonl"}\n'
+        'columns = {text = "q", pair = "r", label = "same", id = "key"}',
+        a__jsonl=json.dumps(row) + "\n",
+    )
+    assert load(task, tmp_path).splits["dev"] == [TextExample("x1", "a", "b", "1")]
+    assert task.selection == "f1"
+
+
+def test_regression_from_tsv(tmp_path: Path) -> None:
+    task = _task(
+        tmp_path,
+        'name = "stars"\nkind = "regression"\nselection = "spearman"\n'
+        'files = {train = "a.tsv", dev = "a.tsv"}',
+        a__tsv='text\tscore\nsay "hi\t1.5\nbye\t-2\n',
+    )
+    assert [e.score for e in load(task, tmp_path).splits["dev"] if isinstance(e, TextExample)] == [
+        1.5,
+        -2.0,
+    ]
+    assert _perfect(task, tmp_path) == {
+        "pearson": pytest.approx(100),
+        "spearman": pytest.approx(100),
+    }
+
+
+@pytest.mark.parametrize("kind", ["conll", "jsonl"])
+def test_tagging_from_conll_and_jsonl(kind: str, tmp_path: Path) -> None:
+    texts = {
+        "conll": "-DOCSTART- -X- O\n\nAnn NNP B-PER\nsleeps VBZ O\n\n# SYM O\nBob NNP B-PER\n",
+        "jsonl": '{"words": ["Ann", "sleeps"], "tags": ["B-PER", "O"]}\n'
+        '{"words": ["#", "Bob"], "tags": ["O", "B-PER"]}\n',
+    }
+    (tmp_path / f"a.{kind}").write_text(texts[kind], encoding="utf-8")
+    task = _task(
+        tmp_path,
+        f'name = "names"\nkind = "tagging"\nfiles = {{train = "a.{kind}", dev = "a.{kind}"}}',
+    )
+    assert task.labels == ("B-PER", "O")
+    assert load(task, tmp_path).splits["dev"] == [
+        TaggedExample("0", ("Ann", "sleeps"), ("B-PER", "O")),
+        TaggedExample("1", ("#", "Bob"), ("O", "B-PER")),
+    ]
+    assert _perfect(task, tmp_path)["entity_f1"] == 100
+
+
+def test_spans_from_a_squad_file(tmp_path: Path) -> None:
+    answers = [{"text": "Rome", "answer_start": 3}]
+    document = {
+        "data": [
+            {
+                "paragraphs": [
+                    {
+                        "context": "In Rome.",
+                        "qas": [{"id": "1", "question": "Where?", "answers": answers}],
+                    }
+                ]
+            }
+        ]
+    }
+    task = _task(
+        tmp_path,
+        'name = "where"\nkind = "span"\nfiles = {train = "a.json", dev = "a.json"}',
+        a__json=json.dumps(document),
+    )
+    example = load(task, tmp_path).splits["dev"][0]
+    assert isinstance(example, SpanExample)
+    assert example.answers is not None
+    assert example.answers[0].end == 7
+    assert _perfect(task, tmp_path)["f1"] == 100
+
+
+def test_a_test_file_is_what_is_reported_and_a_missing_dev_is_cut(tmp_path: Path) -> None:
+    rows = "text,label\n" + "".join(f"t{i},{i % 2}\n" for i in range(60))
+    task = _task(
+        tmp_path,
+        'name = "t"\nkind = "classification"\nfiles = {train = "a.csv", test = "b.csv"}',
+        a__csv=rows,
+        b__csv=rows,
+    )
+    data = load(task, tmp_path)
+    assert data.evaluation == ("test",)
+    assert data.names["dev"] == "cut of train (5 %, seed 0)"
+
+
+def test_the_example_in_the_docs_is_a_task(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "tasks.md"
+    toml = page.read_text(encoding="utf-8").partition("```toml\n")[2].partition("```")[0]
+    task = _task(tmp_path, toml)
+    assert task.labels == ("down", "flat", "up")
+    assert task.settings.epochs == 5
+
+
+GOOD = 'name = "t"\nkind = "classification"\nfiles = {train = "a.csv", dev = "a.csv"}\n'
+ROWS = "text,label\na,x\nb,y\n"
+
+
+@pytest.mark.parametrize(
+    ("toml", "says"),
+    [
+        (GOOD.replace('"classification"', '"ranking"'), "kind: must be"),
+        (GOOD + "epoch = 3\n", "epoch: no such key. Did you mean 'epochs'?"),
+        (GOOD.replace('name = "t"\n', ""), "name: is missing"),
+        (GOOD + 'metrics = ["bleu"]\n', "'bleu'; a classification task can have accuracy"),
+        (GOOD + 'selection = "f2"\n', "selection is 'f2'; its metrics give accuracy"),
+        (GOOD + 'labels = ["x"]\n', "has 1 labels"),
+        (GOOD + 'labels = ["x", "y", "z"]\nmetrics = ["f1"]\n', "take macro_f1"),
+    ],
+)
+def test_a_table_that_makes_no_task_is_one_line(toml: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError) as caught:
+        _task(tmp_path, toml, a__csv=ROWS)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ("text,label\na,x\nb,z\n", "line 3: unknown label 'z'; allowed: x, y"),
+        ("text,mood\na,x\n", "line 2: no column 'label'; it has 'text', 'mood'"),
+        ("text,label\na,x,y\n", "line 2: has 3 columns, the header 2"),
+        ('text,label\n"a,x\n', "broken CSV"),
+        ("text,label\n", "holds no examples for t"),
+    ],
+)
+def test_a_broken_file_of_a_user_is_one_line_with_the_place(
+    rows: str, says: str, tmp_path: Path
+) -> None:
+    task = _task(tmp_path, GOOD + 'labels = ["x", "y"]\n', a__csv=rows)
+    with pytest.raises(DataError) as caught:
+        load(task, tmp_path)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("Ann B-PER\nsleeps\n", "line 2: is 'sleeps'; it must be word and tag"),
+        ("Ann B-LOC\n", "line 1: unknown label 'B-LOC'; allowed: B-PER, O"),
+    ],
+)
+def test_broken_conll_names_the_line(text: str, says: str, tmp_path: Path) -> None:
+    task = _task(
+        tmp_path,
+        'name = "n"\nkind = "tagging"\nlabels = ["B-PER", "O"]\n'
+        'files = {train = "a.conll", dev = "a.conll"}',
+        a__conll=text,
+    )
+    with pytest.raises(DataError, match=says.replace(".", r"\.")):
+        load(task, tmp_path)
+
+
+def test_an_unknown_kind_of_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"unknown kind of file; allowed: \.jsonl"):
+        _task(tmp_path, GOOD.replace("a.csv", "a.xlsx"), a__xlsx="x")

@@ -1,0 +1,390 @@
+"""Scores of labels, numbers, tags, trees and answers, by hand and against the libraries."""
+
+from __future__ import annotations
+
+import random
+import warnings
+
+import pytest
+
+from lingraft.errors import DataError
+from lingraft.tasks import klue_dp, klue_ner, klue_re, metrics
+from lingraft.tasks.examples import (
+    Answer,
+    Entity,
+    ParseExample,
+    RelationExample,
+    SpanExample,
+    TaggedExample,
+    TextExample,
+)
+from lingraft.tasks.predictions import (
+    LabelPrediction,
+    ParsePrediction,
+    ScorePrediction,
+    SpanPrediction,
+    TagPrediction,
+)
+from lingraft.tasks.span_metrics import normalise, rouge_w
+from lingraft.tasks.tagging_metrics import chunk_spans, entity_spans
+
+
+def _labelled(gold: str, said: str) -> tuple[list[TextExample], list[LabelPrediction]]:
+    examples = [TextExample(str(i), "", None, label) for i, label in enumerate(gold)]
+    return examples, [LabelPrediction(str(i), label) for i, label in enumerate(said)]
+
+
+def _scored(
+    gold: list[float], said: list[float]
+) -> tuple[list[TextExample], list[ScorePrediction]]:
+    examples = [TextExample(str(i), "", "", None, score) for i, score in enumerate(gold)]
+    return examples, [ScorePrediction(str(i), score) for i, score in enumerate(said)]
+
+
+def test_accuracy_by_hand() -> None:
+    assert metrics.accuracy(*_labelled("0101", "0111"), "01") == {"accuracy": 75.0}
+
+
+def test_macro_f1_by_hand() -> None:
+    # a: tp 1 fp 1 fn 1 → 1/2; b: tp 1 fp 0 fn 1 → 2/3; c: tp 1 fp 1 fn 0 → 2/3
+    value = metrics.macro_f1(*_labelled("aabbc", "acbac"), "abc")["macro_f1"]
+    assert value == pytest.approx(100 * (1 / 2 + 2 / 3 + 2 / 3) / 3)
+
+
+def test_f1_is_of_the_second_label() -> None:
+    # of label 1: tp 2, fp 1, fn 0
+    assert metrics.f1(*_labelled("0011", "0111"), "01")["f1"] == pytest.approx(80)
+    assert metrics.f1(*_labelled("00", "00"), "01")["f1"] == 0
+
+
+def test_matthews_by_hand() -> None:
+    # tp 2, tn 1, fp 1, fn 0 → (2·1 − 1·0) / √(3·2·2·1)
+    value = metrics.matthews(*_labelled("0011", "0111"), "01")["matthews"]
+    assert value == pytest.approx(100 * 2 / 12**0.5)
+    assert metrics.matthews(*_labelled("0011", "1111"), "01")["matthews"] == 0
+
+
+def test_correlations_by_hand() -> None:
+    pair = _scored([1, 2, 3, 4], [1, 3, 2, 9])
+    assert metrics.spearman(*pair, ())["spearman"] == pytest.approx(80)
+    assert metrics.pearson(*pair, ())["pearson"] == pytest.approx(100 * 11.5 / (5 * 38.75) ** 0.5)
+
+
+def test_a_constant_prediction_correlates_0_and_not_nan() -> None:
+    assert metrics.pearson(*_scored([1, 2], [3, 3]), ()) == {"pearson": 0.0}
+    assert metrics.spearman(*_scored([1, 2], [3, 3]), ()) == {"spearman": 0.0}
+
+
+def test_a_score_that_is_not_finite_is_an_error() -> None:
+    with pytest.raises(DataError, match="no finite score"):
+        metrics.pearson(*_scored([1, 2], [3, float("nan")]), ())
+
+
+def test_similarity_is_cut_at_three_on_both_sides() -> None:
+    # gold: 1 1 0 0; said: 1 0 1 0 → tp 1, fp 1, fn 1
+    pair = _scored([3.0, 4.2, 2.99, 0], [3.0, 2.9, 7.5, -1])
+    assert metrics.similar_f1(*pair, ())["f1"] == pytest.approx(50)
+
+
+def _relations(
+    gold: list[int], probabilities: list[dict[int, float]]
+) -> tuple[list[RelationExample], list[LabelPrediction]]:
+    names = klue_re.RELATIONS
+    examples = [
+        RelationExample(str(i), "ab", Entity(0, 1), Entity(1, 2), names[k])
+        for i, k in enumerate(gold)
+    ]
+    predictions = []
+    for i, one in enumerate(probabilities):
+        table = tuple(one.get(k, 0.0) for k in range(len(names)))
+        predictions.append(LabelPrediction(str(i), names[table.index(max(table))], table))
+    return examples, predictions
+
+
+def test_relation_f1_leaves_out_no_relation() -> None:
+    # 1→1 right; 1→0 missed; 0→2 false; 0→0 does not count: tp 1, fp 1, fn 1
+    pair = _relations([1, 1, 0, 0], [{1: 1}, {0: 1}, {2: 1}, {0: 1}])
+    assert metrics.relation_f1(*pair, klue_re.RELATIONS)["micro_f1"] == pytest.approx(50)
+    everything = metrics.accuracy(*pair, klue_re.RELATIONS)["accuracy"]
+    assert everything == 50
+
+
+def test_relation_f1_without_any_relation_is_0() -> None:
+    pair = _relations([0, 0], [{0: 1}, {0: 1}])
+    assert metrics.relation_f1(*pair, klue_re.RELATIONS)["micro_f1"] == 0
+
+
+def test_the_reference_auprc_counts_labels_without_positives() -> None:
+    pair = _relations([0, 1, 1], [{0: 0.9, 1: 0.1}, {0: 0.2, 1: 0.8}, {0: 0.3, 1: 0.7}])
+    scores = metrics.auprc(*pair, klue_re.RELATIONS)
+    assert scores["auprc"] == pytest.approx(100)
+    assert scores["auprc_skipped_labels"] == 28
+    # a label without positives has recall 1 throughout and precision 0, then 1: area 0.5
+    assert scores["reference/auprc"] == pytest.approx(100 * (2 + 28 * 0.5) / 30)
+
+
+def test_auprc_by_hand() -> None:
+    # label 1 ranked: gold 0, gold 1, gold 1 → points (1, 2/3), (1, .), precision 1/2 at recall 1/2
+    pair = _relations([0, 1, 1], [{1: 0.9, 0: 0.1}, {1: 0.8, 0: 0.2}, {1: 0.7, 0: 0.3}])
+    # label 1: recall 1 → p 2/3; 1/2 → 1/2; 0 → 0; end (0, 1)
+    one = (2 / 3 + 1 / 2) / 2 * 0.5 + (1 / 2 + 0) / 2 * 0.5
+    # label 0: the positive is ranked last: recall 1 → p 1/3; then 0
+    zero = (1 / 3 + 0) / 2
+    assert metrics.auprc(*pair, klue_re.RELATIONS)["auprc"] == pytest.approx(100 * (one + zero) / 2)
+
+
+def test_auprc_needs_probabilities() -> None:
+    examples, predictions = _relations([1], [{1: 1}])
+    bare = [LabelPrediction("0", predictions[0].label)]
+    with pytest.raises(DataError, match="1 predictions lack 30 probabilities"):
+        metrics.auprc(examples, bare, klue_re.RELATIONS)
+
+
+def _tagged(
+    gold: list[str], said: list[str], **options: object
+) -> tuple[list[TaggedExample], list[TagPrediction]]:
+    """Sentences of tags separated by spaces; the unit of a tag `_` is a space."""
+    examples = []
+    predictions = []
+    for i, (one, other) in enumerate(zip(gold, said, strict=True)):
+        units = tuple(" " if tag == "_" else "x" for tag in one.split())
+        tags = tuple("O" if tag == "_" else tag for tag in one.split())
+        examples.append(TaggedExample(str(i), units, tags, characters=True))
+        guess = tuple("O" if tag == "_" else tag for tag in other.split())
+        predictions.append(TagPrediction(str(i), guess, **options))  # type: ignore[arg-type]
+    return examples, predictions
+
+
+def test_entities_by_hand() -> None:
+    # PS: found 1 of 1, 2 predicted → 2/3; LC: 0 of 1 (wrong end) → 0
+    pair = _tagged(["B-PS I-PS O B-LC I-LC", "O O"], ["B-PS I-PS O B-LC O", "B-PS O"])
+    scores = metrics.METRICS["entities"](*pair, klue_ner.TAGS)
+    assert scores["entity_macro_f1"] == pytest.approx(100 * (2 / 3 + 0) / 2)
+    assert scores["entity_f1"] == pytest.approx(100 * 2 * 1 / (2 + 3))
+
+
+def test_entities_are_seqevals_strict_iob2() -> None:
+    from seqeval.metrics import f1_score
+    from seqeval.scheme import IOB2
+
+    generator = random.Random(5)
+    for _ in range(50):
+        draw = [
+            [generator.choice([*klue_ner.TAGS[:4], "O"]) for _ in range(generator.randint(1, 9))]
+            for _ in range(4)
+        ]
+        other = [
+            [
+                tag if generator.random() < 0.7 else generator.choice(klue_ner.TAGS[:4])
+                for tag in one
+            ]
+            for one in draw
+        ]
+        pair = _tagged([" ".join(one) for one in draw], [" ".join(one) for one in other])
+        ours = metrics.METRICS["entities"](*pair, klue_ner.TAGS)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for key, average in (("entity_f1", "micro"), ("entity_macro_f1", "macro")):
+                theirs = f1_score(
+                    draw, other, average=average, mode="strict", scheme=IOB2, zero_division=0
+                )
+                assert ours[key] == pytest.approx(100 * float(theirs))
+
+
+def test_an_inside_tag_without_a_beginning_is_no_entity() -> None:
+    assert entity_spans(["I-PS", "O", "B-PS", "I-LC", "I-LC"]) == {("PS", 2, 2)}
+
+
+def test_the_reference_scores_cls_and_padding_positions() -> None:
+    gold = ["B-PS O"]
+    clean = _tagged(gold, gold)
+    noisy = _tagged(gold, gold, edges=("O", "B-LC"))
+    for name, key in (("entities", "entity_macro_f1"), ("characters", "character_macro_f1")):
+        for pair in (clean, noisy):
+            assert metrics.METRICS[name](*pair, klue_ner.TAGS)[key] == 100
+        assert metrics.METRICS[name](*clean, klue_ner.TAGS)[f"reference/{key}"] == 100
+    scores = metrics.METRICS["entities"](*noisy, klue_ner.TAGS)
+    assert scores["reference/entity_macro_f1"] == 50  # PS 1, LC 0
+
+
+def test_the_reference_joins_sentences_and_can_so_lose_an_entity() -> None:
+    # the padding's B-PS runs on into the next sentence's edge, I-PS
+    pair = _tagged(["O", "B-PS"], ["O", "B-PS"], edges=("I-PS", "B-PS"))
+    scores = metrics.METRICS["entities"](*pair, klue_ner.TAGS)
+    assert scores["entity_f1"] == 100
+    # predicted: (B I) over the border, B, B: of 3 entities 1 is right, gold has 1
+    assert scores["reference/entity_macro_f1"] == pytest.approx(100 * 2 * 1 / (1 + 3))
+
+
+def test_the_reference_counts_o_and_gives_absent_tags_an_f1_of_1() -> None:
+    # gold O O B-PS B-PS, said O B-PS B-PS O → O: 1/2, B-PS: 1/2
+    pair = _tagged(["O O B-PS B-PS"], ["O B-PS B-PS O"])
+    scores = metrics.METRICS["characters"](*pair, klue_ner.TAGS)
+    assert scores["character_macro_f1"] == pytest.approx(50)
+    assert scores["character_macro_f1_no_o"] == pytest.approx(50)
+    # with two edges, both O: O has tp 3, fp 1, fn 1 → 3/4; 11 tags occur nowhere
+    assert scores["reference/character_macro_f1"] == pytest.approx(100 * (3 / 4 + 1 / 2 + 11) / 13)
+
+
+def test_cut_off_characters_are_mistakes_but_not_in_the_reference() -> None:
+    pair = _tagged(["B-PS O B-PS"], ["B-PS O O"], covered=2)
+    scores = metrics.METRICS["entities"](*pair, klue_ner.TAGS)
+    assert scores["entity_f1"] == pytest.approx(100 * 2 / 3)
+    assert scores["reference/entity_macro_f1"] == 100
+
+
+def test_spaces_are_not_scored() -> None:
+    pair = _tagged(["B-PS _ I-PS"], ["B-PS _ I-PS"])
+    pair[1][0] = TagPrediction("0", ("B-PS", "B-QT", "I-PS"))
+    for name in ("entities", "characters", "tokens"):
+        scores = metrics.METRICS[name](*pair, klue_ner.TAGS)
+        assert all(value == 100 for value in scores.values())
+
+
+def test_tags_must_be_one_a_unit() -> None:
+    with pytest.raises(DataError, match="must have 2 tags"):
+        metrics.METRICS["tokens"](*_tagged(["O O"], ["O"]), ())
+
+
+def test_a_run_of_equal_part_of_speech_tags_is_one_chunk() -> None:
+    assert chunk_spans(["NOUN", "NOUN", "VERB"]) == [("NOUN", 0, 1), ("VERB", 2, 2)]
+    # the first letter is a prefix: S is single, so two SYM in a row are two chunks
+    assert chunk_spans(["SYM", "SYM"]) == [("SYM", 0, 0), ("SYM", 1, 1)]
+    # B-X and I-X are what they are elsewhere
+    assert chunk_spans(["B-PS", "I-PS", "I-LC", "O"]) == [("PS", 0, 1), ("LC", 2, 2)]
+
+
+@pytest.mark.filterwarnings("ignore:.*not to be NE tag")
+def test_cconj_and_sconj_are_two_types_as_before_seqeval_1_0() -> None:
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    tags = ["CCONJ", "SCONJ"]
+    assert [kind for kind, _, _ in chunk_spans(tags)] == ["CCONJ", "SCONJ"]
+    assert {kind for kind, _, _ in get_entities(tags)} == {"CONJ"}
+
+
+def test_chunks_are_seqevals_for_tags_with_prefixes() -> None:
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    generator = random.Random(2)
+    tags = ["B-X", "I-X", "E-X", "S-X", "B-Y", "I-Y", "E-Y", "S-Y", "O"]
+    for _ in range(200):
+        draw = [generator.choice(tags) for _ in range(generator.randint(1, 8))]
+        assert chunk_spans(draw) == get_entities(draw)
+
+
+def _parsed(
+    gold: list[tuple[int, str]], said: list[tuple[int, str]]
+) -> tuple[list[ParseExample], list[ParsePrediction]]:
+    words = ("w",) * len(gold)
+    heads, relations = zip(*gold, strict=True)
+    said_heads, said_relations = zip(*said, strict=True)
+    return (
+        [ParseExample("0", words, words, heads, relations)],
+        [ParsePrediction("0", said_heads, said_relations)],
+    )
+
+
+def test_the_class_of_wrong_heads_lowers_the_reference_las() -> None:
+    gold = [(2, "NP"), (4, "NP"), (4, "VP"), (0, "VP")]
+    said = [(2, "NP"), (3, "NP"), (4, "VP"), (0, "VP")]
+    scores = metrics.METRICS["attachment"](*_parsed(gold, said), klue_dp.RELATIONS)
+    # NP: tp 1, fn 1 → 2/3; VP: 1
+    assert scores["las_macro_f1"] == pytest.approx(100 * (2 / 3 + 1) / 2)
+    assert scores["reference/las_macro_f1"] == pytest.approx(100 * (2 / 3 + 1 + 0) / 3)
+    assert scores["uas"] == scores["las"] == scores["reference/uas_micro_f1"] == 75
+
+
+def test_uas_macro_f1_is_over_head_positions() -> None:
+    gold = [(2, "NP"), (4, "NP"), (4, "VP"), (0, "VP")]
+    said = [(2, "NP"), (3, "NP"), (4, "VP"), (0, "VP")]
+    scores = metrics.METRICS["attachment"](*_parsed(gold, said), klue_dp.RELATIONS)
+    # 2: 1, 4: 2/3, 0: 1; the reference also has 3, which gold has not: 0
+    assert scores["uas_macro_f1"] == pytest.approx(100 * (1 + 2 / 3 + 1) / 3)
+    assert scores["reference/uas_macro_f1"] == pytest.approx(100 * (1 + 2 / 3 + 1 + 0) / 4)
+
+
+def test_rare_relations_are_one_class_to_klue_but_not_to_las() -> None:
+    rare, other = klue_dp.RELATIONS[15], klue_dp.RELATIONS[20]
+    scores = metrics.METRICS["attachment"](
+        *_parsed([(2, rare), (0, "VP")], [(2, other), (0, "VP")]), klue_dp.RELATIONS
+    )
+    assert scores["las"] == 50
+    assert scores["las_macro_f1"] == scores["reference/las_micro_f1"] == 100
+    frequent = klue_dp.RELATIONS[14]
+    scores = metrics.METRICS["attachment"](
+        *_parsed([(2, frequent), (0, "VP")], [(2, other), (0, "VP")]), klue_dp.RELATIONS
+    )
+    assert scores["las_macro_f1"] == 50
+
+
+def _answered(
+    pairs: list[tuple[list[str], str | None]],
+) -> tuple[list[SpanExample], list[SpanPrediction]]:
+    examples = [
+        SpanExample(str(i), "?", "", tuple(Answer(text, 0) for text in gold), 3 if not gold else 1)
+        for i, (gold, _) in enumerate(pairs)
+    ]
+    return examples, [SpanPrediction(str(i), said) for i, (_, said) in enumerate(pairs)]
+
+
+def test_rouge_w_is_the_longest_common_run() -> None:
+    assert rouge_w("서울 특별시", "서울특별시") == pytest.approx(6 / 11)
+    assert f"{rouge_w('서울 특별시', '서울특별시'):.4f}" == "0.5455"
+    assert rouge_w("", "") == 1
+    assert rouge_w("a", "") == rouge_w("", "a") == rouge_w("a", "b") == 0
+
+
+def test_difflib_ignores_frequent_characters_of_long_answers_only_in_the_reference() -> None:
+    gold = "ab" * 120
+    assert rouge_w("baba", gold) == pytest.approx(8 / 244)
+    assert rouge_w("baba", gold, reference=True) == 0
+    assert rouge_w("baba", gold[:198], reference=True) == pytest.approx(8 / 202)
+
+
+def test_the_reference_normaliser_leaves_brackets_that_are_not_ascii() -> None:
+    assert normalise("《서울》 (특별시)") == "서울 특별시"
+    assert normalise("《서울》 (특별시)", reference=True) == "《서울》 특별시"
+    assert normalise("‘A’, 〈B〉") == "a b"
+
+
+def test_answers_by_hand_with_the_best_gold_and_by_type() -> None:
+    pair = _answered(
+        [(["서울특별시", "서울"], "서울"), ([], ""), ([], "어딘가"), (["《책》"], "책")]
+    )
+    scores = metrics.METRICS["klue_answers"](*pair, ())
+    assert scores["exact_match"] == scores["rouge_w"] == 75
+    assert scores["exact_match/type3"] == 50
+    assert scores["exact_match/type1"] == 100
+    assert scores["reference/exact_match"] == 50
+    assert scores["reference/rouge_w"] == pytest.approx((1 + 1 + 0 + 0.5) * 25)
+
+
+def test_squad_answers_by_hand() -> None:
+    pair = _answered([(["the big dog"], "big dog!"), (["a red house"], "red boat"), ([], None)])
+    scores = metrics.METRICS["squad_answers"](*pair, ())
+    assert scores == {
+        "exact_match": pytest.approx(100 / 3),
+        "f1": pytest.approx(100 * (1 + 0.5 + 0) / 3),
+    }
+
+
+@pytest.mark.parametrize("name", metrics.METRICS)
+def test_a_prediction_of_another_kind_is_an_error(name: str) -> None:
+    makers = {
+        "entities": _tagged(["O"], ["O"])[0],
+        "characters": _tagged(["O"], ["O"])[0],
+        "tokens": _tagged(["O"], ["O"])[0],
+        "chunks": _tagged(["O"], ["O"])[0],
+        "attachment": _parsed([(0, "VP")], [(0, "VP")])[0],
+        "klue_answers": _answered([([], "")])[0],
+        "squad_answers": _answered([([], "")])[0],
+    }
+    examples = makers.get(name, [TextExample("0", "", None, "0", 1.0)])
+    wrong = (
+        SpanPrediction("0", "")
+        if name not in ("klue_answers", "squad_answers")
+        else ScorePrediction("0", 1.0)
+    )
+    with pytest.raises(DataError, match="prediction 0"):
+        metrics.METRICS[name](examples, [wrong], klue_dp.RELATIONS)

@@ -1,0 +1,129 @@
+"""Cuts of a split, and predictions as they are saved and matched."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lingraft.errors import DataError
+from lingraft.tasks import TASKS, cut, load
+from lingraft.tasks.examples import TextExample
+from lingraft.tasks.predictions import align, gold, save
+from lingraft.tasks.predictions import load as load_predictions
+
+OFFICIAL = Path(__file__).parent / "official"
+
+
+def _many() -> list[TextExample]:
+    return [
+        TextExample(str(i), f"premise {i // 3}", f"hypothesis {i}", "neutral") for i in range(300)
+    ]
+
+
+def test_a_cut_keeps_documents_together_and_every_example_once() -> None:
+    examples = _many()
+    parts = cut(examples, {"train": 0.8, "dev": 0.1, "test": 0.1}, seed=3)
+    assert {name: len(part) for name, part in parts.items()} == {
+        "train": 240,
+        "dev": 30,
+        "test": 30,
+    }
+    texts = [{example.text for example in part} for part in parts.values()]
+    assert len(texts[0] | texts[1] | texts[2]) == sum(map(len, texts))
+    assert sorted(int(e.id) for part in parts.values() for e in part) == list(range(300))
+
+
+def test_a_cut_depends_on_the_seed_alone() -> None:
+    examples = _many()
+    shares = {"train": 0.5, "dev": 0.5}
+    assert cut(examples, shares, 1) == cut(examples, shares, 1)
+    assert cut(examples, shares, 1) != cut(examples, shares, 2)
+    order = [example.id for example in cut(examples[::-1], shares, 1)["train"]]
+    assert sorted(order) == sorted(example.id for example in cut(examples, shares, 1)["train"])
+
+
+@pytest.mark.parametrize("shares", [{"train": 0.8, "dev": 0.1}, {"train": 1.2, "dev": -0.2}])
+def test_shares_of_a_cut_sum_to_one(shares: dict[str, float]) -> None:
+    with pytest.raises(DataError, match="positive and sum to 1"):
+        cut(_many(), shares)
+
+
+def test_a_cut_without_an_example_for_a_split_is_an_error() -> None:
+    with pytest.raises(DataError, match="gives dev no example"):
+        cut(_many()[:6], {"train": 0.8, "dev": 0.1, "test": 0.1})
+
+
+def test_a_cut_is_named_in_the_data(tmp_path: Path) -> None:
+    folder = tmp_path / "klue-nli-v1.1"
+    folder.mkdir()
+    name = "klue-nli-v1.1_dev.json"
+    shutil.copy(next(OFFICIAL.rglob(name)), folder / name)
+    task = TASKS["klue-nli"]
+    with pytest.raises(DataError, match=r"train: klue-nli-v1\.1_train\.json.*cut in train, dev"):
+        load(task, tmp_path)
+    data = load(task, tmp_path, shares={"train": 0.6, "dev": 0.4}, seed=0)
+    assert data.names == {
+        "train": "cut of dev (60 %, seed 0)",
+        "dev": "cut of dev (40 %, seed 0)",
+    }
+    assert not data.official
+    assert data.evaluation == ("dev",)
+
+
+def test_official_splits_are_official() -> None:
+    data = load(TASKS["korsts"], OFFICIAL)
+    assert data.official
+    assert data.evaluation == ("test",)
+
+
+def test_a_task_without_a_development_set_gets_a_cut_of_train(tmp_path: Path) -> None:
+    for split, n in (("train", 100), ("test", 20)):
+        (tmp_path / f"ratings_{split}.txt").write_text(
+            "id\tdocument\tlabel\n" + "".join(f"{i}\ttext {i}\t{i % 2}\n" for i in range(n)),
+            encoding="utf-8",
+        )
+    data = load(TASKS["nsmc"], tmp_path)
+    assert {name: len(part) for name, part in data.splits.items()} == {
+        "train": 95,
+        "dev": 5,
+        "test": 20,
+    }
+    assert data.names["dev"] == "cut of train (5 %, seed 0)"
+
+
+@pytest.mark.parametrize("name", ["klue-nli", "klue-sts", "klue-ner", "klue-dp", "klue-mrc"])
+def test_saved_predictions_come_back_equal(name: str, tmp_path: Path) -> None:
+    task = TASKS[name]
+    predictions = [gold(e, task.labels) for e in load(task, OFFICIAL).splits["dev"]]
+    save(tmp_path / "predictions.jsonl", predictions)
+    assert load_predictions(tmp_path / "predictions.jsonl") == predictions
+
+
+def test_a_line_that_is_no_prediction_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "predictions.jsonl"
+    path.write_text('{"id": "1", "score": 2.0}\n{"id": "2"}\n', encoding="utf-8")
+    with pytest.raises(DataError, match="line 2: is not a saved prediction"):
+        load_predictions(path)
+
+
+def test_predictions_are_matched_by_id_and_none_may_be_missing() -> None:
+    task = TASKS["klue-nli"]
+    examples = load(task, OFFICIAL).splits["dev"]
+    predictions = [gold(example) for example in examples]
+    assert align(examples, predictions[::-1]) == predictions
+    with pytest.raises(DataError, match=r"klue-nli-v1_dev_00000: no prediction"):
+        align(examples, predictions[1:])
+    with pytest.raises(DataError, match="no such example"):
+        align(examples[1:], predictions)
+    with pytest.raises(DataError, match="occurs twice"):
+        align(examples, [*predictions, predictions[0]])
+
+
+def test_a_question_without_a_prediction_counts_as_wrong() -> None:
+    task = TASKS["klue-mrc"]
+    examples = load(task, OFFICIAL).splits["dev"]
+    scores = task.score(examples, [gold(example) for example in examples[:3]])
+    assert scores["exact_match"] == pytest.approx(60)
+    assert scores["exact_match/type2"] == 0
