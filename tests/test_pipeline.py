@@ -327,3 +327,15 @@ def test_a_full_disk_is_one_line_and_what_was_done_is_kept(
     ended = command(*arguments)
     assert ended.status == 0, ended.err
     assert digest(tmp_path / "run") == digest(adapted("roberta"))
+
+
+def test_emptying_a_cell_of_a_study_leaves_what_it_shares(tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "train.txt").write_text("text")
+    cell = tmp_path / "cell"
+    cell.mkdir()
+    (cell / "corpus").symlink_to(shared)
+    pipeline.empty(Run(cell))
+    assert not (cell / "corpus").exists()
+    assert (shared / "train.txt").read_text() == "text"

@@ -155,7 +155,9 @@ def empty(run: Run) -> None:
     """
     for path in list(run.path.iterdir()):
         stage = path.name.removesuffix(".partial") in STAGE_NAMES or (path / "inputs").is_file()
-        if path.is_dir() and (stage or path.name in TRACKER_FOLDERS):
+        if path.is_symlink() and stage:  # a study's cell: the text and the vocabulary are shared
+            path.unlink()
+        elif path.is_dir() and (stage or path.name in TRACKER_FOLDERS):
             shutil.rmtree(path)
     for path in (run.path / "environment.json", run.path / "report.html", run.metrics_path):
         path.unlink(missing_ok=True)
