@@ -245,7 +245,7 @@ CASES["a recipe and --source"] = lambda place: [
 ]  # fmt: skip
 CASES["neither a recipe nor --lang"] = lambda place: ["adapt", "--source", "source", "--text", "ko"]
 CASES["no --out"] = lambda place: place.adapt()[:7]
-CASES["a list that does not exist"] = lambda place: ["list", "models"]
+CASES["a list that does not exist"] = lambda place: ["list", "languages"]
 
 
 # -- runs --------------------------------------------------------------------------------------

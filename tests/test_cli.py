@@ -25,6 +25,10 @@ COMMANDS = {
               "--overwrite"),
     "probe": ("--out", "--initialisers", "--steps", "--seeds", "--train", "--set", "--jobs",
               "--resume", "--overwrite"),
+    "compare": ("--reference", "--out", "--resamples"),
+    "finetune": ("--task", "--data", "--seeds", "--first-seed", "--out", "--set", "--paper",
+                 "--label", "--cut", "--train-examples", "--precision", "--keep-models",
+                 "--resume", "--overwrite"),
 }  # fmt: skip
 
 
@@ -122,7 +126,8 @@ def test_another_seed_gives_other_weights(command, shorthand, adapted, tmp_path)
 
 
 @pytest.mark.parametrize("what", TABLES)
-def test_list_prints_every_entry(what, command):
+def test_list_prints_every_entry(what, command, monkeypatch):
+    monkeypatch.setattr(cli.out, "width", 400)
     ended = command("list", what)
     assert ended.status == 0
     title, columns, rows = TABLES[what]()

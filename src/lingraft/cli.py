@@ -16,7 +16,9 @@ from rich.console import Console
 from rich.table import Table
 
 from lingraft import __version__, log
+from lingraft.comparison import command as comparison
 from lingraft.errors import LingraftError, RecipeError
+from lingraft.finetuning import command as finetuning
 from lingraft.study import commands
 
 if TYPE_CHECKING:
@@ -303,14 +305,19 @@ def report(
 @app.command("list")
 def list_entries(
     what: Annotated[
-        str, typer.Argument(help="families, initialisers, methods, presets or objectives")
+        str,
+        typer.Argument(
+            help="families, initialisers, methods, presets, objectives, tasks or models"
+        ),
     ],
 ) -> None:
     """Print what there is, as a table made from the code."""
     from lingraft import listing
 
     title, columns, rows = listing.table_of(what)
-    table = Table(*columns, title=title)
+    table = Table(title=title)
+    for number, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=number == 0)
     for row in rows:
         table.add_row(*row)
     out.print(table)
@@ -318,6 +325,8 @@ def list_entries(
 
 app.command()(commands.study)
 app.command()(commands.probe)
+app.command()(comparison.compare)
+app.command()(finetuning.finetune)
 
 
 def spread(arguments: list[str], options: tuple[str, ...] = ("--text", "--only")) -> list[str]:

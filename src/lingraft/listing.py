@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lingraft import catalogue
 from lingraft.errors import RecipeError
 from lingraft.methods import METHODS, PRESETS
 from lingraft.models.families import FAMILIES
+from lingraft.tasks import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,12 +63,41 @@ def _objectives() -> Table:
     return "objectives", ("name", "what it does", "source"), rows
 
 
+def _tasks() -> Table:
+    rows = [
+        (
+            task.name,
+            task.kind,
+            ", ".join(task.languages),
+            ", ".join(task.shown),
+            ", ".join(task.evaluation),
+            ", ".join(task.splits),
+            task.licence,
+            task.files_from,
+        )
+        for task in TASKS.values()
+    ]
+    columns = ("name", "kind", "languages", "scores", "reported on", "splits", "licence", "from")
+    return "tasks", columns, rows
+
+
+def _models() -> Table:
+    rows = [
+        tuple(str(getattr(known, name)) for name in catalogue.COLUMNS if name != "title")
+        for known in catalogue.models().values()
+    ]
+    titles = tuple(name for name in catalogue.COLUMNS if name != "title")
+    return "known source and baseline models (sources: docs/models.md)", titles, rows
+
+
 TABLES: dict[str, Callable[[], Table]] = {
     "families": _families,
     "initialisers": _initialisers,
     "methods": _methods,
     "presets": _presets,
     "objectives": _objectives,
+    "tasks": _tasks,
+    "models": _models,
 }
 
 

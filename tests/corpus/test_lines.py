@@ -1,3 +1,4 @@
+import bz2
 import gzip
 import io
 import lzma
@@ -15,6 +16,7 @@ zstandard = pytest.importorskip("zstandard")
 COMPRESS = {
     ".gz": lambda data: gzip.compress(data, mtime=0),
     ".xz": lzma.compress,
+    ".bz2": bz2.compress,
     ".zst": zstandard.ZstdCompressor().compress,
 }
 TEXT = "".join(f"줄 {number}: {random.Random(number).random()}\n" for number in range(400)).encode()
@@ -93,6 +95,7 @@ def test_a_plain_file_with_a_compressed_name_is_refused(tmp_path: Path, suffix: 
         (gzip.compress(TEXT), "gzip data; give the file the suffix .gz"),
         (lzma.compress(TEXT), "xz data; give the file the suffix .xz"),
         (COMPRESS[".zst"](TEXT), "Zstandard data; give the file the suffix .zst"),
+        (COMPRESS[".bz2"](TEXT), "bzip2 data; give the file the suffix .bz2"),
         (b"PAR1 and so on", "a Parquet file"),
         (b"PK\x03\x04 and so on", "a zip archive"),
         (b"%PDF-1.7 and so on", "a PDF file"),
@@ -171,3 +174,15 @@ def test_zstandard_frames_without_a_content_size_are_read(tmp_path: Path):
         writer.write(TEXT)
     path = written(tmp_path, "a.txt.zst", buffer.getvalue())
     assert lines(path) == TEXT.decode().splitlines()
+
+
+@pytest.mark.parametrize("size", [1, 7, 50, 200, 5_000])
+def test_spans_that_cover_a_file_give_every_line_once_in_order(tmp_path: Path, size: int):
+    text = b"\xef\xbb\xbf" + "첫 줄\r\n\n".encode() + b"x" * 300 + "\n둘\n셋\n끝".encode()
+    path = written(tmp_path, "a.txt", text)
+    ends = [*range(size, len(text), size), len(text)]
+    spans = zip([0, *ends[:-1]], ends, strict=True)
+    found = [line for span in spans for line in raw_lines(path, 100, Reading(), span)]
+    assert found == list(raw_lines(path, 100, Reading()))
+    assert len(found) == 6
+    assert None in found

@@ -1,3 +1,4 @@
+import bz2
 import gzip
 import importlib
 import json
@@ -58,10 +59,12 @@ def texts(path: Path | str, **changes: object) -> list[str]:
         ("a.jsonl", JSONL),
         ("a.json", JSONL),
         ("A.JSONL", JSONL),
-        ("a.jsonl.gz", gzip.compress(JSONL)),
+        ("a.jsonl.gz", gzip.compress(JSONL, mtime=0)),
         ("a.jsonl.xz", lzma.compress(JSONL)),
         ("a.jsonl.zst", ZSTD(JSONL)),
-        ("a.b.json.gz", gzip.compress(JSONL)),
+        ("a.jsonl.bz2", bz2.compress(JSONL)),
+        ("a.ndjson", JSONL),
+        ("a.b.json.gz", gzip.compress(JSONL, mtime=0)),
     ],
 )
 def test_json_lines_are_read_from(tmp_path: Path, name: str, data: bytes):
@@ -171,7 +174,7 @@ def test_a_file_named_twice_is_read_once_and_said_so(
     ("name", "message"),
     [
         ("wikimedia/wikipedia", "written hub:wikimedia/wikipedia"),
-        ("a.md", r"unknown kind of file; allowed: .txt .jsonl .json .parquet"),
+        ("a.docx", r"unknown kind of file; allowed: .txt .jsonl .ndjson .json .parquet .xml"),
         ("b.parquet.gz", "unknown kind of file"),
         ("c.gz", "unknown kind of file"),
         ("folder", "no text in this directory"),
@@ -183,7 +186,7 @@ def test_what_cannot_be_resolved_is_a_data_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
 ):
     monkeypatch.chdir(tmp_path)
-    for file in ("a.md", "b.parquet.gz", "c.gz"):
+    for file in ("a.docx", "b.parquet.gz", "c.gz"):
         (tmp_path / file).write_text("x")
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe.txt")
@@ -240,7 +243,8 @@ def test_a_json_file_without_any_text_says_what_it_holds(
 def test_another_column_may_hold_text_and_id(tmp_path: Path):
     (tmp_path / "a.jsonl").write_text('{"url": "u1", "body": "글"}\n{"url": null, "body": "글"}\n')
     documents, _ = read(tmp_path / "a.jsonl", text_column="body", id_column="url")
-    assert documents == [Document("u1", "글"), Document(content_id("글"), "글")]
+    found = [(document.id, document.text) for document in documents]
+    assert found == [("u1", "글"), (content_id("글"), "글")]
 
 
 def test_parquet_drops_are_counted_by_reason(tmp_path: Path):
@@ -300,3 +304,70 @@ def test_random_bytes_never_raise_anything_but_data_errors(tmp_path: Path, suffi
         path.write_bytes((start if trial % 2 else b"") + noise)
         message = error_of(path)
         assert message is None or ("\n" not in message and "fuzz" in message)
+
+
+DUMP = """<mediawiki xml:lang="ko"><siteinfo><dbname>kowiki</dbname></siteinfo><page>
+<title>제목</title><ns>0</ns><id>5</id><revision><id>7</id><text>'''제목'''은 [[글]]이다.</text>
+</revision></page></mediawiki>"""
+CIRRUS = (
+    '{"index": {"_id": "5"}}\n'
+    '{"title": "제목", "namespace": 0, "wiki": "kowiki", "text": "제목은 글이다."}\n'
+)
+WET = (
+    "WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: http://a.kr/b\r\n"
+    "WARC-Record-ID: <urn:uuid:1>\r\nContent-Type: text/plain\r\n"
+    "Content-Length: 21\r\n\r\n제목은 글이다.\r\n\r\n"
+)
+PO = """msgid ""
+msgstr "Content-Type: text/plain; charset=UTF-8\\n"
+
+msgid "a"
+msgstr "제목은 글이다."
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "identifier"),
+    [
+        ("kowiki.xml", DUMP, "kowiki:5"),
+        ("kowiki.xml.bz2", DUMP, "kowiki:5"),
+        ("kowiki-cirrussearch-content.json.gz", CIRRUS, "kowiki:5"),
+        ("a.html", "<html><body><main><p>제목은 글이다.</p></main></body></html>", None),
+        ("a.md", "제목은 *글*이다.\n", None),
+        ("a.wet.gz", WET, "http://a.kr/b"),
+        ("ko.po", PO, None),
+    ],
+)
+def test_the_kind_of_a_file_decides_how_it_is_read(
+    tmp_path: Path, name: str, text: str, identifier: str | None
+):
+    data = text.encode()
+    packed = {".bz2": bz2.compress, ".gz": gzip.compress}.get(Path(name).suffix, bytes)(data)
+    (tmp_path / name).write_bytes(packed)
+    [document], reading = read(tmp_path)
+    assert document.text.strip() == "제목은 글이다."
+    assert document.id == identifier or identifier is None
+    assert reading.documents == 1
+
+
+def test_title_and_revision_of_an_article_stay_with_it(tmp_path: Path):
+    (tmp_path / "kowiki.xml").write_text(DUMP)
+    [document], _ = read(tmp_path / "kowiki.xml")
+    assert document.metadata == {"title": "제목", "revision": 7}
+
+
+def test_of_the_xml_files_in_a_directory_only_dumps_are_read(tmp_path: Path):
+    (tmp_path / "kowiki.xml.bz2").write_bytes(bz2.compress(DUMP.encode()))
+    (tmp_path / "sitemap.xml").write_text("<urlset></urlset>")
+    assert [source.name for source in readers.resolve([tmp_path])] == [
+        str(tmp_path / "kowiki.xml.bz2")
+    ]
+
+
+def test_title_and_address_of_a_row_stay_with_it(tmp_path: Path):
+    row = {"text": "글", "title": "제목", "url": "http://a.kr/b", "revision": None, "views": 3}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+    parquet.write_table(arrow.table({key: [row[key]] for key in row}), tmp_path / "a.parquet")
+    for name in ("a.jsonl", "a.parquet"):
+        [document], _ = read(tmp_path / name)
+        assert document.metadata == {"title": "제목", "url": "http://a.kr/b"}

@@ -148,6 +148,7 @@ def test_cut_rows_of_qqp_are_left_out_and_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logging.getLogger("lingraft"), "propagate", True)
+    caplog.set_level(logging.INFO, "lingraft")
     path = tmp_path / "train.tsv"
     whole = (OFFICIAL / "glue_data/QQP/train.tsv").read_text(encoding="utf-8")
     path.write_text(whole + "9\t18\t19\tcut in the\n", encoding="utf-8")

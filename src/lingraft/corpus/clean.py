@@ -21,10 +21,21 @@ TOO_SHORT, TOO_LONG = "too short", "too long"
 FEW_LETTERS, WRONG_SCRIPT = "few letters", "wrong script"
 DAMAGED = "damaged characters"
 DUPLICATE = "duplicate"
+OTHER_LANGUAGE, CONTAMINATED = "other language", "occurs in an evaluation"
 KEPT = ""
 
 # Index in this tuple = the code that `reasons` gives.
-REASONS = (KEPT, TOO_SHORT, TOO_LONG, DAMAGED, FEW_LETTERS, WRONG_SCRIPT, DUPLICATE)
+REASONS = (
+    KEPT,
+    TOO_SHORT,
+    TOO_LONG,
+    DAMAGED,
+    FEW_LETTERS,
+    WRONG_SCRIPT,
+    OTHER_LANGUAGE,
+    CONTAMINATED,
+    DUPLICATE,
+)
 
 # Deleted: controls that are not white space, soft hyphen, zero-width space, direction marks, word
 # joiner and invisible operators, byte order mark, interlinear marks, surrogates, noncharacters.
@@ -60,8 +71,8 @@ def reasons(
         scripts: the language's; none switches that filter off.
 
     Returns:
-        int8, an index into `REASONS` for each sentence (never that of DUPLICATE, which is not this
-        function's).
+        int8, an index into `REASONS` for each sentence, never above that of WRONG_SCRIPT: the rest
+        is found elsewhere.
     """
     if not sentences:
         return np.zeros(0, np.int8)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-CONTAMINATED = "occurs in an evaluation"
 NGRAM_WORDS = 13
 # Shorter sentences ("Yes." or "정말 좋아요") occur everywhere and give nothing away.
 MIN_WORDS = 4

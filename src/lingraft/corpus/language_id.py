@@ -9,6 +9,7 @@ and French ones, 99.5 % of the Spanish, 98.8 % of the Japanese and 95.8 % of the
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import langcodes
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-OTHER_LANGUAGE = "other language"
 MIN_CHARACTERS = 20
 MAX_CHARACTERS = 4_000
 MIN_PROBABILITY = 0.5
@@ -49,17 +49,24 @@ class LanguageIdentifier:
 
     Args:
         language: BCP 47 code.
+        min_probability: of the language and its varieties together, for a text to be in it.
+
+    Attributes:
+        mix: how many of the texts looked at were most likely in which language, by the model's
+            codes.
 
     Raises:
         DataError: the package py3langid is not installed.
         RecipeError: the language code is not valid, or the model does not know the language.
     """
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, language: str, min_probability: float = MIN_PROBABILITY) -> None:
         subtag = scripts.language_subtag(language)
         accepted = set(next((group for group in SAME if subtag in group), {subtag}))
         accepted.add(str(langcodes.get(subtag).prefer_macrolanguage().language))
         self.model = _model()
+        self.min_probability = min_probability
+        self.mix: Counter[str] = Counter()
         self.accepted = accepted & set(self.model.labels)
         if not self.accepted:
             raise RecipeError(
@@ -75,7 +82,7 @@ class LanguageIdentifier:
 
         Returns:
             bool, an entry a text; True is to be dropped: the language and its varieties together
-            have a probability below `MIN_PROBABILITY`.
+            have a probability below `min_probability`.
         """
         return np.fromiter(map(self._is_foreign, texts), np.bool_, len(texts))
 
@@ -83,8 +90,9 @@ class LanguageIdentifier:
         if len(text) < MIN_CHARACTERS:
             return False
         ranked = self.model.rank(text[:MAX_CHARACTERS])
+        self.mix[ranked[0][0]] += 1
         own = sum(probability for language, probability in ranked if language in self.accepted)
-        return bool(own < MIN_PROBABILITY)
+        return bool(own < self.min_probability)
 
 
 @functools.lru_cache(maxsize=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import gzip
 import io
@@ -29,7 +30,12 @@ LINE_TOO_LONG = "line too long"
 BROKEN_UTF8 = "broken UTF-8"
 EMPTY = "empty"
 
-COMPRESSED = {".gz": b"\x1f\x8b\x08", ".xz": b"\xfd7zXZ\x00", ".zst": b"\x28\xb5\x2f\xfd"}
+COMPRESSED = {
+    ".gz": b"\x1f\x8b\x08",
+    ".xz": b"\xfd7zXZ\x00",
+    ".zst": b"\x28\xb5\x2f\xfd",
+    ".bz2": b"BZh",
+}
 # Checked in this order: the UTF-32 mark begins with the UTF-16 one.
 NOT_TEXT = (
     (b"\xff\xfe\x00\x00", "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8"),
@@ -39,6 +45,7 @@ NOT_TEXT = (
     (COMPRESSED[".gz"], "gzip data; give the file the suffix .gz"),
     (COMPRESSED[".xz"], "xz data; give the file the suffix .xz"),
     (COMPRESSED[".zst"], "Zstandard data; give the file the suffix .zst"),
+    (b"BZh91AY&SY", "bzip2 data; give the file the suffix .bz2"),
     (b"PAR1", "a Parquet file; give it the suffix .parquet"),
     (b"PK\x03\x04", "a zip archive; unpack it"),
     (b"%PDF-", "a PDF file; extract its text first"),
@@ -155,6 +162,8 @@ def reading_errors(path: Path) -> Iterator[None]:
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise _broken(path, error) from None
     except OSError as error:
+        if error.errno is None:  # bz2 gives no number
+            raise _broken(path, error) from None
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
     except Exception as error:
         # zstandard is optional, so its error class cannot be named in the clause.
@@ -188,6 +197,8 @@ def opened(path: Path, reading: Reading) -> Iterator[io.BufferedReader[Any]]:
             plain: Any = stack.enter_context(gzip.GzipFile(fileobj=raw))
         elif suffix == ".xz":
             plain = stack.enter_context(lzma.LZMAFile(raw, format=lzma.FORMAT_XZ))
+        elif suffix == ".bz2":
+            plain = stack.enter_context(bz2.BZ2File(raw))
         else:
             require("zstandard", str(path))
             plain = ZstdFile(raw)
@@ -226,7 +237,9 @@ def check_text(path: Path, head: bytes) -> None:
         )
 
 
-def raw_lines(path: Path, max_bytes: int, reading: Reading) -> Iterator[bytes | None]:
+def raw_lines(
+    path: Path, max_bytes: int, reading: Reading, span: tuple[int, int] | None = None
+) -> Iterator[bytes | None]:
     r"""The lines of a file without their line ends; None stands for a line above `max_bytes`.
 
     Lines end at ``\n``; a ``\r`` before it goes too. A UTF-8 byte order mark is left out.
@@ -235,33 +248,53 @@ def raw_lines(path: Path, max_bytes: int, reading: Reading) -> Iterator[bytes | 
         path: a text file, plain or compressed (by its suffix).
         max_bytes: longer lines are skipped in pieces of 256 KiB, never held.
         reading: counts the bytes.
+        span: only the lines whose first byte lies in it, so that spans which cover a file give
+            every line once; None gives all. The file must not be compressed.
 
     Raises:
         DataError: the file is unreadable, cut short, broken, or not text.
     """
+    start, end = span or (0, None)
     with reading_errors(path), opened(path, reading) as stream:
         # peek may give fewer bytes than asked for, but the first block of a file is one read.
         head = stream.peek(HEAD_BYTES)[:HEAD_BYTES]
         check_text(path, head)
-        if head.startswith(b"\xef\xbb\xbf"):
-            stream.read(3)
-        while line := stream.readline(max_bytes + 2):
+        if start:
+            stream.seek(start - 1)
+            start += _skip_line(stream, stream.readline(BLOCK_BYTES)) - 1
+        # The mark is part of the first line.
+        mark = len(stream.read(3)) if not start and head.startswith(b"\xef\xbb\xbf") else 0
+        while (end is None or start < end) and (line := stream.readline(max_bytes + 2)):
             if len(line.rstrip(b"\r\n")) > max_bytes:
-                while line and not line.endswith(b"\n"):
-                    line = stream.readline(BLOCK_BYTES)
+                start += mark + _skip_line(stream, line)
                 yield None
             else:
+                start += mark + len(line)
                 yield line.rstrip(b"\r\n")
+            mark = 0
 
 
-def text_lines(path: Path, max_bytes: int, reading: Reading) -> Iterator[str]:
+def _skip_line(stream: io.BufferedReader[Any], line: bytes) -> int:
+    """Go to the end of the line of which `line` is the beginning; the length of all of it."""
+    length = len(line)
+    while line and not line.endswith(b"\n"):
+        line = stream.readline(BLOCK_BYTES)
+        length += len(line)
+    return length
+
+
+def text_lines(
+    path: Path, max_bytes: int, reading: Reading, span: tuple[int, int] | None = None
+) -> Iterator[str]:
     """The lines of a UTF-8 file; long and broken ones are counted in `reading` and left out.
+
+    The arguments are those of `raw_lines`.
 
     Raises:
         DataError: as `raw_lines`, and when nine lines in ten are not UTF-8.
     """
     good = broken = 0
-    for line in raw_lines(path, max_bytes, reading):
+    for line in raw_lines(path, max_bytes, reading, span):
         if line is None:
             reading.drop(LINE_TOO_LONG)
             continue

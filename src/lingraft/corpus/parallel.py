@@ -176,4 +176,6 @@ def write_tsv(pairs: Iterable[Pair], path: Path) -> int:
             f"{path}: cannot be written: {error.strerror or error}; "
             "make room or choose another place"
         ) from None
+    finally:
+        partial.unlink(missing_ok=True)
     return count

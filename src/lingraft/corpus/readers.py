@@ -10,60 +10,72 @@ import hashlib
 import json
 import logging
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
-from lingraft.corpus.lines import (
-    BROKEN_UTF8,
-    COMPRESSED,
-    EMPTY,
-    LINE_TOO_LONG,
-    Reading,
-    reading_errors,
-    require,
-    text_lines,
+from lingraft.corpus import markup, po, web, wikimedia
+from lingraft.corpus.columns import (
+    HUB_PREFIX,
+    NO_TEXT_FIELD,
+    facts,
+    no_column,
+    read_hub,
+    read_parquet,
 )
+from lingraft.corpus.lines import COMPRESSED, EMPTY, Reading, opened, reading_errors, text_lines
+from lingraft.corpus.wiki.dump import wiki_dump
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from lingraft import recipe
 
 logger = logging.getLogger(__name__)
 
-HUB_PREFIX = "hub:"
 BROKEN_JSON = "broken JSON"
-NO_TEXT_FIELD = "no text field"
 MAX_DOCUMENT_CHARACTERS = 100_000_000
-PARQUET_BATCH_ROWS = 256
+ABOUT = {"readme", "license", "licence"}
+DUMP_ROOT = b"<mediawiki"
+DUMP_HEAD_BYTES = 4_096
+FINISHED = "corpus.json"
+"""Marks the folder of a corpus that `lingraft corpus` made; its shards lie in folders below."""
+
+Facts: TypeAlias = dict[str, str | int]
+Row: TypeAlias = tuple[object, str] | tuple[object, str, Facts]
+"""Name of a document or None, its text, and perhaps what else is known of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Document:
     """One document.
 
     Attributes:
         id: its name: that of the id column, or else a hash of its text.
         text: as it was read; lines end in any way that `str.splitlines` knows.
+        metadata: title, revision and address, where they are known.
     """
 
     id: str
     text: str
+    metadata: Facts = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Source:
-    """One thing to read: a file, or a Hub dataset (then `path` is None).
+    """One thing to read: a file, a part of a dump, or a Hub dataset (then `path` is None).
 
     Attributes:
         name: as the user knows it.
         path: the file.
+        span: of a part of a file, the byte at which it begins and the one at which the next part
+            does; None is the whole. Only what `parts.cut` cuts can have one.
     """
 
     name: str
     path: Path | None
+    span: tuple[int, int] | None = None
 
     @property
     def format(self) -> str:
@@ -108,7 +120,7 @@ def _resolve_one(name: str) -> list[Source]:
         return [Source(name, None)]
     path = Path(name).expanduser()
     if path.is_dir():
-        files = [file for file in _walk(path) if _format(file)]
+        files = _shards(path) or [file for file in _walk(path) if _is_text(file)]
         if not files:
             raise DataError(
                 f"{name}: no text in this directory; files that are read end in {_known()}"
@@ -124,6 +136,25 @@ def _resolve_one(name: str) -> list[Source]:
     if not _format(path):
         raise DataError(f"{name}: unknown kind of file; allowed: {_known()}")
     return [Source(name, path)]
+
+
+def _shards(folder: Path) -> list[Path]:
+    """The shards of a finished corpus; none where the folder is no such thing."""
+    if not (folder / FINISHED).is_file():
+        return []
+    return [file for file in _walk(folder) if file.parent.parent == folder and _format(file)]
+
+
+def _is_text(path: Path) -> bool:
+    """Whether a file of a directory is read; of the many kinds of XML only dumps are.
+
+    What says how a folder is to be used is no part of its text.
+    """
+    kind = _format(path)
+    if kind != ".xml":
+        return bool(kind) and path.stem.lower() not in ABOUT
+    with reading_errors(path), opened(path, Reading()) as stream:
+        return DUMP_ROOT in stream.read(DUMP_HEAD_BYTES).replace(b"\0", b"")
 
 
 def _walk(folder: Path) -> list[Path]:
@@ -152,15 +183,16 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[D
     Raises:
         DataError: the source cannot be read, is cut short, or holds no text where it should.
     """
-    reader = _hub if source.path is None else FORMATS[source.format]
+    reader = read_hub if source.path is None else FORMATS[source.format]
     empty = True
-    for identifier, text in reader(source, section, reading):
+    for identifier, text, *more in reader(source, section, reading):
         empty = False
         if not text or text.isspace():
             reading.drop(EMPTY)
             continue
         reading.documents += 1
-        yield Document(_clean_id(identifier) if identifier is not None else content_id(text), text)
+        name = _clean_id(identifier) if identifier is not None else content_id(text)
+        yield Document(name, text, *more)
     if empty and source.path is not None and source.path.stat().st_size == 0:
         reading.drop(EMPTY)
 
@@ -175,12 +207,10 @@ def _clean_id(identifier: object) -> str:
     return str(identifier).encode("utf-8", "replace").decode("utf-8")
 
 
-def _plain(
-    source: Source, section: recipe.Corpus, reading: Reading
-) -> Iterator[tuple[object, str]]:
+def _plain(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
     """A .txt file: a document a line, a block between empty lines, or the whole file."""
     assert source.path is not None
-    lines = text_lines(source.path, section.max_line_bytes, reading)
+    lines = text_lines(source.path, section.max_line_bytes, reading, source.span)
     if section.document == "line":
         for line in lines:
             yield None, line
@@ -204,14 +234,15 @@ def _plain(
         yield None, "\n".join(held)
 
 
-def _json_lines(
-    source: Source, section: recipe.Corpus, reading: Reading
-) -> Iterator[tuple[object, str]]:
-    """A .jsonl file: an object a line."""
+def _json_lines(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
+    """A .jsonl file: an object a line; Wikimedia's own exports are known by their first line."""
     assert source.path is not None
+    if wikimedia.recognises(source.path):
+        yield from wikimedia.read(source, section, reading)
+        return
     objects = good = broken = 0
     keys: list[str] = []
-    for line in text_lines(source.path, section.max_line_bytes, reading):
+    for line in text_lines(source.path, section.max_line_bytes, reading, source.span):
         if not line or line.isspace():
             reading.drop(EMPTY)
             continue
@@ -228,125 +259,28 @@ def _json_lines(
             reading.drop(NO_TEXT_FIELD)
             continue
         good += 1
-        yield row.get(section.id_column), text
+        yield row.get(section.id_column), text, facts(row)
     if broken and not objects:
         raise DataError(
             f"{source.name}: none of its {broken:,} lines is JSON; write one object a line "
             "(jq -c '.[]' makes them from an array)"
         )
     if objects and not good:
-        raise _no_column(source, section.text_column, keys)
+        raise no_column(source, section.text_column, keys)
 
 
-def _no_column(source: Source, column: str, columns: Sequence[str]) -> DataError:
-    found = f"its fields are {', '.join(columns[:20])}" if columns else "a line must be an object"
-    return DataError(
-        f"{source.name}: no text in the field '{column}'; {found}; set corpus.text_column"
-    )
-
-
-def _parquet(
-    source: Source, section: recipe.Corpus, reading: Reading
-) -> Iterator[tuple[object, str]]:
-    """A .parquet file: a row a document."""
-    assert source.path is not None
-    arrow = require("pyarrow", source.name)
-    parquet = require("pyarrow.parquet", source.name)
-    try:
-        with reading_errors(source.path), parquet.ParquetFile(source.path) as file:
-            columns = _parquet_columns(source, section, file.schema_arrow, arrow)
-            for batch in file.iter_batches(PARQUET_BATCH_ROWS, columns=columns):
-                yield from _parquet_rows(batch, section, reading, arrow)
-    except (arrow.ArrowException, arrow.ArrowInvalid) as error:
-        first = str(error).splitlines()[0]
-        raise DataError(
-            f"{source.name}: broken Parquet data ({first}); nothing was kept; "
-            "copy or download the file again"
-        ) from None
-    reading.bytes_read += source.path.stat().st_size
-
-
-def _parquet_columns(source: Source, section: recipe.Corpus, schema: Any, arrow: Any) -> list[str]:
-    if section.text_column not in schema.names:
-        raise _no_column(source, section.text_column, schema.names)
-    kind = schema.field(section.text_column).type
-    if arrow.types.is_dictionary(kind):
-        kind = kind.value_type
-    if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):
-        raise DataError(
-            f"{source.name}: the field '{section.text_column}' holds {kind}, not strings; "
-            "set corpus.text_column"
-        )
-    return [name for name in (section.text_column, section.id_column) if name in schema.names]
-
-
-def _parquet_rows(
-    batch: Any, section: recipe.Corpus, reading: Reading, arrow: Any
-) -> Iterator[tuple[object, str]]:
-    texts = batch.column(section.text_column)
-    if arrow.types.is_dictionary(texts.type):
-        texts = texts.dictionary_decode()
-    # As bytes: Arrow does not check that strings are UTF-8.
-    texts = texts.cast(arrow.large_binary()).to_pylist()
-    named = section.id_column in batch.schema.names
-    names = batch.column(section.id_column).to_pylist() if named else [None] * len(texts)
-    for name, data in zip(names, texts, strict=True):
-        if data is None:
-            reading.drop(NO_TEXT_FIELD)
-        elif len(data) > section.max_line_bytes:
-            reading.drop(LINE_TOO_LONG)
-        else:
-            try:
-                text = data.decode("utf-8")
-            except UnicodeDecodeError:
-                reading.drop(BROKEN_UTF8)
-                continue
-            yield name, text
-
-
-def _hub(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[tuple[object, str]]:
-    """A dataset on the Hugging Face Hub (or a local directory laid out like one), streamed."""
-    datasets = require("datasets", source.name)
-    name, _, config = source.name.removeprefix(HUB_PREFIX).partition(":")
-    try:
-        rows = iter(
-            datasets.load_dataset(name, config or None, split=section.hub_split, streaming=True)
-        )
-    except Exception as error:
-        raise _hub_error(source, error) from None
-    first = True
-    while True:
-        # The library raises whatever its file systems, parsers and HTTP client raise.
-        try:
-            row = next(rows, None)
-        except Exception as error:
-            raise _hub_error(source, error) from None
-        if row is None:
-            return
-        if first and section.text_column not in row:
-            raise _no_column(source, section.text_column, list(row))
-        first = False
-        text = row.get(section.text_column)
-        if not isinstance(text, str):
-            reading.drop(NO_TEXT_FIELD)
-        elif len(text) > section.max_line_bytes:
-            reading.drop(LINE_TOO_LONG)
-        else:
-            reading.bytes_read += len(text.encode("utf-8", "surrogatepass"))
-            yield row.get(section.id_column), text
-
-
-def _hub_error(source: Source, error: Exception) -> DataError:
-    first = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return DataError(
-        f"{source.name}: the dataset cannot be read ({type(error).__name__}: {first}); "
-        "check its name, configuration (hub:NAME:CONFIG), corpus.hub_split and your connection"
-    )
-
-
-FORMATS: dict[str, Callable[[Source, recipe.Corpus, Reading], Iterator[tuple[object, str]]]] = {
+FORMATS: dict[str, Callable[[Source, recipe.Corpus, Reading], Iterator[Row]]] = {
     ".txt": _plain,
     ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
     ".json": _json_lines,
-    ".parquet": _parquet,
+    ".parquet": read_parquet,
+    ".xml": wiki_dump,
+    ".html": markup.read_html,
+    ".htm": markup.read_html,
+    ".md": markup.read_markdown,
+    ".markdown": markup.read_markdown,
+    ".warc": web.read,
+    ".wet": web.read,
+    ".po": po.read,
 }

@@ -179,3 +179,41 @@ def shares(
     letter_share = count(LETTER_OR_MARK) / np.maximum(visible, 1)
     script_share = np.where(letters > 0, own / np.maximum(letters, 1), 1.0)
     return letter_share, script_share
+
+
+MIX_SCRIPTS = (
+    "Latn", "Hang", "Hani", "Hira", "Kana", "Bopo", "Cyrl", "Grek", "Arab", "Hebr", "Deva", "Beng",
+    "Guru", "Gujr", "Orya", "Taml", "Telu", "Knda", "Mlym", "Sinh", "Thai", "Laoo", "Khmr", "Mymr",
+    "Tibt", "Geor", "Armn", "Ethi", "Mong", "Cher", "Cans", "Syrc", "Thaa", "Nkoo", "Tfng", "Java",
+)  # fmt: skip
+OTHER_SCRIPT = "other"
+
+
+@functools.lru_cache(maxsize=1)
+def _script_numbers() -> NDArray[np.uint8]:
+    """For every code point the number of its script: 0 no letter, 1 … of MIX_SCRIPTS, then other.
+
+    Returns:
+        uint8, 0x110000 entries.
+    """
+    numbers = np.zeros(0x110000, np.uint8)
+    characters = "".join(map(chr, range(0x110000)))
+    patterns = [r"\p{L}+", *(rf"(?V1)[\p{{L}}&&\p{{sc={script}}}]+" for script in MIX_SCRIPTS)]
+    for number, pattern in enumerate(patterns):
+        for match in regex.finditer(pattern, characters):
+            numbers[match.start() : match.end()] = number or len(MIX_SCRIPTS) + 1
+    numbers.flags.writeable = False
+    return numbers
+
+
+def letters_by_script(text: str) -> dict[str, int]:
+    """How many letters of a text are of which script (Unicode's property Script).
+
+    Returns:
+        Counts by ISO 15924 code, 'other' for scripts that few languages are written in; scripts
+        that do not occur are left out.
+    """
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    counts = np.bincount(_script_numbers()[codes], minlength=len(MIX_SCRIPTS) + 2)[1:]
+    names = (*MIX_SCRIPTS, OTHER_SCRIPT)
+    return {name: count for name, count in zip(names, counts.tolist(), strict=True) if count}

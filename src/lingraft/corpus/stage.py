@@ -7,22 +7,24 @@ order) and `SPLIT.documents.npy` (int64: the line, counted from 0, at which each
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 from array import array
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.corpus import clean, dedup, readers, scripts, sentences
+from lingraft.corpus import clean, dedup, evaluations, readers, sentences
+from lingraft.corpus.cleaning import SentenceFilter, Tally, document_steps
 from lingraft.corpus.lines import EMPTY, Reading, reading_errors
+from lingraft.corpus.near_duplicates import NEAR_DUPLICATE, NearDuplicates
 from lingraft.corpus.split import SPLITS, Split, position, split_of
 from lingraft.errors import DataError
 from lingraft.log import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from io import BufferedWriter
     from pathlib import Path
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BATCH_SENTENCES = 16_384
+BATCH_DOCUMENTS = 256
 WRONG_SCRIPT_LIMIT = 0.95
 PROGRESS_EVERY_DOCUMENTS = 256
 NOT_IN_SUBSET = "not in the subset"
@@ -43,13 +46,15 @@ def inputs(section: recipe.Corpus) -> list[dict[str, Any]]:
 
     Returns:
         For each file its name, size in bytes and time of change in ns; for each Hub dataset its
-        name.
+        name. The files of evaluations come last.
 
     Raises:
         DataError: a file is missing or of an unknown kind, or a directory holds no text.
     """
     entries: list[dict[str, Any]] = []
-    for source in readers.resolve(section.text):
+    sources = readers.resolve(section.text)
+    sources += [readers.Source(str(p), p) for p in evaluations.files_of(section.decontaminate)]
+    for source in sources:
         if source.path is None:
             entries.append({"name": source.name})
             continue
@@ -93,22 +98,21 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
 
     Returns:
         Plain data: language, scripts, sources (name, bytes, documents), documents, sentences_in,
-        dropped and subset (counts by reason), splits (documents, sentences, characters).
+        dropped, changed and subset (counts by reason), splits (documents, sentences, characters).
 
     Raises:
         RecipeError: the language or a script is not valid.
         DataError: something cannot be read or written, the text is in another script, or a split
             is empty.
     """
-    funnel = Funnel(section, scripts.of_language(language, section.scripts))
-    split = sentences.splitter(language, split_sentences=section.split_sentences)
+    funnel = Funnel(section, language)
     sources = readers.resolve(section.text)
     try:
         with contextlib.ExitStack() as stack:
             files = {name: SplitFile(out / f"{name}.txt") for name in SPLITS}
             for file in files.values():
                 stack.callback(file.close)
-            read = _fill(sources, section, split, funnel, files)
+            read = _fill(sources, funnel, files)
         counts = {name: file.save() for name, file in files.items()}
         subset: dict[str, int] = {}
         if section.sentences is not None:
@@ -122,16 +126,17 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
         ) from None
     result = {
         "language": language,
-        "scripts": list(funnel.scripts),
+        "scripts": list(funnel.filter.scripts),
         "sources": read,
         "documents": funnel.reading.documents,
         "sentences_in": funnel.sentences_in,
-        "dropped": dict(sorted((funnel.dropped + funnel.reading.dropped).items())),
+        "dropped": dict(sorted((funnel.tally.dropped + funnel.reading.dropped).items())),
+        "changed": dict(sorted(funnel.tally.changed.items())),
         "subset": subset,
         "splits": counts,
     }
-    _log(result)
-    _check(result, section)
+    log_result(result)
+    check_result(result, section)
     return result
 
 
@@ -188,29 +193,40 @@ class Funnel:
     """What comes in, what is dropped and why, what goes on into the splits.
 
     Attributes:
-        scripts: those of the language; none switches that filter off.
+        filter: judges sentences.
         reading: counts of the readers.
-        dropped: sentences (and documents that hold none) left out, by reason.
+        tally: sentences (and documents that repeat themselves or others) left out, by reason.
         sentences_in: sentences before any filter.
         positions: for each training sentence its place in [0, 1) in the order of nested subsets;
             empty when all are wanted.
     """
 
-    def __init__(self, section: recipe.Corpus, language_scripts: tuple[str, ...]) -> None:
+    def __init__(self, section: recipe.Corpus, language: str) -> None:
         self.section = section
-        self.scripts = language_scripts
+        self.filter = SentenceFilter(section, language)
         self.reading = Reading()
-        self.dropped: Counter[str] = Counter()
+        self.tally = Tally()
+        self.steps = list(document_steps(section, self.tally).values())
         self.sentences_in = 0
         self.positions: array[float] = array("d")
         self.seen = dedup.Seen()
+        self.near = NearDuplicates() if section.near_duplicates else None
+
+    def documents(self, source: readers.Source) -> Iterator[readers.Document]:
+        """The documents of a source that go on to be cut into sentences."""
+        documents = readers.read(source, self.section, self.reading)
+        for step in self.steps:
+            documents = step(documents)
+        if self.near is None:
+            return documents
+        return _without_near_duplicates(documents, self.near, self.tally)
 
     def pour(self, batch: Batch, files: dict[Split, SplitFile]) -> None:
         """Filter a batch and write what is kept."""
         codes = self._codes(batch.sentences)
         for code, count in enumerate(np.bincount(codes, minlength=len(clean.REASONS)).tolist()):
             if code and count:
-                self.dropped[clean.REASONS[code]] += count
+                self.tally.dropped[clean.REASONS[code]] += count
         self.sentences_in += len(codes)
         kept = (codes == 0).tolist()
         start = 0
@@ -225,7 +241,7 @@ class Funnel:
             start += length
 
     def _codes(self, batch: list[str]) -> NDArray[np.int8]:
-        codes = clean.reasons(batch, self.section, self.scripts)
+        codes = self.filter.codes(batch)
         if self.section.deduplicate:
             kept = np.flatnonzero(codes == 0)
             fresh = self.seen.fresh(dedup.hashes(batch[index] for index in kept))
@@ -236,10 +252,20 @@ class Funnel:
         return position(f"{document_id}#{index}", self.section.split_seed, "subset")
 
 
+def _without_near_duplicates(
+    documents: Iterator[readers.Document], near: NearDuplicates, tally: Tally
+) -> Iterator[readers.Document]:
+    while batch := list(itertools.islice(documents, BATCH_DOCUMENTS)):
+        fresh = near.fresh([document.text for document in batch])
+        for document, kept in zip(batch, fresh.tolist(), strict=True):
+            if kept:
+                yield document
+            else:
+                tally.drop(NEAR_DUPLICATE, document.text)
+
+
 def _fill(
     sources: Sequence[readers.Source],
-    section: recipe.Corpus,
-    split: Callable[[str], list[str]],
     funnel: Funnel,
     files: dict[Split, SplitFile],
 ) -> list[dict[str, Any]]:
@@ -250,8 +276,8 @@ def _fill(
     with progress("corpus", sum(sizes) / 1e6 if on_disk else None, "MB") as ticker:
         for source in sources:
             documents_before, bytes_before = reading.documents, reading.bytes_read
-            for document in readers.read(source, section, reading):
-                pieces = split(document.text)
+            for document in funnel.documents(source):
+                pieces = funnel.filter.split(document.text)
                 if not pieces:
                     reading.dropped[EMPTY] += 1
                     continue
@@ -304,7 +330,7 @@ def _cut(file: SplitFile, positions: array[float], wanted: int) -> dict[str, int
     return subset.save()
 
 
-def _log(result: dict[str, Any]) -> None:
+def log_result(result: dict[str, Any]) -> None:
     """Tell the whole way from documents to splits, one line a fact."""
     logger.info(
         "corpus: %s documents and %s sentences from %s",
@@ -323,7 +349,7 @@ def _log(result: dict[str, Any]) -> None:
         )
 
 
-def _check(result: dict[str, Any], section: recipe.Corpus) -> None:
+def check_result(result: dict[str, Any], section: recipe.Corpus) -> None:
     """Refuse a corpus that cannot be trained on.
 
     Raises:

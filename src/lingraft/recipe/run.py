@@ -35,12 +35,35 @@ class Source(Section):
         return self
 
 
+class Repetition(Section):
+    """Above these shares a document is dropped; the defaults are Gopher's (Rae et al. 2021)."""
+
+    lines: Share = 0.30
+    """Of the lines (or paragraphs), those that occurred before in the document."""
+    line_characters: Share = 0.20
+    """Of the characters, those in such lines (or paragraphs)."""
+    frequent: Annotated[tuple[Share, ...], Field(strict=False, min_length=3, max_length=3)] = (
+        0.20, 0.18, 0.16,
+    )  # fmt: skip
+    """Of the words' characters, those in the most frequent run of 2, 3 and 4 words."""
+    repeated: Annotated[tuple[Share, ...], Field(strict=False, min_length=6, max_length=6)] = (
+        0.15, 0.14, 0.13, 0.12, 0.11, 0.10,
+    )  # fmt: skip
+    """Of the words' characters, those in runs of 5, 6 … 10 words that occurred before."""
+    bullets: Share = 0.90
+    """Of the lines, those that begin with a bullet."""
+    ellipses: Share = 0.30
+    """Of the lines, those that end with an ellipsis."""
+    min_words: Annotated[int, Field(ge=1)] = 50
+    """Shorter documents are not judged."""
+
+
 class Corpus(Section):
     """Raw text in, clean sentences out."""
 
     text: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
-    """Files (.txt .jsonl .parquet, plain or .gz .xz .zst), directories of these, or Hub datasets
-    (hub:NAME)."""
+    """Files (.txt .jsonl .parquet, MediaWiki dumps .xml, .html .md .warc .wet .po; plain or .gz .xz
+    .zst .bz2), directories of these, or Hub datasets (hub:NAME)."""
     text_column: str = "text"
     """The field that holds the text in .jsonl, .parquet and Hub datasets."""
     id_column: str = "id"
@@ -51,6 +74,15 @@ class Corpus(Section):
     """What one document of a .txt file is: a line, a block between empty lines, or the file."""
     split_sentences: bool = True
     """Cut documents into sentences; False keeps every line as it is."""
+    repair_encoding: bool = False
+    """Undo decoding with the wrong encoding (needs the extra `clean`)."""
+    mask_personal_data: bool = False
+    """Put placeholders for e-mail addresses, telephone numbers and IP addresses."""
+    repetition: Repetition | None = None
+    """Drop documents that mostly repeat themselves or are lists; an empty table takes Gopher's
+    limits, None keeps them."""
+    near_duplicates: bool = False
+    """Drop documents that are nearly the same as one before (MinHash), in any source."""
     min_characters: Annotated[int, Field(ge=1)] = 2
     """Shorter sentences are dropped."""
     max_characters: Annotated[int, Field(ge=1)] = 5_000
@@ -64,6 +96,13 @@ class Corpus(Section):
     """A sentence with a smaller share of its letters in these scripts is dropped."""
     min_letter_share: Share = 0.2
     """A sentence with a smaller share of letters among its non-space characters is dropped."""
+    identify_language: bool = False
+    """Drop sentences in another language than `language`, by a model (needs the extra `clean`)."""
+    min_language_probability: Share = 0.5
+    """A sentence that is less likely in the language is dropped."""
+    decontaminate: Names = ()
+    """Files of evaluations (.txt .tsv .csv .json .jsonl .parquet, or directories): sentences that
+    occur in them are dropped."""
     deduplicate: bool = True
     """Drop sentences that occurred before, in any document (exact, after normalisation)."""
     valid: Share = 0.02
@@ -201,6 +240,9 @@ class Training(Section):
     """
     micro_batch_tokens: Annotated[int, Field(ge=16)] = 4_096
     """Tokens that go through the model at once, per process; larger batches are accumulated."""
+    gradient_checkpointing: bool = False
+    """Keep only what enters each layer and compute the rest again for the backward pass: less
+    memory, about a third more operations, the same gradients."""
     checkpoint_minutes: Annotated[float, Field(gt=0)] = 10.0
     """A checkpoint at least this often, ..."""
     checkpoint_steps: Annotated[int, Field(ge=1)] | None = None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lingraft import preflight
+from lingraft.training import throughput
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,9 +61,8 @@ class Speed:
 def cost_of(recipe: Recipe) -> Cost:
     """What a cell takes; checks its recipe on the way.
 
-    A token costs two operations a parameter in the forward pass, two for the gradient of its
-    activations and two for that of the parameters that train (Kaplan et al. 2020, §2.1). Embedding
-    rows are looked up, and multiplied only where a token is predicted.
+    Parameters stand for operations (`throughput.flops_per_token`). Embedding rows are looked up,
+    and multiplied only where a token is predicted.
 
     Raises:
         LingraftError: the recipe cannot work.
@@ -80,7 +79,7 @@ def cost_of(recipe: Recipe) -> Cost:
         trained = float(planned["trainable"] or 0)
         if {"embeddings", "all"} & set(phase.train):
             trained += predicted - rows
-        flops += tokens[phase.name] * (4 * passes + 2 * max(trained, 0.0))
+        flops += tokens[phase.name] * throughput.flops_per_token(passes, max(trained, 0.0))
     return Cost(tokens, flops, plan.parameters)
 
 
@@ -128,15 +127,9 @@ def guessed(jobs: int) -> Speed:
     on_gpu = torch.cuda.is_available()
     kind = torch.bfloat16 if multiplies_bf16() else torch.float32
     size = 4_096 if on_gpu else 1_024
-    a = torch.rand(size, size, dtype=kind, device="cuda" if on_gpu else "cpu")
-    out = torch.empty_like(a)
-    products, started = 0, time.monotonic()
-    while time.monotonic() - started < MEASURED_SECONDS:
-        torch.mm(a, a, out=out)
-        products += 1
-        if on_gpu:
-            torch.cuda.synchronize()
-    speed = 2 * size**3 * products / (time.monotonic() - started)
+    device = torch.device("cuda" if on_gpu else "cpu")
+    taken = throughput.product_seconds((size,) * 3, kind, device, MEASURED_SECONDS, products=None)
+    speed = 2 * size**3 * len(taken) / sum(taken)
     basis = (
         f"guessed: {EFFICIENCY:.0%} of the {speed / 1e9:,.0f} GFLOP/s of a matrix product here, "
         f"and {START_SECONDS:.0f} s a cell"

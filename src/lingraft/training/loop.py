@@ -7,7 +7,6 @@ can be stopped at any moment and goes on from its last checkpoint to the same we
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import math
@@ -24,13 +23,16 @@ from lingraft.log import progress
 from lingraft.models.parts import trained_parts
 from lingraft.rundir import fingerprint
 from lingraft.training import checkpoint
+from lingraft.training.accumulation import accumulate
 from lingraft.training.data import BatchPlan, Position
 from lingraft.training.optim import clip, learning_rate_factor, optimiser_for
 from lingraft.training.phase import State, Stopped
 from lingraft.training.problem import MaskedText
 from lingraft.training.signals import StopRequest
+from lingraft.training.throughput import Speedometer, matrix_product_ceiling
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from accelerate import Accelerator
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TRACKED = ("loss", "learning_rate", "gradient_norm", "tokens_per_second")
+TRACKED = ("loss", "learning_rate", "gradient_norm", "tokens_per_second", "mfu")
 
 
 def train_phase(job: Job, model: PreTrainedModel, accelerator: Accelerator) -> dict[str, Any]:
@@ -62,12 +64,17 @@ def train_phase(job: Job, model: PreTrainedModel, accelerator: Accelerator) -> d
         Stopped: SIGTERM or SIGINT came; a checkpoint was written.
     """
     problem = MaskedText(job, model.to(accelerator.device))
+    flops = problem.useful_flops
     parts = sorted(trained_parts(job.phase.train, job.phase.name))
-    return run_phase(job, problem, model, accelerator) | {"train": parts}
+    return run_phase(job, problem, model, accelerator, flops) | {"train": parts}
 
 
 def run_phase(
-    work: Work, problem: Problem, model: nn.Module, accelerator: Accelerator
+    work: Work,
+    problem: Problem,
+    model: nn.Module,
+    accelerator: Accelerator,
+    flops: Callable[[Any, int], float] | None = None,
 ) -> dict[str, Any]:
     """Train on any problem, from the phase's last checkpoint where there is one.
 
@@ -76,6 +83,8 @@ def run_phase(
         problem: what is learnt; its module holds `model`.
         model: the weights that checkpoints keep, on the accelerator's device; changed in place.
         accelerator: device, processes, precision.
+        flops: useful operations of a global batch, from its indices and the number of its targets;
+            None where nobody counts them, and the log has no MFU.
 
     Returns:
         Plain data for done.json. What `problem.save` wrote of the best weights is in
@@ -85,17 +94,22 @@ def run_phase(
         TrainingError: the loss is not finite.
         Stopped: SIGTERM or SIGINT came; a checkpoint was written.
     """
-    return _Trainer(work, problem, model, accelerator).run()
+    return _Trainer(work, problem, model, accelerator, flops).run()
 
 
 class _Trainer:
     """The state of one running phase."""
 
     def __init__(
-        self, work: Work, problem: Problem, model: nn.Module, accelerator: Accelerator
+        self,
+        work: Work,
+        problem: Problem,
+        model: nn.Module,
+        accelerator: Accelerator,
+        flops: Callable[[Any, int], float] | None,
     ) -> None:
         self.job, self.problem, self.accelerator = work, problem, accelerator
-        self.model = model
+        self.model, self.flops = model, flops
         phase = work.phase
         self.optimiser = optimiser_for(model.parameters(), phase.optimiser)
         self.state = State(work.fingerprint)
@@ -109,7 +123,7 @@ class _Trainer:
             self.warmup = min(1.0, self.warmup / self.total_steps)
         self.checkpoint_time = time.monotonic()
         self.stop = StopRequest()
-        self.window = (time.monotonic(), self.state.tokens)
+        self.speed = Speedometer(self.ceiling)
 
     # -- position in the phase
 
@@ -158,17 +172,7 @@ class _Trainer:
         step = self.problem.step(indices, epoch, rank, accelerator.num_processes)
         torch.manual_seed(int(fingerprint(self.job.seed, phase.name, state.step, rank), 16) % 2**63)
         self.module.train()
-        nats = torch.zeros((), dtype=torch.float64, device=accelerator.device)
-        # DDP averages gradients over processes
-        scale = accelerator.num_processes / max(1, step.global_targets)
-        for number, (batch, weight) in enumerate(
-            zip(step.micro_batches, step.weights, strict=True), 1
-        ):
-            last = number == len(step.micro_batches)
-            with contextlib.nullcontext() if last else accelerator.no_sync(self.module):
-                loss = self.module(batch.to(accelerator.device))
-                accelerator.backward(loss * (scale * weight))
-            nats += loss.detach().double() * weight
+        nats = accumulate(step, self.module, accelerator)
         logged = (state.step + 1) % self.job.training.log_steps == 0 or state.step == 0
         norm = None
         if logged or phase.optimiser.max_gradient_norm:
@@ -186,10 +190,13 @@ class _Trainer:
         state.sentences += step.global_sentences
         state.masked += step.global_targets
         state.seconds += time.monotonic() - started
+        useful = self.flops(indices, step.global_targets) if self.flops else None
+        self.speed.add(step.global_tokens, useful)
         if logged:
             self.log_step(nats, step.global_targets, rate, norm)
         ticker.update(
-            state.tokens if unit == "tokens" else state.step, f"loss {state.last_loss:.3f}"
+            state.tokens if unit == "tokens" else state.step,
+            f"loss {state.last_loss:.3f}{self.speed.shown}",
         )
 
     def log_step(
@@ -204,9 +211,7 @@ class _Trainer:
         ):
             raise self.diverged(f"loss {loss}, gradient norm {gradient_norm}")
         state.last_loss = loss
-        now = time.monotonic()
-        speed = (state.tokens - self.window[1]) / max(now - self.window[0], 1e-9)
-        self.window = (now, state.tokens)
+        self.speed.read()
         self.write(
             {
                 "kind": "train",
@@ -216,9 +221,16 @@ class _Trainer:
                 "loss": loss,
                 "learning_rate": rate,
                 "gradient_norm": gradient_norm,
-                "tokens_per_second": round(speed, 1),
+                "tokens_per_second": round(self.speed.tokens_per_second, 1),
+                "mfu": round(self.speed.mfu, 4) if self.speed.mfu is not None else None,
             }
         )
+
+    def ceiling(self) -> float:
+        """Operations a second of the fastest matrix product, on all processes' devices."""
+        bf16 = self.accelerator.mixed_precision == "bf16"
+        each = matrix_product_ceiling(self.accelerator.device, bf16)
+        return each.flops_per_second * self.accelerator.num_processes
 
     def diverged(self, what: str) -> TrainingError:
         """The error that stops a run whose numbers are not finite."""
@@ -257,10 +269,11 @@ class _Trainer:
         else:
             state.looks_since_best += 1
         logger.info(
-            "%s: step %d, %s tokens, validation loss %.4f%s",
+            "%s: step %d, %s tokens%s, validation loss %.4f%s",
             self.job.phase.name,
             state.step,
             f"{state.tokens:,}",
+            self.speed.shown,
             found.loss,
             " (best)" if state.best_step == state.step else "",
         )
@@ -271,7 +284,7 @@ class _Trainer:
             logger.info(
                 "%s: no better loss in %d looks, the phase ends", self.job.phase.name, patience
             )
-        self.window = (time.monotonic(), state.tokens)
+        self.speed.restart()
 
     def save_best(self) -> None:
         """Write the weights to `best`, whole or not at all."""

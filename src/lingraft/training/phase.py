@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from lingraft.errors import TrainingError
+from lingraft.errors import TrainingError, UnsupportedModelError
 from lingraft.models.parts import part_of
 
 if TYPE_CHECKING:
@@ -100,3 +100,23 @@ def freeze(
         parameter.requires_grad_(part_of(name, family, itl) in train)
         count += parameter.numel() if parameter.requires_grad else 0
     return count
+
+
+def recompute_activations(model: PreTrainedModel) -> None:
+    """Let each layer keep only its input in training and compute the rest again.
+
+    Activation checkpointing (Chen et al. 2016), without reentrant autograd: frozen parts may stand
+    below. Dropout draws the same again, so the gradients are those of the plain backward pass.
+
+    Raises:
+        UnsupportedModelError: the stock class cannot.
+    """
+    if not model.supports_gradient_checkpointing:
+        raise UnsupportedModelError(
+            f"{type(model).__name__} cannot compute activations again; "
+            "set training.gradient_checkpointing=false"
+        )
+    model.activation_checkpointing_enable({"use_reentrant": False})
+    # It gives the embeddings' output a gradient, for adapters with reentrant autograd; where the
+    # embeddings are frozen, that would cost a backward pass through frozen layers.
+    model.disable_input_require_grads()

@@ -12,8 +12,9 @@ from lingraft.models import export
 from lingraft.models.packed import PackedModel, check_isolation
 from lingraft.models.parts import trained_parts
 from lingraft.objectives import OBJECTIVES
+from lingraft.training import throughput
 from lingraft.training.data import Batcher
-from lingraft.training.phase import WithObjective, freeze
+from lingraft.training.phase import WithObjective, freeze, recompute_activations
 from lingraft.training.validation import Validator
 
 if TYPE_CHECKING:
@@ -85,11 +86,14 @@ class MaskedText:
         self.trainable = freeze(
             model, job.family, job.itl_layers, trained_parts(phase.train, phase.name)
         )
+        if training.gradient_checkpointing:
+            recompute_activations(model)
         objective = OBJECTIVES[phase.objective]
         packed = PackedModel(model, job.family)
         check_isolation(packed, job.vocabulary.pad)
         self.module = WithObjective(packed, objective)
         self.lengths = job.train.lengths
+        self.operations = throughput.count(model, job.family, job.itl_layers)
         self.batcher = Batcher(
             job.train,
             objective,
@@ -105,6 +109,15 @@ class MaskedText:
     def step(self, indices: np.ndarray[Any, Any], epoch: int, rank: int, num_ranks: int) -> Step:
         """Packed rows with fresh masks."""
         return self.batcher.step(indices, epoch, rank, num_ranks)
+
+    def useful_flops(self, indices: np.ndarray[Any, Any], targets: int) -> float:
+        """Floating-point operations that training on a global batch needs; none for padding.
+
+        Args:
+            indices: its sentences.
+            targets: their predicted tokens.
+        """
+        return self.operations.training(self.lengths[indices], targets)
 
     def look(self, module: nn.Module, accelerator: Accelerator) -> Look:
         """Mean nats on the validation text."""

@@ -194,7 +194,9 @@ def test_the_reader_names_documents_by_wiki_and_page(tmp_path, maker):
     path = written(tmp_path, maker.export([maker.page("가", "글"), maker.page("나", "x" * 2_000)]))
     reading = Reading()
     section = Corpus(text=(str(path),), max_line_bytes=1_500)
-    assert list(wiki_dump(Source(str(path), path), section, reading)) == [("kowiki:1", "글")]
+    assert list(wiki_dump(Source(str(path), path), section, reading)) == [
+        ("kowiki:1", "글", {"title": "가", "revision": 1000})
+    ]
     assert reading.dropped == {TOO_LARGE: 1}
 
 

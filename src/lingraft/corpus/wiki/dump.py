@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft import recipe
-    from lingraft.corpus.readers import Source
+    from lingraft.corpus.readers import Row, Source
 
 DISAMBIGUATION = "disambiguation page"
 NOT_WIKITEXT = "not wikitext"
@@ -272,15 +272,15 @@ def _taken(result: Result, reading: Reading) -> Iterator[Page]:
         raise DataError(result.error)
 
 
-def wiki_dump(
-    source: Source, section: recipe.Corpus, reading: Reading
-) -> Iterator[tuple[object, str]]:
+def wiki_dump(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
     """A MediaWiki dump: an article a document, named 'WIKI:PAGE', its text without the title.
+
+    Title and revision go with it.
 
     Has the form of the readers in `lingraft.corpus.readers`.
 
     Args:
-        source: the dump.
+        source: the dump, or one block of it.
         section: `max_line_bytes` is the limit for the XML of a page, if it is below 4 MiB.
         reading: counts.
 
@@ -289,5 +289,10 @@ def wiki_dump(
     """
     assert source.path is not None
     options = Options(page_bytes=min(section.max_line_bytes, PAGE_BYTES))
-    for page in pages(source.path, reading, options):
-        yield page.name, page.text
+    if source.span is None:
+        found = pages(source.path, reading, options)
+    else:
+        block = Block(source.path, *source.span)
+        found = block_pages(block, site_of(source.path), reading, options)
+    for page in found:
+        yield page.name, page.text, {"title": page.title, "revision": page.revision}

@@ -1,0 +1,1 @@
+"""Models after fine-tuning, side by side: scores, significance, mistakes. Reads files only."""

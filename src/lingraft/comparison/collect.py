@@ -1,0 +1,218 @@
+"""Finished fine-tuning runs of several folders, arranged by task and model.
+
+Only scores of the same examples compare: runs that were scored on other examples than the
+reference are kept apart, and every table says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lingraft import finetuned
+from lingraft.comparison.records import record
+from lingraft.errors import DataError, RecipeError
+from lingraft.rundir import fingerprint
+from lingraft.tasks.predictions import align
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from lingraft.finetuned import Outcome
+    from lingraft.tasks import Task
+    from lingraft.tasks.examples import Example
+    from lingraft.tasks.predictions import Prediction
+
+SCRATCH = "scratch"
+OFFICIAL = "official"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One model with one seed, scored on one split of a task."""
+
+    label: str
+    outcome: Outcome
+    split: str
+
+    @property
+    def seed(self) -> int:
+        return self.outcome.seed
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """By metric, in percent."""
+        return self.outcome.scores(self.split)
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        """How it was fine-tuned."""
+        settings: Mapping[str, object] = self.outcome.data.get("settings", {})
+        return settings
+
+    def examples(self) -> list[Example]:
+        """The examples that were scored."""
+        return finetuned.examples(self.outcome, self.split)
+
+    def predictions(self, examples: Sequence[Example]) -> list[Prediction]:
+        """What the model said, in the order of the examples."""
+        return align(examples, finetuned.predictions(self.outcome, self.split))
+
+    @cached_property
+    def examples_id(self) -> str:
+        """Equal for runs that were scored on the same examples."""
+        path = self.outcome.folder / f"examples-{self.split}.jsonl"
+        if not path.is_file():
+            raise DataError(f"{path}: is missing; delete the folder and fine-tune this seed again")
+        return fingerprint(path.read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class Part:
+    """One split of one task, and all runs that were scored on the same examples of it."""
+
+    task: Task
+    split: str
+    title: str
+    examples: list[Example]
+    runs: Mapping[str, Sequence[Run]]
+    """By label, ordered by seed."""
+    apart: Mapping[str, Sequence[Run]]
+    """By label, the runs that were scored on other examples."""
+
+    @property
+    def note(self) -> str:
+        """'official', or what the splits are."""
+        notes = (run.outcome.split_note for runs in self.runs.values() for run in runs)
+        return "; ".join(dict.fromkeys(notes))
+
+    @property
+    def official(self) -> bool:
+        return self.note == OFFICIAL
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The scores that tables show."""
+        return self.task.shown
+
+    def values(self, label: str, key: str) -> dict[int, float]:
+        """Score by seed; of a model that was scored on other examples, of those."""
+        runs = self.runs.get(label) or self.apart.get(label, ())
+        return {run.seed: run.scores[key] for run in runs if key in run.scores}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All that is compared."""
+
+    labels: tuple[str, ...]
+    parts: tuple[Part, ...]
+    reference: str
+
+
+def collect(folders: Sequence[Path], reference: str | None = None) -> Comparison:
+    """Read the finished runs of some folders.
+
+    Args:
+        folders: what `lingraft finetune --out` wrote, in the order in which models are shown.
+        reference: label of the model that the others are tested against; None takes the one called
+            "scratch" or, failing that, something that begins so, else the first.
+
+    Raises:
+        DataError: a folder holds no results, or one label stands for different models or results.
+        RecipeError: no model has the label of the reference.
+    """
+    runs = _labelled(folders)
+    labels = tuple(dict.fromkeys(label for label, _ in runs))
+    if reference is None:
+        scratch = sorted(label for label in labels if label.startswith(SCRATCH))
+        reference = scratch[0] if scratch else labels[0]
+    if reference not in labels:
+        raise RecipeError(
+            f"--reference: no model is called {reference!r}; there are {', '.join(labels)}"
+        )
+    grouped: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    for label, outcome in runs:
+        for split in outcome.evaluation:
+            grouped[outcome.task, split].append(Run(label, outcome, split))
+    several = Counter(task for task, _ in grouped)
+    parts = [
+        _part(name if several[name] == 1 else f"{name} ({split})", split, found, reference)
+        for (name, split), found in grouped.items()
+    ]
+    return Comparison(labels, tuple(parts), reference)
+
+
+def _labelled(folders: Sequence[Path]) -> list[tuple[str, Outcome]]:
+    """Every run with the label of its model; equal labels of different folders are told apart."""
+    found: dict[tuple[str, str], tuple[Path, list[Outcome]]] = {}
+    for folder in dict.fromkeys(folders):
+        for outcome in finetuned.outcomes(folder):
+            key = (outcome.model_label, outcome.model_fingerprint)
+            place, runs = found.setdefault(key, (folder, []))
+            if not any(_same(outcome, one) for one in runs):
+                runs.append(outcome)
+            elif folder == place:
+                raise DataError(
+                    f"{outcome.folder}: a second result of {outcome.model_label} on "
+                    f"{outcome.task} with seed {outcome.seed}; delete one of them"
+                )
+    count = Counter(label for label, _ in found)
+    names: dict[str, Path] = {}
+    result = []
+    for (label, _), (folder, runs) in found.items():
+        name = label if count[label] == 1 else f"{folder.resolve().name}/{label}"
+        if name in names:
+            raise DataError(
+                f"{folder}: {label} stands for two models (their weights differ); fine-tune one of "
+                "them again with another --label, or compare folders of different names"
+            )
+        names[name] = folder
+        result += [(name, outcome) for outcome in runs]
+    return result
+
+
+def _same(one: Outcome, other: Outcome) -> bool:
+    """Whether both are one result, which may lie in two folders."""
+    if (one.task, one.seed) != (other.task, other.seed):
+        return False
+    if one.fingerprint != other.fingerprint:
+        raise DataError(
+            f"{one.folder} and {other.folder}: two results of {one.model_label} on {one.task} with "
+            f"seed {one.seed} under different settings; give one of them another --label"
+        )
+    return True
+
+
+def _part(title: str, split: str, found: Sequence[Run], reference: str) -> Part:
+    counted = Counter(run.examples_id for run in found)
+    chosen = next(
+        (run.examples_id for run in found if run.label == reference),
+        max(counted, key=lambda one: counted[one]),
+    )
+    same: dict[str, list[Run]] = defaultdict(list)
+    apart: dict[str, list[Run]] = defaultdict(list)
+    for run in sorted(found, key=lambda one: one.seed):
+        (same if run.examples_id == chosen else apart)[run.label].append(run)
+    order = dict.fromkeys(run.label for run in found)
+    first = next(run for run in found if run.examples_id == chosen)
+    examples = first.examples()
+    task = record(first.outcome.task, examples, first.predictions(examples), first.scores)
+    return Part(
+        task,
+        split,
+        title,
+        examples,
+        {label: same[label] for label in order if label in same},
+        {label: apart[label] for label in order if label in apart and label not in same},
+    )
+
+
+def differing_settings(part: Part) -> tuple[str, ...]:
+    """Names of the settings that are not the same for all runs of a task."""
+    runs = [run for found in part.runs.values() for run in found]
+    names = dict.fromkeys(name for run in runs for name in run.settings)
+    return tuple(name for name in names if len({repr(run.settings.get(name)) for run in runs}) > 1)

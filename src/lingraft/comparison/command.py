@@ -1,0 +1,42 @@
+"""`lingraft compare`: it parses, calls and prints."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+
+
+def compare(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="OUT", help="Folders that lingraft finetune wrote.")
+    ],
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help="The model that the others are tested against: its label; "
+            "'scratch' or the first one by default."
+        ),
+    ] = None,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", help="The page; comparison.html in the first folder.")
+    ] = None,
+    resamples: Annotated[int, typer.Option(min=100, help="Draws of the paired bootstrap.")] = 1_000,
+) -> None:
+    """Compare models after fine-tuning: scores, significance, mistakes.
+
+    Prints models × tasks and writes one page, with the tables as Markdown, LaTeX and CSV beside it.
+    """
+    from lingraft.comparison import formats, page
+
+    target = out_file or folders[0] / "comparison.html"
+    scores, written = page.compare(folders, target, reference=reference, resamples=resamples)
+    console.print(formats.console(scores, console.width))
+    for note in scores.notes:
+        console.print(note, soft_wrap=True)
+    console.print(f"page: {written[0]} and {len(written) - 1} files beside it", soft_wrap=True)

@@ -1,0 +1,114 @@
+"""The comparison page: one HTML file that needs nothing else, and its tables as files beside it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lingraft.comparison import formats, tables
+from lingraft.comparison.collect import collect
+from lingraft.comparison.errors import analyse
+from lingraft.comparison.significance import RESAMPLES, differences
+from lingraft.errors import RecipeError
+from lingraft.report.page import templates
+from lingraft.rundir import write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from lingraft.comparison.collect import Comparison
+    from lingraft.comparison.errors import Errors
+    from lingraft.comparison.significance import Tested
+    from lingraft.comparison.tables import Table
+
+
+def compare(
+    folders: Sequence[Path],
+    out: Path,
+    *,
+    reference: str | None = None,
+    resamples: int = RESAMPLES,
+) -> tuple[Table, list[Path]]:
+    """Compare models after fine-tuning, and write the page and the files beside it.
+
+    Args:
+        folders: what `lingraft finetune --out` wrote.
+        out: the page.
+        reference: label of the model that the others are tested against.
+        resamples: draws of the bootstrap.
+
+    Returns:
+        The table of scores, and the files that were written, the page first.
+
+    Raises:
+        DataError: results are missing, broken, or do not belong together.
+        RecipeError: there is no model called like the reference, or the page is no HTML file.
+    """
+    if out.suffix != ".html":
+        raise RecipeError(f"--out: is {out}; the page must end in .html")
+    comparison = collect(folders, reference)
+    tested = differences(comparison, resamples)
+    errors = [analyse(part) for part in comparison.parts]
+    scores = tables.scores(comparison, tested)
+    less = tables.differences(comparison, tested)
+    made = {out: render(comparison, scores, less, errors)} | _files(
+        out, comparison, tested, scores, less, errors
+    )
+    for path, text in made.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+    return scores, list(made)
+
+
+def render(
+    comparison: Comparison, scores: Table, less: Table | None, errors: Sequence[Errors]
+) -> str:
+    """The page."""
+    runs = sum(len(runs) for part in comparison.parts for runs in part.runs.values())
+    context = {
+        "title": f"{len(comparison.labels)} models after fine-tuning",
+        "verdict": formats.verdict(comparison, scores),
+        "facts": [
+            ("models", str(len(comparison.labels))),
+            ("tasks", str(len({part.task.name for part in comparison.parts}))),
+            ("runs", str(runs)),
+            ("reference", comparison.reference),
+        ],
+        "unofficial": [part for part in comparison.parts if not part.official],
+        "scores": scores,
+        "differences": less,
+        "reference": comparison.reference,
+        "errors": errors,
+        "tasks": list({part.task.name: part.task for part in comparison.parts}.values()),
+    }
+    return templates("lingraft.comparison").get_template("comparison.html.j2").render(context)
+
+
+def _files(
+    out: Path,
+    comparison: Comparison,
+    tested: Sequence[Tested],
+    scores: Table,
+    less: Table | None,
+    errors: Sequence[Errors],
+) -> dict[Path, str]:
+    """The tables beside the page, and the error analysis in a folder of its own."""
+    made = {
+        out.with_suffix(".md"): formats.markdown(scores),
+        out.with_suffix(".tex"): formats.latex(scores),
+        out.with_suffix(".csv"): formats.scores_sheet(comparison),
+    }
+    if less is not None:
+        stem = f"{out.stem}-differences"
+        made |= {
+            out.with_name(f"{stem}.md"): formats.markdown(less),
+            out.with_name(f"{stem}.tex"): formats.latex(less),
+            out.with_name(f"{stem}.csv"): formats.differences_sheet(tested, comparison.reference),
+        }
+    folder = out.with_name(f"{out.stem}-errors")
+    for one in errors:
+        task = re.sub(r"[^\w.-]+", "-", one.title).strip("-")
+        for sheet in one.sheets:
+            made[folder / f"{task}-{sheet.name}.csv"] = formats.sheet(sheet.head, sheet.rows)
+    return made

@@ -1,0 +1,248 @@
+"""The tables of a comparison, as text that page, files and terminal each lay out in their way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from lingraft.comparison.collect import OFFICIAL, differing_settings
+from lingraft.finetuned import summary
+from lingraft.report import numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lingraft.comparison.collect import Comparison
+    from lingraft.comparison.significance import Tested
+    from lingraft.finetuned import Summary
+
+AVERAGE = "average"
+NOT_OFFICIAL = "‡"
+OTHER_EXAMPLES = "†"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of a table."""
+
+    text: str
+    under: str = ""
+    """What stands beneath or behind it: its uncertainty, or the metric of a column."""
+    rank: int = 0
+    """1: best of its column, 2: second best."""
+    mark: str = ""
+    """A sign behind the number."""
+    long: bool = False
+    """Text that may be broken into lines."""
+
+    @property
+    def whole(self) -> str:
+        """All of it on one line."""
+        return f"{self.text}{self.mark} {self.under}".rstrip()
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of a table; the first entry names it."""
+
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a heading."""
+
+    title: str
+    head: tuple[Entry, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...] = ()
+    name: str = ""
+    """Of its file."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One score of one task, or the average: summaries by label."""
+
+    title: str
+    metric: str
+    summaries: Mapping[str, Summary]
+    marks: Mapping[str, str] = field(default_factory=dict)
+    apart: frozenset[str] = frozenset()
+    """Labels that were scored on other examples, and do not compare."""
+
+    def entry(self, label: str) -> Entry:
+        """The score of a model, marked."""
+        found = self.summaries.get(label)
+        if found is None:
+            return Entry(numbers.ABSENT)
+        under = "" if found.deviation is None else f"± {numbers.fixed(found.deviation, 1)}"
+        sign = self.marks.get(label, "") + (OTHER_EXAMPLES if label in self.apart else "")
+        return Entry(numbers.fixed(found.mean, 1), under, self._rank(label), sign)
+
+    def _rank(self, label: str) -> int:
+        """1 for the best and 2 for the second best mean; 2 only among three or more."""
+        means = [one.mean for name, one in self.summaries.items() if name not in self.apart]
+        if label in self.apart or len(means) < 2:
+            return 0
+        order = sorted(set(means), reverse=True)
+        place = order.index(self.summaries[label].mean) + 1
+        return place if place == 1 or (place == 2 and len(means) > 2) else 0
+
+
+def metric_name(key: str) -> str:
+    """A score's key as people read it; those of a benchmark's own code say so."""
+    return key.replace("reference/", "reference ").replace("_", " ")
+
+
+def columns(comparison: Comparison, tested: Sequence[Tested] = ()) -> list[Column]:
+    """Every score of every task, and the average where there are several tasks."""
+    marks: dict[tuple[str, str], dict[str, str]] = {}
+    for one in tested:
+        marks.setdefault((one.title, one.key), {})[one.label] = one.mark
+    found = []
+    for part in comparison.parts:
+        title = part.title + ("" if part.official else NOT_OFFICIAL)
+        for key in part.keys:
+            values = {label: part.values(label, key) for label in comparison.labels}
+            summaries = {label: summary([*v.values()]) for label, v in values.items() if v}
+            signs = marks.get((part.title, key), {})
+            found.append(Column(title, key, summaries, signs, frozenset(part.apart)))
+    tasks = {part.task.name for part in comparison.parts}
+    return [*found, _average(comparison)] if len(tasks) > 1 else found
+
+
+def _average(comparison: Comparison) -> Column:
+    """The mean over the tasks of the mean over a task's scores, for models that have all.
+
+    The deviation is over the seeds that all tasks have; without two of them there is none.
+    """
+    summaries = {}
+    for label in comparison.labels:
+        if any(label not in part.runs for part in comparison.parts):
+            continue
+        by_task: dict[str, list[dict[int, float]]] = {}
+        for part in comparison.parts:
+            by_task.setdefault(part.task.name, []).extend(
+                part.values(label, key) for key in part.keys
+            )
+        mean = fmean(fmean(fmean(one.values()) for one in scores) for scores in by_task.values())
+        seeds = [set(one) for scores in by_task.values() for one in scores]
+        common = set.intersection(*seeds)
+        over = summary(
+            [
+                fmean(fmean(one[seed] for one in scores) for scores in by_task.values())
+                for seed in sorted(common)
+            ]
+            or [mean]
+        )
+        complete = all(one == common for one in seeds)
+        summaries[label] = over if complete else type(over)(mean, over.deviation, over.seeds)
+    return Column(AVERAGE, "", summaries)
+
+
+def scores(comparison: Comparison, tested: Sequence[Tested] = ()) -> Table:
+    """Models × tasks: mean ± sample standard deviation over the seeds."""
+    found = columns(comparison, tested)
+    titles = (Entry(one.title, metric_name(one.metric)) for one in found)
+    head = (Entry("model"), *titles, Entry("seeds"))
+    lines = [
+        Line((Entry(label), *(one.entry(label) for one in found), Entry(_seeds(comparison, label))))
+        for label in comparison.labels
+    ]
+    return Table("Scores", head, tuple(lines), _notes(comparison), "scores")
+
+
+def _seeds(comparison: Comparison, label: str) -> str:
+    counted = [
+        len(runs)
+        for part in comparison.parts
+        if (runs := part.runs.get(label) or part.apart.get(label))
+    ]
+    low, high = min(counted), max(counted)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _notes(comparison: Comparison) -> tuple[str, ...]:
+    by_note: dict[str, list[str]] = {}
+    for part in comparison.parts:
+        told = f"{part.title} ({part.split}, {len(part.examples):,} examples)"
+        by_note.setdefault(part.note, []).append(told)
+    notes = [
+        f"Official splits: {', '.join(told)}."
+        if note == OFFICIAL
+        else f"{NOT_OFFICIAL} Not the official splits: {', '.join(told)}: {note}."
+        for note, told in by_note.items()
+    ]
+    for part in comparison.parts:
+        if part.apart:
+            notes.append(
+                f"{OTHER_EXAMPLES} {part.title}: {', '.join(part.apart)} was scored on other "
+                "examples and does not compare."
+            )
+        differing = differing_settings(part)
+        if differing:
+            notes.append(f"{part.title}: fine-tuned with different {', '.join(differing)}.")
+    if len({part.task.name for part in comparison.parts}) > 1:
+        notes.append(
+            f"{AVERAGE}: over the tasks, of each the mean of its scores; "
+            "only for models that have all."
+        )
+    return tuple(notes)
+
+
+def differences(comparison: Comparison, tested: Sequence[Tested]) -> Table | None:
+    """Every model less the reference, with intervals; None where nothing compares."""
+    if not tested:
+        return None
+    found = {(one.label, one.title, one.key): one for one in tested}
+    labels = dict.fromkeys(one.label for one in tested)
+    lines = [
+        Line(
+            (
+                Entry(f"{part.title} {metric_name(key)}"),
+                *(_less(found.get((label, part.title, key))) for label in labels),
+            )
+        )
+        for part in comparison.parts
+        for key in part.keys
+        if any((label, part.title, key) in found for label in labels)
+    ]
+    head = tuple(Entry(text) for text in (f"less {comparison.reference}", *labels))
+    return Table("Differences", head, tuple(lines), _tested_notes(tested), "differences")
+
+
+def _less(tested: Tested | None) -> Entry:
+    if tested is None:
+        return Entry(numbers.ABSENT)
+    found = tested.found
+    return Entry(
+        signed(found.value),
+        f"[{signed(found.low)}, {signed(found.high)}] {shown_p(found.p)}",
+        mark=tested.mark,
+    )
+
+
+def signed(value: float) -> str:
+    """A difference of scores: +1.2, −0.3, 0.0."""
+    text = numbers.fixed(abs(value), 1)
+    return text if float(text) == 0 else f"{'+' if value > 0 else '−'}{text}"
+
+
+def shown_p(p: float) -> str:
+    """A probability to three decimals."""
+    return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
+
+
+def _tested_notes(tested: Sequence[Tested]) -> tuple[str, ...]:
+    seeds = sorted({one.seeds for one in tested})
+    over = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    single = " With one seed an interval tells of the test set alone." if seeds[0] == 1 else ""
+    return (
+        "Points, with 95 % intervals and two-sided p: paired bootstrap, "
+        f"{tested[0].found.resamples:,} draws of test examples and of the {over} "
+        f"seed{'s' if seeds != [1] else ''} that both models have.{single}",
+        f"* p < 0.05, not corrected: of {len(tested)} differences, about {len(tested) / 20:.1f} "
+        "would have a mark if the models were alike.",
+    )

@@ -1,0 +1,136 @@
+"""Parallel text and lexicons out of many formats into one: `target TAB source`, checked.
+
+That is the form that `[resources]` of a recipe reads.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from lingraft.corpus import lexicon, pairs, parallel, scripts
+from lingraft.corpus.language_id import LanguageIdentifier
+from lingraft.corpus.lines import Reading
+from lingraft.errors import DataError, RecipeError
+from lingraft.rundir import write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from lingraft import recipe
+
+logger = logging.getLogger(__name__)
+
+PAIRS, LEXICON, COUNTS = "pairs.tsv", "lexicon.tsv", "counts.json"
+PAIR_SETTINGS = {
+    "text", "max_characters", "max_line_bytes", "min_script_share", "scripts", "identify_language",
+    "min_language_probability",
+}  # fmt: skip
+
+
+def write_pairs(
+    section: recipe.Corpus, languages: tuple[str, str], columns: tuple[int, int], folder: Path
+) -> dict[str, Any]:
+    """Read parallel text, check it, and write `folder/pairs.tsv` and `folder/counts.json`.
+
+    Args:
+        section: files, limits, and whether languages are identified.
+        languages: of the source side and of the target side, as the files write them.
+        columns: of a TSV file, those of source and target.
+        folder: made if it is not there.
+
+    Returns:
+        read, dropped (by reason) and kept.
+
+    Raises:
+        RecipeError: a language is not valid, or a setting does not go with parallel text.
+        DataError: a file cannot be read or written, or no pair is left.
+    """
+    _check_settings(section, PAIR_SETTINGS, "parallel text")
+    source, target = languages
+    reading = Reading()
+    layout = pairs.Layout(source, target, columns, section.max_line_bytes)
+    checker = parallel.Checker(
+        scripts.of_language(source),
+        scripts.of_language(target, section.scripts),
+        parallel.Limits(section.max_characters, min_script_share=section.min_script_share),
+    )
+    if section.identify_language:
+        probability = section.min_language_probability
+        checker.source_foreign = LanguageIdentifier(source, probability).foreign
+        checker.target_foreign = LanguageIdentifier(target, probability).foreign
+    found = checker.check(pairs.read(section.text, layout, reading))
+    turned = (parallel.Pair(pair.target, pair.source, pair.id) for pair in found)
+    kept = _write(turned, folder, PAIRS)
+    dropped = checker.dropped + reading.dropped
+    return _finish(reading.documents, dict(sorted(dropped.items())), kept, folder)
+
+
+def write_lexicon(
+    section: recipe.Corpus, languages: tuple[str, str], columns: tuple[int, int], folder: Path
+) -> dict[str, Any]:
+    """Read lexicons, check them, and write `folder/lexicon.tsv` and `folder/counts.json`.
+
+    Args:
+        section: the files.
+        languages: of the source and of the target.
+        columns: those of source and target; also says whether headwords are of the source.
+        folder: made if it is not there.
+
+    Returns:
+        read, dropped (by reason) and kept.
+
+    Raises:
+        RecipeError: a language is not valid, or a setting does not go with a lexicon.
+        DataError: a file cannot be read or written, or no pair is left.
+    """
+    _check_settings(section, {"text"}, "a lexicon")
+    for language in languages:
+        scripts.language_subtag(language)
+    wide = set(columns) != {0, 1}
+    swap = wide or columns[0] < columns[1]
+    found = lexicon.read(section.text, swap=swap, columns=columns if wide else None)
+    entries = (parallel.Pair(entry.target, entry.source, "") for entry in found.pairs)
+    kept = _write(entries, folder, LEXICON)
+    return _finish(kept + found.dropped.total(), dict(sorted(found.dropped.items())), kept, folder)
+
+
+def _check_settings(section: recipe.Corpus, allowed: set[str], what: str) -> None:
+    given = section.model_dump(exclude_defaults=True)
+    for name in given:
+        if name not in allowed:
+            raise RecipeError(
+                f"corpus.{name}: does not go with {what}; allowed: {', '.join(sorted(allowed))}"
+            )
+
+
+def _write(found: Iterable[parallel.Pair], folder: Path, name: str) -> int:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"{folder}: cannot be made: {error.strerror or error}; choose another --out"
+        ) from None
+    return parallel.write_tsv(_some(found, folder), folder / name)
+
+
+def _some(found: Iterable[parallel.Pair], folder: Path) -> Iterator[parallel.Pair]:
+    """The pairs; an error in place of none, before a file that is there is replaced."""
+    empty = True
+    for pair in found:
+        empty = False
+        yield pair
+    if empty:
+        raise DataError(
+            f"{folder}: no pair is left; check the files, the languages and the columns"
+        )
+
+
+def _finish(read: int, dropped: dict[str, int], kept: int, folder: Path) -> dict[str, Any]:
+    counts = {"read": read, "dropped": dropped, "kept": kept}
+    write_json(folder / COUNTS, counts)
+    for reason, count in dropped.items():
+        logger.info("pairs: %s left out: %s", f"{count:,}", reason)
+    logger.info("pairs: %s of %s kept", f"{kept:,}", f"{read:,}")
+    return counts

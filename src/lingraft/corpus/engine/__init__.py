@@ -1,0 +1,15 @@
+"""A corpus of any size, made part by part, in any number of processes or on a cluster.
+
+| module | what it does |
+|---|---|
+| `plan` | cuts the sources into parts; what the job is made from |
+| `parts` | pass 1: a part cleaned, and the hashes that duplicates are found by |
+| `duplicates` | pass 2: which documents and sentences occurred before, over all parts |
+| `shards` | pass 3: what is kept, as JSON lines by split, with its statistics |
+| `blocks` | the passes as datatrove pipeline blocks |
+| `executors` | runs them here, or has Slurm or Ray run them |
+| `job` | puts it together |
+
+The text does not depend on how the sources are cut, nor on the number of processes: it is that of
+`lingraft.corpus.stage`.
+"""

@@ -1,0 +1,258 @@
+"""Pass 1: a part is read and cleaned, and what duplicates are found by is put aside.
+
+A part's folder holds
+
+| file | what |
+|---|---|
+| `documents.jsonl` | id, metadata, and the sentences that passed every filter of their own |
+| `hashes.npy` | uint64, of each of these sentences |
+| `tallies.npy` | int32 [documents, reasons], sentences of each document by `clean.REASONS` |
+| `bands.npy` | uint64 [documents, bands], where near-duplicates are looked for |
+| `positions.npy` | float64, where a number of sentences is asked for: place in its order |
+| `counts.json` | documents, bytes, what was dropped |
+
+and appears under its name when it is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft.corpus import clean, dedup, near_duplicates, readers
+from lingraft.corpus.cleaning import SentenceFilter, Tally
+from lingraft.corpus.lines import Reading
+from lingraft.corpus.split import position, split_of
+from lingraft.errors import DataError
+from lingraft.rundir import write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from io import TextIOWrapper
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from lingraft import recipe
+    from lingraft.corpus.engine.plan import Part
+    from lingraft.corpus.readers import Document
+
+BATCH_SENTENCES = 16_384
+NOT_TRAINING = np.inf
+"""Position of a sentence that is held out: it is never left out of the number asked for."""
+
+
+@dataclass
+class Progress:
+    """What the blocks of pass 1 count together, for one part.
+
+    Attributes:
+        reading: what the readers count.
+        tally: what the steps on documents count.
+        sources: name, bytes and documents of each source.
+        bands: keys of each document's bands.
+    """
+
+    reading: Reading = field(default_factory=Reading)
+    tally: Tally = field(default_factory=Tally)
+    sources: list[dict[str, Any]] = field(default_factory=list)
+    bands: list[NDArray[np.uint64]] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Start on another part, in place, since other blocks refer to the same objects."""
+        fresh = Reading()
+        self.reading.dropped, self.reading.documents = fresh.dropped, fresh.documents
+        self.reading.bytes_read = fresh.bytes_read
+        self.tally.dropped, self.tally.changed, self.tally.samples = Counter(), Counter(), {}
+        self.sources.clear()
+        self.bands.clear()
+
+
+def documents(part: Part, section: recipe.Corpus, progress: Progress) -> Iterator[Document]:
+    """The documents of a part.
+
+    Raises:
+        DataError: a source cannot be read or is cut short.
+    """
+    progress.begin()
+    reading = progress.reading
+    for source in part.sources:
+        documents_before, bytes_before = reading.documents, reading.bytes_read
+        yield from readers.read(source, section, reading)
+        size = reading.bytes_read - bytes_before
+        if source.span is not None:  # reading runs ahead, past the end of the part
+            size = source.span[1] - source.span[0]
+        progress.sources.append(
+            {
+                "name": source.name,
+                "bytes": size,
+                "documents": reading.documents - documents_before,
+            }
+        )
+
+
+def keyed(found: Iterable[Any], progress: Progress) -> Iterator[Any]:
+    """The documents, unchanged, with the keys of their bands put aside."""
+    for document in found:
+        progress.bands.append(near_duplicates.band_keys([document.text])[0])
+        yield document
+
+
+@contextlib.contextmanager
+def writing_errors(path: Path) -> Iterator[None]:
+    """Name the file where something cannot be written.
+
+    Raises:
+        DataError: in place of the operating system's error.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{error.filename or path}: cannot be written: {error.strerror or error}; make room; "
+            "the parts that are done are kept, and the same command goes on"
+        ) from None
+
+
+@contextlib.contextmanager
+def fresh_folder(path: Path) -> Iterator[Path]:
+    """A folder beside `path` that gets its name at the end, and is deleted if there is no end."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    with writing_errors(path):
+        if partial.exists():
+            shutil.rmtree(partial)
+        partial.mkdir(parents=True)
+    try:
+        yield partial
+        with writing_errors(path):
+            partial.rename(path)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def write(
+    found: Iterable[Any],
+    section: recipe.Corpus,
+    judge: SentenceFilter,
+    progress: Progress,
+    folder: Path,
+) -> None:
+    """Cut documents into sentences, judge these, and write the part's folder.
+
+    Args:
+        found: documents of ours or of datatrove's, in order.
+        section: what to keep.
+        judge: cuts and judges.
+        progress: what was counted on the way here.
+        folder: does not exist yet.
+
+    Raises:
+        DataError: a source cannot be read, or the folder cannot be written.
+    """
+    with fresh_folder(folder) as partial:
+        writer = PartWriter(partial, section, judge)
+        with contextlib.closing(writer):
+            for document in found:
+                with writing_errors(folder):
+                    writer.add(document.id, document.text, document.metadata)
+            with writing_errors(folder):
+                writer.finish(progress)
+
+
+class PartWriter:
+    """Writes the files of a part.
+
+    Args:
+        folder: an empty one.
+        section: what to keep.
+        judge: cuts and judges.
+    """
+
+    def __init__(self, folder: Path, section: recipe.Corpus, judge: SentenceFilter) -> None:
+        self.folder = folder
+        self.section = section
+        self.judge = judge
+        self.tally = Tally()
+        self.hashes: list[NDArray[np.uint64]] = []
+        self.tallies: list[NDArray[np.int32]] = []
+        self.positions: list[float] = []
+        self.waiting: list[tuple[str, dict[str, Any], list[str]]] = []
+        self.sentences_waiting = 0
+        with writing_errors(folder):
+            self.file: TextIOWrapper = (folder / "documents.jsonl").open("w", encoding="utf-8")
+
+    def add(self, name: str, text: str, metadata: dict[str, Any]) -> None:
+        """Take one document."""
+        pieces = self.judge.split(text)
+        self.waiting.append((name, metadata, pieces))
+        self.sentences_waiting += len(pieces)
+        if self.sentences_waiting >= BATCH_SENTENCES:
+            self._flush()
+
+    def close(self) -> None:
+        """Close the text; what a full disk refuses shows up here at the latest."""
+        with writing_errors(self.folder):
+            self.file.close()
+
+    def _flush(self) -> None:
+        batch = [sentence for _, _, pieces in self.waiting for sentence in pieces]
+        codes = self.judge.codes(batch)
+        for index in np.flatnonzero(codes).tolist():
+            self.tally.show(clean.REASONS[codes[index]], batch[index])
+        lengths = [len(pieces) for _, _, pieces in self.waiting]
+        owners = np.repeat(np.arange(len(lengths)), lengths)
+        cells = owners * len(clean.REASONS) + codes
+        table = np.bincount(cells, minlength=len(lengths) * len(clean.REASONS))
+        self.tallies.append(table.reshape(len(lengths), -1).astype(np.int32))
+        self.hashes.append(dedup.hashes(batch[i] for i in np.flatnonzero(codes == 0).tolist()))
+        start = 0
+        for name, metadata, pieces in self.waiting:
+            kept = np.flatnonzero(codes[start : start + len(pieces)] == 0).tolist()
+            start += len(pieces)
+            if kept:
+                row = {"id": name, "metadata": metadata, "sentences": [pieces[i] for i in kept]}
+                self.file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                self._place(name, kept)
+        self.waiting, self.sentences_waiting = [], 0
+
+    def _place(self, name: str, kept: list[int]) -> None:
+        section = self.section
+        if section.sentences is None:
+            return
+        if split_of(name, section.split_seed, section.valid, section.test) == "train":
+            seed = section.split_seed
+            self.positions += [position(f"{name}#{index}", seed, "subset") for index in kept]
+        else:
+            self.positions += [NOT_TRAINING] * len(kept)
+
+    def finish(self, progress: Progress) -> None:
+        """Write what is left, the arrays and the counts."""
+        self._flush()
+        reasons = len(clean.REASONS)
+        none = np.zeros((0, reasons), np.int32)
+        np.save(self.folder / "tallies.npy", np.concatenate([none, *self.tallies]))
+        nothing = np.zeros(0, np.uint64)
+        np.save(self.folder / "hashes.npy", np.concatenate([nothing, *self.hashes]))
+        if self.section.near_duplicates:
+            keys = np.array(progress.bands, np.uint64).reshape(-1, near_duplicates.BANDS)
+            np.save(self.folder / "bands.npy", keys)
+        if self.section.sentences is not None:
+            np.save(self.folder / "positions.npy", np.array(self.positions, np.float64))
+        self.tally.add(progress.tally)
+        counts = {
+            "documents": progress.reading.documents,
+            "sources": progress.sources,
+            "dropped": progress.tally.dropped + progress.reading.dropped,
+            "changed": progress.tally.changed,
+            "samples": self.tally.samples,
+            "languages": self.judge.mix,
+        }
+        write_json(self.folder / "counts.json", counts)

@@ -1,0 +1,245 @@
+"""What a corpus is made from, cut into parts that can be worked on alone."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lingraft import recipe
+from lingraft.corpus import readers, stage, wikimedia
+from lingraft.corpus.lines import reading_errors
+from lingraft.corpus.wiki import streams
+from lingraft.errors import DataError
+from lingraft.rundir import fingerprint, read_json, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+FORMAT = 1
+"""Part of the fingerprint; raise it when the same sources and settings give another corpus."""
+PART_BYTES = 32 << 20
+BUCKET_BYTES = 4 << 30
+"""Sources of this size give about 50 million sentences, whose hashes take 1.2 GB to compare."""
+HUB_BUCKETS = 8
+CUT_BY_LINES = (".txt", ".jsonl", ".ndjson", ".json")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Sources, or pieces of one, that are cleaned in one go."""
+
+    sources: tuple[readers.Source, ...]
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that the passes of a job need to know.
+
+    Attributes:
+        fingerprint: of sources, settings and format; of equal ones the corpus is the same.
+        language: BCP 47 code.
+        section: what to read and what to keep.
+        parts: in the order of the corpus.
+        buckets: over how many tasks the sentences' hashes are spread.
+    """
+
+    fingerprint: str
+    language: str
+    section: recipe.Corpus
+    parts: tuple[Part, ...]
+    buckets: int
+
+
+def make(section: recipe.Corpus, language: str, part_bytes: int = PART_BYTES) -> Plan:
+    """Cut the sources of a corpus into parts.
+
+    Args:
+        section: what to read and what to keep.
+        language: BCP 47 code.
+        part_bytes: bytes on disk that a part should have; larger files are cut where they can be.
+
+    Raises:
+        DataError: a source is missing, unreadable or of an unknown kind.
+    """
+    made = fingerprint(FORMAT, section, language, stage.inputs(section), part_bytes)
+    sources = readers.resolve(section.text)
+    parts = tuple(cut(sources, section, part_bytes))
+    total = sum(part.bytes for part in parts)
+    buckets = -(-total // BUCKET_BYTES) or 1
+    # Tasks may run in other folders than this process.
+    evaluations = tuple(str(Path(name).expanduser().absolute()) for name in section.decontaminate)
+    section = section.model_copy(update={"decontaminate": evaluations})
+    if any(source.path is None for source in sources):
+        buckets = max(buckets, HUB_BUCKETS)
+    return Plan(made, language, section, parts, buckets)
+
+
+def cut(
+    sources: Sequence[readers.Source], section: recipe.Corpus, part_bytes: int
+) -> Iterator[Part]:
+    """Parts of about `part_bytes`: small files together, large ones cut, in the order of `sources`.
+
+    Cut are multistream bz2 dumps, and uncompressed files with a document a line.
+    """
+    held: list[readers.Source] = []
+    size = 0
+    for source in sources:
+        pieces = _pieces(source, section, part_bytes)
+        if held and (len(pieces) > 1 or size + pieces[0].bytes > part_bytes):
+            yield Part(tuple(held), size)
+            held, size = [], 0
+        if len(pieces) > 1:
+            yield from pieces
+        else:
+            held += pieces[0].sources
+            size += pieces[0].bytes
+    if held:
+        yield Part(tuple(held), size)
+
+
+def _pieces(source: readers.Source, section: recipe.Corpus, part_bytes: int) -> list[Part]:
+    if source.path is None:
+        return [Part((source,), 0)]
+    path = source.path.absolute()
+    with reading_errors(path):
+        size = path.stat().st_size
+    if size > part_bytes and source.format == ".xml":
+        spans = [(block.start, block.end) for block in streams.blocks(path, part_bytes)]
+    elif size > part_bytes and _has_a_document_a_line(source, path, section):
+        ends = [*range(part_bytes, size, part_bytes), size]
+        spans = list(zip([0, *ends[:-1]], ends, strict=True))
+    else:
+        spans = []
+    if len(spans) < 2:
+        return [Part((readers.Source(source.name, path),), size)]
+    return [
+        Part((readers.Source(source.name, path, (start, end)),), end - start)
+        for start, end in spans
+    ]
+
+
+def _has_a_document_a_line(source: readers.Source, path: Path, section: recipe.Corpus) -> bool:
+    if path.suffix.lower() not in CUT_BY_LINES:  # compressed, or another format
+        return False
+    if source.format == ".txt":
+        return section.document == "line"
+    return not wikimedia.recognises(path)
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Where a job keeps what it has done so far.
+
+    Attributes:
+        out: the folder of the corpus; `work` in it is deleted when all is done.
+    """
+
+    out: Path
+
+    @property
+    def work(self) -> Path:
+        return self.out / "work"
+
+    @property
+    def done(self) -> Path:
+        """Written last; says how the corpus was made and what became of it."""
+        return self.out / readers.FINISHED
+
+    def part(self, rank: int) -> Path:
+        """What is left of a part when it has been cleaned."""
+        return self.work / "parts" / f"{rank:05d}"
+
+    def decision(self, name: str, rank: int = 0) -> Path:
+        """What a task of pass 2 has found."""
+        return self.work / "decisions" / f"{name}-{rank:05d}.npy"
+
+    def written(self, rank: int) -> Path:
+        """The counts of a shard that has been written."""
+        return self.work / "written" / f"{rank:05d}.json"
+
+    def shard(self, split: str, rank: int) -> Path:
+        """The documents of a split that come from one part."""
+        return self.out / split / f"{rank:05d}.jsonl"
+
+    def logs(self, name: str) -> Path:
+        """Where datatrove keeps the statistics of a pass."""
+        return self.work / "logs" / name
+
+    def fingerprint(self) -> str | None:
+        """Of the corpus that is there or is being made; None if there is none."""
+        for path in (self.done, self.work / "plan.json"):
+            if path.is_file():
+                return str(read_json(path)["fingerprint"])
+        return None
+
+    def clear(self) -> None:
+        """Delete the corpus; what marks it as whole goes first."""
+        self.done.unlink(missing_ok=True)
+        for name in ("work", "train", "valid", "test"):
+            if (self.out / name).exists():
+                shutil.rmtree(self.out / name)
+
+    def clear_work(self) -> None:
+        """Delete what takes room; datatrove still writes into the rest."""
+        for name in ("parts", "decisions", "written"):
+            if (self.work / name).exists():
+                shutil.rmtree(self.work / name)
+
+    def clear_partial(self) -> None:
+        """Delete what a killed process left half-written."""
+        for path in self.out.glob("*/**/*.partial"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def save(self, plan: Plan) -> None:
+        """Write the plan, from which every task works."""
+        for name in ("parts", "decisions", "written", "logs"):
+            (self.work / name).mkdir(parents=True, exist_ok=True)
+        plain = asdict(plan) | {"section": plan.section.model_dump(mode="json")}
+        for part in plain["parts"]:
+            for source in part["sources"]:
+                source["path"] = source["path"] and str(source["path"])
+        write_json(self.work / "plan.json", plain)
+
+    def plan(self) -> Plan:
+        """The plan that was saved."""
+        path = self.work / "plan.json"
+        return _load(path, path.stat().st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=4)
+def _load(path: Path, changed_ns: int) -> Plan:
+    plain: dict[str, Any] = read_json(path)
+    parts = tuple(
+        Part(tuple(_source(source) for source in part["sources"]), part["bytes"])
+        for part in plain["parts"]
+    )
+    section = recipe.Corpus.model_validate(plain["section"])
+    return Plan(plain["fingerprint"], plain["language"], section, parts, plain["buckets"])
+
+
+def _source(plain: dict[str, Any]) -> readers.Source:
+    span = tuple(plain["span"]) if plain["span"] else None
+    assert span is None or len(span) == 2
+    return readers.Source(plain["name"], plain["path"] and Path(plain["path"]), span)
+
+
+def check_free(folder: Folder, plan: Plan, *, overwrite: bool) -> None:
+    """Make sure that a job may write into its folder.
+
+    Raises:
+        DataError: it holds another corpus, or a file stands in its place.
+    """
+    if folder.out.exists() and not folder.out.is_dir():
+        raise DataError(f"{folder.out}: is a file, not a folder; choose another --out")
+    there = folder.fingerprint()
+    if overwrite and there is not None:
+        folder.clear()
+    elif there not in (None, plan.fingerprint):
+        raise DataError(
+            f"{folder.out}: holds a corpus of other sources or settings; "
+            "choose another --out, or delete it with --overwrite"
+        )

@@ -1,0 +1,209 @@
+"""Pass 3: what is kept of a part, as JSON lines by split, with its statistics."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from lingraft.corpus import clean, scripts
+from lingraft.corpus.cleaning import Tally
+from lingraft.corpus.engine.duplicates import Decisions
+from lingraft.corpus.engine.parts import writing_errors
+from lingraft.corpus.lines import EMPTY
+from lingraft.corpus.near_duplicates import NEAR_DUPLICATE
+from lingraft.corpus.split import SPLITS, split_of
+from lingraft.corpus.stage import NOT_IN_SUBSET
+from lingraft.rundir import read_json, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+    from typing import TextIO
+
+    from lingraft import recipe
+    from lingraft.corpus.engine.plan import Folder
+    from lingraft.corpus.split import Split
+
+BATCH_SENTENCES = 16_384
+TOP_DOMAINS = 1_000
+COUNTERS = ("dropped", "lengths", "documents", "scripts", "domains")
+
+
+@dataclass
+class Counts:
+    """Of a shard, or of all of them.
+
+    Attributes:
+        sentences_in: sentences of documents that are no near-duplicates, before any filter.
+        dropped: sentences and documents, by reason.
+        splits: documents, sentences and characters of each.
+        lengths: sentences by the number of binary digits of their length in characters.
+        documents: documents by the number of binary digits of their number of sentences.
+        scripts: letters by script.
+        domains: documents by the host that they come from, where they have an address.
+        samples: for each reason a few texts.
+    """
+
+    sentences_in: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    splits: dict[str, dict[str, int]] = field(
+        default_factory=lambda: {
+            name: {"documents": 0, "sentences": 0, "characters": 0} for name in SPLITS
+        }
+    )
+    lengths: Counter[str] = field(default_factory=Counter)
+    documents: Counter[str] = field(default_factory=Counter)
+    scripts: Counter[str] = field(default_factory=Counter)
+    domains: Counter[str] = field(default_factory=Counter)
+    samples: dict[str, list[str]] = field(default_factory=dict)
+
+    def clear(self) -> None:
+        """Begin with another shard, in place, since several blocks refer to the same object."""
+        for name, value in vars(Counts()).items():
+            setattr(self, name, value)
+
+    def add(self, other: Counts) -> None:
+        """Take in the counts of another shard."""
+        self.sentences_in += other.sentences_in
+        for split, counts in other.splits.items():
+            for key, count in counts.items():
+                self.splits[split][key] += count
+        for name in COUNTERS:
+            getattr(self, name).update(getattr(other, name))
+        tally = Tally(samples=self.samples)
+        tally.add(Tally(samples=other.samples))
+
+    @classmethod
+    def load(cls, path: Path) -> Counts:
+        """The counts in a file."""
+        plain: dict[str, Any] = read_json(path)
+        return cls(**plain | {name: Counter(plain[name]) for name in COUNTERS})
+
+
+def kept(folder: Folder, rank: int, counts: Counts) -> Iterator[dict[str, Any]]:
+    """The documents of a part with the sentences that pass 2 leaves; the rest is counted.
+
+    Yields:
+        id, metadata and sentences, of documents that have some left.
+    """
+    decisions = Decisions(folder)
+    part = decisions.parts[rank]
+    tallies = np.load(part / "tallies.npy")
+    fresh_documents = decisions.fresh_documents(rank)
+    _count(tallies, fresh_documents, counts)
+    fresh, wanted = decisions.fresh_sentences(rank), decisions.wanted_sentences(rank)
+    show = Tally(samples=counts.samples).show
+    numbers = iter(np.flatnonzero(tallies[:, 0]).tolist())
+    start = 0
+    with (part / "documents.jsonl").open(encoding="utf-8") as lines:
+        for line, number in zip(lines, numbers, strict=True):
+            row = json.loads(line)
+            sentences = row["sentences"]
+            at = range(start, start + len(sentences))
+            start += len(sentences)
+            if not fresh_documents[number]:
+                show(NEAR_DUPLICATE, " ".join(sentences))
+                continue
+            left = []
+            for index, sentence in zip(at, sentences, strict=True):
+                if not fresh[index]:
+                    counts.dropped[clean.DUPLICATE] += 1
+                    show(clean.DUPLICATE, sentence)
+                elif not wanted[index]:
+                    counts.dropped[NOT_IN_SUBSET] += 1
+                else:
+                    left.append(sentence)
+            if left:
+                yield row | {"sentences": left}
+
+
+def _count(tallies: Any, fresh: Any, counts: Counts) -> None:
+    """Add up what the filters of pass 1 dropped from documents that are no near-duplicates."""
+    table = tallies[fresh]
+    counts.sentences_in += int(table.sum())
+    for code, count in enumerate(table.sum(axis=0).tolist()):
+        if code and count:
+            counts.dropped[clean.REASONS[code]] += count
+    near, empty = int((~fresh).sum()), int((table.sum(axis=1) == 0).sum())
+    counts.dropped.update({name: n for name, n in ((NEAR_DUPLICATE, near), (EMPTY, empty)) if n})
+
+
+def write(
+    found: Iterable[tuple[str, dict[str, Any], list[str]]],
+    section: recipe.Corpus,
+    counts: Counts,
+    folder: Folder,
+    rank: int,
+) -> None:
+    """Write the documents of a part by split, and then their counts, which mark it as done.
+
+    Args:
+        found: id, metadata and sentences of each document.
+        section: says what is held out.
+        counts: those of `kept`; gets the rest.
+        folder: of the corpus.
+        rank: of the part.
+
+    Raises:
+        DataError: something cannot be written.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(writing_errors(folder.out))
+        files: dict[Split, TextIO] = {}
+        batch: list[str] = []
+        paths = {split: folder.shard(split, rank) for split in SPLITS}
+        partial = {s: p.with_name(f".{p.name}.{os.getpid()}.partial") for s, p in paths.items()}
+        for path in partial.values():
+            stack.callback(path.unlink, missing_ok=True)
+        for name, metadata, sentences in found:
+            split = split_of(name, section.split_seed, section.valid, section.test)
+            if split not in files:
+                partial[split].parent.mkdir(parents=True, exist_ok=True)
+                files[split] = stack.enter_context(partial[split].open("w", encoding="utf-8"))
+            row = {"id": name, **metadata, "text": "\n".join(sentences)}
+            files[split].write(json.dumps(row, ensure_ascii=False) + "\n")
+            address = str(metadata.get("url") or name)
+            _measure(split, address, sentences, counts)
+            batch += sentences
+            if len(batch) >= BATCH_SENTENCES:
+                _measure_sentences(batch, counts)
+                batch = []
+        _measure_sentences(batch, counts)
+        for split, file in files.items():
+            file.close()
+            partial[split].replace(paths[split])
+        counts.domains = Counter(dict(counts.domains.most_common(TOP_DOMAINS)))
+        write_json(folder.written(rank), vars(counts))
+
+
+def _measure(split: Split, address: str, sentences: list[str], counts: Counts) -> None:
+    own = counts.splits[split]
+    own["documents"] += 1
+    own["sentences"] += len(sentences)
+    own["characters"] += sum(map(len, sentences))
+    counts.documents[str(len(sentences).bit_length())] += 1
+    host = _host(address)
+    if host:
+        counts.domains[host] += 1
+
+
+def _host(address: str) -> str:
+    """The host of a web address; '' of anything else."""
+    if not address.startswith(("http://", "https://")):
+        return ""
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _measure_sentences(batch: list[str], counts: Counts) -> None:
+    counts.lengths.update(Counter(str(len(sentence).bit_length()) for sentence in batch))
+    counts.scripts.update(scripts.letters_by_script("".join(batch)))

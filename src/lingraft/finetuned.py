@@ -1,0 +1,250 @@
+"""What fine-tuning leaves on disk, and how to read it: one folder a model, task and seed.
+
+    OUT/MODEL/TASK/seed-N/
+        inputs                      what decides the result
+        metrics.jsonl               rows of the training loop
+        predictions-SPLIT.jsonl     `tasks.predictions`, of the best weights
+        examples-SPLIT.jsonl        the examples as they were scored, with the right answers
+        scores.json                 written last: where it is, the seed is done
+    OUT/results.jsonl               one row a number, made from all scores.json
+
+Nothing here needs the data, the model or torch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import DataError
+from lingraft.rundir import read_json, write_text
+from lingraft.tasks import predictions as saved
+from lingraft.tasks.examples import (
+    Answer,
+    Entity,
+    ParseExample,
+    RelationExample,
+    SpanExample,
+    TaggedExample,
+    TextExample,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from lingraft.tasks.examples import Example
+    from lingraft.tasks.predictions import Prediction
+
+SCORES = "scores.json"
+RESULTS = "results.jsonl"
+KINDS: dict[str, type[Any]] = {
+    "text": TextExample,
+    "tagged": TaggedExample,
+    "relation": RelationExample,
+    "parse": ParseExample,
+    "span": SpanExample,
+}
+"""What a line of examples-SPLIT.jsonl says under `kind`."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One model on one task with one seed."""
+
+    folder: Path
+    data: Mapping[str, Any]
+    """What scores.json holds."""
+
+    @property
+    def model(self) -> str:
+        """Directory or Hub id that was given."""
+        return str(self.data["model"])
+
+    @property
+    def model_label(self) -> str:
+        return str(self.data["model_label"])
+
+    @property
+    def model_fingerprint(self) -> str:
+        """Of the weights that were fine-tuned."""
+        return str(self.data["model_fingerprint"])
+
+    @property
+    def task(self) -> str:
+        return str(self.data["task"])
+
+    @property
+    def seed(self) -> int:
+        return int(self.data["seed"])
+
+    @property
+    def split_note(self) -> str:
+        """What the splits are, or the word official."""
+        return str(self.data["split_note"])
+
+    @property
+    def fingerprint(self) -> str:
+        """Of everything that decides the result."""
+        return str(self.data["fingerprint"])
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return tuple(self.data["splits"])
+
+    def n(self, split: str) -> int:
+        """How many examples were scored."""
+        return int(self.data["splits"][split]["n"])
+
+    def scores(self, split: str) -> dict[str, float]:
+        """By metric, in percent."""
+        return {key: float(value) for key, value in self.data["splits"][split]["scores"].items()}
+
+    @property
+    def evaluation(self) -> tuple[str, ...]:
+        """The splits that are reported; the others chose the best weights."""
+        return tuple(self.data.get("evaluation", self.splits))
+
+
+def outcomes(folder: Path) -> list[Outcome]:
+    """All finished seeds below a folder, ordered by model, task and seed.
+
+    Raises:
+        DataError: there is none, or a scores.json is broken.
+    """
+    found = [Outcome(path.parent, read_json(path)) for path in folder.glob(f"*/*/*/{SCORES}")]
+    if not found:
+        raise DataError(f"{folder}: holds no results of lingraft finetune; run it with --out there")
+    for one in found:
+        missing = [key for key in ("model_label", "task", "seed", "splits") if key not in one.data]
+        if missing:
+            raise DataError(
+                f"{one.folder / SCORES}: lacks {missing[0]}; delete the folder and fine-tune again"
+            )
+    return sorted(found, key=lambda one: (one.model_label, one.task, one.seed))
+
+
+def predictions(outcome: Outcome, split: str) -> list[Prediction]:
+    """What the best weights said of a split.
+
+    Raises:
+        DataError: the file is missing or broken.
+    """
+    return saved.load(_existing(outcome.folder / f"predictions-{split}.jsonl"))
+
+
+def examples(outcome: Outcome, split: str) -> list[Example]:
+    """The examples of a split as they were scored.
+
+    Raises:
+        DataError: the file is missing or broken.
+    """
+    return load_examples(_existing(outcome.folder / f"examples-{split}.jsonl"))
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise DataError(f"{path}: is missing; delete the folder and fine-tune this seed again")
+    return path
+
+
+def save_examples(path: Path, chosen: Iterable[Example]) -> None:
+    """Write one JSON object a line; the file appears when it is complete."""
+    names = {kind: name for name, kind in KINDS.items()}
+    lines = (
+        json.dumps({"kind": names[type(one)]} | asdict(one), ensure_ascii=False) + "\n"
+        for one in chosen
+    )
+    write_text(path, "".join(lines))
+
+
+def load_examples(path: Path) -> list[Example]:
+    """Read what `save_examples` wrote.
+
+    Raises:
+        DataError: a line is not an example.
+    """
+    found: list[Example] = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                fields = json.loads(line)
+                found.append(_example(KINDS[fields.pop("kind")], fields))
+            except (ValueError, AttributeError, TypeError, KeyError):
+                raise DataError(
+                    f"{path}: line {number}: is not a saved example; "
+                    "delete the folder and fine-tune this seed again"
+                ) from None
+    return found
+
+
+def _example(kind: type[Any], fields: dict[str, Any]) -> Example:
+    plain = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }
+    if kind is RelationExample:
+        plain |= {name: Entity(**fields[name]) for name in ("subject", "object")}
+    if kind is SpanExample and fields["answers"] is not None:
+        plain["answers"] = tuple(Answer(**answer) for answer in fields["answers"])
+    made: Example = kind(**plain)
+    return made
+
+
+# -- numbers
+
+
+def result_rows(found: Iterable[Outcome]) -> Iterator[dict[str, Any]]:
+    """One row a number."""
+    for one in found:
+        for split in one.splits:
+            for metric, value in one.scores(split).items():
+                yield {
+                    "model": one.model_label,
+                    "task": one.task,
+                    "split": split,
+                    "metric": metric,
+                    "value": value,
+                    "n": one.n(split),
+                    "seed": one.seed,
+                    "split_note": one.split_note,
+                    "fingerprint": one.fingerprint,
+                }
+
+
+def write_results(folder: Path) -> Path:
+    """Make results.jsonl anew from all finished seeds."""
+    path = folder / RESULTS
+    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in result_rows(outcomes(folder)))
+    write_text(path, "".join(lines))
+    return path
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A score over seeds."""
+
+    mean: float
+    deviation: float | None
+    """Of the sample (divided by n − 1); None with one seed."""
+    seeds: int
+
+    def shown(self) -> str:
+        """`83.1 ± 0.4`, or `83.1`."""
+        deviation = "" if self.deviation is None else f" ± {self.deviation:.1f}"
+        return f"{self.mean:.1f}{deviation}"
+
+
+def summary(values: Sequence[float]) -> Summary:
+    """Mean and sample standard deviation."""
+    return Summary(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
+
+
+def by_cell(found: Iterable[Outcome]) -> dict[tuple[str, str], list[Outcome]]:
+    """(model, task) → its seeds."""
+    cells: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+    for one in found:
+        cells[one.model_label, one.task].append(one)
+    return dict(cells)

@@ -1,0 +1,85 @@
+"""One model on one task: where the weights and the data are, and what decides a result."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from lingraft.finetuning import data as task_data
+from lingraft.finetuning import heads
+from lingraft.finetuning.recipe import tasks_of
+from lingraft.rundir import fingerprint
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lingraft.finetuning.recipe import Finetune
+    from lingraft.tasks import Data, Task
+
+FORMAT = 1
+"""Part of every fingerprint; raise it when the same inputs give other results."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model on one task."""
+
+    model: str
+    """As it was given."""
+    label: str
+    folder: Path
+    """Of the checkpoint."""
+    weights: str
+    """Fingerprint."""
+    reading: str
+    """Fingerprint of configuration and tokenizer."""
+    task: Task
+    data: Data
+    data_fingerprint: str
+
+    def inputs(self, seed: int, precision: str) -> dict[str, Any]:
+        """What decides the result of a seed; plain data."""
+        task = self.task
+        described = {
+            "kind": task.kind,
+            "labels": task.labels,
+            "metrics": task.metrics,
+            "selection": task.selection,
+            "spans": task.spans and asdict(task.spans),
+            "settings": {
+                key: value for key, value in asdict(task.settings).items() if key != "source"
+            },
+        }
+        parts = {
+            "format": FORMAT,
+            "weights": self.weights,
+            "tokenizer": self.reading,
+            "task": task.name,
+            "data": self.data_fingerprint,
+            **described,
+            "seed": seed,
+            "precision": precision,
+        }
+        parts = json.loads(json.dumps(parts))
+        return parts | {"fingerprint": fingerprint(parts)}
+
+
+def plan(recipe: Finetune, base: Path) -> list[Cell]:
+    """All cells, models outside and tasks inside, with their data read.
+
+    Raises:
+        LingraftError: a model or the files of a task are not there.
+    """
+    tasks = [(task, task_data.load(task, recipe, base)) for task in tasks_of(recipe, base)]
+    marks = [task_data.fingerprint_of(data) for _, data in tasks]
+    cells = []
+    for model, label in zip(recipe.models, recipe.model_labels, strict=True):
+        folder = heads.resolve(model, base)
+        weights = heads.weights_fingerprint(folder)
+        reading = heads.settings_fingerprint(folder)
+        cells += [
+            Cell(model, label, folder, weights, reading, task, data, mark)
+            for (task, data), mark in zip(tasks, marks, strict=True)
+        ]
+    return cells

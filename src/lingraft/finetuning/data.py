@@ -1,0 +1,181 @@
+"""A task's examples for one call: from files, from the Hub, cut, or a part of the training set."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lingraft.corpus.extras import require
+from lingraft.errors import DataError, RecipeError
+from lingraft.tasks import Data, cut, splits
+from lingraft.tasks.reading import Row
+from lingraft.tasks.splits import DEV, SELECTION_SHARE, TEST, TRAIN, cut_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lingraft.finetuning.recipe import Finetune
+    from lingraft.tasks.examples import Example
+    from lingraft.tasks.task import Task
+
+HUB = "hub"
+
+
+def load(task: Task, recipe: Finetune, base: Path) -> Data:
+    """The splits of a task, as a recipe wants them.
+
+    Args:
+        task: one of the recipe's.
+        recipe: says where the files are, and whether to cut them.
+        base: the folder that paths are relative to.
+
+    Raises:
+        DataError: files are missing or broken.
+        RecipeError: the recipe does not say where they are.
+    """
+    shares = recipe.cut.shares if recipe.cut else None
+    seed = recipe.cut.seed if recipe.cut else 0
+    if recipe.data == HUB and task.hub is not None:
+        found = from_hub(task)
+        if shares is not None:
+            raise RecipeError("cut: is for files; with data = 'hub' the official splits are there")
+    elif own_files(task):
+        found = splits.load(task, base, shares=shares, seed=seed)
+    elif recipe.data is None or recipe.data == HUB:
+        raise RecipeError(
+            f"--data: name the directory that holds the files of {task.name} "
+            f"({task.files_from})" + (", or 'hub'" if task.hub else "")
+        )
+    else:
+        directory = base / Path(recipe.data).expanduser()
+        found = splits.load(task, directory, shares=shares, seed=seed)
+    return part_of(found, recipe.train_examples, task.name)
+
+
+def own_files(task: Task) -> bool:
+    """Whether the task names its files by their full paths, as a user's own does."""
+    return all(
+        Path(spelling).is_absolute()
+        for split in task.splits.values()
+        for part in split.parts
+        for spelling in part
+    )
+
+
+def part_of(data: Data, examples: int | None, name: str) -> Data:
+    """The same with a smaller training set; smaller ones are contained in larger ones.
+
+    Raises:
+        RecipeError: there are fewer examples.
+    """
+    if examples is None:
+        return data
+    train = data.splits[TRAIN]
+    if examples > len(train):
+        raise RecipeError(
+            f"train_examples is {examples:,}, but {name} has {len(train):,}; ask for fewer"
+        )
+    order = sorted(range(len(train)), key=lambda index: _hash(train[index]))
+    chosen = [train[index] for index in sorted(order[:examples])]
+    names = dict(data.names) | {TRAIN: f"{examples:,} examples of {data.names[TRAIN]}"}
+    return replace(data, splits={**data.splits, TRAIN: chosen}, names=names)
+
+
+def _hash(example: Example) -> bytes:
+    return hashlib.blake2b(_line(example), digest_size=16).digest()
+
+
+def _line(example: Example) -> bytes:
+    text = json.dumps(asdict(example), ensure_ascii=False, sort_keys=True)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def fingerprint_of(data: Data) -> str:
+    """Of all examples and what the splits are."""
+    digest = hashlib.blake2b(digest_size=16)
+    for split in sorted(data.splits):
+        digest.update(f"{split}: {data.names[split]}\n".encode())
+        for example in data.splits[split]:
+            digest.update(_line(example) + b"\n")
+    return digest.hexdigest()
+
+
+def split_note(data: Data) -> str:
+    """What the splits are that are not official, or the word official."""
+    others = [f"{split}: {name}" for split, name in data.names.items() if split != name]
+    return "; ".join(others) or "official"
+
+
+# -- the Hub
+
+
+def from_hub(task: Task) -> Data:
+    """The official splits from the Hugging Face Hub.
+
+    Raises:
+        DataError: the data set or a column is not there.
+    """
+    hub = task.hub
+    assert hub is not None
+    datasets = require("datasets", "reading a task from the Hub", "data")
+    wanted = dict.fromkeys([TRAIN, *([DEV] if DEV in hub.splits else []), *task.evaluation])
+    found: dict[str, list[Example]] = {}
+    for split in wanted:
+        if split not in hub.splits:
+            raise DataError(
+                f"{hub.dataset}: has no {split} split of {task.name}; give its files with --data"
+            )
+        name = f"hub:{hub.dataset}" + (f":{hub.config}" if hub.config else "")
+        try:
+            table = datasets.load_dataset(hub.dataset, hub.config, split=hub.splits[split])
+        except Exception as error:  # datasets raises classes of many libraries
+            reason = " ".join(str(error).split())[:200]
+            raise DataError(
+                f"{name}: cannot be loaded ({reason}); check your connection, "
+                f"or get the files from {task.files_from}"
+            ) from error
+        found[split] = task.from_rows(
+            hub_rows(table, dict(hub.columns), f"{name} {split}"),
+            f"{name} {split}",
+            hidden=not task.splits[split].labelled,
+        )
+    names = {split: split for split in found}
+    if DEV not in found:
+        found |= cut(found[TRAIN], {TRAIN: 1 - SELECTION_SHARE, DEV: SELECTION_SHARE})
+        names |= {
+            TRAIN: cut_name(TRAIN, 1 - SELECTION_SHARE, 0),
+            DEV: cut_name(TRAIN, SELECTION_SHARE, 0),
+        }
+    return Data(found, names, task.evaluation)
+
+
+def hub_rows(table: Any, columns: dict[str, str], name: str) -> Iterator[Row]:
+    """Rows of a `datasets` table: class labels by name, columns as the reader expects them."""
+    features = table.features
+    for number, record in enumerate(table):
+        values = {
+            columns.get(key, key): _by_name(features.get(key), value)
+            for key, value in record.items()
+        }
+        yield Row(f"{name}, row {number + 1}", number, values)
+
+
+def _by_name(feature: Any, value: Any) -> Any:
+    """A class number as its name, also inside a list; -1 is a hidden answer and stays."""
+    inner = getattr(feature, "feature", None)
+    if inner is not None and isinstance(value, list):
+        return [_by_name(inner, one) for one in value]
+    if hasattr(feature, "int2str") and isinstance(value, int) and value >= 0:
+        return feature.int2str(value)
+    return value
+
+
+def reported(data: Data) -> tuple[str, ...]:
+    """The splits to predict: the one that chooses, and those that are reported."""
+    return tuple(dict.fromkeys([DEV, *data.evaluation]))
+
+
+__all__ = ["DEV", "HUB", "TEST", "TRAIN", "fingerprint_of", "from_hub", "load", "part_of"]

@@ -1,0 +1,165 @@
+"""Fine-tuning as a problem of the training loop: batches, loss, the task's score, saving."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from accelerate.utils import gather_object
+from torch import nn
+
+from lingraft.finetuning import heads
+from lingraft.finetuning.coding import collate
+from lingraft.training.data import Step, share
+from lingraft.training.problem import Look
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from accelerate import Accelerator
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+    from lingraft.finetuning.biaffine import Parser
+    from lingraft.finetuning.coding import Coder, Item, Shape, TaskBatch
+    from lingraft.tasks.examples import Example
+    from lingraft.tasks.predictions import Prediction
+
+FEW = 8
+"""A micro-batch of fewer inputs is not split further, however much their lengths differ."""
+SHORTEST = 2 / 3
+"""Of the longest input of a micro-batch: shorter ones go to the next."""
+
+
+class WithLoss(nn.Module):
+    """Model and loss as one module: a distributed wrapper sees the whole forward pass."""
+
+    def __init__(self, model: PreTrainedModel | Parser, coder: Coder) -> None:
+        super().__init__()
+        self.model, self.coder = model, coder
+
+    def forward(self, batch: TaskBatch) -> Any:
+        """The summed loss; with `batch.predict` also the outputs."""
+        if self.coder.head == "parser":
+            outputs = self.model(words=batch.targets, **batch.inputs)
+        else:
+            outputs = dict(self.model(**batch.inputs))
+        loss = self.coder.loss(outputs, batch.targets)
+        return (loss, outputs) if batch.predict else loss
+
+
+def micro_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:
+    """Inputs grouped so that little is padding and no group is larger than `tokens`, padding too.
+
+    The inputs of a step are sorted by length; a group ends where it is full, or where it has `FEW`
+    inputs and the next is much shorter than its longest. So the random batches stay those of the
+    paper, and only within a batch like goes with like.
+
+    Args:
+        lengths: tokens of each input.
+        tokens: of a group; an input that is longer has a group to itself.
+    """
+    groups: list[list[int]] = []
+    for index in np.argsort(-np.asarray(lengths), kind="stable").tolist():
+        group = groups[-1] if groups else []
+        longest = lengths[group[0]] if group else 0
+        full = (len(group) + 1) * longest > tokens
+        shorter = len(group) >= FEW and lengths[index] < SHORTEST * longest
+        if not group or full or shorter:
+            groups.append([index])
+        else:
+            group.append(index)
+    return groups
+
+
+class Finetuning:
+    """A task, a model and the coder between them."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel | Parser,
+        coder: Coder,
+        shape: Shape,
+        train: Sequence[Item],
+        dev: tuple[Sequence[Example], Sequence[Item]],
+        micro_batch_tokens: int,
+    ) -> None:
+        self.model, self.coder, self.shape = model, coder, shape
+        self.items, self.dev = train, dev
+        self.micro_batch_tokens = micro_batch_tokens
+        self.module = WithLoss(model, coder)
+        self.lengths = np.array([len(item.ids) for item in train])
+        self.trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+    def batches(self, items: Sequence[Item], *, predict: bool) -> list[tuple[list[int], TaskBatch]]:
+        """Micro-batches, each with the places of its inputs in `items`."""
+        groups = micro_batches([len(item.ids) for item in items], self.micro_batch_tokens)
+        return [
+            (group, collate(self.coder, self.shape, [items[i] for i in group], predict=predict))
+            for group in groups
+        ]
+
+    def step(self, indices: np.ndarray[Any, Any], epoch: int, rank: int, num_ranks: int) -> Step:
+        """One process' share of a global batch; a process without an input runs one for nothing."""
+        mine = share(self.lengths[indices], rank, num_ranks)
+        weight = 1.0 if len(mine) else 0.0
+        places = indices[mine] if len(mine) else indices[:1]
+        found = self.batches([self.items[int(place)] for place in places], predict=False)
+        return Step(
+            [batch for _, batch in found],  # type: ignore[misc]
+            [weight] * len(found),
+            sum(self.coder.count(self.items[int(place)]) for place in indices),
+            int(self.lengths[indices].sum()),
+            len(indices),
+        )
+
+    def look(self, module: nn.Module, accelerator: Accelerator) -> Look:
+        """The task's scores on the split that chooses the best weights."""
+        examples, items = self.dev
+        said, loss = self.predict(module, accelerator, examples, items)
+        if not math.isfinite(loss):  # the loop stops there, with a message of its own
+            return Look(loss)
+        scores = self.coder.task.score(examples, said)
+        return Look(loss, scores[self.coder.task.selection], scores)
+
+    @torch.no_grad()
+    def predict(
+        self,
+        module: nn.Module,
+        accelerator: Accelerator,
+        examples: Sequence[Example],
+        items: Sequence[Item],
+    ) -> tuple[list[Prediction], float]:
+        """What the present weights say, and their mean loss; the same on every process.
+
+        Args:
+            module: `self.module`, or what accelerate made of it.
+            accelerator: its device; of several processes each predicts a share.
+            examples: labelled.
+            items: their inputs.
+        """
+        module.eval()
+        rank, num_ranks = accelerator.process_index, accelerator.num_processes
+        places = list(range(rank, len(items), num_ranks))
+        loss = torch.zeros((), dtype=torch.float64, device=accelerator.device)
+        found: list[tuple[int, Any]] = []
+        batches = self.batches([items[place] for place in places], predict=True) if places else []
+        for group, batch in batches:
+            nats, outputs = module(batch.to(accelerator.device))
+            loss += nats.double()
+            collected = self.coder.collect(outputs, [items[places[i]] for i in group])
+            found += [(places[i], one) for i, one in zip(group, collected, strict=True)]
+        if num_ranks > 1:
+            found = list(gather_object(found))
+        found.sort(key=lambda pair: pair[0])
+        targets = sum(self.coder.count(item) for item in items)
+        total: Tensor = accelerator.reduce(loss, reduction="sum")
+        predictions = self.coder.decode(examples, items, [one for _, one in found])
+        return predictions, float(total) / max(1, targets)
+
+    def save(self, folder: Path) -> None:
+        """A stock checkpoint with its tokenizer."""
+        heads.save(self.model, self.shape.tokenizer, folder)

@@ -1,0 +1,269 @@
+"""The recipe of `lingraft finetune`: models, tasks, seeds, and what differs from the papers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from lingraft.decoding import explain, load, override
+from lingraft.errors import RecipeError
+from lingraft.recipe import Batch, Budget, Optimiser, Phase, Schedule, Validation
+from lingraft.recipe.base import Decay, Names, Section, Share
+from lingraft.tasks import TASKS
+from lingraft.tasks.custom import UserTask, decode, user_task
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingraft.tasks.task import Settings, Spans, Task
+
+Count = Annotated[int, Field(ge=1)]
+COMMAS = re.compile(r",(?=\s*[a-z_]+\s*=)")
+"""Between two assignments, not inside a list."""
+
+
+class Changes(Section):
+    """What differs from a task's own settings; None leaves those."""
+
+    epochs: Count | None = None
+    batch: Count | None = None
+    """Examples a step; for spans windows."""
+    learning_rate: Annotated[float, Field(gt=0)] | None = None
+    warmup: Share | None = None
+    """Share of all steps."""
+    max_length: Annotated[int, Field(ge=8)] | None = None
+    """Tokens of an input, special ones included."""
+    weight_decay: Annotated[float, Field(ge=0)] | None = None
+    betas: Annotated[tuple[Decay, Decay], Field(strict=False)] | None = None
+    eps: Annotated[float, Field(gt=0)] | None = None
+    clip: Annotated[float, Field(ge=0)] | None = None
+    """Largest gradient norm; 0 clips nothing."""
+    classifier_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    schedule: Literal["linear", "constant"] | None = None
+    checks_per_epoch: Count | None = None
+    patience: Annotated[int, Field(ge=0)] | None = None
+    """Checks without a better one; 0 never stops early."""
+    doc_stride: Count | None = None
+    """Spans: tokens from one window to the next."""
+    max_query: Count | None = None
+    """Spans: tokens of a question."""
+    max_answer: Count | None = None
+    """Spans: tokens of an answer."""
+
+
+class Cut(Section):
+    """Shares into which the one labelled split at hand is cut, where official ones are missing."""
+
+    train: Annotated[float, Field(gt=0, lt=1)]
+    dev: Annotated[float, Field(gt=0, lt=1)]
+    test: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """None reports dev."""
+    seed: int = 0
+
+    @model_validator(mode="after")
+    def _whole(self) -> Cut:
+        total = sum(self.shares.values())
+        if abs(total - 1) > 1e-9:
+            raise ValueError(f"the shares sum to {total:g}; they must sum to 1")
+        return self
+
+    @property
+    def shares(self) -> dict[str, float]:
+        named = {"train": self.train, "dev": self.dev, "test": self.test}
+        return {name: share for name, share in named.items() if share is not None}
+
+
+class Finetune(Section):
+    """One call: every model on every task, with every seed."""
+
+    models: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+    """Directories or Hub ids of pretrained checkpoints with their tokenizers."""
+    labels: Names = ()
+    """What tables call the models, in their order; None names them after their folders."""
+    tasks: Names = ()
+    """`lingraft list tasks`, or TOML files of a user's own."""
+    custom: Annotated[tuple[UserTask, ...], Field(strict=False)] = ()
+    """A user's own tasks, written out here."""
+    data: str | None = None
+    """The directory that holds the tasks' files, or 'hub' for the Hugging Face Hub."""
+    seeds: Annotated[int, Field(ge=1)] = 10
+    """How many; they are counted from `first_seed`."""
+    first_seed: Annotated[int, Field(ge=0)] = 0
+    cut: Cut | None = None
+    train_examples: Count | None = None
+    """Train on this many examples only; smaller sets are contained in larger ones."""
+    paper: str | None = None
+    """Other settings that a task knows by this name, such as 'roberta2019'."""
+    settings: Changes = Changes()
+    """What differs from the tasks' settings, for all of them."""
+    precision: Literal["auto", "bf16", "fp32"] = "auto"
+    micro_batch_tokens: Annotated[int, Field(ge=16)] = 4_096
+    """Tokens, padding included, that go through the model at once."""
+
+    @model_validator(mode="after")
+    def _sound(self) -> Finetune:
+        if self.labels and len(self.labels) != len(self.models):
+            raise ValueError(
+                f"labels has {len(self.labels)} names for {len(self.models)} models; "
+                "give one a model, in their order"
+            )
+        labels = self.model_labels
+        twice = sorted({label for label in labels if labels.count(label) > 1})
+        if twice:
+            raise ValueError(
+                f"two models would be called '{twice[0]}'; name them with labels (--label A,B)"
+            )
+        for label in self.labels:
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", label):
+                raise ValueError(
+                    f"label '{label}' names a folder: letters, digits, '.', '_', '+' and '-'"
+                )
+        if not self.tasks and not self.custom:
+            raise ValueError("tasks names none; give one, such as klue-nli (lingraft list tasks)")
+        return self
+
+    @property
+    def model_labels(self) -> tuple[str, ...]:
+        return self.labels or tuple(label_of(model) for model in self.models)
+
+
+def label_of(model: str) -> str:
+    """What a model is called: the last part of its id, of RUN/model the run's name."""
+    parts = [part for part in Path(model).expanduser().resolve().parts if part != "/"]
+    if "/" in model and not Path(model).exists():
+        parts = model.split("/")
+    name = parts[-2] if parts[-1] in ("model", "best") and len(parts) > 1 else parts[-1]
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("-.") or "model"
+
+
+def read_finetune(path: Path, assignments: Sequence[str] = ()) -> tuple[Finetune, Path]:
+    """The recipe in a file ([finetune] and its tables), and the folder that its paths start from.
+
+    Args:
+        path: TOML.
+        assignments: `learning_rate=1e-5` for the settings.
+
+    Raises:
+        RecipeError: the first thing that is wrong, on one line.
+    """
+    data = load(path)
+    if set(data) != {"finetune"}:
+        raise RecipeError(
+            f"{path}: has {', '.join(sorted(data)) or 'nothing'} at the top; "
+            "a recipe for lingraft finetune has the table [finetune] alone"
+        )
+    return decode_finetune(data["finetune"], assignments, str(path)), path.resolve().parent
+
+
+def decode_finetune(
+    data: dict[str, Any], assignments: Sequence[str] = (), where: str = "command line"
+) -> Finetune:
+    """Check plain data and freeze it.
+
+    Raises:
+        RecipeError: the first thing that is wrong, on one line.
+    """
+    split = [part for text in assignments for part in COMMAS.split(text)]
+    changed = override(data, [f"settings.{part.strip()}" for part in split])
+    try:
+        return Finetune.model_validate(changed)
+    except ValidationError as error:
+        raise RecipeError(f"{where}: {explain(error, Finetune)}") from None
+
+
+def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
+    """The tasks, with the settings that are to be used.
+
+    Args:
+        recipe: names them.
+        base: the folder that the files of a user's own tasks are relative to.
+
+    Raises:
+        RecipeError: an unknown task, or two of one name.
+    """
+    found = [_named(name, base) for name in recipe.tasks]
+    found += [user_task(section, base) for section in recipe.custom]
+    names = [task.name for task in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise RecipeError(f"tasks: {name} is there twice; results would share a folder")
+    if recipe.paper and not any(recipe.paper in task.alternatives for task in found):
+        known = sorted({name for task in found for name in task.alternatives})
+        raise RecipeError(
+            f"paper: none of the tasks knows the settings {recipe.paper!r}; "
+            f"they know {', '.join(known) or 'none but their own'}"
+        )
+    return [
+        replace(
+            task,
+            settings=settings_of(task, recipe.settings, recipe.paper),
+            spans=spans_of(task.spans, recipe.settings),
+        )
+        for task in found
+    ]
+
+
+def _named(name: str, base: Path) -> Task:
+    if name.endswith(".toml"):
+        path = base / Path(name).expanduser()
+        return user_task(decode(load(path), str(path)), path.resolve().parent)
+    if name not in TASKS:
+        raise RecipeError(
+            f"tasks: no task {name!r}; there are {', '.join(TASKS)}, "
+            "or give the TOML file of your own (docs/tasks.md)"
+        )
+    return TASKS[name]
+
+
+def settings_of(task: Task, changes: Changes, paper: str | None = None) -> Settings:
+    """A task's settings, or those of another paper where it has them, with the changes."""
+    settings = task.alternatives.get(paper, task.settings) if paper else task.settings
+    names = {field.name for field in fields(settings)}
+    given = {
+        key: value for key, value in changes.model_dump(exclude_none=True).items() if key in names
+    }
+    for key in ("clip", "patience"):
+        if given.get(key) == 0:
+            given[key] = None
+    return replace(settings, **given)
+
+
+def spans_of(spans: Spans | None, changes: Changes) -> Spans | None:
+    """The limits of windows and answers, with the changes."""
+    if spans is None:
+        return None
+    names = {field.name for field in fields(spans)}
+    given = changes.model_dump(exclude_none=True)
+    return replace(spans, **{key: value for key, value in given.items() if key in names})
+
+
+def phase_of(settings: Settings, name: str, steps_per_epoch: float) -> Phase:
+    """A task's settings as a phase of the training loop.
+
+    Args:
+        settings: the task's.
+        name: of the phase.
+        steps_per_epoch: optimiser steps of a pass over the training examples.
+    """
+    return Phase(
+        name=name,
+        train=("all",),
+        budget=Budget(value=settings.epochs, unit="epochs"),
+        batch=Batch(size=settings.batch),
+        optimiser=Optimiser(
+            learning_rate=settings.learning_rate,
+            betas=settings.betas,
+            epsilon=settings.eps,
+            weight_decay=settings.weight_decay,
+            max_gradient_norm=settings.clip,
+        ),
+        schedule=Schedule(shape=settings.schedule, warmup=settings.warmup),
+        validation=Validation(
+            every_steps=max(1, round(steps_per_epoch / settings.checks_per_epoch)),
+            patience=settings.patience,
+        ),
+    )

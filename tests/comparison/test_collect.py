@@ -1,0 +1,73 @@
+"""Which runs compare, and under which names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from synthetic_results import write_model
+
+from lingraft.comparison.collect import collect, differing_settings
+from lingraft.errors import DataError, RecipeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_the_reference_is_scratch_or_the_one_that_is_named(tmp_path: Path) -> None:
+    for label in ("mbert", "scratch", "xpt"):
+        write_model(tmp_path, label, 0.5, ["nsmc"], n=10)
+    assert collect([tmp_path]).reference == "scratch"
+    assert collect([tmp_path], "xpt").reference == "xpt"
+    with pytest.raises(RecipeError, match="there are mbert, scratch, xpt"):
+        collect([tmp_path], "none")
+
+
+def test_seeds_in_two_folders_are_one_model(tmp_path: Path) -> None:
+    write_model(tmp_path / "a", "xpt", 0.5, ["nsmc"], seeds=(0, 1), n=10)
+    write_model(tmp_path / "b", "xpt", 0.5, ["nsmc"], seeds=(1, 2), n=10)
+    found = collect([tmp_path / "a", tmp_path / "b"])
+    assert found.labels == ("xpt",)
+    assert sorted(found.parts[0].values("xpt", "accuracy")) == [0, 1, 2]
+
+
+def test_other_weights_under_the_same_label_are_told_apart_by_folder(tmp_path: Path) -> None:
+    write_model(tmp_path / "a", "xpt", 0.5, ["nsmc"], n=10)
+    write_model(tmp_path / "b", "xpt", 0.5, ["nsmc"], n=10, model_fingerprint="other")
+    assert collect([tmp_path / "a", tmp_path / "b"]).labels == ("a/xpt", "b/xpt")
+
+
+def test_two_results_of_one_seed_under_different_settings_are_refused(tmp_path: Path) -> None:
+    write_model(tmp_path / "a", "xpt", 0.5, ["nsmc"], n=10)
+    write_model(tmp_path / "b", "xpt", 0.5, ["nsmc"], n=10, fingerprint="other")
+    with pytest.raises(DataError, match="under different settings"):
+        collect([tmp_path / "a", tmp_path / "b"])
+
+
+def test_a_model_that_was_scored_on_other_examples_is_kept_apart(tmp_path: Path) -> None:
+    write_model(tmp_path, "scratch", 0.5, ["nsmc"], n=10)
+    write_model(tmp_path, "xpt", 0.5, ["nsmc"], n=12)
+    part = collect([tmp_path]).parts[0]
+    assert (list(part.runs), list(part.apart)) == (["scratch"], ["xpt"])
+
+
+def test_settings_that_differ_between_models_are_named(tmp_path: Path) -> None:
+    write_model(tmp_path, "scratch", 0.5, ["nsmc"], n=10)
+    write_model(tmp_path, "xpt", 0.5, ["nsmc"], n=10, settings={"epochs": 9, "learning_rate": 5e-5})
+    assert differing_settings(collect([tmp_path]).parts[0]) == ("epochs",)
+
+
+def test_a_users_own_task_is_known_by_its_files(tmp_path: Path) -> None:
+    write_model(tmp_path, "xpt", 0.7, ["klue-nli"], n=40)
+    for folder in (tmp_path / "xpt" / "klue-nli").iterdir():
+        scores = folder / "scores.json"
+        scores.write_text(scores.read_text().replace('"task": "klue-nli"', '"task": "mine"'))
+    part = collect([tmp_path]).parts[0]
+    assert (part.task.name, part.task.kind) == ("mine", "pair")
+    assert part.task.labels == ("entailment", "contradiction", "neutral")  # as in probabilities
+    assert part.keys == ("accuracy", "macro_f1")
+
+
+def test_a_folder_without_results_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="holds no results of lingraft finetune"):
+        collect([tmp_path])

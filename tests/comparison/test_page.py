@@ -1,0 +1,173 @@
+"""The comparison page and the files beside it."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from rich.console import Console
+from synthetic_results import write_model
+
+from lingraft.comparison import formats, significance, tables
+from lingraft.comparison.collect import collect
+from lingraft.comparison.errors import analyse
+from lingraft.comparison.page import compare
+from lingraft.errors import RecipeError
+from lingraft.tasks.examples import TextExample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lingraft.comparison.tables import Table
+
+ALL = ("klue-nli", "klue-sts", "klue-ner", "klue-re", "klue-dp", "klue-mrc")
+
+
+def entry(table: Table, row: str, column: int) -> tables.Entry:
+    return next(line.entries[column] for line in table.lines if line.entries[0].text == row)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    for label, quality in (("scratch", 0.4), ("xpt", 0.95), ("mbert", 0.7)):
+        write_model(folder, label, quality, ["klue-nli", "nsmc"], seeds=(0, 1, 2), n=80)
+    return folder
+
+
+@pytest.fixture
+def three(written: Path, tmp_path: Path) -> Path:
+    """Three models on two tasks with three seeds, in a folder that a test may add to."""
+    return Path(shutil.copytree(written, tmp_path / "three"))
+
+
+def test_best_and_second_best_are_marked_in_every_column(three: Path) -> None:
+    table = tables.scores(collect([three]))
+    assert [entry(table, "xpt", i).rank for i in (1, 2, 3)] == [1, 1, 1]
+    assert [entry(table, "mbert", i).rank for i in (1, 2, 3)] == [2, 2, 2]
+    assert entry(table, "scratch", 1).rank == 0
+
+
+def test_a_score_is_mean_and_sample_deviation(three: Path) -> None:
+    values = [*collect([three]).parts[0].values("xpt", "accuracy").values()]
+    mean = sum(values) / 3
+    deviation = (sum((value - mean) ** 2 for value in values) / 2) ** 0.5
+    found = entry(tables.scores(collect([three])), "xpt", 1)
+    assert (found.text, found.under) == (f"{mean:.1f}", f"± {deviation:.1f}")
+
+
+def test_the_average_is_only_of_models_that_have_all_tasks(three: Path) -> None:
+    write_model(three, "half", 0.9, ["nsmc"], seeds=(0,), n=80)
+    table = tables.scores(collect([three]))
+    assert entry(table, "half", 3).text == "–"
+    parts = collect([three]).parts
+    means = [sum(part.values("xpt", "accuracy").values()) / 3 for part in parts]
+    assert entry(table, "xpt", 3).text == f"{sum(means) / 2:.1f}"
+
+
+def test_a_clear_difference_is_significant_and_none_is_not(tmp_path: Path) -> None:
+    for label, quality in (("scratch", 0.2), ("good", 0.95)):
+        write_model(tmp_path, label, quality, ["nsmc"], n=80)
+    write_model(tmp_path, "same", 0.2, ["nsmc"], n=80)
+    for seed in (0, 1):  # a model that says what the reference says
+        file = f"seed-{seed}/predictions-dev.jsonl"
+        said = (tmp_path / "scratch" / "nsmc" / file).read_text()
+        (tmp_path / "same" / "nsmc" / file).write_text(said)
+        for name in ("scratch", "same"):
+            scores = tmp_path / name / "nsmc" / f"seed-{seed}" / "scores.json"
+            if name == "scratch":
+                kept = re.search(r'"scores": {[^}]*}', scores.read_text())
+            else:
+                assert kept is not None
+                scores.write_text(re.sub(r'"scores": {[^}]*}', kept.group(), scores.read_text()))
+    found = {one.label: one for one in significance.differences(collect([tmp_path]), 200)}
+    assert found["good"].mark == "*"
+    assert found["good"].found.low > 0
+    assert (found["same"].found.value, found["same"].found.p, found["same"].mark) == (0, 1, "")
+
+
+def test_examples_that_share_a_premise_are_drawn_together() -> None:
+    examples = [TextExample(str(i), f"premise {i // 3}", "x", "a") for i in range(12)]
+    for block in significance.weights(examples, 50, 0):
+        assert (block.reshape(len(block), 4, 3) == block.reshape(len(block), 4, 3)[..., :1]).all()
+        assert (block.sum(1) == 12).all()
+
+
+@pytest.mark.parametrize("task", ALL)
+def test_the_errors_of_every_kind_of_task_are_tables_and_files(tmp_path: Path, task: str) -> None:
+    for label, quality in (("scratch", 0.4), ("xpt", 0.8)):
+        write_model(tmp_path, label, quality, [task], n=40)
+    found = analyse(collect([tmp_path]).parts[0])
+    assert all(table.lines for table in found.tables)
+    assert set(found.samples) == {"scratch", "xpt"}
+    assert all(lists for lists in found.samples.values())
+    lengths = next(sheet for sheet in found.sheets if sheet.name == "length")
+    assert sum(int(str(row[1])) for row in lengths.rows) == 40
+
+
+def test_confusions_add_up_to_the_gold_labels(tmp_path: Path) -> None:
+    write_model(tmp_path, "xpt", 0.6, ["klue-nli"], n=50)
+    found = analyse(collect([tmp_path]).parts[0])
+    sheet = next(sheet for sheet in found.sheets if sheet.name == "confusions")
+    by_gold: dict[tuple[object, int], float] = {}
+    for gold, _, n, mean in sheet.rows:
+        key = gold, int(str(n))
+        by_gold[key] = by_gold.get(key, 0.0) + float(str(mean))
+    assert all(total == pytest.approx(n) for (_, n), total in by_gold.items())
+    assert sum(by_gold.values()) == pytest.approx(50)
+
+
+def test_the_page_and_its_files_are_written(three: Path, tmp_path: Path) -> None:
+    target = tmp_path / "pages" / "all.html"
+    _, written = compare([three], target, resamples=100)
+    page = target.read_text(encoding="utf-8")
+    assert "http" not in re.sub(r"https?://(www\.w3\.org|arxiv)", "", page.split("<main>")[0])
+    assert page.count("<details>") == 2 + 2 * 3
+    names = {path.name for path in written}
+    assert {"all.md", "all.tex", "all.csv", "all-differences.csv"} <= names
+    assert {"klue-nli-confusions.csv", "klue-nli-surprising.csv", "nsmc-length.csv"} <= names
+    rows = list(csv.DictReader(target.with_suffix(".csv").read_text().splitlines()))
+    assert len(rows) == 3 * 2
+    assert "**" in target.with_suffix(".md").read_text()
+    assert r"\textbf{" in target.with_suffix(".tex").read_text()
+
+
+def test_text_of_examples_is_escaped_in_the_page(tmp_path: Path) -> None:
+    write_model(tmp_path, "xpt", 0.1, ["nsmc"], n=20)
+    for file in tmp_path.glob("*/*/*/examples-dev.jsonl"):
+        file.write_text(file.read_text().replace('"text": "', '"text": "<script>'))
+    compare([tmp_path], tmp_path / "page.html", resamples=100)
+    page = (tmp_path / "page.html").read_text()
+    assert "&lt;script&gt;" in page
+    assert "<script>" not in page
+
+
+def test_splits_that_are_not_official_are_marked_and_named(tmp_path: Path) -> None:
+    for label in ("scratch", "xpt"):
+        write_model(tmp_path, label, 0.5, ["nsmc"], n=20, note="cut of dev (80 %, seed 0)")
+    table = tables.scores(collect([tmp_path]))
+    assert table.head[1].text == "nsmc‡"
+    assert any("cut of dev (80 %, seed 0)" in note for note in table.notes)
+
+
+def test_a_narrow_terminal_gets_a_row_a_score(three: Path) -> None:
+    table = tables.scores(collect([three]))
+    made = {width: formats.console(table, width) for width in (200, 50)}
+    assert [len(one.columns) for one in made.values()] == [5, 4]
+    Console(width=50).print(made[50])
+
+
+def test_the_page_must_be_html(three: Path) -> None:
+    with pytest.raises(RecipeError, match=r"must end in \.html"):
+        compare([three], three / "page.md")
+
+
+def test_the_command_prints_and_writes(three: Path, command: Callable[..., Any]) -> None:
+    found = command("compare", three, "--resamples", 100, "--reference", "mbert")
+    assert found.status == 0
+    assert "nsmc" in found.out
+    assert "less mbert" in (three / "comparison.html").read_text()

@@ -1,0 +1,257 @@
+"""Whole fine-tunings of tiny models through the command, one a kind of task."""
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from transformers import AutoModelForSequenceClassification
+
+from lingraft import finetuned
+from lingraft.errors import RecipeError
+from lingraft.finetuned import outcomes
+from lingraft.finetuning import biaffine
+from lingraft.finetuning.data import hub_rows, part_of
+from lingraft.finetuning.problem import Finetuning
+from lingraft.finetuning.recipe import decode_finetune
+from lingraft.finetuning.stage import finetune_cell, rows_of
+from lingraft.tasks import TASKS, Data, find
+
+OFFICIAL = Path(__file__).parents[1] / "tasks" / "official"
+FAST = "epochs=40,batch=2,learning_rate=0.005,warmup=0.1,max_length=64,checks_per_epoch=1"
+FAST += ",patience=0,classifier_dropout=0.0"
+
+
+@pytest.fixture
+def same_files(tmp_path):
+    """A folder in which the development file of a task is its training file."""
+
+    def made(name):
+        task = TASKS[name]
+        files = find(task, OFFICIAL)
+        folder = tmp_path / "data"
+        folder.mkdir(exist_ok=True)
+        for split in ("train", "dev"):
+            for part, file in zip(task.splits[split].parts, files["train"], strict=True):
+                spelling = next(one for one in part if one.endswith(file.suffix))
+                shutil.copy(file, folder / Path(spelling).name)
+        for split in set(task.evaluation) - {"dev"}:
+            for part, file in zip(task.splits[split].parts, files[split], strict=True):
+                shutil.copy(file, folder / part[0])
+        return folder
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "changes"),
+    [
+        ("glue-sst2", "bert", ""),
+        ("klue-nli", "modernbert", ""),
+        ("glue-stsb", "electra", ""),
+        ("klue-ner", "roberta", ",max_length=128"),
+        ("klue-re", "modernbert", ",max_length=128"),
+        ("klue-dp", "roberta", ",epochs=30,max_length=128"),
+        ("klue-mrc", "modernbert", ",doc_stride=32,max_query=40,max_length=128"),
+    ],
+)
+def test_every_kind_of_task_learns_its_training_file_by_heart(
+    name, family, changes, same_files, tiny_source, tmp_path, command, monkeypatch
+):
+    monkeypatch.setattr(biaffine, "LSTM_WIDTH", 32)
+    arguments = ("--data", same_files(name), "--seeds", 1, "--out", tmp_path / "out")
+    ended = command(
+        "finetune", tiny_source(family), "--task", name, *arguments, "--set", FAST + changes
+    )
+    assert ended.status == 0, ended.err
+    (found,) = outcomes(tmp_path / "out")
+    task = TASKS[name]
+    reached = found.scores("dev")[task.selection]
+    assert reached > (99 if task.kind != "regression" else 95), found.scores("dev")
+
+
+# -- what is kept, what goes on
+
+SHORT_RUN = "epochs=2,batch=2,learning_rate=0.001,checks_per_epoch=1,patience=0,max_length=48"
+
+
+@pytest.fixture
+def nli(same_files, tiny_source, command):
+    """Runs a short fine-tuning on five rows of KLUE-NLI: `nli(out, *arguments)`."""
+
+    def run(out, *arguments, models=None, changes=SHORT_RUN):
+        models = models or [tiny_source("roberta")]
+        data = ("--task", "klue-nli", "--data", same_files("klue-nli"))
+        return command(
+            "finetune", *models, *data, "--out", out, "--set", changes, "--seeds", 1, *arguments
+        )
+
+    return run
+
+
+def contents(folder):
+    """What a seed's result is, without times."""
+    scores = json.loads((folder / "scores.json").read_text())
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    for row in rows:
+        row.pop("tokens_per_second", None)
+    return rows, scores["splits"], scores["best"], (folder / "predictions-dev.jsonl").read_text()
+
+
+def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(nli, tmp_path, monkeypatch):
+    assert nli(tmp_path / "straight", "--label", "M").status == 0
+    step, calls = Finetuning.step, []
+
+    def killed(self, *arguments):
+        calls.append(1)
+        if len(calls) == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Finetuning, "step", killed)
+        ended = nli(tmp_path / "killed", "--label", "M")
+    assert ended.status == 128 + signal.SIGTERM
+    folder = tmp_path / "killed" / "M" / "klue-nli" / "seed-0"
+    assert not (folder / "scores.json").exists()
+    assert nli(tmp_path / "killed", "--label", "M").status == 0
+    assert len(calls) == 4
+    assert contents(folder) == contents(tmp_path / "straight" / "M" / "klue-nli" / "seed-0")
+
+
+def test_finished_seeds_are_kept_and_others_are_added(nli, tmp_path, monkeypatch):
+    assert nli(tmp_path, "--label", "M").status == 0
+    before = (tmp_path / "M" / "klue-nli" / "seed-0" / "scores.json").stat().st_mtime_ns
+    ended = nli(tmp_path, "--label", "M", "--seeds", 2)
+    assert ended.status == 0, ended.err
+    assert (tmp_path / "M" / "klue-nli" / "seed-0" / "scores.json").stat().st_mtime_ns == before
+    found = outcomes(tmp_path)
+    assert [one.seed for one in found] == [0, 1]
+    assert found[0].fingerprint != found[1].fingerprint
+    rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert {(row["seed"], row["metric"]) for row in rows} >= {(0, "accuracy"), (1, "macro_f1")}
+    assert "±" in ended.out
+
+    # other settings in the same folder
+    changed = SHORT_RUN.replace("epochs=2", "epochs=1")
+    refused = nli(tmp_path, "--label", "M", changes=changed)
+    assert refused.status == 1
+    assert "differ in: settings" in refused.err
+    assert nli(tmp_path, "--label", "M", "--resume", changes=changed).status == 0
+    assert outcomes(tmp_path)[0].data["settings"]["epochs"] == 1
+
+
+def test_what_is_saved_can_be_read_scored_and_loaded_by_transformers(nli, tmp_path):
+    assert nli(tmp_path, "--label", "M", "--keep-models").status == 0
+    (found,) = outcomes(tmp_path)
+    said, examples = finetuned.predictions(found, "dev"), finetuned.examples(found, "dev")
+    assert TASKS["klue-nli"].score(examples, said) == found.scores("dev")
+    assert all(len(one.probabilities) == 3 for one in said)
+    again, info = AutoModelForSequenceClassification.from_pretrained(
+        found.folder / "best", output_loading_info=True
+    )
+    assert not any(info.values())
+    assert set(again.config.label2id) == set(TASKS["klue-nli"].labels)
+    assert not list(found.folder.glob("checkpoint-*"))
+    accuracy = next(row for row in rows_of(found) if row.metric == "task/klue-nli/accuracy")
+    right, count = map(sum, zip(*accuracy.blocks, strict=True))
+    assert (count, 100 * right / count) == (len(examples), accuracy.value)
+
+
+def test_a_cell_of_a_study_is_fine_tuned_once(same_files, tiny_source, tmp_path, monkeypatch):
+    table = {"models": ["any"], "tasks": ["klue-nli"], "data": str(same_files("klue-nli"))}
+    recipe = decode_finetune(table | {"seeds": 1}, [SHORT_RUN])
+    first = finetune_cell(tmp_path, tiny_source("roberta"), recipe, tmp_path)
+    assert {row.metric for row in first} == {"task/klue-nli/accuracy", "task/klue-nli/macro_f1"}
+    monkeypatch.delattr(Finetuning, "step")
+    assert finetune_cell(tmp_path, tiny_source("roberta"), recipe, tmp_path) == first
+
+
+def test_weights_are_deleted_unless_they_are_to_be_kept(nli, tmp_path):
+    assert nli(tmp_path, "--label", "M").status == 0
+    assert not (tmp_path / "M" / "klue-nli" / "seed-0" / "best").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--task", "klue-nlu"), "no task 'klue-nlu'"),
+        (("--task", "klue-nli", "--set", "learning_rat=1"), "Did you mean 'learning_rate'?"),
+        (("--task", "klue-nli", "--label", "A,B"), "labels has 2 names for 1 models"),
+        (("--task", "klue-nli", "--cut", "0.5"), "write the shares"),
+        (("--task", "klue-nli", "--cut", "0.5,0.1"), "sum to 0.6"),
+        (
+            (
+                "--task",
+                "klue-nli",
+            ),
+            "--data: name the directory",
+        ),
+        (("--task", "klue-nli", "--data", "nowhere"), "nowhere: no such directory"),
+        (("--task", "klue-nli", "--paper", "nobody2000"), "knows the settings 'nobody2000'"),
+        ((), "--task: name a task"),
+    ],
+)
+def test_what_a_user_gets_wrong_is_one_line(arguments, message, tiny_source, tmp_path, command):
+    ended = command("finetune", tiny_source("bert"), *arguments, "--out", tmp_path / "out")
+    assert ended.status == 1
+    assert message in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_a_recipe_says_the_same_as_the_options(same_files, tiny_source, tmp_path, command):
+    data = same_files("klue-nli")
+    table = {"models": [str(tiny_source("roberta"))], "labels": ["M"], "tasks": ["klue-nli"]}
+    text = "[finetune]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in table.items())
+    text += f"data = {json.dumps(str(data))}\nseeds = 1\nsettings = {{epochs = 1, batch = 2}}\n"
+    (tmp_path / "r.toml").write_text(text, encoding="utf-8")
+    ended = command("finetune", tmp_path / "r.toml", "--out", tmp_path / "out", "--set", "batch=4")
+    assert ended.status == 0, ended.err
+    (found,) = outcomes(tmp_path / "out")
+    assert (found.data["settings"]["epochs"], found.data["settings"]["batch"]) == (1, 4)
+    refused = command("finetune", tmp_path / "r.toml", "--out", tmp_path / "out", "--task", "x")
+    assert "--task: belongs to the form without a recipe" in refused.err
+
+
+def test_a_cut_says_what_its_splits_are(same_files, tiny_source, tmp_path, command):
+    folder = same_files("klue-sts")
+    next(folder.glob("*_train*")).unlink()
+    ended = command(
+        *("finetune", tiny_source("roberta"), "--task", "klue-sts", "--data", folder),
+        *("--cut", "0.6,0.2,0.2", "--seeds", 1, "--out", tmp_path / "o", "--set", "epochs=1"),
+    )
+    assert ended.status == 0, ended.err
+    (found,) = outcomes(tmp_path / "o")
+    assert found.evaluation == ("test",)
+    assert "test: cut of dev (20 %, seed 0)" in found.split_note
+    assert "not the official splits" in ended.out
+
+
+def test_a_smaller_training_set_is_contained_in_a_larger_one():
+    task = TASKS["klue-nli"]
+    examples = task.read(find(task, OFFICIAL)["train"][0])
+    whole = Data({"train": examples}, {"train": "train"}, ("dev",))
+    sets = [{one.id for one in part_of(whole, n, task.name).splits["train"]} for n in (2, 4)]
+    assert sets[0] < sets[1]
+    with pytest.raises(RecipeError, match="ask for fewer"):
+        part_of(whole, 99, task.name)
+
+
+def test_rows_of_the_hub_have_labels_by_name():
+    datasets = pytest.importorskip("datasets")
+    table = datasets.Dataset.from_dict(
+        {"text": ["a", "b"], "label": [1, -1], "tags": [[0, 1], [1]]},
+        features=datasets.Features(
+            {
+                "text": datasets.Value("string"),
+                "label": datasets.ClassLabel(names=["no", "yes"]),
+                "tags": datasets.List(datasets.ClassLabel(names=["O", "B"])),
+            }
+        ),
+    )
+    first, second = hub_rows(table, {"text": "sentence"}, "hub:x")
+    assert first.values == {"sentence": "a", "label": "yes", "tags": ["O", "B"]}
+    assert second.values["label"] == -1

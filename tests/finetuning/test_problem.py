@@ -1,0 +1,326 @@
+"""Batches, losses and padding of fine-tuning; the parser's masks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from lingraft.finetuning import biaffine, heads
+from lingraft.finetuning.biaffine import Parser
+from lingraft.finetuning.coding import IGNORED, Shape, collate
+from lingraft.finetuning.parsing import candidate_mask, edges_of, words_of_tokens
+from lingraft.finetuning.problem import Finetuning, micro_batches
+from lingraft.finetuning.recipe import Changes, settings_of
+from lingraft.models import adapters
+from lingraft.models.families import family_of
+from lingraft.tasks import TASKS
+from lingraft.tasks.examples import (
+    Answer,
+    Entity,
+    ParseExample,
+    RelationExample,
+    SpanExample,
+    TaggedExample,
+    TextExample,
+)
+from lingraft.tasks.predictions import gold
+from lingraft.tasks.trees import greedy_heads
+
+SHORT, LONG = "나는 책을 읽었다", "나는 학교에 가서 친구를 만나고 집에 와서 책을 읽었다"
+
+
+def tagged(identifier, text):
+    tags = ["B-PS"] + ["I-PS"] + ["O"] * (len(text) - 2)
+    return TaggedExample(identifier, tuple(text), tuple(tags), characters=True)
+
+
+def parsed(identifier, text):
+    words = tuple(text.split())
+    heads_of = (*range(2, len(words) + 1), 0)
+    return ParseExample(
+        identifier, words, ("NNG",) * len(words), heads_of, ("NP_SBJ",) * (len(words) - 1) + ("VP",)
+    )
+
+
+def asked(identifier, text):
+    return SpanExample(identifier, "누가 읽었나?", text, (Answer("책을", text.index("책을")),))
+
+
+def related(identifier, text):
+    return RelationExample(
+        identifier, text, Entity(0, 2, "PER"), Entity(3, 5, "ORG"), "no_relation"
+    )
+
+
+MAKERS = {
+    "klue-ynat": lambda identifier, text: TextExample(identifier, text, label="정치"),
+    "klue-nli": lambda identifier, text: TextExample(identifier, text, SHORT, "neutral"),
+    "klue-sts": lambda identifier, text: TextExample(identifier, text, SHORT, score=2.5),
+    "klue-ner": tagged,
+    "klue-re": related,
+    "klue-dp": parsed,
+    "klue-mrc": asked,
+}
+EVERY_KIND = pytest.mark.parametrize("name", MAKERS)
+
+
+@pytest.fixture
+def problem(tiny_source, monkeypatch):
+    """A tiny model without dropout on a task with four examples of two lengths."""
+
+    def made(name, family="roberta", micro_batch_tokens=4_096):
+        monkeypatch.setattr(biaffine, "LSTM_WIDTH", 16)
+        task = TASKS[name]
+        task = replace(task, spans=task.spans and replace(task.spans, doc_stride=16))
+        folder = tiny_source(family)
+        tokenizer = heads.tokenizer_for(folder, task)
+        model = heads.build(folder, task, tokenizer, seed=0)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+        encoder = model.encoder if isinstance(model, Parser) else model
+        shape = Shape.of(tokenizer, encoder.config, type(encoder).forward, 120)
+        coder = heads.CODERS[task.kind](task, shape)
+        examples = [
+            MAKERS[name](str(n), text) for n, text in enumerate([SHORT, LONG, LONG + " ", SHORT])
+        ]
+        if name == "klue-dp":
+            examples = [parsed(str(n), text) for n, text in enumerate([SHORT, LONG, LONG, SHORT])]
+        items = coder.encode(examples)
+        return Finetuning(model, coder, shape, items, (examples, items), micro_batch_tokens)
+
+    return made
+
+
+def gradients(problem, indices, num_ranks=1):
+    """Of the mean loss over a global batch, as the loop makes it."""
+    problem.model.zero_grad()
+    total = 0.0
+    for rank in range(num_ranks):
+        step = problem.step(np.array(indices), 0, rank, num_ranks)
+        for batch, weight in zip(step.micro_batches, step.weights, strict=True):
+            loss = problem.module(batch) * weight / step.global_targets
+            loss.backward()
+            total += float(loss.detach())
+    found = [p.grad.clone() for p in problem.model.parameters() if p.grad is not None]
+    return total, found
+
+
+@EVERY_KIND
+def test_padding_changes_neither_loss_nor_prediction(name, problem):
+    made = problem(name)
+    made.module.eval()
+    items = made.items
+    with torch.no_grad():
+        together, outputs = made.module(collate(made.coder, made.shape, items, predict=True))
+        alone = [made.module(collate(made.coder, made.shape, [i], predict=True)) for i in items]
+    assert float(together) == pytest.approx(sum(float(loss) for loss, _ in alone), rel=1e-4)
+    assert len({len(item.ids) for item in items}) > 1
+    first = made.coder.collect(outputs, items)
+    second = [made.coder.collect(out, [i])[0] for (_, out), i in zip(alone, items, strict=True)]
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_allclose(np.array(one), np.array(other), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["klue-nli", "klue-sts", "klue-ner", "klue-mrc"])
+@pytest.mark.parametrize("num_ranks", [1, 2])
+def test_micro_batches_and_processes_give_the_gradient_of_the_big_batch(name, num_ranks, problem):
+    indices = [0, 1, 2, 3]
+    whole, big = gradients(problem(name), indices)
+    parts, small = gradients(problem(name, micro_batch_tokens=16), indices, num_ranks)
+    assert parts == pytest.approx(whole, rel=1e-5)
+    for one, other in zip(big, small, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-3)
+
+
+def test_the_parser_sums_over_words_too(problem):
+    made = problem("klue-dp")
+    made.module.eval()  # its own dropout is part of the head
+    parts = problem("klue-dp", micro_batch_tokens=16)
+    parts.module.eval()
+    assert gradients(parts, [0, 1, 2, 3], 2)[0] == pytest.approx(
+        gradients(made, [0, 1, 2, 3])[0], rel=1e-5
+    )
+
+
+def test_a_process_without_an_example_adds_nothing(problem):
+    made = problem("klue-nli")
+    step = made.step(np.array([0]), 0, 1, 2)
+    assert step.weights == [0.0]
+    assert (step.global_targets, step.global_sentences) == (1, 1)
+
+
+def test_targets_are_counted_as_examples_labelled_tokens_words_and_windows(problem):
+    assert problem("klue-nli").step(np.arange(4), 0, 0, 1).global_targets == 4
+    assert problem("klue-dp").step(np.arange(4), 0, 0, 1).global_targets == 2 * 3 + 2 * 9
+    made = problem("klue-ner")
+    labelled = sum(label != IGNORED for item in made.items for label in item.target)
+    assert made.step(np.arange(4), 0, 0, 1).global_targets == labelled
+
+
+def test_padding_and_special_tokens_of_tagged_text_have_no_label(problem):
+    made = problem("klue-ner")
+    batch = collate(made.coder, made.shape, made.items, predict=False)
+    assert (batch.targets["labels"][batch.inputs["attention_mask"] == 0] == IGNORED).all()
+    assert (batch.targets["labels"][:, 0] == IGNORED).all()
+    assert (batch.targets["labels"][0] != IGNORED).any()
+
+
+def test_like_lengths_share_a_micro_batch_and_no_batch_is_too_large():
+    lengths = [10, 60, 12, 58] * 8
+    groups = micro_batches(lengths, 1_000)
+    assert sorted(index for group in groups for index in group) == list(range(32))
+    assert [len(group) for group in groups] == [16, 16]
+    for group in micro_batches(lengths, 100):
+        assert len(group) * max(lengths[i] for i in group) <= 100
+    assert micro_batches([500], 100) == [[0]]
+
+
+def test_token_types_go_only_to_models_that_have_several(problem):
+    both = collate_inputs(problem("klue-nli", "bert"))
+    assert both["token_type_ids"][0].unique().tolist() == [0, 1]
+    assert "token_type_ids" not in collate_inputs(problem("klue-nli", "roberta"))
+
+
+def collate_inputs(made):
+    return collate(made.coder, made.shape, made.items[:1], predict=False).inputs
+
+
+def test_a_pair_loses_the_end_of_its_longer_text(tiny_source):
+    task = TASKS["klue-nli"]
+    tokenizer = heads.tokenizer_for(tiny_source("roberta"), task)
+    shape = Shape(tokenizer, tokenizer.pad_token_id, 24, False)
+    example = TextExample("0", LONG * 3, "책", "neutral")
+    (item,) = heads.CODERS["pair"](task, shape).encode([example])
+    assert item.cut
+    assert len(item.ids) == 24
+    assert tokenizer.decode(item.ids[-4:]).endswith("책</s>")
+
+
+def test_entity_markers_are_new_tokens_and_what_follows_begins_no_word(tiny_source):
+    task = TASKS["klue-re"]
+    folder = tiny_source("xlm-roberta")
+    tokenizer = heads.tokenizer_for(folder, task)
+    model = heads.build(folder, task, tokenizer, seed=0)
+    assert model.get_input_embeddings().num_embeddings >= len(tokenizer)
+    shape = Shape.of(tokenizer, model.config, type(model).forward, 64)
+    (item,) = heads.CODERS["relation"](task, shape).encode([related("0", "친구는 학교에 갔다")])
+    tokens = tokenizer.convert_ids_to_tokens(item.ids.tolist())
+    assert tokens.count("<subj>") == tokens.count("</obj>") == 1
+    after = tokens[tokens.index("</subj>") + 1]
+    assert not after.startswith("▁") or after.removeprefix("▁") not in tokenizer.get_vocab()
+
+
+def test_heads_depend_on_the_seed_alone_and_encoders_do_not(tiny_source):
+    task = TASKS["klue-nli"]
+    folder = tiny_source("bert")
+    tokenizer = heads.tokenizer_for(folder, task)
+    first, again, other = (heads.build(folder, task, tokenizer, seed) for seed in (0, 0, 1))
+    assert torch.equal(first.classifier.weight, again.classifier.weight)
+    assert not torch.equal(first.classifier.weight, other.classifier.weight)
+    name = "bert.encoder.layer.1.output.dense.weight"
+    assert torch.equal(first.state_dict()[name], other.state_dict()[name])
+    assert first.config.id2label == dict(enumerate(task.labels))
+
+
+def test_saved_weights_are_put_back_whole(tmp_path, problem):
+    for name in ("klue-nli", "klue-dp"):
+        made = problem(name)
+        made.save(tmp_path / name)
+        before = [p.detach().clone() for p in made.model.parameters()]
+        with torch.no_grad():
+            for parameter in made.model.parameters():
+                parameter.zero_()
+        heads.restore(made.model, tmp_path / name)
+        after = made.model.parameters()
+        assert all(torch.equal(one, two) for one, two in zip(before, after, strict=True))
+
+
+# -- parsing
+
+
+def test_no_word_can_be_its_own_head_nor_have_padding_for_one():
+    allowed = candidate_mask(torch.tensor([2, 3]), 3)
+    assert allowed[0, 0].tolist() == [True, False, True, False]
+    assert allowed[0, 1].tolist() == [True, True, False, False]
+    assert allowed[1, 2].tolist() == [True, True, True, False]
+
+
+def test_the_parser_takes_the_best_allowed_head_of_each_word(problem):
+    made = problem("klue-dp")
+    made.module.eval()
+    with torch.no_grad():
+        _, outputs = made.module(collate(made.coder, made.shape, made.items, predict=True))
+    for row, item in enumerate(made.items):
+        words = len(item.target.heads)
+        scores = outputs["arcs"][row, :words, : words + 1].numpy()
+        assert tuple(outputs["heads"][row, :words].tolist()) == greedy_heads(scores)
+        assert np.isinf(outputs["arcs"][row, :words, words + 1 :].numpy()).all()
+
+
+def test_words_are_found_by_their_characters_and_a_lost_word_has_the_first_token():
+    words = ("나는", "책을")
+    assert words_of_tokens(words, [(0, 0), (0, 1), (1, 2), (2, 4), (4, 5), (0, 0)]) == [
+        *(None, 0, 0, 1, 1, None)
+    ]
+    assert edges_of([None, 0, 0, 2, None], 3) == ([(1, 2), (0, 0), (3, 3)], 1)
+
+
+@pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "bert", "modernbert"])
+def test_gold_targets_decode_to_full_marks_with_every_tokenizer(family, problem):
+    """Tags and heads go to tokens and come back."""
+    for name in ("klue-ner", "klue-dp"):
+        made = problem(name, family)
+        examples, items = made.dev
+        if name == "klue-ner":
+            said = [[max(label, 0) for label in item.target] for item in items]
+        else:
+            said = [np.array([item.target.heads, item.target.relations]) for item in items]
+        decoded = made.coder.decode(examples, items, said)
+        assert decoded == [gold(example) for example in examples]
+
+
+def test_changes_replace_a_tasks_settings_and_zero_means_none():
+    task = TASKS["klue-nli"]
+    changed = settings_of(task, Changes(learning_rate=1e-5, patience=0, clip=0.0))
+    assert (changed.learning_rate, changed.patience, changed.clip) == (1e-5, None, None)
+    assert changed.epochs == task.settings.epochs == 5
+
+
+def test_scores_of_relations_are_a_bilinear_form_and_two_linear_ones():
+    torch.manual_seed(0)
+    relations = biaffine.Relations(4, 3)
+    torch.nn.init.normal_(relations.bias)
+    word, head = torch.randn(2, 5, 4), torch.randn(2, 5, 4)
+    wanted = torch.nn.functional.bilinear(word, head, relations.product, relations.bias)
+    wanted = wanted + relations.word(word) + relations.head(head)
+    torch.testing.assert_close(relations(word, head), wanted)
+
+
+@pytest.mark.parametrize("name", ["klue-nli", "klue-dp"])
+def test_adapters_are_part_of_the_encoder_that_is_fine_tuned(
+    name, tiny_model, tmp_path, tiny_tokenizer
+):
+    model = tiny_model("bert")
+    adapters.insert(model, family_of("bert"), 4)
+    with torch.no_grad():
+        for tensor in adapters.tensors(model).values():
+            tensor.normal_(generator=torch.Generator().manual_seed(0))
+    adapters.save(model, tmp_path / "source")
+    tiny_tokenizer("bert").save_pretrained(tmp_path / "source")
+    task = TASKS[name]
+    tokenizer = heads.tokenizer_for(tmp_path / "source", task)
+    built = heads.build(tmp_path / "source", task, tokenizer, seed=0)
+    encoder = built.encoder if isinstance(built, Parser) else built.base_model
+    ids = torch.tensor([[2, 9, 30, 41, 3]])
+    with torch.no_grad():
+        wanted = model.base_model(input_ids=ids).last_hidden_state
+        torch.testing.assert_close(encoder.eval()(input_ids=ids).last_hidden_state, wanted)
+    heads.save(built, tokenizer, tmp_path / "best")
+    before = [p.detach().clone() for p in built.parameters()]
+    with torch.no_grad():
+        for parameter in built.parameters():
+            parameter.zero_()
+    heads.restore(built, tmp_path / "best")
+    assert all(torch.equal(a, b) for a, b in zip(before, built.parameters(), strict=True))
