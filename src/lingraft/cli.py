@@ -16,7 +16,9 @@ from rich.console import Console
 from rich.table import Table
 
 from lingraft import __version__, log
+from lingraft.bench import command as benchmarks
 from lingraft.comparison import command as comparison
+from lingraft.curation import command as curation
 from lingraft.errors import LingraftError, RecipeError
 from lingraft.finetuning import command as finetuning
 from lingraft.study import commands
@@ -323,10 +325,12 @@ def list_entries(
     out.print(table)
 
 
+app.command()(curation.corpus)
 app.command()(commands.study)
 app.command()(commands.probe)
 app.command()(comparison.compare)
 app.command()(finetuning.finetune)
+app.command()(benchmarks.bench)
 
 
 def spread(arguments: list[str], options: tuple[str, ...] = ("--text", "--only")) -> list[str]:

@@ -13,6 +13,8 @@ from lingraft.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from lingraft import recipe
+
 MAX_LINE_BYTES = 100_000_000
 MAX_FILE_BYTES = 1 << 30
 
@@ -44,6 +46,12 @@ def files_of(names: Iterable[str | Path]) -> list[Path]:
                 f"{' '.join(FORMATS)}"
             )
     return found
+
+
+def located(section: recipe.Corpus) -> recipe.Corpus:
+    """The settings with absolute paths of evaluations, which mean the same in any folder."""
+    paths = tuple(str(Path(name).expanduser().absolute()) for name in section.decontaminate)
+    return section.model_copy(update={"decontaminate": paths})
 
 
 def texts_of(names: Iterable[str | Path]) -> Iterator[str]:

@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.corpus import clean, dedup, evaluations, readers, sentences
+from lingraft.corpus import clean, dedup, evaluations, finished, readers, sentences
 from lingraft.corpus.cleaning import SentenceFilter, Tally, document_steps
+from lingraft.corpus.finished import NOT_IN_SUBSET
 from lingraft.corpus.lines import EMPTY, Reading, reading_errors
 from lingraft.corpus.near_duplicates import NEAR_DUPLICATE, NearDuplicates
 from lingraft.corpus.split import SPLITS, Split, position, split_of
+from lingraft.corpus.split_file import SplitFile, cut
 from lingraft.errors import DataError
 from lingraft.log import progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from io import BufferedWriter
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -38,7 +39,6 @@ BATCH_SENTENCES = 16_384
 BATCH_DOCUMENTS = 256
 WRONG_SCRIPT_LIMIT = 0.95
 PROGRESS_EVERY_DOCUMENTS = 256
-NOT_IN_SUBSET = "not in the subset"
 
 
 def inputs(section: recipe.Corpus) -> list[dict[str, Any]]:
@@ -89,7 +89,8 @@ def read_clean(paths: Iterable[str | Path], section: recipe.Corpus, language: st
 def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
     """Read, clean, filter, de-duplicate and split the corpus.
 
-    The same inputs give the same bytes. Adding text moves no document to another split.
+    The same inputs give the same bytes. Adding text moves no document to another split. A corpus
+    that `lingraft corpus` made with the same settings is taken as it is.
 
     Args:
         section: what to read and what to keep.
@@ -105,6 +106,9 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
         DataError: something cannot be read or written, the text is in another script, or a split
             is empty.
     """
+    made = finished.corpus_of(section, language)
+    if made is not None:
+        return finished.adopt(made, section, out)
     funnel = Funnel(section, language)
     sources = readers.resolve(section.text)
     try:
@@ -117,7 +121,7 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
         subset: dict[str, int] = {}
         if section.sentences is not None:
             before = counts["train"]["sentences"]
-            counts["train"] = _cut(files["train"], funnel.positions, section.sentences)
+            counts["train"] = cut(files["train"], funnel.positions, section.sentences)
             subset[NOT_IN_SUBSET] = before - counts["train"]["sentences"]
     except OSError as error:
         raise DataError(
@@ -138,42 +142,6 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
     log_result(result)
     check_result(result, section)
     return result
-
-
-@dataclass
-class SplitFile:
-    """One split while it is being written."""
-
-    path: Path
-    starts: array[int] = field(default_factory=lambda: array("q"))
-    sentences: int = 0
-    characters: int = 0
-    file: BufferedWriter = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.file = self.path.open("wb")
-
-    def write(self, document: Sequence[str]) -> None:
-        """Append the sentences of a document, if there are any."""
-        if document:
-            self.starts.append(self.sentences)
-            self.sentences += len(document)
-            self.characters += sum(map(len, document))
-            self.file.write(("\n".join(document) + "\n").encode())
-
-    def close(self) -> None:
-        """Close the text; what a full disk refuses shows up here at the latest."""
-        self.file.close()
-
-    def save(self) -> dict[str, int]:
-        """Write the document starts; the counts."""
-        starts = np.frombuffer(self.starts, np.int64) if self.starts else np.zeros(0, np.int64)
-        np.save(self.path.with_suffix(".documents.npy"), starts)
-        return {
-            "documents": len(starts),
-            "sentences": self.sentences,
-            "characters": self.characters,
-        }
 
 
 @dataclass
@@ -297,37 +265,6 @@ def _fill(
             )
     funnel.pour(batch, files)
     return read
-
-
-def _cut(file: SplitFile, positions: array[float], wanted: int) -> dict[str, int]:
-    """Keep the `wanted` sentences whose positions come first; ties go by the order of the lines.
-
-    A smaller set is contained in every larger one, since the order does not depend on `wanted`.
-    """
-    if wanted >= len(positions):
-        logger.warning(
-            "corpus.sentences = %s asks for more than the %s training sentences there are",
-            f"{wanted:,}",
-            f"{len(positions):,}",
-        )
-        return file.save()
-    keep = np.zeros(len(positions), np.bool_)
-    keep[np.argsort(np.frombuffer(positions, np.float64), kind="stable")[:wanted]] = True
-    whole = file.path.with_suffix(".whole")
-    file.path.replace(whole)
-    subset = SplitFile(file.path)
-    starts = np.frombuffer(file.starts, np.int64)
-    kept_per_document = np.add.reduceat(keep, starts, dtype=np.int64)
-    kept_per_document = kept_per_document[kept_per_document > 0]
-    subset.starts.extend((np.cumsum(kept_per_document) - kept_per_document).tolist())
-    subset.sentences = wanted
-    with contextlib.closing(subset), whole.open("rb") as lines:
-        for line, kept in zip(lines, keep, strict=True):
-            if kept:
-                subset.file.write(line)
-                subset.characters += len(line.decode()) - 1
-    whole.unlink()
-    return subset.save()
 
 
 def log_result(result: dict[str, Any]) -> None:

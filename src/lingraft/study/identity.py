@@ -10,7 +10,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus import readers
+from lingraft.corpus import evaluations, readers
 from lingraft.corpus.lines import reading_errors
 from lingraft.methods import settled
 from lingraft.rundir import fingerprint
@@ -66,6 +66,9 @@ class Identity:
         """What differs from the defaults, with contents in place of paths."""
         plain = settled(recipe).model_dump(mode="json", exclude_defaults=True, exclude=NOT_DECISIVE)
         plain["corpus"]["text"] = self._texts(recipe.corpus.text)
+        if recipe.corpus.decontaminate:
+            found = evaluations.files_of(recipe.corpus.decontaminate)
+            plain["corpus"]["decontaminate"] = [self._file(path) for path in found]
         if recipe.source.model is not None:
             plain["source"] = self._source(recipe.source.model, recipe.source.revision)
         return plain

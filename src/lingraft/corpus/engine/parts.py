@@ -209,9 +209,9 @@ class PartWriter:
             self.tally.show(clean.REASONS[codes[index]], batch[index])
         lengths = [len(pieces) for _, _, pieces in self.waiting]
         owners = np.repeat(np.arange(len(lengths)), lengths)
-        cells = owners * len(clean.REASONS) + codes
-        table = np.bincount(cells, minlength=len(lengths) * len(clean.REASONS))
-        self.tallies.append(table.reshape(len(lengths), -1).astype(np.int32))
+        shape = len(lengths), len(clean.REASONS)
+        table = np.bincount(owners * shape[1] + codes, minlength=shape[0] * shape[1])
+        self.tallies.append(table.reshape(shape).astype(np.int32))
         self.hashes.append(dedup.hashes(batch[i] for i in np.flatnonzero(codes == 0).tolist()))
         start = 0
         for name, metadata, pieces in self.waiting:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft import recipe
-from lingraft.corpus import readers, stage, wikimedia
+from lingraft.corpus import evaluations, readers, stage, wikimedia
 from lingraft.corpus.lines import reading_errors
 from lingraft.corpus.wiki import streams
 from lingraft.errors import DataError
@@ -70,12 +70,10 @@ def make(section: recipe.Corpus, language: str, part_bytes: int = PART_BYTES) ->
     parts = tuple(cut(sources, section, part_bytes))
     total = sum(part.bytes for part in parts)
     buckets = -(-total // BUCKET_BYTES) or 1
-    # Tasks may run in other folders than this process.
-    evaluations = tuple(str(Path(name).expanduser().absolute()) for name in section.decontaminate)
-    section = section.model_copy(update={"decontaminate": evaluations})
     if any(source.path is None for source in sources):
         buckets = max(buckets, HUB_BUCKETS)
-    return Plan(made, language, section, parts, buckets)
+    # Tasks may run in other folders than this process.
+    return Plan(made, language, evaluations.located(section), parts, buckets)
 
 
 def cut(

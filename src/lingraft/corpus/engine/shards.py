@@ -16,10 +16,10 @@ from lingraft.corpus import clean, scripts
 from lingraft.corpus.cleaning import Tally
 from lingraft.corpus.engine.duplicates import Decisions
 from lingraft.corpus.engine.parts import writing_errors
+from lingraft.corpus.finished import NOT_IN_SUBSET
 from lingraft.corpus.lines import EMPTY
 from lingraft.corpus.near_duplicates import NEAR_DUPLICATE
 from lingraft.corpus.split import SPLITS, split_of
-from lingraft.corpus.stage import NOT_IN_SUBSET
 from lingraft.rundir import read_json, write_json
 
 if TYPE_CHECKING:

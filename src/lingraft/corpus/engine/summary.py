@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus import scripts
 from lingraft.corpus.cleaning import Tally
 from lingraft.corpus.engine.shards import Counts
-from lingraft.corpus.stage import NOT_IN_SUBSET, check_result
+from lingraft.corpus.finished import NOT_IN_SUBSET
+from lingraft.corpus.stage import check_result
 from lingraft.rundir import read_json, write_json
 
 if TYPE_CHECKING:

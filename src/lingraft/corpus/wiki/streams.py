@@ -136,8 +136,13 @@ def _plain_chunks(path: Path, reading: Reading) -> Generator[bytes]:
 def _bz2_chunks(block: Block, reading: Reading) -> Generator[bytes]:
     with io.BufferedReader(MeteredFile(block.path, reading), READ_BYTES) as file:
         file.seek(block.start)
-        position = block.start
-        while data := file.read(STREAM_START_BYTES):
+        data = b""
+        while True:
+            position = file.tell() - len(data)
+            if len(data) < STREAM_START_BYTES:
+                data += file.read(READ_BYTES)
+            if not data:
+                return
             if block.start < block.end <= position:
                 yield BOUNDARY
             if len(data) < STREAM_START_BYTES:
@@ -154,8 +159,7 @@ def _bz2_chunks(block: Block, reading: Reading) -> Generator[bytes]:
                 data = b""
                 if piece:
                     yield piece
-            position = file.tell() - len(decompressor.unused_data)
-            file.seek(position)
+            data = decompressor.unused_data
 
 
 def _from_utf16(path: Path, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:

@@ -1,0 +1,400 @@
+"""lingraft beside Hugging Face's Trainer, used as `run_mlm.py` uses it, on the same work.
+
+    python benchmarks/vs_run_mlm.py --model base --pairs 5 --json vs_run_mlm.json
+    python benchmarks/vs_run_mlm.py --model small --opponents default tuned --tokens 20000
+
+Same initial weights, sentences, mask rate, dropout, optimiser (AdamW, constant rate, gradients
+clipped to 1) and sentences in a step; full training; equal real tokens. What differs is theirs: the
+collator masks by coins, the order of sentences, and padding. `run_mlm`
+trains on batches of 8; these are accumulated here to the common batch, which spares it optimiser
+steps. Its sentences are lists in memory, not Arrow tables, which spares it reading.
+
+Every arm runs in a process of its own, so that memory and allocator are its own too, and the arms
+alternate: A B A B … A ratio is taken within a pair. Speed is real tokens (no padding) a second
+after the warm-up, data, optimiser and logging included. After the same number of real tokens, both
+models are scored on the same held-out sentences under the same masks: the quality gate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import RobertaForMaskedLM
+
+from lingraft.bench.measure import peak_memory
+from lingraft.bench.subject import Shape, spread
+from lingraft.bench.text import BOS, EOS, PAD, UNKNOWN, TextShape, made_up, of_run, token_ids
+from lingraft.evaluation.intrinsic import mask_text, score
+from lingraft.evaluation.scorer import Scorer
+from lingraft.models.families import FAMILIES
+from lingraft.models.graft import build
+from lingraft.models.source import load_model, quiet_transformers
+from lingraft.objectives.common import TokenIds
+from lingraft.recipe import Masking, Phase
+from lingraft.recipe import Training as Use
+from lingraft.rundir import Run
+from lingraft.tokens import Tokens
+from lingraft.training.loop import run_phase
+from lingraft.training.machine import accelerator_for, environment, keep_freed_memory
+from lingraft.training.phase import Job
+from lingraft.training.problem import MaskedText
+
+MODELS = {"base": "14x768x50000", "small": "6x256x8000"}
+RATE, BETAS, EPSILON, CLIP = 1e-4, (0.9, 0.999), 1e-8, 1.0
+REST = {"betas": BETAS, "epsilon": EPSILON, "max_gradient_norm": CLIP}
+HELD_OUT = 256
+Pairs = dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]
+OURS = "lingraft"
+
+
+@dataclass(frozen=True)
+class Opponent:
+    """One way to use the Trainer."""
+
+    summary: str
+    bf16: bool = False
+    grouped: bool = False
+    """Sentences of like length together."""
+    micro: int = 8
+    """Sentences that go through the model at once."""
+    block: int | None = None
+    """Concatenate the text and cut it into pieces of so many tokens."""
+    keeps_memory: bool = False
+    """glibc keeps freed memory, as lingraft makes it."""
+
+
+OPPONENTS = {
+    "default": Opponent("its defaults: fp32, line by line, 8 at once"),
+    "bf16": Opponent("the same with bf16", bf16=True),
+    "tuned": Opponent("bf16, grouped by length, 32 at once", True, grouped=True, micro=32),
+    "tuned-allocator": Opponent("tuned, and lingraft's allocator", True, True, 32, None, True),
+    "blocks": Opponent("fp32, concatenated into blocks of 512", micro=1, block=512),
+    "blocks-bf16": Opponent("bf16, concatenated into blocks of 512", True, micro=1, block=512),
+}
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--model", choices=MODELS, default="base")
+    parser.add_argument("--shape", help="LAYERSxWIDTHxVOCABULARY, in the place of --model")
+    parser.add_argument("--run", type=Path, help="take text and vocabulary of a lingraft run")
+    parser.add_argument("--opponents", nargs="+", choices=OPPONENTS, default=list(OPPONENTS))
+    parser.add_argument("--pairs", type=int, default=5, help="of an arm of each side")
+    parser.add_argument("--tokens", type=int, default=100_000, help="real tokens of an arm")
+    parser.add_argument("--warmup", type=float, default=0.2, help="share of them that is not timed")
+    parser.add_argument("--batch", type=int, default=64, help="sentences in a step")
+    parser.add_argument("--sentences", type=int, default=8_192, help="made-up sentences")
+    parser.add_argument("--precision", choices=("auto", "bf16", "fp32"), default="auto")
+    parser.add_argument("--gate", type=float, default=0.05, help="nats that we may be worse")
+    parser.add_argument("--json", type=Path)
+    for hidden, kind in (("--arm", str), ("--folder", Path)):
+        parser.add_argument(hidden, type=kind, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+# -- what both are given
+
+
+def prepare(folder: Path, asked: argparse.Namespace) -> None:
+    """Write initial weights and both texts, once for all arms."""
+    written = Shape.parse(asked.shape or MODELS[asked.model])
+    if asked.run is not None:
+        tokens, vocabulary = of_run(Run.existing(asked.run))
+        size = vocabulary.size
+        held_out = Tokens.open(Run.existing(asked.run).stage("tokenizer").path, "valid")
+    else:
+        size, vocabulary = written.vocabulary, token_ids(written.vocabulary)
+        tokens = made_up(TextShape(sentences=asked.sentences), size, 0)
+        held_out = made_up(TextShape(sentences=HELD_OUT), size, 1)
+    if (vocabulary.special[0], vocabulary.pad) != (BOS, PAD):
+        sys.exit("--run: its vocabulary is not RoBERTa's (0 begins, 1 pads); take another run")
+    for name, text in (("train", tokens), ("valid", held_out)):
+        np.savez(folder / f"{name}.npz", ids=text.ids, offsets=text.offsets, lengths=text.lengths)
+    (folder / "vocabulary.json").write_text(json.dumps(asdict(vocabulary)))
+    config = written.config(128)
+    config.vocab_size, config.num_hidden_layers = size, written.layers
+    build(RobertaForMaskedLM, config, 0).save_pretrained(folder / "model")
+
+
+def text_of(folder: Path, name: str) -> Tokens:
+    with np.load(folder / f"{name}.npz") as file:
+        return Tokens(file["ids"], file["offsets"], file["lengths"])
+
+
+def vocabulary_of(folder: Path) -> TokenIds:
+    plain = json.loads((folder / "vocabulary.json").read_text())
+    return TokenIds(**plain | {"special": tuple(plain["special"])})
+
+
+def speed(marks: list[tuple[float, int]], warmup: float) -> float:
+    """Tokens a second behind the warm-up.
+
+    Args:
+        marks: seconds and tokens so far, at the start of each step and at the end.
+        warmup: share of the tokens that is left out.
+    """
+    end, total = marks[-1]
+    start, before = next(mark for mark in marks if mark[1] >= warmup * total)
+    assert end > start, "the warm-up is longer than the measurement: more --tokens"
+    return (total - before) / (end - start)
+
+
+def held_out_loss(model: Any, folder: Path) -> float:
+    """Mean nats of a model's weights on the held-out sentences, in fp32 under fixed masks."""
+    vocabulary, tokens = vocabulary_of(folder), text_of(folder, "valid")
+    rows = tokens.rows(range(min(HELD_OUT, len(tokens))))
+    hidden = mask_text(rows, vocabulary, "vs_run_mlm", Masking(), 0)
+    plain = load_model(str(folder / "model")).model  # without what accelerate puts around a model
+    plain.load_state_dict(model.state_dict())
+    return score(Scorer(plain, vocabulary.pad, "fp32"), hidden)["loss"]
+
+
+# -- the arms
+
+
+class Watched(MaskedText):
+    """The problem that lingraft trains on, with marks of the time."""
+
+    seen = 0
+    marks: list[tuple[float, int]]
+
+    def step(self, indices: Any, epoch: int, rank: int, num_ranks: int) -> Any:
+        self.marks.append((time.perf_counter(), self.seen))
+        made = super().step(indices, epoch, rank, num_ranks)
+        self.seen += made.global_tokens
+        return made
+
+    def look(self, module: Any, accelerator: Any) -> Any:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        self.marks.append((time.perf_counter(), self.seen))
+        return super().look(module, accelerator)
+
+
+def train_ours(folder: Path, asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    """lingraft's own loop, all parts trained."""
+    use = Use(precision=asked.precision, log_steps=50)
+    accelerator = accelerator_for(use, folder)
+    loaded = load_model(str(folder / "model"))
+    phase = Phase.model_validate(
+        {
+            "name": "phase-2",
+            "train": ["all"],
+            "budget": {"value": asked.tokens, "unit": "tokens"},
+            "batch": {"size": asked.batch},
+            "optimiser": {"learning_rate": RATE, "weight_decay": 0.0, **REST},
+            "schedule": {"shape": "constant", "warmup": 0},
+            "validation": {"every_steps": 10**9, "sentences": 8},
+        }
+    )
+    with tempfile.TemporaryDirectory() as out:
+        job = Job(
+            folder=Path(out),
+            metrics_path=Path(out) / "metrics.jsonl",
+            phase=phase,
+            training=use,
+            seed=0,
+            fingerprint="",
+            itl_layers=frozenset(),
+            family=FAMILIES["roberta"],
+            train=text_of(folder, "train"),
+            valid=text_of(folder, "valid"),
+            vocabulary=vocabulary_of(folder),
+        )
+        problem = Watched(job, loaded.model.to(accelerator.device))
+        problem.marks = []
+        run_phase(job, problem, loaded.model, accelerator)
+    return loaded.model, {
+        "tokens_per_second": speed(problem.marks, asked.warmup),
+        "tokens": problem.marks[-1][1],
+        "precision": "bf16" if accelerator.mixed_precision == "bf16" else "fp32",
+        "machine": environment(accelerator, " ".join(["vs_run_mlm.py", *sys.argv[1:]])),
+    }
+
+
+def blocks(sentences: list[list[int]], size: int) -> list[list[int]]:
+    """The text as one, in pieces; the rest is dropped, as `run_mlm` does."""
+    whole = [token for sentence in sentences for token in sentence]
+    return [whole[start : start + size] for start in range(0, len(whole) - size + 1, size)]
+
+
+def tokenizer_of(vocabulary: TokenIds) -> Any:
+    """What the collator asks a tokenizer for: sizes, special tokens, padding."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from transformers import PreTrainedTokenizerFast
+
+    names = {f"t{index}": index for index in range(vocabulary.size)}
+    special = {"bos": BOS, "pad": PAD, "eos": EOS, "unk": UNKNOWN, "mask": vocabulary.mask}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(WordLevel(names, unk_token=f"t{UNKNOWN}")),
+        **{f"{role}_token": f"t{index}" for role, index in special.items()},
+    )
+
+
+def train_theirs(
+    opponent: Opponent, folder: Path, asked: argparse.Namespace
+) -> tuple[Any, dict[str, Any]]:
+    """The Trainer with the arguments that `run_mlm.py` gives it."""
+    from transformers import (
+        AutoModelForMaskedLM,
+        DataCollatorForLanguageModeling,
+        Trainer,
+        TrainerCallback,
+        TrainingArguments,
+    )
+
+    if opponent.keeps_memory:
+        keep_freed_memory()
+    vocabulary, tokens = vocabulary_of(folder), text_of(folder, "train")
+    rows = [row.tolist() for row in tokens.rows(range(len(tokens)))]
+    special = set(vocabulary.special)
+    at_once = min(opponent.micro, asked.batch)
+    accumulated = max(1, asked.batch // at_once)
+    if opponent.block is not None:
+        accumulated = max(1, round(asked.batch * tokens.lengths.mean() / opponent.block))
+        rows = blocks(rows, opponent.block)
+    examples = [
+        {"input_ids": row, "special_tokens_mask": [int(token in special) for token in row]}
+        for row in rows
+    ]
+    marks: list[tuple[float, int]] = []
+
+    class Counting(Trainer):  # type: ignore[misc]
+        real: Any = 0
+
+        def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            self.real = self.real + inputs["attention_mask"].sum()
+            return super().compute_loss(model, inputs, *args, **kwargs)
+
+    class Watch(TrainerCallback):  # type: ignore[misc]
+        def on_train_begin(self, *_: Any, **__: Any) -> None:
+            marks.append((time.perf_counter(), 0))
+
+        def on_step_end(self, _: Any, __: Any, control: Any, **___: Any) -> None:
+            real = int(trainer.real)  # waits for the device
+            marks.append((time.perf_counter(), real))
+            control.should_training_stop = real >= asked.tokens
+
+    model = AutoModelForMaskedLM.from_pretrained(folder / "model")
+    with tempfile.TemporaryDirectory() as out:
+        arguments = TrainingArguments(
+            output_dir=out,
+            per_device_train_batch_size=at_once,
+            gradient_accumulation_steps=accumulated,
+            learning_rate=RATE,
+            lr_scheduler_type="constant",
+            adam_beta1=BETAS[0],
+            adam_beta2=BETAS[1],
+            adam_epsilon=EPSILON,
+            weight_decay=0.0,
+            max_grad_norm=CLIP,
+            max_steps=10**6,
+            bf16=opponent.bf16,
+            use_cpu=not torch.cuda.is_available(),
+            train_sampling_strategy="group_by_length" if opponent.grouped else "random",
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            dataloader_pin_memory=torch.cuda.is_available(),
+            seed=0,
+        )
+        trainer = Counting(
+            model=model,
+            args=arguments,
+            train_dataset=examples,
+            data_collator=DataCollatorForLanguageModeling(
+                tokenizer_of(vocabulary), mlm_probability=Masking().rate
+            ),
+            callbacks=[Watch()],
+        )
+        trainer.train()
+    return model, {
+        "tokens_per_second": speed(marks, asked.warmup),
+        "tokens": marks[-1][1],
+        "precision": "bf16" if opponent.bf16 else "fp32",
+    }
+
+
+def run_arm(asked: argparse.Namespace) -> dict[str, Any]:
+    """One arm, in this process."""
+    quiet_transformers()
+    load = os.getloadavg()[0]
+    model, found = (
+        train_ours(asked.folder, asked)
+        if asked.arm == OURS
+        else train_theirs(OPPONENTS[asked.arm], asked.folder, asked)
+    )
+    memory = peak_memory(model.device)
+    found |= {"arm": asked.arm, "peak_memory_bytes": memory, "load_average": load}
+    return found | {"loss": held_out_loss(model, asked.folder)}
+
+
+# -- comparing
+
+
+def fresh(arm: str, folder: Path) -> dict[str, Any]:
+    """One arm, in a process of its own."""
+    line = [sys.executable, __file__, *sys.argv[1:], "--arm", arm, "--folder", str(folder)]
+    done = subprocess.run(line, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
+
+
+def table(pairs: Pairs, gate: float) -> str:
+    """A Markdown table, a row an opponent, and the machine."""
+    head = ("opponent", "ratio", "tokens/s, ours : theirs", "peak memory", "held-out loss", "gate")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for name, found in pairs.items():
+        ratios = spread([a["tokens_per_second"] / b["tokens_per_second"] for a, b in found])
+        middle = {
+            key: [spread([arm[key] for arm in arms])["median"] for arms in zip(*found, strict=True)]
+            for key in ("tokens_per_second", "peak_memory_bytes", "loss")
+        }
+        rates, memory, loss = middle.values()
+        worst = max(ours["loss"] - theirs["loss"] for ours, theirs in found)
+        lines.append(
+            f"| {name}: {OPPONENTS[name].summary} "
+            f"| {ratios['min']:.2f} – **{ratios['median']:.2f}** – {ratios['max']:.2f} "
+            f"| {rates[0]:,.0f} ({found[0][0]['precision']}) : {rates[1]:,.0f} "
+            f"| {memory[0] / 1e9:.2f} : {memory[1] / 1e9:.2f} GB "
+            f"| {loss[0]:.4f} : {loss[1]:.4f} "
+            f"| {'held' if worst <= gate else f'FAILED by {worst - gate:.4f} nats'} |"
+        )
+    machine = next(iter(pairs.values()))[0][0]["machine"]
+    kept = ("cpu", "devices", "threads", "torch", "transformers", "lingraft")
+    return "\n".join([*lines, "", ", ".join(f"{key} {machine[key]}" for key in kept)])
+
+
+def main() -> None:
+    asked = options()
+    if asked.arm:
+        print(json.dumps(run_arm(asked)))
+        return
+    pairs: Pairs = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        prepare(folder, asked)
+        for opponent in asked.opponents:
+            pairs[opponent] = []
+            for number in range(1, asked.pairs + 1):
+                pairs[opponent].append((fresh(OURS, folder), fresh(opponent, folder)))
+                ours, theirs = (arm["tokens_per_second"] for arm in pairs[opponent][-1])
+                print(f"{opponent} {number}: {ours / theirs:.2f}", file=sys.stderr)
+    print(table(pairs, asked.gate))
+    if asked.json is not None:
+        asked.json.write_text(json.dumps(pairs, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""How fast and how large training and evaluation are on this machine."""

@@ -1,0 +1,225 @@
+"""What is measured: a model, the phases that train it, and text.
+
+Speed does not depend on the values of weights, so a model from a recipe has random ones; only its
+configuration is read.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
+
+from lingraft.bench import text
+from lingraft.errors import RecipeError
+from lingraft.methods import read_recipe, recipe_from
+from lingraft.models import source
+from lingraft.models.families import family_of
+from lingraft.models.graft import build, deeper_config, layer_plan
+from lingraft.models.parts import itl_layers
+from lingraft.recipe import Batch
+from lingraft.rundir import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+    from lingraft.bench.text import TextShape
+    from lingraft.models.families import Family
+    from lingraft.objectives.common import TokenIds
+    from lingraft.recipe import Phase, Recipe, Training
+    from lingraft.tokens import Tokens
+
+MADE_UP = "made-up"
+HEAD_WIDTH = 64
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A RoBERTa with translation layers, by its size."""
+
+    layers: int
+    """Translation layers included."""
+    width: int
+    vocabulary: int
+
+    @classmethod
+    def parse(cls, written: str) -> Shape:
+        """Read `LAYERSxWIDTHxVOCABULARY`.
+
+        Raises:
+            RecipeError: it is something else.
+        """
+        numbers = written.lower().replace("×", "x").split("x")
+        if len(numbers) != 3 or not all(number.isdigit() for number in numbers):
+            raise RecipeError(
+                f"--shape {written}: write LAYERSxWIDTHxVOCABULARY, for instance 14x768x50000"
+            )
+        shape = cls(*(int(number) for number in numbers))
+        if shape.layers < 3 or shape.width % HEAD_WIDTH:
+            raise RecipeError(
+                f"--shape {written}: 3 layers at least (two are translation layers), "
+                f"and a width that {HEAD_WIDTH} divides"
+            )
+        return shape
+
+    def config(self, longest: int) -> PreTrainedConfig:
+        """The configuration of the source, without translation layers.
+
+        Args:
+            longest: tokens of the longest sentence.
+        """
+        return AutoConfig.for_model(
+            "roberta",
+            vocab_size=self.vocabulary,
+            hidden_size=self.width,
+            num_hidden_layers=self.layers - 2,
+            num_attention_heads=self.width // HEAD_WIDTH,
+            intermediate_size=4 * self.width,
+            max_position_embeddings=max(512, longest) + text.PAD + 1,
+            type_vocab_size=1,
+        )
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Everything that a measurement needs, as plain data that another process can be given."""
+
+    recipe: Recipe
+    shape: Shape | None
+    """None reads the model of `run` or the recipe's source."""
+    run: Path | None
+    """A run whose graft and text are taken."""
+    lengths: TextShape
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        return self.recipe.phases
+
+    @property
+    def training(self) -> Training:
+        return self.recipe.training
+
+    @property
+    def name(self) -> str:
+        """For tables."""
+        if self.shape is not None:
+            return f"RoBERTa {self.shape.layers} × {self.shape.width} × {self.shape.vocabulary:,}"
+        return f"run {self.run.name}" if self.run is not None else self.recipe.name
+
+    def model(self) -> tuple[PreTrainedModel, Family, frozenset[int]]:
+        """The grafted model in fp32 on the CPU, its family and its translation layers.
+
+        Raises:
+            LingraftError: its configuration cannot be read, or the recipe wants adapters.
+        """
+        source.quiet_transformers()
+        graft = self.recipe.graft
+        before, after = graft.layers_before, graft.layers_after
+        if self.run is not None:
+            loaded = source.load_model(str(Run.existing(self.run).stage("graft").path / "model"))
+            depth = int(getattr(loaded.model.config, loaded.family.depth_key))
+            return loaded.model, loaded.family, itl_layers(depth, before, after)
+        if graft.adapters:
+            raise RecipeError(
+                "graft.adapters: bench builds no adapters from a recipe; "
+                "give the folder of a run of it"
+            )
+        config = self._config()
+        family = family_of(config.model_type)
+        plan = layer_plan(int(getattr(config, family.depth_key)), before, after, "random")
+        target = deeper_config(config, family, plan, self._vocabulary(config))
+        model_class: Any = MODEL_FOR_MASKED_LM_MAPPING[type(target)]
+        return (
+            build(model_class, target, self.recipe.seed),
+            family,
+            itl_layers(len(plan), before, after),
+        )
+
+    def _config(self) -> PreTrainedConfig:
+        section = self.recipe.source
+        if self.shape is not None:
+            return self.shape.config(self.lengths.longest)
+        if section.model is not None:
+            return source.load_config(section.model, section.revision)
+        size = self.recipe.tokenizer.vocab_size
+        return source.from_architecture(section, size, _specials(), self.recipe.seed).model.config
+
+    def _vocabulary(self, config: PreTrainedConfig) -> dict[str, Any]:
+        kind, size = self.recipe.tokenizer.kind, self.recipe.tokenizer.vocab_size
+        if self.shape is not None or kind == "keep":
+            size = int(config.vocab_size)
+        elif kind == "extend":
+            size += int(config.vocab_size)
+        return {"vocab_size": size, **_specials()}
+
+    def text(self, vocab_size: int) -> tuple[Tokens, TokenIds]:
+        """Sentences and vocabulary: the run's, or made-up ones.
+
+        Args:
+            vocab_size: rows of the model's embeddings.
+        """
+        if self.run is not None:
+            return text.of_run(Run.existing(self.run))
+        return text.made_up(self.lengths, vocab_size), text.token_ids(vocab_size)
+
+
+def _specials() -> dict[str, int]:
+    return {
+        "pad_token_id": text.PAD,
+        "bos_token_id": text.BOS,
+        "cls_token_id": text.BOS,
+        "eos_token_id": text.EOS,
+        "sep_token_id": text.EOS,
+    }
+
+
+def subject(
+    named: Path | None,
+    model: str | None,
+    shape: str | None,
+    lengths: TextShape,
+    batch: int | None,
+    settings: Sequence[str],
+) -> Subject:
+    """Make a subject of what was asked for.
+
+    Args:
+        named: a recipe, or the folder of a run.
+        model: a source, directory or Hub id, grafted by the method xpt.
+        shape: a size in the place of both, `LAYERSxWIDTHxVOCABULARY`.
+        lengths: of made-up sentences.
+        batch: sentences a step, in the place of the phases' own batches.
+        settings: `a.b=c` overrides of the recipe.
+
+    Raises:
+        RecipeError: not exactly one of the three is given, or one is wrong.
+    """
+    if sum(value is not None for value in (named, model, shape)) != 1:
+        raise RecipeError("give a recipe, the folder of a run, --source or --shape, and only one")
+    run = named if named is not None and named.is_dir() else None
+    if named is not None:
+        recipe = read_recipe(Run.existing(run).recipe_path if run else named, settings)
+    else:
+        plain: dict[str, Any] = {
+            "name": "bench",
+            "language": "und",
+            "source": {"model": model or MADE_UP},
+            "corpus": {"text": [MADE_UP]},
+        }
+        recipe = recipe_from(plain, settings, "command line")
+    if batch is not None:
+        use = Batch(size=batch)
+        phases = tuple(one.model_copy(update={"batch": use}) for one in recipe.phases)
+        recipe = recipe.model_copy(update={"phases": phases})
+    lengths.check()
+    return Subject(recipe, Shape.parse(shape) if shape else None, run, lengths)
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Smallest, middle and largest of some measurements."""
+    return {"min": min(values), "median": statistics.median(values), "max": max(values)}

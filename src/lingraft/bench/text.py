@@ -1,0 +1,108 @@
+"""Made-up text as token ids, with the lengths of sentences; nothing has to be downloaded for it.
+
+Lengths are log-normal. Half of the tokens follow from the token before them (a fixed permutation),
+the others are drawn by Zipf's law, so that a model has something to learn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft.errors import RecipeError
+from lingraft.objectives.common import TokenIds
+from lingraft.tokens import SMALL, Tokens
+
+if TYPE_CHECKING:
+    from lingraft.rundir import Run
+
+Array = np.ndarray[Any, Any]
+
+BOS, PAD, EOS, UNKNOWN = 0, 1, 2, 3
+ORDINARY = 4
+"""The first token that is not special; the last one of the vocabulary is the mask."""
+SMALLEST_VOCABULARY = 16
+
+
+@dataclass(frozen=True)
+class TextShape:
+    """Lengths of made-up sentences, in tokens with the two special ones."""
+
+    mean: float = 30.0
+    spread: float = 0.6
+    """Standard deviation of the logarithm; 0 gives all sentences one length."""
+    longest: int = 128
+    sentences: int = 4_096
+
+    def check(self) -> None:
+        """Refuse what gives no sentences.
+
+        Raises:
+            RecipeError: a number is out of range.
+        """
+        if not 3 <= self.mean <= self.longest:
+            raise RecipeError(
+                f"--mean-length: must be between 3 and --longest ({self.longest}); "
+                f"got {self.mean:g}"
+            )
+
+    def lengths(self, generator: np.random.Generator) -> Array:
+        """[S] drawn lengths; clipping at both ends moves the mean a little."""
+        centre = np.log(self.mean) - self.spread**2 / 2
+        drawn = generator.lognormal(centre, self.spread, self.sentences)
+        return np.clip(np.rint(drawn), 3, self.longest).astype(np.int32)
+
+
+def token_ids(vocab_size: int) -> TokenIds:
+    """The special tokens of a made-up vocabulary.
+
+    Raises:
+        RecipeError: it is too small.
+    """
+    if vocab_size < SMALLEST_VOCABULARY:
+        raise RecipeError(
+            f"a vocabulary of {vocab_size} is too small; {SMALLEST_VOCABULARY} pieces at least"
+        )
+    mask = vocab_size - 1
+    return TokenIds(vocab_size, mask, PAD, (BOS, PAD, EOS, UNKNOWN, mask))
+
+
+def made_up(shape: TextShape, vocab_size: int, seed: int = 0) -> Tokens:
+    """Sentences between the two special tokens.
+
+    Args:
+        shape: how many, and how long.
+        vocab_size: rows of the vocabulary, special tokens included.
+        seed: another seed, another text of the same language.
+    """
+    shape.check()
+    ordinary = token_ids(vocab_size).mask - ORDINARY
+    follower = np.random.default_rng(0).permutation(ordinary)
+    generator = np.random.default_rng([1, seed])
+    lengths = shape.lengths(generator)
+    frequencies = 1 / np.arange(1, ordinary + 1)
+    cumulated = np.cumsum(frequencies / frequencies.sum())
+    width = int(lengths.max())
+    size = (len(lengths), width)
+    drawn = np.minimum(np.searchsorted(cumulated, generator.random(size)), ordinary - 1)
+    follows = generator.random(size) < 0.5
+    for column in range(1, width):
+        before = drawn[:, column - 1]
+        drawn[:, column] = np.where(follows[:, column], follower[before], drawn[:, column])
+    ids = drawn + ORDINARY
+    ids[:, 0] = BOS
+    ids[np.arange(len(lengths)), lengths - 1] = EOS
+    kept = ids[np.arange(width)[None] < lengths[:, None]]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint64)
+    return Tokens(kept.astype(np.uint16 if vocab_size <= SMALL else np.uint32), offsets, lengths)
+
+
+def of_run(run: Run) -> tuple[Tokens, TokenIds]:
+    """The training text and the vocabulary of a run."""
+    from lingraft import tokenizer as tokenizers_module
+
+    folder = run.stage("tokenizer").path
+    vocabulary = TokenIds.of(tokenizers_module.load(str(folder)))
+    return Tokens.open(folder, "train"), vocabulary

@@ -1,0 +1,87 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import dill
+import pytest
+from datatrove.executor import ray as ray_module
+from datatrove.executor import slurm as slurm_module
+
+from lingraft.corpus.engine import executors, job
+from lingraft.corpus.engine import plan as planning
+from lingraft.corpus.engine.executors import Cluster
+from lingraft.recipe import Corpus
+
+
+@pytest.fixture
+def section(sources: list[str]) -> Corpus:
+    return Corpus(text=tuple(sources), valid=0.1, test=0.1, near_duplicates=True, sentences=100)
+
+
+SLURM = Cluster("slurm", 8, {"partition": "cpu", "time": "2:00:00", "mem_per_cpu_gb": 4})
+
+
+def test_slurm_gets_a_chain_of_jobs_whose_tasks_make_the_corpus(
+    tmp_path: Path, section: Corpus, monkeypatch: pytest.MonkeyPatch
+):
+    """A fake sbatch; then the tasks are run from the pickled executors, as its jobs would."""
+    scripts: list[tuple[str, tuple[str, ...]]] = []
+
+    def sbatch(script: str, retriever: Any, *arguments: str) -> str:
+        scripts.append((script, arguments))
+        return str(100 + len(scripts))
+
+    monkeypatch.setattr(slurm_module, "launch_slurm_job", sbatch)
+    monkeypatch.setattr(slurm_module, "expand_slurm_nodelist", lambda nodes: [nodes])
+    monkeypatch.setenv("SLURM_NODELIST", "node")
+    out = tmp_path / "out"
+    chosen = job.Settings(SLURM, 4_000)
+    assert job.make(section, "ko", out, chosen) is None
+    jobs = [script for script, _ in scripts if "launch_pickled_pipeline" in script]
+    names = ("clean", "near-duplicates", "duplicates", "subset", "write", "finish")
+    for name, script in zip(names, jobs, strict=True):
+        assert f"#SBATCH --job-name=lingraft-{name}\n" in script
+    assert "#SBATCH --array=0-11%8" in jobs[0]
+    assert all("#SBATCH --partition=cpu" in script for script in jobs)
+    waits = [" ".join(arguments) for script, arguments in scripts if script in jobs]
+    assert "dependency" not in waits[0]
+    assert all("--dependency=afterok:" in wait for wait in waits[1:])
+    for name in names:
+        with (out / "work/logs" / name / "executor.pik").open("rb") as file:
+            executor = dill.load(file)
+        for rank in range(executor.world_size):
+            executor._run_for_rank(rank)
+    whole = job.make(section, "ko", tmp_path / "here", job.Settings(part_bytes=4_000))
+    assert job.make(section, "ko", out, chosen) == whole
+    for path in (tmp_path / "here").rglob("*.jsonl"):
+        assert (out / path.relative_to(tmp_path / "here")).read_bytes() == path.read_bytes()
+
+
+def test_ray_gets_the_same_passes_each_after_the_one_before(tmp_path: Path, section: Corpus):
+    folder = planning.Folder(tmp_path / "out")
+    plan = planning.make(section, "ko", 4_000)
+    built = executors.build(folder, plan, Cluster("ray", 4, {"mem_per_cpu_gb": 1.5}))
+    found = list(built.values())
+    assert all(isinstance(one, ray_module.RayPipelineExecutor) for one in found)
+    assert [one.depends for one in found] == [None, *found[:-1]]
+    assert found[0].workers == 4
+    assert found[0].mem_per_cpu_gb == 1.5
+
+
+def test_the_plan_is_read_back_as_it_was_made(tmp_path: Path, section: Corpus):
+    folder = planning.Folder(tmp_path / "out")
+    plan = planning.make(section, "ko", 700)
+    folder.save(plan)
+    assert folder.plan() == plan
+    assert json.loads((folder.work / "plan.json").read_text())["language"] == "ko"
+
+
+def test_a_changed_file_or_setting_changes_the_fingerprint(section: Corpus, sources: list[str]):
+    prints = [planning.make(section, "ko", 700).fingerprint]
+    prints.append(planning.make(section, "ko", 800).fingerprint)
+    other = section.model_copy(update={"min_characters": 3})
+    prints.append(planning.make(other, "ko", 700).fingerprint)
+    with Path(sources[1]).open("a") as file:
+        file.write("{}\n")
+    prints.append(planning.make(section, "ko", 700).fingerprint)
+    assert len(set(prints)) == 4

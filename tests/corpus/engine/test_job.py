@@ -1,0 +1,326 @@
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lingraft.corpus import readers, stage
+from lingraft.corpus.engine import blocks, executors, job, parts, shards
+from lingraft.corpus.engine import plan as planning
+from lingraft.corpus.engine.executors import Cluster
+from lingraft.corpus.split import SPLITS
+from lingraft.errors import DataError, RecipeError
+from lingraft.recipe import Corpus
+from lingraft.recipe.run import Repetition
+
+ALL_STEPS: dict[str, Any] = {
+    "mask_personal_data": True,
+    "repetition": Repetition(),
+    "near_duplicates": True,
+    "sentences": 150,
+}
+
+
+def corpus(sources: list[str], **changes: Any) -> Corpus:
+    return Corpus(text=tuple(sources), **({"valid": 0.1, "test": 0.1} | changes))
+
+
+def settings(part_bytes: int = 9_000, processes: int = 1, **changes: Any) -> job.Settings:
+    return job.Settings(Cluster(processes=processes), part_bytes, **changes)
+
+
+def made(section: Corpus, out: Path, chosen: job.Settings | None = None) -> dict[str, Any]:
+    result = job.make(section, "ko", out, chosen or settings())
+    assert result is not None
+    return result
+
+
+def documents(out: Path, split: str) -> list[dict[str, Any]]:
+    shards = sorted((out / split).glob("*.jsonl"))
+    return [json.loads(line) for shard in shards for line in shard.read_text().splitlines()]
+
+
+def text(out: Path) -> dict[str, str]:
+    return {s: "".join(row["text"] + "\n" for row in documents(out, s)) for s in SPLITS}
+
+
+def of_stage(section: Corpus, out: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    out.mkdir()
+    result = stage.prepare(section, "ko", out)
+    return result, {split: (out / f"{split}.txt").read_text() for split in SPLITS}
+
+
+@pytest.mark.parametrize("changes", [{}, ALL_STEPS, {"deduplicate": False}])
+def test_the_corpus_is_that_of_the_stage_however_it_is_cut(
+    tmp_path: Path, sources: list[str], changes: dict[str, Any]
+):
+    section = corpus(sources, **changes)
+    expected, sentences = of_stage(section, tmp_path / "stage")
+    for part_bytes in (2_500, 9_000, 10**9):
+        result = made(section, tmp_path / str(part_bytes), settings(part_bytes))
+        assert text(tmp_path / str(part_bytes)) == sentences
+        assert {key: result[key] for key in expected} == expected
+        assert result["parts"] == {2_500: 19, 9_000: 7, 10**9: 1}[part_bytes]
+
+
+def test_two_processes_make_the_same_shards_as_one(tmp_path: Path, sources: list[str]):
+    section = corpus(sources, **ALL_STEPS)
+    one = made(section, tmp_path / "one", settings(20_000))
+    two = made(section, tmp_path / "two", settings(20_000, processes=2))
+    assert one == two
+    for split in SPLITS:
+        assert documents(tmp_path / "one", split) == documents(tmp_path / "two", split)
+
+
+def test_what_is_known_of_a_document_stays_with_it(tmp_path: Path, sources: list[str]):
+    result = made(corpus(sources, mask_personal_data=True), tmp_path / "out")
+    found = {row["id"]: row for split in SPLITS for row in documents(tmp_path / "out", split)}
+    assert found["kowiki:25"]["title"] == "25"
+    assert found["kowiki:25"]["revision"] == 25
+    assert found["mail"]["url"] == "http://a.kr/1"
+    assert "<email>" in found["mail"]["text"]
+    assert result["domains"] == {"a.kr": 1}
+    assert result["changed"] == {"e-mail address": 1}
+
+
+def test_the_buckets_of_hashes_change_nothing(
+    tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    section = corpus(sources)
+    one = made(section, tmp_path / "one")
+    monkeypatch.setattr(planning, "BUCKET_BYTES", 1_000)
+    assert made(section, tmp_path / "many") == one
+    assert text(tmp_path / "many") == text(tmp_path / "one")
+
+
+def test_a_shard_shows_what_was_dropped_from_it(tmp_path: Path, sources: list[str]):
+    result = made(corpus(sources, **ALL_STEPS), tmp_path / "out")
+    assert result["samples"]["wrong script"] == ["All of this is English."]
+    assert all(1 <= len(texts) <= 5 for texts in result["samples"].values())
+    assert {"duplicate", "near duplicate", "repeated lines"} <= set(result["samples"])
+    lengths = sum(result["lengths"].values())
+    assert lengths == sum(counts["sentences"] for counts in result["splits"].values()) > 100
+    assert set(result["letters_by_script"]) == {"Hang", "Latn"}
+
+
+class Killed(BaseException):
+    pass
+
+
+def die_at(call: int, function: Callable[..., Any]) -> Callable[..., Any]:
+    calls = 0
+
+    def wrapped(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise Killed
+        return function(*arguments)
+
+    return wrapped
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "call"),
+    [(parts, "documents", 4), (shards, "kept", 4), (shards, "write", 3), (parts, "write", 1)],
+)
+def test_a_killed_run_goes_on_without_losing_or_repeating_anything(
+    tmp_path: Path,
+    sources: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    module: Any,
+    name: str,
+    call: int,
+):
+    section = corpus(sources, **ALL_STEPS)
+    expected = made(section, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, die_at(call, getattr(module, name)))
+        with pytest.raises(Killed):
+            made(section, tmp_path / "out")
+    assert not (tmp_path / "out" / "corpus.json").exists()
+    cleaned = len(list((tmp_path / "out/work/parts").iterdir()))
+    read: list[int] = []
+    original = parts.documents
+
+    def counted(*arguments: Any) -> Any:
+        read.append(1)
+        return original(*arguments)
+
+    monkeypatch.setattr(parts, "documents", counted)
+    assert made(section, tmp_path / "out") == expected
+    assert text(tmp_path / "out") == text(tmp_path / "whole")
+    assert len(read) == expected["parts"] - cleaned
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        ".lock", "corpus.json", "test", "train", "valid",
+    ]  # fmt: skip
+    assert not list((tmp_path / "out").rglob("*.partial"))
+
+
+def test_a_finished_corpus_is_not_made_again(
+    tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    section = corpus(sources)
+    first = made(section, tmp_path / "out")
+    monkeypatch.setattr(executors, "run_here", None)
+    assert made(section, tmp_path / "out") == first
+
+
+def test_a_folder_with_another_corpus_is_left_alone_unless_it_may_be_overwritten(
+    tmp_path: Path, sources: list[str]
+):
+    made(corpus(sources), tmp_path / "out")
+    before = text(tmp_path / "out")
+    other = corpus(sources, min_characters=40)
+    with pytest.raises(DataError, match=r"of other sources or settings.*--overwrite"):
+        made(other, tmp_path / "out")
+    assert text(tmp_path / "out") == before
+    made(other, tmp_path / "out", settings(overwrite=True))
+    assert text(tmp_path / "out") != before
+
+
+def test_a_full_disk_is_one_line_and_keeps_the_parts_that_are_done(
+    tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    section = corpus(sources)
+    save, calls = parts.np.save, 0
+
+    def full(path: Path, array: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 5:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        save(path, array)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parts.np, "save", full)
+        with pytest.raises(DataError, match="No space left on device; make room; the parts"):
+            made(section, tmp_path / "out")
+    assert len(list((tmp_path / "out/work/parts").iterdir())) == 2
+    assert made(section, tmp_path / "out") == made(section, tmp_path / "other")
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_dump_that_is_cut_short_is_one_line_and_keeps_the_parts_that_are_done(
+    tmp_path: Path, sources: list[str], processes: int
+):
+    dump = Path(sources[2])
+    whole = dump.read_bytes()
+    dump.write_bytes(whole[:-200])
+    with pytest.raises(DataError, match=r"kowiki.xml.bz2: is cut short"):
+        made(corpus(sources), tmp_path / "out", settings(20_000, processes))
+    assert list((tmp_path / "out/work/parts").iterdir())
+    dump.write_bytes(whole)
+    with pytest.raises(DataError, match="other sources or settings"):
+        made(corpus(sources), tmp_path / "out", settings(20_000))
+    made(corpus(sources), tmp_path / "out", settings(20_000, overwrite=True))
+
+
+class KillWorker(blocks.ReadPart):
+    def run(self, data: Any, rank: int = 0, world_size: int = 1) -> Any:
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield from super().run(data, rank, world_size)
+
+
+def test_a_worker_that_is_killed_ends_the_run_with_one_line(
+    tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(blocks, "ReadPart", KillWorker)
+    with pytest.raises(DataError, match=r"a worker process was killed.*fewer --processes"):
+        made(corpus(sources), tmp_path / "out", settings(processes=2))
+
+
+LIVING = """
+import os, sys, time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from lingraft.corpus.engine.executors import end_with_parent
+if __name__ == "__main__":
+    pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=end_with_parent)
+    print(pool.submit(os.getpid).result(), flush=True)
+    time.sleep(60)
+"""
+
+
+def test_workers_end_when_the_process_that_started_them_is_killed(tmp_path: Path):
+    script = tmp_path / "living.py"
+    script.write_text(LIVING)
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        worker = int(process.stdout.readline())
+        process.kill()
+    for _ in range(200):
+        if not Path(f"/proc/{worker}").exists():
+            return
+        time.sleep(0.05)
+    os.kill(worker, signal.SIGKILL)
+    pytest.fail("the worker lived on")
+
+
+def test_a_finished_corpus_goes_into_a_run_as_it_is(
+    tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    section = corpus(sources, near_duplicates=True)
+    result = made(section, tmp_path / "corpus")
+    monkeypatch.setattr(readers, "read", None)
+    again = section.model_copy(update={"text": (str(tmp_path / "corpus"),)})
+    taken, sentences = of_stage(again, tmp_path / "run")
+    assert sentences == text(tmp_path / "corpus")
+    assert taken == {key: result[key] for key in taken}
+
+
+def test_part_of_a_finished_corpus_lies_inside_a_larger_part(tmp_path: Path, sources: list[str]):
+    made(corpus(sources), tmp_path / "corpus")
+    lines = []
+    for wanted in (40, 90):
+        section = corpus([str(tmp_path / "corpus")], sentences=wanted)
+        result, found = of_stage(section, tmp_path / str(wanted))
+        lines.append(found["train"].splitlines())
+        assert result["splits"]["train"]["sentences"] == len(lines[-1]) == wanted
+    assert set(lines[0]) < set(lines[1])
+
+
+def test_a_finished_corpus_is_cleaned_again_with_other_settings(tmp_path: Path, sources: list[str]):
+    made(corpus(sources), tmp_path / "corpus")
+    section = corpus([str(tmp_path / "corpus")], min_characters=40)
+    _, found = of_stage(section, tmp_path / "run")
+    whole = text(tmp_path / "corpus")
+    for split in SPLITS:
+        kept = [line for line in whole[split].splitlines() if len(line) >= 40]
+        assert found[split].splitlines() == kept
+
+
+def test_hub_datasets_are_a_part_of_their_own(tmp_path: Path, sources: list[str]):
+    pytest.importorskip("datasets")
+    folder = tmp_path / "hub"
+    folder.mkdir()
+    (folder / "train.jsonl").write_bytes(Path(sources[1]).read_bytes().replace(b"broken\n", b""))
+    section = corpus([f"hub:{folder}"])
+    expected, sentences = of_stage(section, tmp_path / "stage")
+    result = made(section, tmp_path / "out")
+    assert text(tmp_path / "out") == sentences
+    assert {key: result[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("slurm", {"time": "1:00:00"}, "--executor slurm: needs --executor-option partition"),
+        ("slurm", {"partiton": "cpu"}, "no such option; allowed: .*partition"),
+        ("ray", {"logging_dir": "x"}, "the ray executor has no such option"),
+    ],
+)
+def test_options_of_a_cluster_are_checked(
+    tmp_path: Path, sources: list[str], kind: Any, options: dict[str, Any], message: str
+):
+    chosen = job.Settings(Cluster(kind, None, options))
+    with pytest.raises(RecipeError, match=message):
+        job.make(corpus(sources), "ko", tmp_path / "out", chosen)
