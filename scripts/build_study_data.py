@@ -6,7 +6,8 @@ The input folders hold one sentence or paragraph a line and name their origin an
 SOURCE.md (docs/results.md has the table). Lines that stand next to each other go into one document
 of 40 lines, so that validation and test text is held out in stretches and not in single lines. Film
 reviews that are test examples of the sentiment task are left out, and so are the pages whose
-English original is in the source model's text (C++ and PowerShell documentation).
+English original is in the source model's text (C++ and PowerShell documentation). Beside OUT, in
+OUT-lexicon, goes the bilingual lexicon of the dictionary initialiser.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ SOURCES = {
     "developer": [f"mono_ko_dev_docs/{name}.txt.xz" for name in DEVELOPER],
     "comments": [f"mono_ko_news_comments/{name}.txt.xz" for name in COMMENTS],
 }
+LEXICON = "dict_wechsel/english-korean.hangul.tsv.xz"
 LEFT_OUT = "task_nsmc_rebuilt/test.jsonl.xz"
 
 
@@ -60,6 +62,11 @@ def write(data: Path, out: Path) -> None:
                             documents += 1
                             held = []
         print(f"{name}: {lines:,} lines in {documents:,} documents; {dropped:,} lines left out")
+    lexicon = out.with_name(f"{out.name}-lexicon") / "en-ko.tsv"
+    lexicon.parent.mkdir(exist_ok=True)
+    pairs = lzma.decompress((data / LEXICON).read_bytes())
+    lexicon.write_bytes(pairs)
+    print(f"lexicon: {len(pairs.splitlines()):,} pairs")
 
 
 def main() -> None:

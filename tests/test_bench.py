@@ -141,8 +141,8 @@ def test_the_steps_of_a_benchmark_are_those_of_the_loop(tiny, monkeypatch, tmp_p
     settings = ["training.precision='fp32'", "phases.1.schedule={shape='constant', warmup=0}"]
     asked = subject(None, None, SHAPE, SHORT, 8, settings)
     assert asked.model()[0].config.hidden_dropout_prob > 0  # switched off: the loop seeds its draws
-    monkeypatch.setattr(torch.nn.Dropout, "forward", lambda self, x: x)
-    monkeypatch.setattr(torch.nn.functional, "dropout", lambda x, *a, **k: x)
+    monkeypatch.setattr("lingraft.models.dropout.dropout", lambda x, p: x)
+    monkeypatch.setattr("lingraft.models.packed.drop", lambda x, p: x)
     accelerator = accelerator_for(asked.training, tmp_path)
     ours = Training(asked, 1, accelerator)
     for _ in range(3):

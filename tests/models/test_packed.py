@@ -10,6 +10,7 @@ from lingraft.models.families import FAMILIES
 from lingraft.models.packed import (
     PackedModel,
     assemble,
+    attend_fast,
     check_isolation,
     pack,
     packed_attention,
@@ -202,3 +203,39 @@ def test_a_model_whose_attention_cannot_be_replaced_is_refused(tiny_model, monke
     monkeypatch.setattr(type(model), "is_backend_compatible", classmethod(lambda cls: False))
     with pytest.raises(UnsupportedModelError, match="BertForMaskedLM does not let its attention"):
         PackedModel(model, FAMILIES["bert"])
+
+
+@ALL_FAMILIES
+@pytest.mark.parametrize("grad", [True, False])
+def test_padded_batches_attend_as_the_stock_model_does(family, grad, tiny_model):
+    model = tiny_model(family).eval()
+    ids = torch.randint(5, model.config.vocab_size, (4, 12))
+    attend = (torch.arange(12) < torch.tensor([[12], [3], [7], [1]])).long()
+    found = []
+    for change in (lambda m: m.set_attn_implementation("sdpa"), attend_fast):
+        change(model)
+        with torch.set_grad_enabled(grad):
+            logits = model(input_ids=ids, attention_mask=attend).logits[attend.bool()]
+        wanted = [p for p in model.parameters() if p.requires_grad]
+        pull = (
+            torch.autograd.grad(logits.square().mean(), wanted, allow_unused=True) if grad else ()
+        )
+        found.append((logits.detach(), [g for g in pull if g is not None]))
+    assert torch.allclose(found[0][0], found[1][0], atol=1e-5)
+    for stock, ours in zip(*(gradients for _, gradients in found), strict=True):
+        assert torch.allclose(stock, ours, atol=1e-5)
+
+
+@ALL_FAMILIES
+@pytest.mark.parametrize("grad", [True, False])
+def test_padding_that_sees_nothing_is_no_nan_in_bf16(family, grad, tiny_model):
+    model = tiny_model(family).train()  # ModernBERT's window ends long before the padding does
+    attend_fast(model)
+    ids = torch.randint(5, model.config.vocab_size, (2, 30))
+    attend = (torch.arange(30) < torch.tensor([[30], [2]])).long()
+    with torch.autocast("cpu", torch.bfloat16), torch.set_grad_enabled(grad):
+        logits = model(input_ids=ids, attention_mask=attend).logits
+    assert bool(logits.isfinite().all())
+    if grad:
+        logits[attend.bool()].float().square().mean().backward()
+        assert all(bool(p.grad.isfinite().all()) for p in model.parameters() if p.grad is not None)

@@ -12,6 +12,8 @@ from torch import nn
 
 from lingraft.finetuning import heads
 from lingraft.finetuning.coding import collate
+from lingraft.models import dropout
+from lingraft.models.packed import attend_fast
 from lingraft.training.data import Step, share
 from lingraft.training.problem import Look
 
@@ -91,6 +93,8 @@ class Finetuning:
         self.items, self.dev = train, dev
         self.micro_batch_tokens = micro_batch_tokens
         self.module = WithLoss(model, coder)
+        dropout.use_bits(self.module)
+        attend_fast(self.module)
         self.lengths = np.array([len(item.ids) for item in train])
         self.trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
 

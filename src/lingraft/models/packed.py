@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import nn
-from transformers import AttentionInterface
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.masking_utils import eager_mask
 
 from lingraft.errors import UnsupportedModelError
+from lingraft.models.dropout import dropout as drop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from transformers import PreTrainedModel
 
     from lingraft.models.families import Family
 
@@ -149,7 +149,7 @@ def packed_attention(
             scores = scores + attention_mask
         weights = torch.softmax(scores, dim=-1, dtype=scores.dtype)
         if dropout:
-            weights = nn.functional.dropout(weights, p=dropout, training=True)
+            weights = drop(weights, dropout)
         mixed = torch.matmul(weights, v_NHTK)
     else:
         mixed = nn.functional.scaled_dot_product_attention(
@@ -164,7 +164,31 @@ def packed_attention(
     return mixed.transpose(1, 2).contiguous(), None
 
 
+def number_format(device: str, otherwise: torch.dtype) -> torch.dtype:
+    """What products are computed in: autocast's format where it is on."""
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else otherwise
+
+
+def padding_mask(*args: Any, dtype: torch.dtype, device: torch.device, **rest: Any) -> Any:
+    """Transformers' additive mask, in the format of the scores that it is added to.
+
+    In a wider format its lowest number would be -inf here, and padding that sees nothing NaN.
+    """
+    dtype = number_format(torch.device(device).type, dtype)
+    return eager_mask(*args, dtype=dtype, device=device, **rest)
+
+
 AttentionInterface.register(ATTENTION, packed_attention)
+AttentionMaskInterface.register(ATTENTION, padding_mask)
+
+
+def attend_fast(module: nn.Module) -> None:
+    """Let the stock model in a module attend by `packed_attention`, on padded batches."""
+    for model in module.modules():
+        if isinstance(model, PreTrainedModel):
+            if model.is_backend_compatible():
+                model.set_attn_implementation(ATTENTION)
+            return
 
 
 class PackedModel(nn.Module):
@@ -206,12 +230,7 @@ class PackedModel(nn.Module):
 
     def hidden(self, batch: PackedBatch) -> torch.Tensor:
         """Last hidden states [N, T, D]."""
-        device = batch.input_ids_NT.device.type
-        dtype = (
-            torch.get_autocast_dtype(device)
-            if torch.is_autocast_enabled(device)
-            else self.model.dtype
-        )
+        dtype = number_format(batch.input_ids_NT.device.type, self.model.dtype)
         output = self.model.base_model(
             input_ids=batch.input_ids_NT,
             position_ids=batch.positions_NT + self.first_position,

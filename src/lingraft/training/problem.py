@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lingraft.models import export
+from lingraft.models import dropout, export
 from lingraft.models.packed import PackedModel, check_isolation
 from lingraft.models.parts import trained_parts
 from lingraft.objectives import OBJECTIVES
@@ -90,6 +90,7 @@ class MaskedText:
             recompute_activations(model)
         objective = OBJECTIVES[phase.objective]
         packed = PackedModel(model, job.family)
+        dropout.use_bits(model)
         check_isolation(packed, job.vocabulary.pad)
         self.module = WithObjective(packed, objective)
         self.lengths = job.train.lengths
