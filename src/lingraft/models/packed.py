@@ -169,13 +169,13 @@ def number_format(device: str, otherwise: torch.dtype) -> torch.dtype:
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else otherwise
 
 
-def padding_mask(*args: Any, dtype: torch.dtype, device: torch.device, **rest: Any) -> Any:
+def padding_mask(*, dtype: torch.dtype, device: torch.device, **rest: Any) -> Any:
     """Transformers' additive mask, in the format of the scores that it is added to.
 
     In a wider format its lowest number would be -inf here, and padding that sees nothing NaN.
     """
     dtype = number_format(torch.device(device).type, dtype)
-    return eager_mask(*args, dtype=dtype, device=device, **rest)
+    return eager_mask(dtype=dtype, device=device, **rest)
 
 
 AttentionInterface.register(ATTENTION, packed_attention)
