@@ -198,9 +198,8 @@ def adapted(
     return run
 
 
-@pytest.fixture
-def accelerator() -> Iterator[Accelerator]:
-    """One process on the CPU in fp32; accelerate's state is that of a fresh process again after."""
+@contextlib.contextmanager
+def _one_process() -> Iterator[Accelerator]:
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState, GradientState
 
@@ -209,6 +208,19 @@ def accelerator() -> Iterator[Accelerator]:
     yield Accelerator(cpu=True, mixed_precision="no")
     AcceleratorState._reset_state(reset_partial_state=True)
     GradientState._reset_state()
+
+
+@pytest.fixture
+def accelerator() -> Iterator[Accelerator]:
+    """One process on the CPU in fp32; accelerate's state is that of a fresh process again after."""
+    with _one_process() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def one_process() -> Callable[[], contextlib.AbstractContextManager[Accelerator]]:
+    """The same as a context manager, for fixtures that several tests share."""
+    return _one_process
 
 
 @pytest.fixture(scope="session")
@@ -233,11 +245,17 @@ def tiny_tokens() -> Callable[..., Tokens]:
 
 
 @pytest.fixture
-def tiny_job(tmp_path: Path, tiny_tokens: Callable[..., Tokens]) -> Callable[..., Job]:
+def tiny_job(tmp_path: Path, tiny_job_in: Callable[..., Job]) -> Callable[..., Job]:
+    """A phase's job in this test's folder: `tiny_job("name", …)`, else as `tiny_job_in`."""
+    return functools.partial(tiny_job_in, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def tiny_job_in(tiny_tokens: Callable[..., Tokens]) -> Callable[..., Job]:
     """A phase's job for the tiny RoBERTa without translation layers, in its own folder.
 
-    `tiny_job("name", phase={...}, training={...}, **fields)`: settings of the recipe's [[phases]]
-    and [training], and fields of `Job`, to change. Three steps of 16 sentences.
+    `tiny_job_in(parent, "name", phase={...}, training={...}, **fields)`: settings of the recipe's
+    [[phases]] and [training], and fields of `Job`, to change. Three steps of 16 sentences.
     """
     from lingraft.models.families import FAMILIES
     from lingraft.objectives.common import TokenIds
@@ -245,6 +263,7 @@ def tiny_job(tmp_path: Path, tiny_tokens: Callable[..., Tokens]) -> Callable[...
     from lingraft.training.phase import Job
 
     def made(
+        parent: Path,
         name: str = "job",
         phase: dict[str, object] | None = None,
         training: dict[str, object] | None = None,
@@ -258,7 +277,7 @@ def tiny_job(tmp_path: Path, tiny_tokens: Callable[..., Tokens]) -> Callable[...
             "masking": {"rate": 0.3},
         } | (phase or {})
         use = {"precision": "fp32", "row_tokens": 16, "log_steps": 1} | (training or {})
-        folder = tmp_path / name
+        folder = parent / name
         folder.mkdir(exist_ok=True)
         defaults = {
             "phase": Phase.model_validate(settings),

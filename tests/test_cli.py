@@ -27,11 +27,15 @@ COMMANDS = {
               "--resume", "--overwrite"),
     "compare": ("--reference", "--out", "--resamples"),
     "corpus": ("--lang", "--out", "--recipe", "--set", "--processes", "--executor", "--shard-mb",
-               "--parallel", "--lexicon", "--columns", "--wikipedias", "--overwrite"),
+               "--parallel", "--lexicon", "--columns", "--task", "--data", "--wikipedias",
+               "--overwrite"),
     "bench": ("--shape", "--source", "--phase", "--steps", "--windows", "--batch", "--json"),
     "finetune": ("--task", "--data", "--seeds", "--first-seed", "--out", "--set", "--paper",
                  "--label", "--cut", "--train-examples", "--precision", "--keep-models",
                  "--resume", "--overwrite"),
+    "probe-source": ("--task", "--data", "--seeds", "--first-seed", "--out", "--phase", "--source",
+                     "--set", "--paper", "--cut", "--train-examples", "--precision",
+                     "--keep-models", "--resume", "--overwrite"),
 }  # fmt: skip
 
 
@@ -192,9 +196,10 @@ def test_help_names_every_option(name, command):
 def test_help_names_every_command(command):
     out = command("--help").out
     assert [name for name in COMMANDS if name not in out] == []
-    assert {entry.name or entry.callback.__name__ for entry in cli.app.registered_commands} == set(
-        COMMANDS
-    )
+    assert {
+        entry.name or entry.callback.__name__.replace("_", "-")
+        for entry in cli.app.registered_commands
+    } == set(COMMANDS)
 
 
 def test_version_prints_the_version(command):

@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 
+from lingraft import tokens as tokens_module
 from lingraft.errors import DataError
 from lingraft.tokens import Tokens, encode
 
@@ -155,3 +156,20 @@ def test_a_subset_counts_its_own_rows_alone(tiny_tokens):
     expected = np.bincount(np.concatenate(tokens.rows([4, 5, 29])), minlength=320)
     assert some.counts(320).tolist() == expected.tolist()
     assert tokens.counts(320).tolist() == np.bincount(tokens.ids, minlength=320).tolist()
+
+
+def test_the_files_do_not_depend_on_how_much_is_read_at_once(
+    tiny_tokenizer, text_path, tmp_path, monkeypatch
+):
+    tokenizer = tiny_tokenizer("roberta")
+    counts = encode(tokenizer, text_path, tmp_path, "whole", 10)
+    monkeypatch.setattr(tokens_module, "CHUNK_LINES", 2)
+    monkeypatch.setattr(tokens_module, "STRETCH", 3)
+    assert encode(tokenizer, text_path, tmp_path, "parts", 10) == counts
+    for end in ("bin", "offsets.npy", "json"):
+        whole, parts = (tmp_path / f"{name}.{end}" for name in ("whole", "parts"))
+        assert whole.read_bytes() == parts.read_bytes()
+    opened = [Tokens.open(tmp_path, name) for name in ("whole", "parts")]
+    assert opened[0].lengths.tolist() == opened[1].lengths.tolist()
+    assert sorted(path.name for path in tmp_path.glob("*.partial")) == []
+    assert opened[0].counts(320).sum() == counts["tokens"]

@@ -12,6 +12,7 @@ import difflib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from pathlib import Path
 
 from lingraft.errors import RecipeError
 
@@ -86,12 +87,26 @@ def find(name: str) -> str:
 
 
 def resolve(name: str) -> str:
-    """The Hub id where `name` is one of the catalogue's that has one, else `name` as it is.
+    """What a name stands for where a model is loaded: the Hub id of one of the catalogue's.
 
-    A directory of such a name comes first: callers look for one before they ask here.
+    A directory of that name comes first. What is not in the catalogue stays as it is, and so does a
+    name that is also the model's old id on the Hub (roberta-base): recipes hold those.
+
+    Raises:
+        RecipeError: the catalogue has the model, but knows no Hub id of it.
     """
     known = models().get(name)
-    return known.hub if known is not None and known.hub else name
+    if known is None or Path(name).is_dir() or known.hub.endswith(f"/{name}"):
+        return name
+    return find(name)
+
+
+def hint(name: str) -> str:
+    """For messages on a model that is not there: the nearest names, in brackets; or nothing."""
+    if "/" in name or name in models():
+        return ""
+    close = difflib.get_close_matches(name.casefold(), list(models()), n=3, cutoff=0.7)
+    return f" (lingraft list models has {', '.join(close)})" if close else ""
 
 
 def markdown() -> str:
@@ -105,7 +120,9 @@ def markdown() -> str:
         "Change that file, not this one. -->",
         "",
         "Source and baseline models by name, as the papers' tables have them. The command",
-        "`lingraft list models` prints the same; `lingraft.catalogue.find` gives a name's Hub id.",
+        "`lingraft list models` prints most of it. A name can be given wherever a model is: as",
+        "`source.model` in a recipe, `--source`, and the model of `lingraft finetune` and",
+        "`evaluate`. It stands for the Hub id; a folder of that name comes first.",
         "Sizes are spelt as in the source. A cell is empty where the table leaves it open or our",
         "copy cannot be read. The Hub ids are ours. The papers give no licences: read a",
         "model's page before you build on it.",

@@ -21,6 +21,7 @@ from lingraft.comparison import command as comparison
 from lingraft.curation import command as curation
 from lingraft.errors import LingraftError, RecipeError
 from lingraft.finetuning import command as finetuning
+from lingraft.probing import command as probing
 from lingraft.study import commands
 
 if TYPE_CHECKING:
@@ -77,7 +78,10 @@ def adapt(
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option(help="Source model: directory or Hub id, e.g. FacebookAI/roberta-base"),
+        typer.Option(
+            help="Source model: directory, Hub id (FacebookAI/roberta-base) or a name of "
+            "`lingraft list models` (xlm-r-base)."
+        ),
     ] = None,
     text: Annotated[
         list[str] | None,
@@ -249,7 +253,9 @@ def stage(
 
 @app.command()
 def evaluate(
-    model: Annotated[str, typer.Argument(help="Directory or Hub id of any masked language model.")],
+    model: Annotated[
+        str, typer.Argument(help="Any masked language model: directory, Hub id or name.")
+    ],
     text: Annotated[
         list[str], typer.Option(help="Held-out text: files or directories; several may follow.")
     ],
@@ -330,6 +336,7 @@ app.command()(commands.study)
 app.command()(commands.probe)
 app.command()(comparison.compare)
 app.command()(finetuning.finetune)
+app.command()(probing.probe_source)
 app.command()(benchmarks.bench)
 
 

@@ -78,6 +78,12 @@ class Outcome:
         return str(self.data["task"])
 
     @property
+    def task_definition(self) -> dict[str, Any] | None:
+        """The table of a user's own task; None for a benchmark's, and where none was saved."""
+        found: dict[str, Any] | None = self.data.get("task_definition")
+        return found
+
+    @property
     def seed(self) -> int:
         return int(self.data["seed"])
 

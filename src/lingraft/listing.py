@@ -78,16 +78,20 @@ def _tasks() -> Table:
         for task in TASKS.values()
     ]
     columns = ("name", "kind", "languages", "scores", "reported on", "splits", "licence", "from")
-    return "tasks", columns, rows
+    return "tasks: lingraft finetune MODEL --task NAME (docs/tasks.md)", columns, rows
+
+
+LEFT_TO_THE_PAGE = ("title", "publisher", "source")
+"""Columns of docs/models.md that a terminal is too narrow for."""
 
 
 def _models() -> Table:
+    titles = tuple(name for name in catalogue.COLUMNS if name not in LEFT_TO_THE_PAGE)
     rows = [
-        tuple(str(getattr(known, name)) for name in catalogue.COLUMNS if name != "title")
-        for known in catalogue.models().values()
+        tuple(str(getattr(known, name)) for name in titles) for known in catalogue.models().values()
     ]
-    titles = tuple(name for name in catalogue.COLUMNS if name != "title")
-    return "known source and baseline models (sources: docs/models.md)", titles, rows
+    how = "known models: a name goes wherever a model does, as --source xlm-r-base"
+    return f"{how} (docs/models.md)", titles, rows
 
 
 TABLES: dict[str, Callable[[], Table]] = {

@@ -11,6 +11,7 @@ import difflib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lingraft import catalogue
 from lingraft.decoding import decode, load, override
 from lingraft.errors import RecipeError
 from lingraft.recipe import (
@@ -47,6 +48,7 @@ class MethodRecord:
     summary: str
     graft: dict[str, Any]
     stretches: tuple[Stretch, ...]
+    """None: it does not train."""
     tokenizer: dict[str, Any] = field(default_factory=dict)
 
 
@@ -105,6 +107,11 @@ METHODS: dict[str, MethodRecord] = {
         {"source_weights": "random", "embeddings": "random", "copy_special_tokens": False},
         TWO_PHASES,
     ),
+    "untrained": MethodRecord(
+        "scratch before its first step: the floor that fine-tuning alone reaches",
+        {"source_weights": "random", "embeddings": "random", "copy_special_tokens": False},
+        (),
+    ),
     "continued": MethodRecord(
         "the source trained on with its own vocabulary, nothing new",
         NO_ITL,
@@ -154,13 +161,13 @@ def method_named(name: str) -> MethodRecord:
 
 
 def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
-    """The phases that the recipe's method stands for."""
+    """The phases that the recipe's method stands for; none where it does not train."""
     method, preset = recipe.method, PRESETS[recipe.method.preset]
     stretches = method_named(method.name).stretches
     budget = method.budget or preset.budget
-    shares = (
-        [1.0] if len(stretches) == 1 else [method.first_phase_share, 1 - method.first_phase_share]
-    )
+    shares = _shares(stretches, method.first_phase_share)
+    if not shares:
+        return ()
     values = _split(budget, shares)
     warmup = preset.schedule.warmup
     if budget.unit != "steps" or warmup >= min(values) / 4:
@@ -195,7 +202,14 @@ def _first(values: Sequence[float | None]) -> float:
     return next(value for value in values if value is not None)
 
 
+def _shares(stretches: Sequence[Stretch], first: float) -> list[float]:
+    """What each phase gets of a budget."""
+    return [first, 1 - first] if len(stretches) == 2 else [1.0] * len(stretches)
+
+
 def _split(budget: Budget, shares: Sequence[float]) -> list[float]:
+    if not shares:
+        return []
     if budget.unit != "steps":
         return [budget.value * share for share in shares]
     steps = int(budget.value)
@@ -256,12 +270,21 @@ def recipe_from(
         text for text in assignments if not text.strip().startswith("phases.") or "phases" in data
     ]
     late = [text for text in assignments if text not in early]
-    recipe = expand(decode(override(data, early), where))
+    recipe = _with_known_source(expand(decode(override(data, early), where)))
     if not late:
         return recipe
     plain = recipe.model_dump(mode="json", exclude_none=True)
     plain["method"] = _lasting(recipe)
     return expand(decode(override(plain, late), where))
+
+
+def _with_known_source(recipe: Recipe) -> Recipe:
+    """The same, the source by its Hub id where it was named as `lingraft list models` does."""
+    name = recipe.source.model
+    if name is None or (model := catalogue.resolve(name)) == name:
+        return recipe
+    source = recipe.source.model_copy(update={"model": model})
+    return recipe.model_copy(update={"source": source})
 
 
 def _lasting(recipe: Recipe) -> dict[str, Any]:
@@ -300,6 +323,11 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
     section = recipe.baselines[index]
     record = method_named(section.method)
     _check_tokenizer(recipe, section.method, record)
+    if not recipe.phases:
+        raise RecipeError(
+            f"baselines: method '{recipe.method.name}' does not train, so there is no budget to "
+            "share; leave the baselines out, or make them the recipe's own method"
+        )
     units = {phase.budget.unit for phase in recipe.phases}
     if len(units) > 1:
         raise RecipeError(
@@ -308,11 +336,7 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
         )
     last = recipe.phases[-1]
     total = Budget(value=sum(phase.budget.value for phase in recipe.phases), unit=last.budget.unit)
-    shares = (
-        [1.0]
-        if len(record.stretches) == 1
-        else [recipe.method.first_phase_share, 1 - recipe.method.first_phase_share]
-    )
+    shares = _shares(record.stretches, recipe.method.first_phase_share)
     own = METHODS[recipe.method.name].graft
     taken_back = Graft().model_dump(include=set(own))
     optimiser = last.optimiser

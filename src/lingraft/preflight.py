@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lingraft import catalogue
 from lingraft.corpus import scripts
 from lingraft.corpus import stage as corpus_stage
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
@@ -169,7 +170,8 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
         return
     if family is None or folder is None:
         plan.notes.append(
-            f"source '{recipe.source.model}' is not on this machine; "
+            f"source '{recipe.source.model}' is not on this machine"
+            f"{catalogue.hint(str(recipe.source.model))}; "
             "its size is known once it is downloaded (check downloads nothing)"
         )
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft import evaluating
+from lingraft import catalogue, evaluating
 from lingraft import tokenizer as tokenizers_module
 from lingraft.corpus import stage as corpus_stage
 from lingraft.errors import DataError
@@ -44,7 +44,8 @@ def evaluate(
     """Score a model on the first sentences of a text.
 
     Args:
-        model: directory or Hub id of a masked language model with its tokenizer.
+        model: a masked language model with its tokenizer: directory, Hub id, or a name of
+            `lingraft list models`.
         text: files or directories, as in a recipe.
         language: for sentence splitting; "und" where it is not known.
         sentences: at most this many.
@@ -60,6 +61,7 @@ def evaluate(
     Raises:
         DataError: no model, no masked-language-model head, no text.
     """
+    model = catalogue.resolve(model)
     config = load_config(model)
     tokenizer = tokenizers_module.load(model)
     ids = TokenIds.of(tokenizer)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 from synthetic_results import write_model
 
+from lingraft.comparison import tables
 from lingraft.comparison.collect import collect, differing_settings
 from lingraft.errors import DataError, RecipeError
 
@@ -66,6 +68,41 @@ def test_a_users_own_task_is_known_by_its_files(tmp_path: Path) -> None:
     assert (part.task.name, part.task.kind) == ("mine", "pair")
     assert part.task.labels == ("entailment", "contradiction", "neutral")  # as in probabilities
     assert part.keys == ("accuracy", "macro_f1")
+
+
+def saved_definition(folder: Path, **changes: object) -> None:
+    """Make the results in a folder those of a task of a user's own."""
+    table = {"name": "mine", "kind": "pair", "files": {"train": "mine.csv", "test": "test.csv"}}
+    table |= {"labels": ["contradiction", "entailment", "neutral"], "metrics": ["macro_f1"]}
+    for path in folder.glob("*/scores.json"):
+        scores = json.loads(path.read_text())
+        scores |= {"task": "mine", "task_definition": table | changes}
+        path.write_text(json.dumps(scores))
+
+
+def test_a_users_own_task_is_the_one_that_was_saved(tmp_path: Path) -> None:
+    write_model(tmp_path, "xpt", 0.7, ["klue-nli"], n=40)
+    saved_definition(tmp_path / "xpt" / "klue-nli")
+    comparison = collect([tmp_path])
+    part = comparison.parts[0]
+    assert part.task.labels == ("contradiction", "entailment", "neutral")  # as in the recipe
+    assert part.keys == ("macro_f1",)
+    (note,) = (one for one in tables.scores(comparison).notes if one.startswith("mine: "))
+    assert "a task of your own (pair, labels contradiction, entailment, neutral)" in note
+    assert "scores macro f1, in percent, higher is better" in note
+
+
+def test_a_users_own_task_may_have_the_name_of_another(tmp_path: Path) -> None:
+    write_model(tmp_path, "xpt", 0.7, ["klue-nli"], n=40)
+    saved_definition(tmp_path / "xpt" / "klue-nli", name="nsmc")
+    assert collect([tmp_path]).parts[0].task.kind == "pair"
+
+
+def test_a_broken_definition_is_one_line(tmp_path: Path) -> None:
+    write_model(tmp_path, "xpt", 0.7, ["klue-nli"], n=40)
+    saved_definition(tmp_path / "xpt" / "klue-nli", metrics=["rouge"])
+    with pytest.raises(DataError, match=r"saved definition is broken.*fine-tune it again"):
+        collect([tmp_path])
 
 
 def test_a_folder_without_results_is_one_line(tmp_path: Path) -> None:

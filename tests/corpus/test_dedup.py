@@ -13,7 +13,8 @@ def test_the_first_occurrence_is_fresh_and_later_ones_are_not():
 
 def test_it_agrees_with_a_python_set_however_the_text_is_cut_into_batches():
     generator = np.random.default_rng(1)
-    stream = generator.integers(0, 3_000, 10_000).astype(np.uint64)
+    spread = np.uint64(0x9E3779B97F4A7C15)  # over all buckets
+    stream = generator.integers(0, 3_000, 10_000).astype(np.uint64) * spread
     known: set[int] = set()
     expected = []
     for value in stream.tolist():
@@ -30,10 +31,14 @@ def test_there_are_few_runs_and_eight_bytes_a_sentence():
     seen = Seen()
     generator = np.random.default_rng(2)
     for _ in range(500):
-        seen.fresh(generator.integers(0, 2**63, 200).astype(np.uint64))
-    assert sum(run.nbytes for run in seen.runs) == 8 * 100_000
-    assert len(seen.runs) <= 12
-    assert all((np.diff(run) > 0).all() for run in seen.runs)
+        seen.fresh(generator.integers(0, 2**64, 200, dtype=np.uint64))
+    runs = [run for bucket in seen.buckets for run in bucket]
+    assert sum(run.nbytes for run in runs) == 8 * 100_000
+    assert max(map(len, seen.buckets)) <= 12
+    assert all((np.diff(run) > 0).all() for run in runs)
+    assert [{int(run[0] >> 60), int(run[-1] >> 60)} for run in runs] == [
+        {number} for number, bucket in enumerate(seen.buckets) for _ in bucket
+    ]
 
 
 def test_an_empty_batch_changes_nothing():

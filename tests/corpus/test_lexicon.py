@@ -57,6 +57,12 @@ def test_words_are_parted_by_a_space_or_a_tab(tmp_path: Path, name: str, gap: st
     assert found.dropped == {lexicon.DUPLICATE: 1, lexicon.NOT_TWO_COLUMNS: 1}
 
 
+def test_translations_keep_the_order_of_the_files_each_once() -> None:
+    found = lexicon.Lexicon.of([("a", "x"), ("b", "y"), ("a", "z"), ("a", "x")])
+    assert found.translations == {"a": ["x", "z"], "b": ["y"]}
+    assert found.dropped == {"duplicate": 1}
+
+
 def test_a_tab_leaves_phrases_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("ice cream\t아이스 크림\n")

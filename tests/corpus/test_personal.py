@@ -1,5 +1,3 @@
-import time
-
 import pytest
 
 from lingraft.corpus import personal
@@ -42,7 +40,6 @@ def test_each_kind_is_counted_and_a_second_time_finds_nothing() -> None:
 
 
 @pytest.mark.parametrize("piece", ["a", "a.", "a@", "1-", "0 ", "1:", "a@a.", "+1 ", "1."])
-def test_the_time_is_bounded_for_text_that_nearly_matches(piece: str) -> None:
-    started = time.monotonic()
-    personal.mask([piece * 20_000])
-    assert time.monotonic() - started < 5
+@pytest.mark.timeout(120)  # a pattern that goes back takes hours
+def test_text_that_nearly_matches_stays_and_ends_soon(piece: str) -> None:
+    assert personal.mask([piece * 20_000]) == ([piece * 20_000], {})

@@ -6,6 +6,8 @@ import logging
 import lzma
 import os
 import random
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -371,3 +373,40 @@ def test_title_and_address_of_a_row_stay_with_it(tmp_path: Path):
     for name in ("a.jsonl", "a.parquet"):
         [document], _ = read(tmp_path / name)
         assert document.metadata == {"title": "제목", "url": "http://a.kr/b"}
+
+
+@pytest.mark.parametrize("name", ["a.tar.gz", "a.zip", "a.tgz", "a.7z"])
+def test_archives_are_refused_and_nothing_is_unpacked(tmp_path: Path, name: str):
+    """So that no name in one can lead out of its folder, nor a link."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    if name == "a.zip":
+        with zipfile.ZipFile(folder / name, "w") as file:
+            file.writestr("../evil.txt", "x")
+    else:
+        with tarfile.open(folder / name, "w:gz") as archive:
+            archive.addfile(tarfile.TarInfo("../evil.txt"))
+    with pytest.raises(DataError, match=rf"{name}: is an archive, .* unpack it"):
+        readers.resolve([folder / name])
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [name, "in"]
+
+
+def test_links_in_a_folder_lead_neither_in_circles_nor_into_nothing(tmp_path: Path):
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    (tmp_path / "in" / "a.txt").write_text("가")
+    (tmp_path / "in" / "deep" / "loop").symlink_to(tmp_path / "in", target_is_directory=True)
+    (tmp_path / "in" / "deep" / "gone.txt").symlink_to(tmp_path / "nothing")
+    (tmp_path / "in" / "again.txt").symlink_to(tmp_path / "in" / "a.txt")
+    assert [source.name for source in readers.resolve([tmp_path / "in"])] == [
+        str(tmp_path / "in" / "a.txt")
+    ]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.json", "a.html", "a.md", "a.po"])
+def test_an_empty_file_is_one_empty_document(tmp_path: Path, name: str):
+    path = tmp_path / name
+    path.write_bytes(b"")
+    reading = Reading()
+    [source] = readers.resolve([path])
+    assert list(readers.read(source, Corpus(text=("x",)), reading)) == []
+    assert reading.dropped.total() == 1

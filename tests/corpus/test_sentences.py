@@ -1,5 +1,4 @@
 import random
-import time
 
 import pytest
 
@@ -72,10 +71,9 @@ def test_text_of_spaces_and_controls_holds_no_sentence():
     assert splitter("ko", split_sentences=True)(" \u200b\n\x00\n\t") == []
 
 
-def test_a_line_of_300_000_dotted_names_takes_less_than_two_seconds():
-    started = time.monotonic()
-    segment("ko", "a.B" * 300_000)
-    assert time.monotonic() - started < 2
+@pytest.mark.timeout(120)  # quadratic time is many minutes
+def test_a_line_of_300_000_dotted_names_is_one_sentence_in_linear_time():
+    assert segment("ko", "a.B" * 300_000) == ["a.B" * 300_000]
 
 
 def test_an_invalid_language_is_refused():

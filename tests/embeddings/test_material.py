@@ -6,7 +6,7 @@ import lzma
 
 import pytest
 
-from lingraft.embeddings.lexicon import Lexicon, read_lexicons
+from lingraft.embeddings.lexicon import read_lexicons
 from lingraft.embeddings.material import Pair, files, read_pairs
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe import Resources
@@ -25,15 +25,15 @@ def test_a_tab_parts_phrases(tmp_path):
     path = tmp_path / "ko-en.tsv"
     path.write_text("각막 수술\tcorneal surgery\n", encoding="utf-8")
     assert read_lexicons(Resources(lexicons=(str(path),)), "dictionary").pairs == [
-        Pair("각막 수술", "corneal surgery")
+        ("각막 수술", "corneal surgery")
     ]
 
 
 def test_lines_that_are_no_pair_are_left_out_and_counted(tmp_path, caplog):
     path = tmp_path / "ko-en.txt"
-    path.write_text("집 house\n집\n집 my house\n\n집\t\n집\ta\tb\n", encoding="utf-8")
+    path.write_text("집\thouse\n집\n집 my house\n\n집\t\n집\ta\tb\n", encoding="utf-8")
     with caplog.at_level(logging.INFO, logger="lingraft"):
-        assert read_pairs([path], key="resources.lexicons", words=True) == [Pair("집", "house")]
+        assert read_pairs([path], key="resources.parallel") == [Pair("집", "house")]
     assert caplog.messages == ["ko-en.txt: 1 pairs, 4 lines that are none left out"]
 
 
@@ -42,19 +42,22 @@ def test_compressed_files_are_read(tmp_path, suffix, opened):
     path = tmp_path / f"pairs.tsv{suffix}"
     with opened(path, "wt", encoding="utf-8") as file:
         file.write("나는 간다\tI go\n")
-    assert read_pairs([path], key="resources.parallel", words=False) == [Pair("나는 간다", "I go")]
+    assert read_pairs([path], key="resources.parallel") == [Pair("나는 간다", "I go")]
 
 
 def test_sentences_are_parted_by_tabs_only(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("안녕 hello\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"pairs\.tsv: no line of it has two columns"):
-        read_pairs([path], key="resources.parallel", words=False)
+        read_pairs([path], key="resources.parallel")
 
 
-def test_translations_keep_the_order_of_the_files_each_once():
-    pairs = [Pair("a", "x"), Pair("b", "y"), Pair("a", "z"), Pair("a", "x")]
-    assert Lexicon.of(pairs).translations == {"a": ["x", "z"], "b": ["y"]}
+def test_a_lexicon_may_be_a_freedict_dictionary_whose_headwords_are_of_the_source(tmp_path):
+    path = tmp_path / "en-ko.tei"
+    entry = "<entry><form><orth>dog</orth></form><sense><cit type='trans'><quote>개</quote></cit>"
+    path.write_text(f"<TEI><text><body>{entry}</sense></entry></body></text></TEI>", "utf-8")
+    given = Resources(lexicons=(str(path),), source_first=True)
+    assert read_lexicons(given, "dictionary").translations == {"개": ["dog"]}
 
 
 def test_a_resource_that_is_not_given_is_named():

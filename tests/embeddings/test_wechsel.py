@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from lingraft.corpus.lexicon import Lexicon
 from lingraft.embeddings.alignment import align, principal_components, procrustes
-from lingraft.embeddings.lexicon import Lexicon
-from lingraft.embeddings.material import Material, Pair
+from lingraft.embeddings.material import Material
 from lingraft.embeddings.vectors import WordVectors
 from lingraft.embeddings.wechsel import combine_nearest, wechsel
 from lingraft.errors import DataError, RecipeError
@@ -53,7 +53,7 @@ def test_words_outside_the_lexicon_land_on_their_translations():
     rows = unit_rows(np.random.default_rng(1).normal(size=(30, 5)))
     source = word_vectors([f"s{i}" for i in range(30)], rows)
     target = word_vectors([f"t{i}" for i in range(30)], 3 * rows @ turned(5))
-    lexicon = Lexicon.of([Pair(f"t{i}", f"s{i}") for i in range(10)] + [Pair("t1", "unknown")])
+    lexicon = Lexicon.of([(f"t{i}", f"s{i}") for i in range(10)] + [("t1", "unknown")])
     aligned = align(target, source, lexicon)
     assert np.allclose(aligned.target_WE, aligned.source_WE, atol=1e-4)
 
@@ -62,7 +62,7 @@ def test_pairs_also_count_in_other_case():
     rows = unit_rows(np.random.default_rng(1).normal(size=(4, 3)))
     source = word_vectors(["Paris", "rome", "oslo", "bonn"], rows)
     target = word_vectors(["t0", "t1", "t2", "t3"], rows @ turned(3))
-    pairs = [Pair("t0", "paris"), Pair("T1", "Rome"), Pair("t2", "oslo"), Pair("t3", "bonn")]
+    pairs = [("t0", "paris"), ("T1", "Rome"), ("t2", "oslo"), ("t3", "bonn")]
     aligned = align(target, source, Lexicon.of(pairs))
     assert np.allclose(aligned.target_WE, aligned.source_WE, atol=1e-4)
 
@@ -74,7 +74,7 @@ def test_the_wider_side_is_reduced_to_the_width_of_the_other(wider):
     wide = (np.concatenate([rows, np.zeros((200, 3))], axis=1) @ turned(7)).astype(np.float32)
     sides = {"source": rows, "target": rows @ turned(4), wider: wide}
     words = {side: [f"{side}{i}" for i in range(200)] for side in sides}
-    lexicon = Lexicon.of([Pair(f"target{i}", f"source{i}") for i in range(100)])
+    lexicon = Lexicon.of([(f"target{i}", f"source{i}") for i in range(100)])
     aligned = align(
         word_vectors(words["target"], sides["target"]),
         word_vectors(words["source"], sides["source"]),
@@ -94,7 +94,7 @@ def test_principal_components_keep_the_axes_of_the_largest_spread():
 def test_a_lexicon_without_a_word_that_has_a_vector_is_refused():
     vectors = word_vectors(["a"], np.ones((1, 2)))
     with pytest.raises(DataError, match=r"of their 1 pairs none has a static vector on both sides"):
-        align(vectors, vectors, Lexicon.of([Pair("b", "a")]))
+        align(vectors, vectors, Lexicon.of([("b", "a")]))
 
 
 def test_a_new_piece_is_made_of_the_pieces_of_its_translation(tmp_path, tiny_tokenizer):

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from lingraft.errors import DataError
+from lingraft.evaluation import intrinsic
 from lingraft.evaluation import scorer as scorer_module
 from lingraft.evaluation.intrinsic import MaskedText, mask_text, ranks, score, unigram_entropy
 from lingraft.evaluation.scorer import Item, Scorer
@@ -138,6 +139,16 @@ def test_scoring_changes_neither_masks_nor_fingerprint(tiny_model, tiny_tokens):
     score(Scorer(tiny_model("roberta"), 1, "fp32"), text)
     assert all((item.ids == ids).all() for item, ids in zip(text.items, before, strict=True))
     assert text.fingerprint == hidden(tiny_tokens(10)).fingerprint
+
+
+def test_masks_do_not_depend_on_how_many_sentences_are_masked_at_once(tiny_tokens, monkeypatch):
+    whole = hidden(tiny_tokens(30))
+    monkeypatch.setattr(intrinsic, "SENTENCES_AT_ONCE", 1)
+    alone = hidden(tiny_tokens(30))
+    assert alone.fingerprint == whole.fingerprint
+    for ours, theirs in zip(whole.items, alone.items, strict=True):
+        assert ours.masked.tolist() == theirs.masked.tolist()
+        assert ours.targets.tolist() == theirs.targets.tolist()
 
 
 def test_both_schemes_hide_the_same_tokens(tiny_tokens):

@@ -216,6 +216,28 @@ def test_a_recipe_says_the_same_as_the_options(same_files, tiny_source, tmp_path
     assert "--task: belongs to the form without a recipe" in refused.err
 
 
+def test_a_task_of_one_s_own_is_saved_with_its_definition(tiny_source, tmp_path, command):
+    rows = "".join(f"text {n} {word},{word}\n" for n, word in enumerate(["yes", "no"] * 3))
+    (tmp_path / "mood.csv").write_text("text,label\n" + rows, encoding="utf-8")
+    table = 'name = "mood"\nkind = "classification"\nmetrics = ["accuracy", "macro_f1"]\n'
+    table += 'files = { train = "mood.csv", dev = "mood.csv" }\nepochs = 1\n'
+    (tmp_path / "mood.toml").write_text(table, encoding="utf-8")
+    out = tmp_path / "out"
+    ended = command(
+        *("finetune", tiny_source("bert"), "--task", tmp_path / "mood.toml", "--seeds", 1),
+        *("--out", out),
+    )
+    assert ended.status == 0, ended.err
+    (found,) = outcomes(out)
+    assert found.task_definition is not None
+    wanted = {"labels": ["no", "yes"], "metrics": ["accuracy", "macro_f1"], "selection": "accuracy"}
+    assert wanted.items() <= found.task_definition.items()
+    (tmp_path / "mood.csv").unlink()  # the results are enough
+    compared = command("compare", out)
+    assert compared.status == 0, compared.err
+    assert "mood: a task of your own (classification, labels no, yes)" in compared.out
+
+
 def test_a_cut_says_what_its_splits_are(same_files, tiny_source, tmp_path, command):
     folder = same_files("klue-sts")
     next(folder.glob("*_train*")).unlink()

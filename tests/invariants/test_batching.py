@@ -2,15 +2,10 @@
 processes; also where the last batch of an epoch holds a single sentence."""
 
 import json
-import os
-import pickle
-import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
+from processes import train_together
 from safetensors.torch import load_file
 
 from lingraft.models.packed import PackedModel
@@ -132,25 +127,7 @@ def test_micro_batches_take_the_steps_of_the_whole_batch(
 @pytest.mark.slow
 def test_two_processes_take_the_steps_of_one(whole, jobs, model, tmp_path):
     together = jobs("two", micro_batch_tokens=64)
-    model().save_pretrained(tmp_path / "model")
-    (tmp_path / "jobs.pickle").write_bytes(pickle.dumps(together))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    script = Path(__file__).with_name("worker.py")
-    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(script), str(tmp_path)],
-            env=os.environ | common | {"RANK": rank, "LOCAL_RANK": rank, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in ("0", "1")
-    ]
-    output = [process.communicate(timeout=240)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], output
+    train_together(tmp_path, model(), together)
     for job in together:
         ranks = [load_file(job.folder / f"rank-{rank}.safetensors") for rank in (0, 1)]
         assert all(torch.equal(tensor, ranks[1][name]) for name, tensor in ranks[0].items())

@@ -1,9 +1,12 @@
 """One process of a distributed run: `worker.py FOLDER` trains the jobs pickled there, one after
 the other, each from the model saved there, and leaves the final weights of its rank."""
 
+import faulthandler
 import os
 import pickle
+import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from accelerate import Accelerator
@@ -15,12 +18,25 @@ from lingraft.training.loop import train_phase
 
 
 def main(folder: Path) -> None:
+    # Collectives that do not meet wait for ever.
+    faulthandler.dump_traceback_later(float(os.environ["WAIT"]), exit=True)
     accelerator = Accelerator(cpu=True, mixed_precision="no")
     assert accelerator.num_processes == int(os.environ["WORLD_SIZE"])
-    for job in pickle.loads((folder / "jobs.pickle").read_bytes()):
+    jobs, resumed = pickle.loads((folder / "jobs.pickle").read_bytes())
+    for job in jobs:
         model = AutoModelForMaskedLM.from_pretrained(folder / "model")
+        path = job.folder / f"rank-{accelerator.process_index}.safetensors"
+        if name := resumed.get(job.folder.name):
+            if accelerator.is_main_process:
+                (checkpoint,) = (job.folder.parent / name).glob("checkpoint-*")
+                shutil.copytree(checkpoint, job.folder / checkpoint.name)
+            accelerator.wait_for_everyone()
+        elif not accelerator.is_main_process:
+            second = job.folder / "second"
+            second.mkdir()
+            job = replace(job, folder=second, metrics_path=second / "metrics.jsonl")
         train_phase(job, model, accelerator)
-        save_file(weights(model), job.folder / f"rank-{accelerator.process_index}.safetensors")
+        save_file(weights(model), path)
     accelerator.end_training()
 
 

@@ -115,13 +115,13 @@ def test_groups_without_a_common_seed_are_refused():
 
 
 def test_blocks_that_are_empty_for_one_model_are_left_out_for_both():
-    rows = [group.rows(BITS)[0] for group in pair({"xpt": [3.0], "scratch": [4.0]})]
+    rows = [group.rows(BITS)[(0,)] for group in pair({"xpt": [3.0], "scratch": [4.0]})]
     emptied = rows[0].model_copy(update={"blocks": ((0.0, 0.0), *rows[0].blocks[1:])})
     assert shared_blocks([emptied, rows[1]]).tolist() == [False] + 49 * [True]
 
 
 def test_texts_of_different_length_are_refused():
-    rows = [group.rows(LOSS)[0] for group in pair({"xpt": [3.0], "scratch": [4.0]})]
+    rows = [group.rows(LOSS)[(0,)] for group in pair({"xpt": [3.0], "scratch": [4.0]})]
     with pytest.raises(DataError, match="tested on different texts"):
         shared_blocks([rows[0].model_copy(update={"blocks": rows[0].blocks[:7]}), rows[1]])
 

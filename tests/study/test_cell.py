@@ -11,7 +11,7 @@ import pytest
 from tiny_study import GRID, Here, run_here, write_study
 
 from lingraft.rundir import Run
-from lingraft.study import cell, collect, estimate, grid, processes, runner, studydir
+from lingraft.study import cell, collect, estimate, grid, planning, processes, studydir
 from lingraft.study.estimate import Cost
 from lingraft.study.rows import EndRow
 
@@ -224,4 +224,4 @@ def test_a_cell_leaves_no_paths_of_this_machine_in_the_results(study, tmp_path):
     assert os.uname().nodename not in json.dumps(
         [json.loads(line)["machine"] for line in text.splitlines() if '"end"' in line]
     )
-    assert runner.current_rows(study(GRID.replace("[0, 1]", "[0]")), tmp_path / "out")
+    assert planning.current_rows(study(GRID.replace("[0, 1]", "[0]")), tmp_path / "out")

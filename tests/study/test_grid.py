@@ -191,8 +191,9 @@ def test_a_study_that_ships_has_cells_and_the_name_of_its_file(path):
 
 
 def test_the_study_file_in_the_guide_has_cells():
-    (block,) = re.findall(r"^```toml\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
-    data = tomllib.loads(block)
+    blocks = re.findall(r"^```toml\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    data = tomllib.loads("".join(blocks))
+    assert [task["name"] for task in data["tasks"]] == ["korsts", "klue-nli"]
     found = cells(decode(data | {"base": str(ROOT / "recipes" / data["base"])}))
     assert len(found) == 3 * 3 * 3 + 2
     assert {cell.recipe.phases[-1].optimiser.learning_rate for cell in found} == {1e-4, 2e-3}

@@ -3,6 +3,7 @@ import re
 
 import pytest
 from synthetic_study import cell_rows, failed_rows, initialiser_rows, study_rows
+from synthetic_tasks import floor_rows, task_rows
 
 from lingraft.study import page
 from lingraft.study.recipe import Study
@@ -53,6 +54,16 @@ def test_the_page_needs_nothing_from_outside_and_nests(text):
     assert len(found.ids) == len(set(found.ids))
     assert found.headings.count(1) == 1
     assert not re.search(r"url\((?!#)|@import|https?://|<img|<script", text)
+
+
+def test_a_page_with_tasks_nests_too(rows):
+    tasks = task_rows(sizes=(1_000, 4_000, 16_000), seeds=(0,))
+    found = Nesting()
+    found.feed(page.render("demo", [*rows, *tasks, *floor_rows()]))
+    found.close()
+    assert found.open == []
+    assert len(found.ids) == len(set(found.ids))
+    assert "tasks" in found.ids
 
 
 def test_what_comes_from_the_rows_is_escaped(text):

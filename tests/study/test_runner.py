@@ -16,7 +16,7 @@ import pytest
 from tiny_study import Here, run_here, write_study
 
 from lingraft.errors import RecipeError
-from lingraft.study import grid, processes, rows, runner
+from lingraft.study import grid, planning, processes, rows, runner
 from lingraft.study.rows import CurveRow, EndRow, MetricRow
 
 
@@ -49,13 +49,13 @@ def again(finished, tmp_path):
 
 def metrics(study, out):
     """What was measured, without times."""
-    found = runner.current_rows(study, out)
+    found = planning.current_rows(study, out)
     return [(row.cell, row.metric, row.value, row.blocks) for row in found if row.kind == "metric"]
 
 
 def test_every_cell_has_metrics_curves_and_an_end_in_the_order_of_the_grid(finished):
     study, out = finished
-    found = runner.current_rows(study, out)
+    found = planning.current_rows(study, out)
     names = [cell.id for cell in grid.cells(study)]
     assert list(dict.fromkeys(row.cell for row in found)) == names
     for name in names:
@@ -74,7 +74,7 @@ def test_every_cell_has_metrics_curves_and_an_end_in_the_order_of_the_grid(finis
 
 
 def test_blocks_add_up_to_the_metrics(finished):
-    found = [row for row in runner.current_rows(*finished) if isinstance(row, MetricRow)]
+    found = [row for row in planning.current_rows(*finished) if isinstance(row, MetricRow)]
     sums = {}
     for row in found:
         if row.blocks:
@@ -125,15 +125,15 @@ def test_a_changed_study_adds_its_new_cells_and_keeps_the_others(again, make, tm
     changed = make(tmp_path / "changed", body)
     tally, here = run_here(changed, out)
     assert (tally.kept, here.cells) == (1, ["xpt-sp-s2"])
-    assert {row.cell for row in runner.current_rows(changed, out)} == {"xpt-sp-s1", "xpt-sp-s2"}
-    assert len({row.cell for row in runner.current_rows(study, out)}) == 4
+    assert {row.cell for row in planning.current_rows(changed, out)} == {"xpt-sp-s1", "xpt-sp-s2"}
+    assert len({row.cell for row in planning.current_rows(study, out)}) == 4
 
 
 def test_rows_are_named_as_the_present_study_names_their_cell(again, make, tmp_path):
     _, out = again
     body = '[[grids]]\nmethod = ["xpt-sp"]\n"graft.layers_before" = [1]\n'
     renamed = make(tmp_path / "renamed", body)
-    found = runner.current_rows(renamed, out)
+    found = planning.current_rows(renamed, out)
     assert {row.cell for row in found} == {grid.cells(renamed)[0].id}
     assert found[0].axes["graft.layers_before"] == 1
 
@@ -155,13 +155,15 @@ def test_a_failed_cell_does_not_stop_the_others_and_is_tried_again(make, tmp_pat
     assert tally.failed == ["scratch-s0"]
     assert tally.done == 3
     assert len(here.cells) == 4
-    (failed,) = [row for row in runner.current_rows(study, out) if row.cell == "scratch-s0"]
+    (failed,) = [row for row in planning.current_rows(study, out) if row.cell == "scratch-s0"]
     assert failed.status == "failed"
     assert failed.message.startswith("killed by SIGKILL (out of memory?)")
     tally, here = run_here(study, out)
     assert here.cells == ["scratch-s0"]
     assert (tally.kept, tally.done, tally.failed) == (3, 1, [])
-    states = {row.cell: row.status for row in runner.current_rows(study, out) if row.kind == "end"}
+    states = {
+        row.cell: row.status for row in planning.current_rows(study, out) if row.kind == "end"
+    }
     assert set(states.values()) == {"done"}
 
 

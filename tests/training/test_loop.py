@@ -69,7 +69,9 @@ def test_frozen_tensors_have_no_gradient_and_no_optimiser_state(
 ):
     kept = {}
     monkeypatch.setattr(
-        checkpoint, "save", lambda folder, step, model, optimiser, state: kept.update(o=optimiser)
+        checkpoint,
+        "save",
+        lambda folder, step, model, optimiser, *_, **__: kept.update(o=optimiser),
     )
     model = grafted(tiny_model)
     train = list(PRESETS[preset].first_phase)
@@ -342,7 +344,9 @@ def test_a_signal_stops_the_run_after_the_step_with_a_checkpoint(
 def test_checkpoints_come_after_so_many_minutes_too(tiny_model, tiny_job, accelerator, monkeypatch):
     saved = []
     monkeypatch.setattr(
-        checkpoint, "save", lambda folder, step, *_: saved.append(step) or folder / "somewhere"
+        checkpoint,
+        "save",
+        lambda folder, step, *_, **__: saved.append(step) or folder / "somewhere",
     )
     job = tiny_job(phase={"budget": {"value": 4}}, training={"checkpoint_minutes": 1e-9})
     train_phase(job, tiny_model("roberta"), accelerator)

@@ -23,7 +23,7 @@ from lingraft.evaluation.intrinsic import mask_text, measure
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.parts import trained_parts
 from lingraft.recipe import Masking
-from lingraft.training import throughput
+from lingraft.training import compiling, throughput
 from lingraft.training.accumulation import accumulate
 from lingraft.training.data import BatchPlan, Position
 from lingraft.training.machine import accelerator_for, environment
@@ -114,6 +114,7 @@ class Training:
         self.problem = MaskedText(job, model)
         self.optimiser = optimiser_for(model.parameters(), self.phase.optimiser)
         self.module: nn.Module
+        compiling.compile_layers(self.problem.module, subject.training)
         self.module, self.stepper = accelerator.prepare(self.problem.module, self.optimiser)
         plan = BatchPlan(self.problem.lengths, self.phase.batch, job.seed, self.phase.name)
         self.batches = plan.after(Position())

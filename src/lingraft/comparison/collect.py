@@ -200,7 +200,8 @@ def _part(title: str, split: str, found: Sequence[Run], reference: str) -> Part:
     order = dict.fromkeys(run.label for run in found)
     first = next(run for run in found if run.examples_id == chosen)
     examples = first.examples()
-    task = record(first.outcome.task, examples, first.predictions(examples), first.scores)
+    outcome, said = first.outcome, first.predictions(examples)
+    task = record(outcome.task, examples, said, first.scores, outcome.task_definition)
     return Part(
         task,
         split,

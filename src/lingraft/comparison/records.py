@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import DataError
+from lingraft.errors import DataError, RecipeError
 from lingraft.tasks import TASKS, custom
 from lingraft.tasks.examples import SpanExample, TaggedExample, TextExample
 from lingraft.tasks.metrics import SCORES
@@ -24,6 +24,7 @@ def record(
     examples: Sequence[Example],
     predictions: Sequence[Prediction],
     scores: Mapping[str, float],
+    definition: Mapping[str, Any] | None = None,
 ) -> Task:
     """The record of a task.
 
@@ -32,10 +33,18 @@ def record(
         examples: that were scored.
         predictions: in the same order; they tell the order of a user's labels.
         scores: as they were saved; they tell the metrics of a user's task.
+        definition: of a user's task, where it was saved; then nothing is guessed.
 
     Raises:
-        DataError: a user's task of a kind that user tasks cannot have.
+        DataError: a user's task of a kind that user tasks cannot have, or a broken definition.
     """
+    if definition is not None:
+        try:
+            return custom.user_task(custom.decode(dict(definition)), Path())
+        except RecipeError as error:
+            raise DataError(
+                f"task {name}: its saved definition is broken ({error}); fine-tune it again"
+            ) from None
     if name in TASKS:
         return TASKS[name]
     kind = _kind(name, examples[0])

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lingraft.comparison.collect import Comparison
     from lingraft.comparison.significance import Tested
     from lingraft.finetuned import Summary
+    from lingraft.tasks import Task
 
 AVERAGE = "average"
 NOT_OFFICIAL = "‡"
@@ -175,6 +176,8 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
         else f"{NOT_OFFICIAL} Not the official splits: {', '.join(told)}: {note}."
         for note, told in by_note.items()
     ]
+    own = {part.task.name: part.task for part in comparison.parts if part.task.definition}
+    notes += [_own_note(task) for task in own.values()]
     for part in comparison.parts:
         if part.apart:
             notes.append(
@@ -190,6 +193,16 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
             "only for models that have all."
         )
     return tuple(notes)
+
+
+def _own_note(task: Task) -> str:
+    """What a user's own task is, from its saved definition."""
+    labels = f", labels {', '.join(task.labels)}" if task.labels else ""
+    shown = ", ".join(metric_name(key) for key in task.shown)
+    return (
+        f"{task.name}: a task of your own ({task.kind}{labels}); scores {shown}, in percent, "
+        f"higher is better; checkpoints chosen by {metric_name(task.selection)}."
+    )
 
 
 def differences(comparison: Comparison, tested: Sequence[Tested]) -> Table | None:

@@ -26,13 +26,18 @@ def hashes(sentences: Iterable[str]) -> NDArray[np.uint64]:
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
-class Seen:
-    """The set of hashes seen so far, as sorted runs of growing size.
+BUCKETS = 16
+BOUNDS = np.arange(1, BUCKETS, dtype=np.uint64) << np.uint64(60)
+"""Where the buckets of the first four bits begin, but for the first."""
 
-    A batch is looked up in every run by binary search, and becomes a run itself; a run that is not
-    at least twice as long as the next is merged with it, so there are about log2(n / batch) runs
-    and each hash is moved about that often. Memory: 8 bytes a distinct sentence, 24 at the peak of
-    the largest merge.
+
+class Seen:
+    """The set of hashes seen so far, as sorted runs of growing size in 16 buckets.
+
+    A batch is looked up in every run of its buckets by binary search, and becomes a run itself; a
+    run that is not at least twice as long as the next is merged with it, so there are about
+    log2(n / batch) runs and each hash is moved about that often. Memory: 8 bytes a distinct
+    sentence, and 16 bytes for those of the bucket that is being merged.
 
     Two different sentences have the same hash with probability 2^-64. Among n distinct sentences,
     the expected number that is dropped wrongly is n(n - 1) / 2^65: 7e-5 for 50 million, 3 % for
@@ -40,10 +45,10 @@ class Seen:
     """
 
     def __init__(self) -> None:
-        self.runs: list[NDArray[np.uint64]] = []
+        self.buckets: list[list[NDArray[np.uint64]]] = [[] for _ in range(BUCKETS)]
 
     def __len__(self) -> int:
-        return sum(len(run) for run in self.runs)
+        return sum(len(run) for runs in self.buckets for run in runs)
 
     def fresh(self, batch: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which hashes of the batch occur for the first time, in it and ever; then remember them.
@@ -55,22 +60,26 @@ class Seen:
             bool, the shape of `batch`; of equal hashes in the batch, only the first can be True.
         """
         distinct, first = np.unique(batch, return_index=True)
-        unseen = np.ones(len(distinct), np.bool_)
-        for run in self.runs:
-            place = np.searchsorted(run, distinct)
-            unseen &= run[np.minimum(place, len(run) - 1)] != distinct
+        cuts = np.searchsorted(distinct, BOUNDS)
         mask = np.zeros(len(batch), np.bool_)
-        mask[first[unseen]] = True
-        self._remember(distinct[unseen])
+        parts = zip(self.buckets, np.split(distinct, cuts), np.split(first, cuts), strict=True)
+        for runs, hashes_here, first_here in parts:
+            unseen = np.ones(len(hashes_here), np.bool_)
+            for run in runs:
+                place = np.searchsorted(run, hashes_here)
+                unseen &= run[np.minimum(place, len(run) - 1)] != hashes_here
+            mask[first_here[unseen]] = True
+            _remember(runs, hashes_here[unseen])
         return mask
 
-    def _remember(self, run: NDArray[np.uint64]) -> None:
-        if not len(run):
-            return
-        self.runs.append(run)
-        while len(self.runs) > 1 and len(self.runs[-2]) < 2 * len(self.runs[-1]):
-            merged = np.concatenate(self.runs[-2:])
-            del self.runs[-2:]
-            # Timsort, which merges the two sorted halves in linear time.
-            merged.sort(kind="stable")
-            self.runs.append(merged)
+
+def _remember(runs: list[NDArray[np.uint64]], run: NDArray[np.uint64]) -> None:
+    if not len(run):
+        return
+    runs.append(run)
+    while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
+        merged = np.concatenate(runs[-2:])
+        del runs[-2:]
+        # Timsort, which merges the two sorted halves in linear time.
+        merged.sort(kind="stable")
+        runs.append(merged)

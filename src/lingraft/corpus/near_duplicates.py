@@ -96,7 +96,7 @@ def signature(text: str) -> NDArray[np.uint32]:
     Returns:
         uint32 [BANDS * ROWS].
     """
-    hashes_S = np.unique(_shingles(text))
+    hashes_S = _shingles(text)  # repetitions change no minimum
     smallest_P = np.full(BANDS * ROWS, np.iinfo(np.uint32).max, np.uint32)
     for start in range(0, len(hashes_S), BLOCK_SHINGLES):
         block_S = hashes_S[start : start + BLOCK_SHINGLES]

@@ -24,6 +24,7 @@ from lingraft.corpus.columns import (
     read_parquet,
 )
 from lingraft.corpus.lines import COMPRESSED, EMPTY, Reading, opened, reading_errors, text_lines
+from lingraft.corpus.split import SPLITS
 from lingraft.corpus.wiki.dump import wiki_dump
 from lingraft.errors import DataError
 
@@ -37,10 +38,13 @@ logger = logging.getLogger(__name__)
 BROKEN_JSON = "broken JSON"
 MAX_DOCUMENT_CHARACTERS = 100_000_000
 ABOUT = {"readme", "license", "licence"}
+ARCHIVES = {".zip", ".tar", ".tgz", ".tbz2", ".txz", ".7z", ".rar"}
 DUMP_ROOT = b"<mediawiki"
 DUMP_HEAD_BYTES = 4_096
 FINISHED = "corpus.json"
 """Marks the folder of a corpus that `lingraft corpus` made; its shards lie in folders below."""
+FINISHED_HEAD = b'{\n "fingerprint": "'
+"""How that file begins."""
 
 Facts: TypeAlias = dict[str, str | int]
 Row: TypeAlias = tuple[object, str] | tuple[object, str, Facts]
@@ -133,16 +137,30 @@ def _resolve_one(name: str) -> list[Source]:
         )
     if not path.is_file():
         raise DataError(f"{name}: is not a regular file; give a file, a directory or hub:NAME")
+    if ARCHIVES & {suffix.lower() for suffix in path.suffixes[-2:]}:
+        raise DataError(
+            f"{name}: is an archive, and none is unpacked here; unpack it and give its folder"
+        )
     if not _format(path):
         raise DataError(f"{name}: unknown kind of file; allowed: {_known()}")
     return [Source(name, path)]
 
 
+def is_finished(folder: Path) -> bool:
+    """Whether `lingraft corpus` made a folder; a text may be called corpus.json too."""
+    path = folder / FINISHED
+    if not path.is_file():
+        return False
+    with reading_errors(path), path.open("rb") as file:
+        return file.read(len(FINISHED_HEAD)) == FINISHED_HEAD
+
+
 def _shards(folder: Path) -> list[Path]:
     """The shards of a finished corpus; none where the folder is no such thing."""
-    if not (folder / FINISHED).is_file():
+    if not is_finished(folder):
         return []
-    return [file for file in _walk(folder) if file.parent.parent == folder and _format(file)]
+    splits = [folder / split for split in SPLITS if (folder / split).is_dir()]
+    return sorted(file for split in splits for file in _walk(split) if _format(file))
 
 
 def _is_text(path: Path) -> bool:
@@ -184,7 +202,7 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[D
         DataError: the source cannot be read, is cut short, or holds no text where it should.
     """
     reader = read_hub if source.path is None else FORMATS[source.format]
-    empty = True
+    empty, left_out = True, reading.dropped.total()
     for identifier, text, *more in reader(source, section, reading):
         empty = False
         if not text or text.isspace():
@@ -193,7 +211,8 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[D
         reading.documents += 1
         name = _clean_id(identifier) if identifier is not None else content_id(text)
         yield Document(name, text, *more)
-    if empty and source.path is not None and source.path.stat().st_size == 0:
+    told = reading.dropped.total() > left_out
+    if empty and not told and source.path is not None and source.path.stat().st_size == 0:
         reading.drop(EMPTY)
 
 

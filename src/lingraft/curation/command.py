@@ -47,7 +47,12 @@ def corpus(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="a.b=c", help="Say --set corpus.near_duplicates=true"),
+        typer.Option(
+            "--set",
+            metavar="a.b=c",
+            help="Say --set corpus.identify_language=true; near-duplicates go unless "
+            "corpus.near_duplicates=false is set.",
+        ),
     ] = None,
     processes: Annotated[
         int | None, typer.Option(min=1, help="Tasks at a time: 1 here, no limit on a cluster.")
@@ -62,8 +67,13 @@ def corpus(
         ),
     ] = None,
     shard_mb: Annotated[
-        float, typer.Option(min=0.001, help="Megabytes of the sources, as stored, in a shard.")
-    ] = 32.0,
+        float | None,
+        typer.Option(
+            min=0.001,
+            help="Megabytes of the sources, as stored, in a shard; a 64th of all, from 1 to 32, "
+            "where it is left out.",
+        ),
+    ] = None,
     parallel: Annotated[
         str | None,
         typer.Option(
@@ -84,6 +94,15 @@ def corpus(
             "counted from 0; 1,0 also says that a dictionary's headwords are of --lang."
         ),
     ] = "0,1",
+    task: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[,NAME…]",
+            help="Tasks that models will be judged by: sentences that occur in them are dropped. "
+            "Names of `lingraft list tasks`, or TOML files of your own.",
+        ),
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Directory of the tasks' files.")] = None,
     wikipedias: Annotated[
         Path | None,
         typer.Option(help="A TSV of Wikipedia languages and their articles, for the report."),
@@ -103,30 +122,45 @@ def corpus(
     """
     if out_dir is None:
         raise RecipeError("--out: name the corpus's folder, for example --out corpora/ko")
-    chosen = chosen_recipe(sources or [], lang, recipe, settings or [])
+    pairs = bool(parallel or lexicon)
+    chosen = chosen_recipe(sources or [], lang, recipe, settings or [], pairs=pairs)
     if parallel and lexicon:
         raise RecipeError("--parallel and --lexicon: give one of them")
-    if parallel or lexicon:
+    if pairs and task:
+        raise RecipeError("--task: does not go with --parallel or --lexicon")
+    if pairs:
         _pairs(chosen, out_dir, parallel, lexicon, _columns(columns))
         return
+    from lingraft.curation import page
+    from lingraft.curation import wikipedias as tables
+
+    known = tables.read(wikipedias) if wikipedias is not None else None
+    if task:
+        chosen = _without(chosen, task, data, out_dir)
     options = dict(map(_option, executor_options or []))
     result = _make(
         chosen, out_dir, (_kind(executor), processes, options), shard_mb, overwrite=overwrite
     )
     if result is None:
-        out.print(f"{out_dir}: handed to {executor}; the same command looks how far it is")
+        out.print(
+            f"{out_dir}: handed to {executor}; when its jobs have ended, the same command writes "
+            "the report"
+        )
         return
-    from lingraft.curation import page
-
     _show(result)
-    written = page.write(out_dir, wikipedias)
+    written = page.write(out_dir, known)
     out.print(f"corpus: {out_dir}\nreport: {written}", soft_wrap=True)
 
 
 def chosen_recipe(
-    sources: list[str], lang: str | None, recipe: Path | None, settings: list[str]
+    sources: list[str],
+    lang: str | None,
+    recipe: Path | None,
+    settings: list[str],
+    *,
+    pairs: bool = False,
 ) -> CorpusRecipe:
-    """What the command line asks for.
+    """What the command line asks for; near-duplicate documents go, but where there are pairs.
 
     Raises:
         RecipeError: something is missing, or not valid.
@@ -143,11 +177,23 @@ def chosen_recipe(
     missing = [name for name, value in (("SOURCE", sources), ("--lang", lang)) if not value]
     if missing:
         raise RecipeError(f"give SOURCE and --lang, or --recipe; missing: {', '.join(missing)}")
-    data = decoding.override({"language": lang, "corpus": {"text": sources}}, settings)
+    corpus: dict[str, Any] = {"text": sources} | ({} if pairs else {"near_duplicates": True})
+    data = decoding.override({"language": lang, "corpus": corpus}, settings)
     try:
         return CorpusRecipe.model_validate(data)
     except ValidationError as error:
         raise RecipeError(f"command line: {decoding.explain(error, CorpusRecipe)}") from None
+
+
+def _without(
+    chosen: CorpusRecipe, names: list[str], data: Path | None, out_dir: Path
+) -> CorpusRecipe:
+    """The recipe with the texts of tasks to be left out."""
+    from lingraft.curation import benchmarks
+
+    tasks = benchmarks.tasks_of([name for text in names for name in text.split(",") if name])
+    section = benchmarks.decontaminated(chosen.corpus, tasks, data, out_dir / benchmarks.FOLDER)
+    return chosen.model_copy(update={"corpus": section})
 
 
 def _option(text: str) -> tuple[str, str | int | float]:
@@ -186,7 +232,7 @@ def _make(
     chosen: CorpusRecipe,
     folder: Path,
     cluster: tuple[Kind, int | None, dict[str, str | int | float]],
-    shard_mb: float,
+    shard_mb: float | None,
     *,
     overwrite: bool,
 ) -> dict[str, Any] | None:
@@ -196,7 +242,8 @@ def _make(
     require("datatrove", "lingraft corpus", "corpus")
     from lingraft.corpus.engine.executors import Cluster
 
-    settings = job.Settings(Cluster(*cluster), int(shard_mb * 2**20), overwrite)
+    part_bytes = None if shard_mb is None else int(shard_mb * 2**20)
+    settings = job.Settings(Cluster(*cluster), part_bytes, overwrite)
     return job.make(chosen.corpus, chosen.language, folder, settings)
 
 

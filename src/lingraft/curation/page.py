@@ -11,6 +11,7 @@ from lingraft.corpus.finished import NOT_IN_SUBSET
 from lingraft.corpus.readers import FINISHED
 from lingraft.corpus.scripts import language_subtag
 from lingraft.curation import wikipedias
+from lingraft.errors import DataError
 from lingraft.report import numbers
 from lingraft.report.page import templates
 from lingraft.report.sections import Table, corpus_splits
@@ -25,6 +26,15 @@ SETTINGS_SHOWN_AS = {True: "yes", False: "no"}
 
 
 @dataclass(frozen=True)
+class Sample:
+    """A few texts that were dropped for one reason."""
+
+    reason: str
+    count: str
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Bar:
     """A row of a table with a bar."""
 
@@ -35,22 +45,28 @@ class Bar:
     whole: bool = False
 
 
-def write(folder: Path, dump_metadata: Path | None = None) -> Path:
+def write(folder: Path, known: wikipedias.Wikipedias | None = None) -> Path:
     """Write the report of a finished corpus.
 
     Args:
         folder: what `lingraft corpus` made.
-        dump_metadata: a TSV of Wikipedia languages and their articles.
+        known: how the articles of Wikipedia are spread over its languages.
 
     Returns:
         The page, `report.html` in the folder.
 
     Raises:
-        DataError: the corpus is not finished, or the TSV cannot be read.
+        DataError: the page cannot be written.
     """
-    known = wikipedias.read(dump_metadata) if dump_metadata is not None else None
     target = folder / "report.html"
-    write_text(target, render(read_json(folder / FINISHED), known))
+    text = render(read_json(folder / FINISHED), known)
+    try:
+        write_text(target, text)
+    except OSError as error:
+        raise DataError(
+            f"{target}: cannot be written: {error.strerror or error}; the corpus is whole, make "
+            "room and run the same command again"
+        ) from None
     return target
 
 
@@ -67,14 +83,16 @@ def render(made: dict[str, Any], known: wikipedias.Wikipedias | None = None) -> 
         documents=document_funnel(result),
         sentences=sentence_funnel(result),
         changed=_rows(("what", "times"), result["changed"]),
-        samples=result["samples"],
+        samples=samples(result),
+        counted_only=_counted_only(result),
         splits=corpus_splits(result, None),
         sources=_sources(result),
         domains=_rows(("host", "documents"), result["domains"]),
         lengths=bars(_ranges(result["lengths"]), by_count=False),
         sizes=bars(_ranges(result["documents_by_sentences"]), by_count=False),
         scripts=bars(result["letters_by_script"]),
-        languages=bars(dict(list(result["languages"].items())[:TOP])),
+        languages=bars(result["languages"])[:TOP],
+        more_languages=max(0, len(result["languages"]) - TOP),
         wikipedias=_wikipedias(known, language) if known is not None else None,
         settings=_rows(("key", "value"), made["corpus"], shown=_setting),
     )
@@ -95,6 +113,26 @@ def sentence_funnel(result: dict[str, Any]) -> list[Bar]:
     dropped = {k: n for k, n in result["dropped"].items() if _of_sentences(k)} | result["subset"]
     kept = sum(split["sentences"] for split in result["splits"].values())
     return _funnel(result["sentences_in"], dropped, kept)
+
+
+def samples(result: dict[str, Any]) -> list[Sample]:
+    """What was dropped, by reason, the most frequent first."""
+    dropped = result["dropped"]
+    found = sorted(result["samples"], key=lambda reason: (-dropped.get(reason, 0), reason))
+    return [
+        Sample(
+            reason,
+            f"{numbers.count(dropped.get(reason, 0))} "
+            f"{'sentences' if _of_sentences(reason) else 'documents'}",
+            tuple(result["samples"][reason]),
+        )
+        for reason in found
+    ]
+
+
+def _counted_only(result: dict[str, Any]) -> str:
+    """Reasons of which there is no text to show, since readers step over it."""
+    return ", ".join(reason for reason in result["dropped"] if reason not in result["samples"])
 
 
 def _of_sentences(reason: str) -> bool:

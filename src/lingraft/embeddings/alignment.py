@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lingraft.embeddings.lexicon import Lexicon
+    from lingraft.corpus.lexicon import Lexicon
     from lingraft.embeddings.vectors import WordVectors
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     import torch
 
+    from lingraft.corpus.lexicon import Lexicon
     from lingraft.embeddings.common import Initialised
-    from lingraft.embeddings.lexicon import Lexicon
     from lingraft.embeddings.material import Material
     from lingraft.vocabulary import Vocabulary
 

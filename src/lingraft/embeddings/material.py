@@ -80,22 +80,18 @@ def files(names: Sequence[str], key: str, initialiser: str, what: str) -> list[P
 
 
 class Pair(NamedTuple):
-    """Two columns of a line: a word and its translation, or a sentence and its translation."""
+    """Two columns of a line: a sentence and its translation."""
 
     target: str
     source: str
 
 
-def read_pairs(
-    paths: Iterable[Path], *, key: str, words: bool, source_first: bool = False
-) -> list[Pair]:
-    """The pairs of text files, in their order; lines without exactly two fields are left out.
+def read_pairs(paths: Iterable[Path], *, key: str, source_first: bool = False) -> list[Pair]:
+    """The pairs of text files, in their order; lines without exactly two columns are left out.
 
     Args:
         paths: text files, perhaps compressed; the target language comes first in each line.
         key: the recipe's key, for messages.
-        words: a line without a tab is two words with space between (MUSE's format); else only
-            tabs part the two.
         source_first: the source language comes first instead.
 
     Raises:
@@ -105,8 +101,7 @@ def read_pairs(
     for path in paths:
         before, skipped = len(pairs), 0
         for line in text_lines(path, MAX_LINE_BYTES, Reading()):
-            fields = line.split("\t") if "\t" in line or not words else line.split()
-            fields = [field.strip() for field in fields]
+            fields = [field.strip() for field in line.split("\t")]
             if len(fields) == 2 and all(fields):
                 pairs.append(Pair(*reversed(fields)) if source_first else Pair(*fields))
             else:

@@ -95,7 +95,7 @@ def _sentence_pairs(
 ) -> list[translation.Pair]:
     """The ids of each pair of sentences, special tokens left out."""
     paths = files(material.resources.parallel, KEY, "ramen", "parallel text")
-    pairs = read_pairs(paths, key=KEY, words=False, source_first=material.resources.source_first)
+    pairs = read_pairs(paths, key=KEY, source_first=material.resources.source_first)
     pairs = list(islice(pairs, material.resources.sentences))
     ours = cut(material.target_tokenizer, (pair.target for pair in pairs))
     theirs = cut(material.source_tokenizer, (pair.source for pair in pairs))

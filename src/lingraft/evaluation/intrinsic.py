@@ -32,6 +32,7 @@ Array = np.ndarray[Any, Any]
 
 SCHEMES: tuple[Literal["bert", "mask-only"], ...] = ("bert", "mask-only")
 HITS = (1, 3, 5, 10)
+SENTENCES_AT_ONCE = 4_096
 
 
 @dataclass(frozen=True)
@@ -66,17 +67,26 @@ def mask_text(
     Raises:
         DataError: there is no sentence with a token to hide.
     """
-    items = []
+    items: list[Item] = []
     digest = hashlib.blake2b(digest_size=8)
     digest.update(f"{tokenizer_fingerprint} {masking.rate} {masking.scheme} {seed}".encode())
-    for index, ids in enumerate(sentences):
-        keys = sentence_keys(np.array([index]), seed)
-        hidden = corrupt(ids.astype(np.int64), np.array([len(ids)]), keys, vocabulary, masking)
-        digest.update(
-            hidden.ids.astype(np.int32).tobytes() + hidden.masked.astype(np.int32).tobytes()
+    for start in range(0, len(sentences), SENTENCES_AT_ONCE):
+        some = sentences[start : start + SENTENCES_AT_ONCE]
+        lengths = np.array([len(ids) for ids in some])
+        keys = sentence_keys(np.arange(start, start + len(some)), seed)
+        hidden = corrupt(np.concatenate(some), lengths, keys, vocabulary, masking)
+        ends = np.cumsum(lengths)
+        cuts = np.searchsorted(hidden.masked, ends[:-1])
+        parts = (
+            np.split(hidden.ids, ends[:-1]),
+            np.split(hidden.masked, cuts),
+            np.split(hidden.targets, cuts),
         )
-        digest.update(hidden.targets.astype(np.int32).tobytes())
-        items.append(Item(hidden.ids, hidden.masked, hidden.targets))
+        for before, ids, masked, targets in zip(ends - lengths, *parts, strict=True):
+            item = Item(ids, masked - before, targets)
+            for part in (item.ids, item.masked, item.targets):
+                digest.update(part.astype(np.int32).tobytes())
+            items.append(item)
     if not any(len(item.targets) for item in items):
         raise DataError("the evaluation text holds no token that could be masked; give more text")
     return MaskedText(items, digest.hexdigest(), masking.scheme)
@@ -93,9 +103,16 @@ def ranks(logits_MV: torch.Tensor, targets_M: torch.Tensor) -> tuple[torch.Tenso
         targets_M: token ids.
     """
     gold_M1 = logits_MV.gather(1, targets_M[:, None])
-    higher_M = (logits_MV > gold_M1).sum(1)
-    equal_M = (logits_MV == gold_M1).sum(1) - 1
+    higher_M = _count(logits_MV > gold_M1)
+    equal_M = _count(logits_MV == gold_M1) - 1
     return 1 + higher_M.double() + equal_M.double() / 2, equal_M
+
+
+def _count(true_MV: torch.Tensor) -> torch.Tensor:
+    """How many are true in each row; on a CPU numpy counts eight times as fast as torch sums."""
+    if true_MV.device.type == "cpu":
+        return torch.from_numpy(np.count_nonzero(true_MV.numpy(), axis=1))
+    return true_MV.sum(1)
 
 
 @dataclass(frozen=True)
@@ -149,14 +166,13 @@ def measure(scorer: Scorer, text: MaskedText) -> Scores:
     positions_I = np.array([len(item.targets) for item in text.items], dtype=np.int64)
     nats_I, reciprocal_I, rank_I = np.zeros(number), np.zeros(number), np.zeros(number)
     hits_I = {k: np.zeros(number, dtype=np.int64) for k in HITS}
+    targets_P = np.concatenate([item.targets for item in text.items])
+    first_I = np.cumsum(positions_I) - positions_I
     ties = done = 0
     with progress(f"evaluating ({text.scheme})", text.positions, "tokens") as ticker:
         for where, logits_MV in scorer.logits(text.items):
-            targets_M = torch.tensor(
-                [int(text.items[i].targets[j]) for i, j in where],
-                device=logits_MV.device,
-                dtype=torch.long,
-            )
+            found_M = targets_P[first_I[where[:, 0]] + where[:, 1]]
+            targets_M = torch.from_numpy(found_M.astype(np.int64)).to(logits_MV.device)
             nats_M = torch.nn.functional.cross_entropy(logits_MV, targets_M, reduction="none")
             tied_M, equal_M = ranks(logits_MV, targets_M)
             owner_M, rank_M = where[:, 0], tied_M.cpu().numpy()

@@ -26,7 +26,9 @@ def finetune(
     models: Annotated[
         list[str],
         typer.Argument(
-            metavar="MODEL…", help="Checkpoints (directories or Hub ids), or one recipe (.toml)."
+            metavar="MODEL…",
+            help="Checkpoints: directories, Hub ids or names (`lingraft list models`); "
+            "or one recipe (.toml).",
         ),
     ],
     task: Annotated[
@@ -85,12 +87,12 @@ def finetune(
     from lingraft.finetuning import recipe as recipes
 
     given: dict[str, Any] = {
-        "tasks": _names(task),
+        "tasks": names_in(task),
         "data": data,
         "seeds": seeds,
         "first_seed": first_seed,
-        "labels": _names([label] if label else None),
-        "cut": _cut(cut),
+        "labels": names_in([label] if label else None),
+        "cut": shares_in(cut),
         "train_examples": train_examples,
         "paper": paper,
         "precision": precision,
@@ -118,11 +120,12 @@ def finetune(
         out.print(f"results: {out_dir / 'results.jsonl'}", soft_wrap=True)
 
 
-def _names(values: Sequence[str] | None) -> list[str]:
+def names_in(values: Sequence[str] | None) -> list[str]:
+    """The names in `A,B` and several options of it."""
     return [name.strip() for value in values or [] for name in value.split(",") if name.strip()]
 
 
-def _cut(text: str | None) -> dict[str, float] | None:
+def shares_in(text: str | None) -> dict[str, float] | None:
     """Shares by split, of `0.8,0.1,0.1`.
 
     Raises:

@@ -17,6 +17,7 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
+from lingraft import catalogue
 from lingraft import tokenizer as tokenizers_module
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.finetuning.biaffine import Parser
@@ -78,7 +79,7 @@ def resolve(name: str, base: Path) -> Path:
     """The folder of a checkpoint; one on the Hub is downloaded.
 
     Args:
-        name: directory or Hub id.
+        name: directory, Hub id, or a name of `lingraft list models`.
         base: the folder that a relative path starts from.
 
     Raises:
@@ -86,6 +87,7 @@ def resolve(name: str, base: Path) -> Path:
     """
     folder = base / Path(name).expanduser()
     if not folder.is_dir():
+        name = catalogue.resolve(name)
         load_config(name)  # says what is wrong, with names of what is allowed
         try:
             folder = Path(snapshot_download(name, allow_patterns=PATTERNS))

@@ -81,7 +81,8 @@ class Finetune(Section):
     """One call: every model on every task, with every seed."""
 
     models: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
-    """Directories or Hub ids of pretrained checkpoints with their tokenizers."""
+    """Pretrained checkpoints with their tokenizers: directories, Hub ids or names of `lingraft list
+    models`."""
     labels: Names = ()
     """What tables call the models, in their order; None names them after their folders."""
     tasks: Names = ()

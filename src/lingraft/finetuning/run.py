@@ -303,6 +303,7 @@ class _Call:
                 "model_label": cell.label,
                 "model_fingerprint": cell.weights,
                 "task": cell.task.name,
+                "task_definition": cell.task.definition,
                 "seed": seed,
                 "splits": splits,
                 "evaluation": cell.data.evaluation,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from lingraft import finetuned
 from lingraft.evaluation.records import BLOCKS
-from lingraft.finetuning.run import Options, finetune
 from lingraft.tasks.examples import RelationExample, TextExample, document
 from lingraft.tasks.predictions import LabelPrediction
 
@@ -63,6 +62,8 @@ def finetune_cell(
     Raises:
         LingraftError: whatever the user can mend, on one line.
     """
+    from lingraft.finetuning.run import Options, finetune  # loads torch; `rows_of` needs none
+
     chosen = recipe.model_copy(update={"models": (str(weights.resolve()),), "labels": ("cell",)})
     options = Options(resume=True, keep_models=keep_models, command="lingraft study")
     return [
@@ -97,11 +98,16 @@ def accuracy_blocks(
     for example, prediction in zip(examples, predictions, strict=True):
         assert isinstance(example, TextExample | RelationExample)
         assert isinstance(prediction, LabelPrediction)
-        digest = hashlib.blake2b(document(example).encode("utf-8", "surrogatepass"), digest_size=8)
-        block = blocks[int(digest.hexdigest(), 16) * BLOCKS >> 64]
+        block = blocks[block_of(document(example))]
         block[0] += float(example.label == prediction.label)
         block[1] += 1.0
     return tuple((right, count) for right, count in blocks)
+
+
+def block_of(text: str) -> int:
+    """The block that a document falls into, by its hash."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
+    return int(digest.hexdigest(), 16) * BLOCKS >> 64
 
 
 def _fingerprint(examples: Sequence[Example]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import AutoConfig, AutoModelForMaskedLM
 from transformers.utils import logging as transformers_logging
 
+from lingraft import catalogue
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models import adapters
 from lingraft.models.families import Family, family_of
@@ -55,7 +56,9 @@ def load_config(name: str, revision: str | None = None) -> PreTrainedConfig:
     try:
         return AutoConfig.from_pretrained(name, revision=revision)
     except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"source model '{name}' cannot be loaded: {_one_line(error)}") from error
+        raise DataError(
+            f"source model '{name}' cannot be loaded{catalogue.hint(name)}: {_one_line(error)}"
+        ) from error
 
 
 def load_model(

@@ -14,7 +14,8 @@ class Source(Section):
     """The pretrained model that the language is grafted onto."""
 
     model: str | None = None
-    """A directory or a Hub id of a masked language model (say FacebookAI/roberta-base)."""
+    """A masked language model: a directory, a Hub id (say FacebookAI/roberta-base), or a name of
+    `lingraft list models`."""
     revision: str | None = None
     """Branch, tag or commit on the Hub."""
     architecture: dict[str, Any] | None = None
@@ -177,7 +178,8 @@ class Resources(Section):
     """What some embedding initialisers learn from, beside the source model and the text."""
 
     lexicons: Names = ()
-    """Bilingual dictionaries, one pair a line, target-language word first (MUSE or TSV)."""
+    """Bilingual dictionaries, target-language word first (TSV, MUSE, FreeDict .tei, StarDict .ifo).
+    """
     parallel: Names = ()
     """Sentence pairs for aligning the two vocabularies: TSV, target sentence first."""
     source_first: bool = False
@@ -243,6 +245,12 @@ class Training(Section):
     gradient_checkpointing: bool = False
     """Keep only what enters each layer and compute the rest again for the backward pass: less
     memory, about a third more operations, the same gradients."""
+    sharding: Literal["none", "fsdp2"] = "none"
+    """With several processes: each keeps the whole model (none), or its part of weights, gradients
+    and optimiser state (fsdp2)."""
+    compile: bool = False
+    """Compile the encoder's layers (torch.compile): the first steps take minutes; needs a C++
+    compiler, on a GPU Triton."""
     checkpoint_minutes: Annotated[float, Field(gt=0)] = 10.0
     """A checkpoint at least this often, ..."""
     checkpoint_steps: Annotated[int, Field(ge=1)] | None = None

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lingraft.errors import DataError
-from lingraft.study.results import METRICS, Array
+from lingraft.study.results import TASK, Array, metric_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.study.results import Group
+    from lingraft.study.results import Group, Key
     from lingraft.study.rows import MetricRow
 
 RESAMPLES = 4_000
@@ -54,6 +54,19 @@ class Resampling:
         shares = np.full(number, 1 / number)
         return generator.multinomial(number, shares, size=self.resamples).astype(np.float64)
 
+    def runs(self, keys: Sequence[Key], name: str) -> Array:
+        """[R, S] How often each model is drawn: seeds, and within a seed its fine-tunings."""
+        if all(len(key) == 1 for key in keys):
+            return self.draws(len(keys), name)
+        seeds = list(dict.fromkeys(key[0] for key in keys))
+        outer_RP = self.draws(len(seeds), name)
+        drawn_RS = np.empty((self.resamples, len(keys)))
+        for place, seed in enumerate(seeds):
+            own = [index for index, key in enumerate(keys) if key[0] == seed]
+            inner = self.draws(len(own), f"{name}, fine-tunings of {place}")
+            drawn_RS[:, own] = outer_RP[:, [place]] * inner / len(own)
+        return drawn_RS
+
     def replicates(
         self, rows: Sequence[MetricRow], metric: str, kept: Array, seeds_RS: Array
     ) -> Array:
@@ -61,14 +74,14 @@ class Resampling:
 
         Args:
             rows: one a seed, with blocks.
-            metric: a key of METRICS.
+            metric: its name.
             kept: [B] which blocks take part.
             seeds_RS: how often each seed is drawn.
         """
         blocks_SB2 = np.array([row.blocks for row in rows])[:, kept]
         drawn_RB = self.draws(int(kept.sum()), "blocks")
         mean_RS = (drawn_RB @ blocks_SB2[..., 0].T) / (drawn_RB @ blocks_SB2[..., 1].T)
-        scaled_RS = METRICS[metric].scale(mean_RS)
+        scaled_RS = metric_named(metric).scale(mean_RS)
         mean_R: Array = (scaled_RS * seeds_RS).sum(1) / seeds_RS.sum(1)
         return mean_R
 
@@ -84,20 +97,23 @@ class Difference:
     p: float | None
     """Two-sided: twice the share of resamples on the other side of 0, one added to each count."""
     seeds: int
-    """How many both have."""
+    """How many models both have: seeds, or fine-tunings."""
 
 
 def incomparable(groups: Sequence[Group], metric: str) -> str | None:
     """Why a metric of these groups does not compare; None if it does."""
     missing = [group.label for group in groups if not group.rows(metric)]
     if missing:
-        return f"{missing[0]} has no {METRICS[metric].title}"
+        return f"{missing[0]} has no {metric_named(metric).title}"
+    if metric.startswith(TASK):
+        tests = {row.masks for group in groups for row in group.rows(metric).values()}
+        return None if len(tests) == 1 else f"{metric} was scored on {len(tests)} different tests"
     sets = {group.masks() for group in groups}
-    if METRICS[metric].by_tokens and len(sets) > 1:
+    if metric_named(metric).by_tokens and len(sets) > 1:
         names = ", ".join(dict.fromkeys(group.label for group in groups))
         return (
-            f"{METRICS[metric].title} of {names} was measured on {len(sets)} different sets of "
-            "masked tokens (another vocabulary, text or seed) and does not compare; compare "
+            f"{metric_named(metric).title} of {names} was measured on {len(sets)} different sets "
+            "of masked tokens (another vocabulary, text or seed) and does not compare; compare "
             "bits per character"
         )
     return None
@@ -136,6 +152,8 @@ def shared_blocks(rows: Sequence[MetricRow]) -> Array | None:
 def difference(one: Group, other: Group, metric: str, resampling: Resampling) -> Difference:
     """How much higher a metric is for `one` than for `other`, over the seeds that both have.
 
+    Of a task, a model is paired with that of equal seeds of training and of fine-tuning.
+
     Raises:
         DataError: they do not compare, or have no seed in common.
     """
@@ -147,11 +165,13 @@ def difference(one: Group, other: Group, metric: str, resampling: Resampling) ->
             f"{one.label} and {other.label} have no seed in common; run both with the same seeds"
         )
     pairs = [(ours[seed], theirs[seed]) for seed in common]
-    value = float(np.mean([a.value - b.value for a, b in pairs]))
+    alone = {key[0]: sum(other[0] == key[0] for other in common) for key in common}
+    shares = [1 / alone[key[0]] for key in common]
+    value = float(np.average([a.value - b.value for a, b in pairs], weights=shares))
     kept = shared_blocks([row for pair in pairs for row in pair])
     if kept is None:
         return Difference(value, None, None, None, len(common))
-    seeds_RS = resampling.draws(len(common), "seeds")
+    seeds_RS = resampling.runs(common, "seeds")
     drawn_R = resampling.replicates([a for a, _ in pairs], metric, kept, seeds_RS)
     drawn_R = drawn_R - resampling.replicates([b for _, b in pairs], metric, kept, seeds_RS)
     low, high = np.quantile(drawn_R, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])

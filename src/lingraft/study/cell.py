@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -18,8 +19,10 @@ from typing import TYPE_CHECKING
 
 from lingraft import log
 from lingraft.errors import DataError, LingraftError
-from lingraft.rundir import Run, write_json, write_text
+from lingraft.rundir import Run, read_json, write_json, write_text
 from lingraft.study.collect import INITIAL
+from lingraft.study.studydir import with_tokenizer
+from lingraft.study.tuning import WANTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 FAILURE = "failure.txt"
 """In the folder: why the process ended with an error, on one line."""
 INITIAL_KIND = "train-initial"
+TASKS_KIND = "tasks"
 GRACE_SECONDS = 120.0
 """For the last step and a checkpoint, once the study is gone."""
 
@@ -80,6 +84,23 @@ def train(folder: Path, *, initial: bool = False) -> None:
         pipeline.alone(context, "evaluation", lambda: evaluating.evaluate(context, trained))
 
 
+def fine_tune(folder: Path) -> None:
+    """Fine-tune a cell's model on the tasks that `tuning.ask` wrote down; what is done is kept.
+
+    Args:
+        folder: of a cell that was trained; its weights are there.
+    """
+    from lingraft.finetuning.recipe import decode_finetune
+    from lingraft.finetuning.stage import finetune_cell
+
+    run = Run(folder)
+    with waiting(run):
+        weights = with_tokenizer(run, recipe_in(run))
+        for wanted in read_json(folder / WANTED):
+            finetune_cell(folder, weights, decode_finetune(wanted), Path())
+        shutil.rmtree(weights)
+
+
 def recipe_in(run: Run) -> Recipe:
     """The recipe that was written into a run."""
     from lingraft.methods import read_recipe
@@ -99,9 +120,10 @@ def measure_initial_loss(context: Context) -> None:
     from lingraft.training.phase import WithObjective
     from lingraft.training.validation import Validator
 
-    run, phase = context.run, context.recipe.phases[0]
-    if (run.path / INITIAL).is_file():
+    run = context.run
+    if (run.path / INITIAL).is_file() or not context.recipe.phases:
         return
+    phase = context.recipe.phases[0]
     loaded = load_model(str(stages.weights_before(context, 0)))
     folder = run.stage("tokenizer").path
     valid = stages.nonempty(Tokens.open(folder, "valid"), "validation")
@@ -133,6 +155,7 @@ KINDS: dict[str, Callable[[Path], None]] = {
     "share": share,
     "train": train,
     INITIAL_KIND: lambda folder: train(folder, initial=True),
+    TASKS_KIND: fine_tune,
 }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.report import rows as report_rows
 from lingraft.rundir import read_json
-from lingraft.study.rows import CurveRow, EndRow, MetricRow
+from lingraft.study.rows import AnyRow, CurveRow, EndRow, MetricRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lingraft.study.grid import Cell
     from lingraft.study.rows import Value
 
-Rows = list[MetricRow | CurveRow | EndRow]
+Rows = list[AnyRow]
 LONGEST_CURVE = 100
 """Points; a longer curve is averaged over neighbours."""
 INITIAL = "initial.json"

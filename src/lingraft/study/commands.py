@@ -13,8 +13,9 @@ from rich.table import Table
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
+    from lingraft.study.planning import Planned
     from lingraft.study.recipe import Study
-    from lingraft.study.runner import Options, Planned, Tally
+    from lingraft.study.runner import Options, Tally
 
 out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
 
@@ -91,51 +92,58 @@ def _end(tally: Tally) -> None:
 
 def _publish(chosen: Study, folder: Path, results: Path | None) -> None:
     """Print the tables and write the page."""
-    from lingraft.study import page, runner, tables
+    from lingraft.study import page, planning, tables, task_tables
     from lingraft.study.studydir import StudyDir
 
-    rows = runner.current_rows(chosen, folder, results)
+    rows = planning.current_rows(chosen, folder, results)
     if not rows:
         raise RecipeError(
-            f"{runner.results_path(folder, results)}: holds no result of this study; "
+            f"{planning.results_path(folder, results)}: holds no result of this study; "
             "run it without --report-only first"
         )
     out.print(tables.console(chosen, rows, out.width))
+    of_tasks = task_tables.console(chosen, rows)
+    if of_tasks is not None:
+        out.print(of_tasks)
     written = page.write(chosen, rows, StudyDir(folder).page_path)
     out.print(
-        f"results: {runner.results_path(folder, results)}\nreport:  {written}", soft_wrap=True
+        f"results: {planning.results_path(folder, results)}\nreport:  {written}", soft_wrap=True
     )
 
 
 def _explain(chosen: Study, folder: Path, options: Options) -> None:
     """Print the cells, what they cost and how long they will take."""
     from lingraft.report import numbers
-    from lingraft.study import estimate, processes, runner
+    from lingraft.study import estimate, planning, processes
+    from lingraft.study.studydir import StudyDir
 
-    planned = runner.plan(chosen, options.only, runner.results_path(folder, options.results))
+    results = planning.results_path(folder, options.results)
+    planned = planning.plan(chosen, options.only, results, StudyDir(folder))
     todo = [one for one in planned if one.state != "done"]
-    ended = [(one.cost, one.outcome.end) for one in planned if one.outcome and one.state == "done"]
+    ended = [(one.cost, one.outcome.end) for one in planned if one.outcome and one.trained]
     speed = estimate.measured(
         ended, estimate.device_here(), processes.cores(), options.jobs
     ) or estimate.guessed(options.jobs)
     table = Table("cell", "state", title=f"study {chosen.name}")
-    for heading in ("parameters", "tokens", "TFLOP", "time (estimate)"):
-        table.add_column(heading, justify="right")
+    for heading in ("parameters", "tokens", "fine-tunings", "TFLOP", "time (estimate)"):
+        if heading != "fine-tunings" or chosen.tasks:
+            table.add_column(heading, justify="right")
     for one in planned:
-        flops = one.cost.flops
-        took = speed.seconds([one.cost]) if one in todo else None
+        cost = one.left if one in todo else one.cost
+        took = speed.seconds([cost]) if one in todo else None
         table.add_row(
             one.cell.id,
             one.state,
-            numbers.short(one.cost.parameters),
-            numbers.short(one.cost.all_tokens),
-            numbers.significant(flops / 1e12) if flops else numbers.ABSENT,
+            numbers.short(cost.parameters),
+            numbers.short(cost.all_tokens),
+            *([f"{len(one.missing):,}"] if chosen.tasks else []),
+            numbers.significant(cost.flops / 1e12) if cost.flops else numbers.ABSENT,
             numbers.duration(took),
         )
     out.print(table)
     for line in _totals(chosen, planned, todo):
         out.print(line, soft_wrap=True)
-    total = speed.seconds([one.cost for one in todo])
+    total = speed.seconds([one.left for one in todo])
     out.print(f"time: {numbers.duration(total)} with --jobs {options.jobs} ({speed.basis})")
 
 
@@ -143,14 +151,21 @@ def _totals(chosen: Study, planned: list[Planned], todo: list[Planned]) -> list[
     from lingraft.report import numbers
     from lingraft.study import estimate
 
-    tokens = sum(one.cost.all_tokens for one in todo)
+    tokens = sum(one.left.all_tokens for one in todo)
     disk = [estimate.disk_bytes(one.cell.recipe, one.cost, chosen.keep) for one in todo]
     known = sum(size for size in disk if size is not None)
+    runs = sum(len(one.missing) for one in todo)
+    again = [one.cell.id for one in todo if one.trained and one.trains]
     some = "" if all(size is not None for size in disk) else ", and models of unknown size"
-    return [
+    said = [
         f"{len(planned)} cells, {len(todo)} to run: {numbers.short(tokens)} tokens",
         f'disk: {numbers.size(known)} for the weights that stay (keep = "{chosen.keep}"){some}',
     ]
+    if runs:
+        said.append(f"tasks: {runs:,} fine-tunings")
+    if again:
+        said.append(f"trained again, since their weights are gone: {', '.join(again)}")
+    return said
 
 
 def probe(
@@ -176,8 +191,8 @@ def probe(
     first step is shown too: it ranks initialisers wrongly.
     """
     from lingraft.methods import read_recipe
+    from lingraft.study import planning, runner
     from lingraft.study import probe as probing
-    from lingraft.study import runner
 
     path = recipe / "recipe.toml" if recipe.is_dir() else recipe
     parts = [part.strip() for part in train.split(",") if part.strip()]
@@ -191,9 +206,9 @@ def probe(
     table = Table("initialiser", title=f"after {steps} steps: validation loss in nats")
     for heading in ("before training", "rank", "after", "rank", "seeds"):
         table.add_column(heading, justify="right")
-    for one in probing.ranking(runner.current_rows(chosen, out_dir)):
+    for one in probing.ranking(planning.current_rows(chosen, out_dir)):
         numbers = (f"{one.first:.4f}", one.first_rank, f"{one.last:.4f}", one.last_rank, one.seeds)
         table.add_row(one.initialiser, *map(str, numbers))
     out.print(table)
-    out.print(f"results: {runner.results_path(out_dir)}", soft_wrap=True)
+    out.print(f"results: {planning.results_path(out_dir)}", soft_wrap=True)
     _end(tally)

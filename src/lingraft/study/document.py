@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lingraft.report import numbers
-from lingraft.study import page, plots, tables
+from lingraft.study import page, plots, tables, task_tables
 from lingraft.study.analysis import Resampling
 from lingraft.study.results import collect, size_text
 from lingraft.study.rows import read
@@ -37,6 +37,12 @@ method is with that many (straight lines over log(sentences), nothing extrapolat
 logarithm): “not reached (> x)” where scratch is not as good with x times as many, the most that it
 was given; “< x” where its smallest size is already better; “y % not reached” where that is so in y
 per cent of the resamples.
+"""
+HOW_TO_READ_TASKS = """Scores in per cent, all of them better where higher: mean ± sample standard
+deviation over all fine-tunings. Rows in italics: not trained, what fine-tuning alone reaches.
+Intervals: blocks of the test set, seeds of training, and seeds of fine-tuning within them are drawn
+again; scores that are no means by jackknife values of the blocks.
+
 """
 RESULTS = "results.md"
 NOTES = ".notes.md"
@@ -72,11 +78,12 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
     found, resampling = collect(read(path)), Resampling()
     drawings = page.figures(found, resampling)
     shown = [*drawings["data_figures"], *drawings["factor_figures"]]
+    of_tasks = [*drawings["task_figures"], *drawings["task_factor_figures"]]
     curves = [*drawings["loss_figures"][-1:], *drawings["initialiser_figures"][-1:]]
     folder = path.parent.name
     pictures = {
         drawing.name: _picture(drawing, f"{folder}/{name}-{drawing.name}.svg")
-        for drawing in (*shown, *curves)
+        for drawing in (*shown, *of_tasks, *curves)
     }
     notes = path.with_name(name + NOTES)
     parts = [
@@ -87,11 +94,16 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
         *_under("What more data brings", drawings["data_figures"], pictures),
         *_under("How much data it is worth", drawings["factor_figures"], pictures),
         *_factors(found, resampling),
+        *_tasks(found, resampling),
+        *(pictures[drawing.name] for drawing in of_tasks),
+        *_task_factors(found, resampling),
         *_initialisers(found, resampling),
         *_under("Losses", curves, pictures),
         *_machines(found),
     ]
-    svgs = {f"{name}-{drawing.name}.svg": drawing.alone() for drawing in (*shown, *curves)}
+    svgs = {
+        f"{name}-{drawing.name}.svg": drawing.alone() for drawing in (*shown, *of_tasks, *curves)
+    }
     return "\n\n".join(part for part in parts if part) + "\n", svgs
 
 
@@ -121,6 +133,28 @@ def _factors(found: Results, resampling: Resampling) -> Iterable[str]:
     table = tables.factors(found, resampling)
     if table is not None:
         yield f"How many times more sentences {found.reference()} needs:"
+        yield markdown(table)
+
+
+def _tasks(found: Results, resampling: Resampling) -> Iterable[str]:
+    """Scores after fine-tuning, size by size, and their differences to the reference."""
+    if found.tasks:
+        yield "### Fine-tuned on tasks"
+        yield HOW_TO_READ_TASKS + "\n".join(f"- {note}" for note in task_tables.about(found))
+    for size in reversed(found.sizes):
+        table = task_tables.scores(found, size)
+        less = task_tables.differences(found, size, resampling)
+        if table is not None:
+            yield f"{size_text(size).capitalize()}:"
+            yield markdown(table)
+        if less is not None:
+            yield markdown(less)
+
+
+def _task_factors(found: Results, resampling: Resampling) -> Iterable[str]:
+    table = task_tables.factors(found, resampling)
+    if table is not None:
+        yield f"How many times more sentences {found.reference()} needs for the same score:"
         yield markdown(table)
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from lingraft.recipe import Recipe
     from lingraft.study.rows import EndRow
+    from lingraft.study.tuning import Work
 
 EFFICIENCY = 0.3
 """Share of a large matrix product's speed that training reaches; small models reach less."""
@@ -20,6 +21,8 @@ MEASURED_SECONDS = 2.0
 START_SECONDS = 10.0
 """Of a cell's process: loading libraries and model, and evaluation of a small model."""
 BYTES_PER_WEIGHT = 4
+TASKS = "fine-tuning, all tasks"
+"""Key of `Cost.tokens`; no phase can be called so."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Cost:
     flops: float | None
     """None where the size of the model is not known before it is built."""
     parameters: int | None
+    body: int | None = None
+    """Parameters outside the embeddings."""
 
     @property
     def all_tokens(self) -> float:
@@ -80,7 +85,31 @@ def cost_of(recipe: Recipe) -> Cost:
         if {"embeddings", "all"} & set(phase.train):
             trained += predicted - rows
         flops += tokens[phase.name] * throughput.flops_per_token(passes, max(trained, 0.0))
-    return Cost(tokens, flops, plan.parameters)
+    return Cost(tokens, flops, plan.parameters, plan.parameters - rows)
+
+
+def with_tasks(cost: Cost, works: Iterable[Work], *, trains: bool) -> Cost:
+    """What is left to do of a cell: its training, if it trains, and fine-tunings.
+
+    Args:
+        cost: of its training.
+        works: one a fine-tuning.
+        trains: whether the training is still to be done.
+    """
+    found = list(works)
+    trained, read = sum(work.trained for work in found), sum(work.read for work in found)
+    tokens = (cost.tokens if trains else {}) | ({TASKS: trained + read} if found else {})
+    flops = cost.flops if trains else 0.0
+    if flops is not None and found:
+        body = cost.body
+        tuned = None if body is None else _tuning_flops(body, trained, read)
+        flops = None if tuned is None else flops + tuned
+    return Cost(tokens, flops, cost.parameters, cost.body)
+
+
+def _tuning_flops(body: float, trained: float, read: float) -> float:
+    """Operations of fine-tuning on so many tokens, and of a forward pass through so many."""
+    return trained * throughput.flops_per_token(body, body) + read * 2 * body
 
 
 def order(costs: Sequence[Cost]) -> list[int]:
@@ -106,7 +135,7 @@ def measured(
     flops = seconds = 0.0
     cells = 0
     for cost, row in ended:
-        if cost.flops is None or row.machine.get("device") != device:
+        if not cost.flops or row.machine.get("device") != device:
             continue
         share = float(row.machine.get("threads") or cores) / cores if device == "cpu" else 1 / jobs
         flops += cost.flops

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lingraft.study.analysis import LEVEL, checked, shared_blocks
-from lingraft.study.results import METRICS, Array
+from lingraft.study.results import Array, metric_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,7 +107,7 @@ def factor(method: Group, baseline: Sequence[Group], metric: str, resampling: Re
     Args:
         method: at one size.
         baseline: the baseline's groups from small to large, all with a size.
-        metric: a key of METRICS.
+        metric: its name.
         resampling: of the interval.
 
     Raises:
@@ -119,18 +119,21 @@ def factor(method: Group, baseline: Sequence[Group], metric: str, resampling: Re
     assert size is not None
     sizes = [float(group.sentences or 0) for group in baseline]
     assert sizes == sorted(sizes)
-    lower = METRICS[metric].lower
+    lower = metric_named(metric).lower
     means = np.array([group.mean(metric) for group in groups], dtype=np.float64)
     value = float(reached_at(sizes, means[None, 1:], means[:1], lower=lower)[0]) / size
     least, most = sizes[0] / size, sizes[-1] / size
-    rows = [list(group.rows(metric).values()) for group in groups]
-    kept = shared_blocks([row for of_group in rows for row in of_group])
+    rows = [group.rows(metric) for group in groups]
+    kept = shared_blocks([row for of_group in rows for row in of_group.values()])
     if kept is None:
         return Factor(size, value, None, None, None, least, most)
     drawn_RG = np.stack(
         [
             resampling.replicates(
-                mine, metric, kept, resampling.draws(len(mine), f"{group.label} {group.sentences}")
+                list(mine.values()),
+                metric,
+                kept,
+                resampling.runs(list(mine), f"{group.label} {group.sentences}"),
             )
             for group, mine in zip(groups, rows, strict=True)
         ],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.decoding import load
 from lingraft.errors import RecipeError
-from lingraft.methods import recipe_from
+from lingraft.methods import recipe_from, settled
 from lingraft.recipe import Recipe
 from lingraft.rundir import fingerprint
 
@@ -105,9 +105,12 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
     except RecipeError as error:
         text = str(error).removeprefix("--set ")
         raise RecipeError(text if text.startswith(where) else f"{where}: {text}") from None
+    sentences = point.get("sentences", recipe.method.sentences)
+    if not recipe.phases:  # it reads no training text: one cell for all sizes and budgets
+        recipe, sentences = settled(recipe), None
     axes: dict[str, Value] = {
         "method": recipe.method.name,
-        "sentences": point.get("sentences", recipe.method.sentences),
+        "sentences": sentences,
         "seed": recipe.seed,
     }
     axes |= {axis: _scalar(value) for axis, value in point.items() if axis not in axes}

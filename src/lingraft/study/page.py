@@ -9,7 +9,7 @@ from markupsafe import Markup
 from lingraft.report import figure, numbers
 from lingraft.report.page import inline, templates
 from lingraft.rundir import write_text
-from lingraft.study import grid, plots, recipe, tables
+from lingraft.study import grid, plots, recipe, tables, task_tables
 from lingraft.study.analysis import Resampling
 from lingraft.study.results import BITS, LOSS, METRICS, PERPLEXITY, collect, size_text
 
@@ -18,12 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.study.results import Results
-    from lingraft.study.rows import CurveRow, EndRow, MetricRow
+    from lingraft.study.rows import AnyRow
 
 
-def write(
-    study: recipe.Study, rows: Sequence[MetricRow | CurveRow | EndRow], out_html: Path
-) -> Path:
+def write(study: recipe.Study, rows: Sequence[AnyRow], out_html: Path) -> Path:
     """Write the report of a study, whole or under way.
 
     Args:
@@ -46,7 +44,7 @@ def write(
 
 def render(
     name: str,
-    rows: Iterable[MetricRow | CurveRow | EndRow],
+    rows: Iterable[AnyRow],
     planned: Sequence[str] = (),
     settings: str = "",
 ) -> str:
@@ -63,6 +61,8 @@ def render(
     done = {cell.name for cell in found.cells}
     failed = {failure.cell for failure in found.failures}
     compared = [tables.differences(found, size, resampling) for size in found.sizes]
+    tasks = [task_tables.scores(found, size) for size in reversed(found.sizes)]
+    gained = [task_tables.differences(found, size, resampling) for size in reversed(found.sizes)]
     context = {
         "title": f"Study {name}",
         "verdict": verdict(found),
@@ -74,6 +74,10 @@ def render(
         "reference": found.reference(),
         "resamples": f"{resampling.resamples:,}",
         "factors": tables.factors(found, resampling),
+        "tasks": [table for table in tasks if table is not None],
+        "task_differences": [table for table in gained if table is not None],
+        "task_factors": task_tables.factors(found, resampling),
+        "task_notes": task_tables.about(found),
         "initialisers": tables.initialisers(found, resampling),
         "machines": tables.machines(found),
         "cells": tables.cells(found),
@@ -91,6 +95,10 @@ def figures(found: Results, resampling: Resampling) -> dict[str, list[plots.Draw
     drawn = {
         "data_figures": [plots.against_data(found, metric) for metric in plots.AGAINST_DATA],
         "factor_figures": [plots.factors(found, metric, resampling) for metric in (LOSS, BITS)],
+        "task_figures": [plots.against_data(found, metric) for metric in found.task_metrics],
+        "task_factor_figures": [
+            plots.factors(found, metric, resampling) for metric in found.task_metrics
+        ],
         "loss_figures": [plots.losses(found, size) for size in found.sizes],
         "initialiser_figures": [
             plots.losses(found, size, initialisers=True) for size in found.sizes

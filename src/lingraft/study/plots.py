@@ -22,10 +22,11 @@ from lingraft.study.results import (
     BITS,
     INITIALISER,
     LOSS,
-    METRICS,
     PERPLEXITY,
+    TASK,
     UNIGRAMS,
     Array,
+    metric_named,
     size_text,
 )
 
@@ -74,7 +75,7 @@ def against_data(found: Results, metric: str) -> Drawing | None:
     Where the masks of some labels differ from the first one's, they are left out of metrics on
     masked tokens.
     """
-    record = METRICS[metric]
+    record = metric_named(metric)
     lines: dict[str, list[Group]] = {}
     for label in found.plain:
         groups = [g for g in found.of(label) if g.sentences is not None and g.rows(metric)]
@@ -86,6 +87,7 @@ def against_data(found: Results, metric: str) -> Drawing | None:
         return None
     indices = {label: found.labels.index(label) for label in lines}
     floors = [v for groups in lines.values() for g in groups for v in g.values(UNIGRAMS)]
+    below = {g.label: g.mean(metric) for g in found.floors if metric.startswith(TASK)}
 
     def draw(axes: Axes, form: str) -> None:
         for label, groups in lines.items():
@@ -96,12 +98,15 @@ def against_data(found: Results, metric: str) -> Drawing | None:
                 unigram_line(axes, sum(floors) / len(floors), "unigrams")
         else:
             axes.yaxis.set_major_locator(MaxNLocator(5))
+        for label, mean in below.items():
+            if mean is not None:
+                unigram_line(axes, mean, label)
         axes.set_ylabel(_quantity(metric))
         _sentences_axis(axes, sizes, form)
 
     direction = "lower" if record.lower else "higher"
     return Drawing(
-        name=f"data-{metric.rpartition('/')[2].replace('@', '').replace('_', '-')}",
+        name=f"data-{_file_name(metric)}",
         draw=draw,
         names=tuple(indices.items()),
         description=_described(lines, metric),
@@ -110,13 +115,19 @@ def against_data(found: Results, metric: str) -> Drawing | None:
     )
 
 
+def _file_name(metric: str) -> str:
+    """Of a task with its name, which alone says too little."""
+    own = metric.replace("/", "-") if metric.startswith(TASK) else metric.rpartition("/")[2]
+    return own.replace("@", "").replace("_", "-")
+
+
 def _quantity(metric: str) -> str:
     units = {PERPLEXITY: "perplexity", BITS: "bits per character", "mask-only/mrr": "MRR"}
-    return units.get(metric, f"{METRICS[metric].title} (%)")
+    return units.get(metric, f"{metric_named(metric).title} (%)")
 
 
 def _described(lines: dict[str, list[Group]], metric: str) -> str:
-    record = METRICS[metric]
+    record = metric_named(metric)
     ends = [
         f"{label}: {record.show(groups[0].mean(metric))} with {groups[0].sentences:,} sentences, "
         f"{record.show(groups[-1].mean(metric))} with {groups[-1].sentences:,}"
@@ -159,7 +170,7 @@ def _log_axis(axes: Axes, which: str) -> None:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [step * 10.0**power for power in powers for step in STEPS]
     inside = [tick for tick in ticks if low <= tick <= high]
-    axis.set_major_locator(FixedLocator(inside[:: -(-len(inside) // 7)] or [low, high]))
+    axis.set_major_locator(FixedLocator(inside[:: -(-len(inside) // 7) or 1] or [low, high]))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.3g}" if value < 1e3
                                            else f"{value:,.0f}"))  # fmt: skip
@@ -264,10 +275,10 @@ def factors(found: Results, metric: str, resampling: Resampling) -> Drawing | No
         _sentences_axis(axes, sizes, form)
         axes.margins(x=0.05)
 
-    title = "PPL" if metric == LOSS else METRICS[metric].title
+    title = "PPL" if metric == LOSS else metric_named(metric).title
     told = [f"{label}: {', '.join(f.shown()[0] for f in of)}" for label, of in lines.items()]
     return Drawing(
-        name=f"factor-{title.lower().replace('/', '-').replace('@', '')}",
+        name=f"factor-{title.lower().replace('/', '-').replace('@', '').replace(' ', '-')}",
         draw=draw,
         names=tuple(indices.items()),
         description=f"Data-efficiency factor by {title} against sentences. " + "; ".join(told),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lingraft.recipe import Phase
     from lingraft.study.recipe import Study
-    from lingraft.study.rows import EndRow, MetricRow
+    from lingraft.study.rows import AnyRow
 
 AXIS = "graft.embeddings"
 LOOKS = 5
@@ -55,10 +55,15 @@ def base_of(recipe: Recipe, steps: int, train: Sequence[str]) -> Recipe:
         train: the parts that train.
 
     Raises:
-        RecipeError: there is no source to take embeddings from.
+        RecipeError: there is no source to take embeddings from, or nothing trains.
     """
     if recipe.source.model is None:
         raise RecipeError("probe: the recipe has no source model, so there is nothing to compare")
+    if not recipe.phases:
+        raise RecipeError(
+            f"probe: method '{recipe.method.name}' does not train, so no initialiser can learn; "
+            "set method.name=xpt-sp"
+        )
     phase = shortened(recipe.phases[0], steps, train)
     evaluation = recipe.evaluation.model_copy(update={"sentences": 200, "words": 0, "samples": 0})
     return settled(
@@ -153,7 +158,7 @@ def usable(recipe: Recipe, wanted: Sequence[str]) -> tuple[list[str], dict[str, 
     return names, left_out
 
 
-def ranking(rows: Iterable[MetricRow | CurveRow | EndRow]) -> list[Ranked]:
+def ranking(rows: Iterable[AnyRow]) -> list[Ranked]:
     """Initialisers by the validation loss at the end, the best first."""
     ends: dict[str, list[tuple[float, float]]] = {}
     for row in rows:

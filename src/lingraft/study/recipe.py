@@ -1,20 +1,20 @@
-"""A study file: a base recipe, what is set in every cell, and the axes of one grid or several."""
+"""A study file: a base recipe, what is set in every cell, axes of one grid or several, tasks."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from lingraft.decoding import explain, load
 from lingraft.errors import RecipeError
-from lingraft.recipe import Section
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from lingraft.finetuning.recipe import Changes, Count, Cut, Finetune
+from lingraft.recipe import Section, Training
 
 Axis = Annotated[tuple[Any, ...], Field(strict=False, min_length=1)]
+HUB = "hub"
 
 
 class Rule(Section):
@@ -24,6 +24,66 @@ class Rule(Section):
     """Values of axes; a cell matches that has all of them."""
     set: Annotated[dict[str, Any], Field(min_length=1)]
     """Dotted paths of the recipe, and their values."""
+
+
+def _counted(value: Any) -> Any:
+    """A number of seeds as the seeds; anything else as it is."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return tuple(range(value)) if whole else value
+
+
+class StudyTask(Section):
+    """A task that models are fine-tuned on once they have been evaluated."""
+
+    name: str
+    """`lingraft list tasks`, or the TOML file of a user's own, relative to the study's file."""
+    data: str | None = None
+    """The folder of its files, relative to the study's file, or 'hub'."""
+    seeds: Annotated[
+        tuple[Annotated[int, Field(ge=0)], ...],
+        BeforeValidator(_counted),
+        Field(strict=False, min_length=1),
+    ] = (0, 1, 2)
+    """Of fine-tuning: a list, or how many, counted from 0."""
+    cut: Cut | None = None
+    """As in `lingraft finetune`, and so are those that follow."""
+    train_examples: Count | None = None
+    paper: str | None = None
+    settings: Changes = Changes()
+    """What differs from the task's own settings."""
+    methods: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Only in cells of these methods; empty takes all."""
+    sentences: Annotated[tuple[Count, ...], Field(strict=False)] = ()
+    """Only in cells of these sizes, and those that have none; empty takes all."""
+
+    @field_validator("seeds")
+    @classmethod
+    def _distinct(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(seeds)) < len(seeds):
+            raise ValueError(f"a seed is there twice in {list(seeds)}")
+        return seeds
+
+    def finetune(self, training: Training, first: int, seeds: int) -> Finetune:
+        """What `lingraft finetune` would be asked for; the model is filled in later.
+
+        Args:
+            training: of the cell's recipe: how the machine is used.
+            first: the first seed.
+            seeds: how many, counted up from it.
+        """
+        return Finetune(
+            models=("cell",),
+            tasks=(self.name,),
+            data=self.data,
+            first_seed=first,
+            seeds=seeds,
+            cut=self.cut,
+            train_examples=self.train_examples,
+            paper=self.paper,
+            settings=self.settings,
+            precision=training.precision,
+            micro_batch_tokens=training.micro_batch_tokens,
+        )
 
 
 class Study(Section):
@@ -46,6 +106,8 @@ class Study(Section):
     is method.name, `sentences` is method.sentences, anything else a dotted path of the recipe."""
     rules: Annotated[tuple[Rule, ...], Field(strict=False)] = ()
     """Applied in order, after `set` and before the axes."""
+    tasks: Annotated[tuple[StudyTask, ...], Field(strict=False)] = ()
+    """What the cells' models are fine-tuned on, in this order."""
 
     @model_validator(mode="after")
     def _rules_name_axes(self) -> Study:
@@ -73,7 +135,7 @@ def decode(data: dict[str, Any], where: str = "study") -> Study:
 
 
 def read_study(path: Path) -> Study:
-    """Read a study file; `base` becomes a path that is good from the current folder.
+    """Read a study file; its paths become good from the current folder.
 
     Raises:
         RecipeError: whatever is wrong with it, on one line.
@@ -86,7 +148,19 @@ def read_study(path: Path) -> Study:
             f"{path}: is a recipe, not a study; lingraft adapt runs it, and a study names it as "
             'its base: base = "…"'
         )
-    return decode(data, str(path))
+    study = decode(data, str(path))
+    tasks = tuple(_placed(task, path.parent) for task in study.tasks)
+    return study.model_copy(update={"tasks": tasks})
+
+
+def _placed(task: StudyTask, folder: Path) -> StudyTask:
+    """The task with its paths seen from the current folder."""
+    changes = {}
+    if task.data not in (None, HUB):
+        changes["data"] = str(folder / Path(str(task.data)).expanduser())
+    if task.name.endswith(".toml"):
+        changes["name"] = str(folder / Path(task.name).expanduser())
+    return task.model_copy(update=changes)
 
 
 def to_toml(study: Study) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +11,12 @@ import numpy as np
 from lingraft.methods import METHODS
 from lingraft.report import numbers
 from lingraft.report.rows import TITLES
-from lingraft.study.rows import CurveRow, EndRow, MetricRow, latest
+from lingraft.study.rows import CurveRow, EndRow, MetricRow, TaskRow, fine_tuned, latest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from lingraft.study.rows import Value
+    from lingraft.study.rows import AnyRow, Tuned, Value
 
 Array = np.ndarray[Any, Any]
 
@@ -27,6 +27,10 @@ UNIGRAMS = "unigram_perplexity"
 INITIALISER = "graft.embeddings"
 PLACES = ("method", "sentences", "seed")
 """Axes that every table knows; any other becomes part of the row's label."""
+TASK = "task/"
+"""What the names of metrics of fine-tuned models begin with."""
+Key = tuple[int, ...]
+"""Which model of a group: its seed; fine-tuned, its seed and that of the fine-tuning."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,14 @@ METRICS = {
 }
 
 
+def metric_named(name: str) -> Metric:
+    """The record of a metric: a key of METRICS, or `task/NAME/SCORE`, which is in per cent."""
+    if not name.startswith(TASK):
+        return METRICS[name]
+    title = name.removeprefix(TASK).replace("/", " ").replace("_", " ")
+    return Metric(title, lower=False, show=_decimals(1), scale=_percent, by_tokens=False)
+
+
 @dataclass(frozen=True)
 class Cell:
     """One finished run of the study."""
@@ -80,6 +92,8 @@ class Cell:
     metrics: dict[str, MetricRow]
     curves: tuple[CurveRow, ...]
     end: EndRow
+    tasks: dict[str, dict[int, MetricRow]] = field(default_factory=dict)
+    """By metric `task/NAME/SCORE` and seed of fine-tuning."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +109,18 @@ class Group:
     cells: tuple[Cell, ...]
     """By seed."""
 
-    def rows(self, metric: str) -> dict[int, MetricRow]:
-        """The metric's rows by seed."""
-        return {cell.seed: cell.metrics[metric] for cell in self.cells if metric in cell.metrics}
+    def rows(self, metric: str) -> dict[Key, MetricRow]:
+        """The metric's rows by seed; of a task, by seed and that of fine-tuning."""
+        if metric.startswith(TASK):
+            return {
+                (cell.seed, seed): row
+                for cell in self.cells
+                for seed, row in cell.tasks.get(metric, {}).items()
+            }
+        return {(cell.seed,): cell.metrics[metric] for cell in self.cells if metric in cell.metrics}
 
     def values(self, metric: str) -> list[float]:
-        """The metric of each seed that has it."""
+        """The metric of each seed that has it; of a task, of each fine-tuning."""
         return [row.value for row in self.rows(metric).values()]
 
     def sound(self, metric: str) -> float | None:
@@ -109,12 +129,15 @@ class Group:
         return mean if mean is not None and math.isfinite(mean) else None
 
     def mean(self, metric: str) -> float | None:
-        """Mean over the seeds."""
-        values = self.values(metric)
-        return math.fsum(values) / len(values) if values else None
+        """Mean over the seeds; of a task, over the seeds of their means over fine-tunings."""
+        by_seed: dict[int, list[float]] = {}
+        for key, row in self.rows(metric).items():
+            by_seed.setdefault(key[0], []).append(row.value)
+        means = [math.fsum(values) / len(values) for values in by_seed.values()]
+        return math.fsum(means) / len(means) if means else None
 
     def deviation(self, metric: str) -> float | None:
-        """Sample standard deviation over the seeds; None for a single one."""
+        """Sample standard deviation over the seeds (of a task, all fine-tunings); None for one."""
         values = self.values(metric)
         return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
@@ -124,8 +147,22 @@ class Group:
 
 
 @dataclass(frozen=True)
+class TaskShown:
+    """A task that cells were fine-tuned on."""
+
+    name: str
+    metrics: tuple[str, ...]
+    """Those that papers report."""
+    splits: str
+    """What the splits are, or 'official'."""
+    n: int
+    """Examples scored."""
+    train_examples: int
+
+
+@dataclass(frozen=True)
 class Failure:
-    """A cell whose last attempt failed."""
+    """A cell whose last attempt failed, or one of whose tasks did."""
 
     cell: str
     message: str
@@ -140,6 +177,10 @@ class Results:
     labels: tuple[str, ...]
     """Methods in the order of `methods.METHODS`; those with further axes last."""
     failures: tuple[Failure, ...]
+    tasks: tuple[TaskShown, ...] = ()
+    """In the order in which they were run."""
+    floors: tuple[Group, ...] = ()
+    """Of methods that do not train, beside others: they have no size and stand at every one."""
 
     @property
     def sizes(self) -> tuple[int | None, ...]:
@@ -150,11 +191,17 @@ class Results:
     def plain(self) -> tuple[str, ...]:
         """The labels that name a method alone; all labels if there is none of that kind."""
         further = {group.label for group in self.groups if group.further}
-        return tuple(label for label in self.labels if label not in further) or self.labels
+        floors = {group.label for group in self.floors}
+        return tuple(x for x in self.labels if x not in further | floors) or self.labels
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        return tuple(cell for group in self.groups for cell in group.cells)
+        return tuple(cell for group in (*self.groups, *self.floors) for cell in group.cells)
+
+    @property
+    def task_metrics(self) -> tuple[str, ...]:
+        """All that papers report, task by task."""
+        return tuple(dict.fromkeys(metric for task in self.tasks for metric in task.metrics))
 
     def at(self, sentences: int | None) -> tuple[Group, ...]:
         """The groups of one size."""
@@ -170,25 +217,71 @@ class Results:
         return found[0] if found else None
 
 
-def collect(rows: Iterable[MetricRow | CurveRow | EndRow]) -> Results:
+def collect(rows: Iterable[AnyRow]) -> Results:
     """Put the rows of a results file in order.
 
     Rows of attempts that failed or were killed count for nothing. Of a cell that was run again with
     another fingerprint, the last one that was done counts.
     """
+    read = list(rows)
+    tuned = fine_tuned(read)
     done: dict[str, tuple[dict[str, Value], Cell]] = {}
     failed: dict[str, str] = {}
-    for outcome in latest(rows).values():
+    tasks: dict[str, TaskShown] = {}
+    for name, outcome in latest(read).items():
         end = outcome.end
         if end.status == "failed":
             failed[end.cell] = end.message
             continue
         failed.pop(end.cell, None)
-        done[repr(sorted(end.axes.items()))] = (end.axes, _cell(end, outcome.rows))
-    return _ordered(list(done.values()), tuple(Failure(*item) for item in failed.items()))
+        found, message = _current(tuned.get(name, {}))
+        if message:
+            failed[end.cell] = message
+        tasks |= {row.task: _shown(row) for row in found}
+        done[repr(sorted(end.axes.items()))] = (end.axes, _cell(end, outcome.rows, found))
+    failures = tuple(Failure(*item) for item in failed.items())
+    return replace(_ordered(list(done.values()), failures), tasks=tuple(tasks.values()))
 
 
-def _cell(end: EndRow, rows: Sequence[MetricRow | CurveRow]) -> Cell:
+def _current(tuned: Tuned) -> tuple[list[TaskRow], str]:
+    """Of each task, the rows of its last form that was done; and why one failed last."""
+    found: list[TaskRow] = []
+    message = ""
+    for task in dict.fromkeys(row.task for row in tuned.values()):
+        rows = [row for row in tuned.values() if row.task == task]
+        done = [row for row in rows if row.status == "done"]
+        found += [row for row in done if row.task_fingerprint == done[-1].task_fingerprint]
+        if rows[-1].status == "failed":
+            message = rows[-1].message
+    return found, message
+
+
+def _shown(row: TaskRow) -> TaskShown:
+    n = max((score.n for score in row.scores if score.metric in row.shown), default=0)
+    return TaskShown(row.task, row.shown, row.splits, n, row.train_examples)
+
+
+def _tasks(found: Sequence[TaskRow]) -> dict[str, dict[int, MetricRow]]:
+    """Scores as rows of metrics, by metric and seed of fine-tuning."""
+    metrics: dict[str, dict[int, MetricRow]] = {}
+    for row in found:
+        for score in row.scores:
+            metrics.setdefault(score.metric, {})[row.seed] = MetricRow(
+                study=row.study,
+                cell=row.cell,
+                fingerprint=row.fingerprint,
+                axes=row.axes,
+                seed=row.seed,
+                tokens=0,
+                seconds=row.seconds,
+                **score.model_dump(),
+            )
+    return metrics
+
+
+def _cell(
+    end: EndRow, rows: Sequence[MetricRow | CurveRow], of_tasks: Sequence[TaskRow] = ()
+) -> Cell:
     metrics = {row.metric: row for row in rows if isinstance(row, MetricRow)}
     perplexity = metrics.get(PERPLEXITY)
     if perplexity is not None:
@@ -202,6 +295,7 @@ def _cell(end: EndRow, rows: Sequence[MetricRow | CurveRow]) -> Cell:
         metrics=metrics,
         curves=tuple(row for row in rows if isinstance(row, CurveRow)),
         end=end,
+        tasks=_tasks(of_tasks),
     )
 
 
@@ -230,7 +324,16 @@ def _ordered(
         for (label, size), members in together.items()
     ]
     groups.sort(key=lambda group: (_rank(group.sentences), order.index(group.label)))
-    return Results(tuple(groups), tuple(order), failed)
+    floors = [group for group in groups if _is_floor(group)]
+    if len(floors) == len(groups):
+        floors = []
+    kept = [group for group in groups if group not in floors]
+    return Results(tuple(kept), tuple(order), failed, floors=tuple(floors))
+
+
+def _is_floor(group: Group) -> bool:
+    record = METHODS.get(group.method)
+    return record is not None and not record.stretches
 
 
 def _rank(size: int | None) -> float:

@@ -86,11 +86,57 @@ class EndRow(CellRow):
     versions: dict[str, str] = {}
 
 
-ResultRow = Annotated[MetricRow | CurveRow | EndRow, Field(discriminator="kind")]
-ADAPTER: TypeAdapter[MetricRow | CurveRow | EndRow] = TypeAdapter(ResultRow)
+class Score(BaseModel):
+    """One number that a fine-tuned model reached."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    metric: str
+    """`task/NAME/SCORE`."""
+    value: float
+    """In percent."""
+    n: int
+    """Examples scored."""
+    masks: str
+    """Fingerprint of the scored examples: values compare only where it is equal."""
+    blocks: tuple[tuple[float, float], ...] | None = None
+    """As in `MetricRow`, of the share that the value is the hundredfold of. Scores that are no
+    means have jackknife values of the blocks, whose mean is the score. None where papers do not
+    report the score, or the test set has too few blocks."""
 
 
-def read(path: Path) -> list[MetricRow | CurveRow | EndRow]:
+class TaskRow(CellRow):
+    """A cell's model was fine-tuned on a task, once; or could not be.
+
+    Beside the cell's other rows: a study that gets another task keeps all that it has.
+    """
+
+    kind: Literal["task"] = "task"
+    task: str
+    task_fingerprint: str
+    """Of everything else that decides the result, but for the seed: data, labels, settings."""
+    seed: int
+    """Of fine-tuning."""
+    status: Literal["done", "failed"]
+    message: str = ""
+    """Of the failure, one line."""
+    scores: tuple[Score, ...] = ()
+    shown: tuple[str, ...] = ()
+    """The metrics that papers report."""
+    splits: str = ""
+    """What the splits are, or 'official'."""
+    train_examples: int = 0
+    seconds: float = 0.0
+    """Training time."""
+    machine: dict[str, Value] = {}
+
+
+AnyRow = MetricRow | CurveRow | EndRow | TaskRow
+ResultRow = Annotated[AnyRow, Field(discriminator="kind")]
+ADAPTER: TypeAdapter[AnyRow] = TypeAdapter(ResultRow)
+
+
+def read(path: Path) -> list[AnyRow]:
     """The rows of a results file; a last line cut short by a kill is left out.
 
     Raises:
@@ -113,7 +159,7 @@ def read(path: Path) -> list[MetricRow | CurveRow | EndRow]:
     return rows
 
 
-def append(path: Path, rows: Iterable[MetricRow | CurveRow | EndRow]) -> None:
+def append(path: Path, rows: Iterable[AnyRow]) -> None:
     """Add rows at the end of a results file, in one write; makes the file where there is none.
 
     Half a line that a kill left at the end is taken away first. Two studies may share a file.
@@ -152,7 +198,7 @@ class Outcome:
     end: EndRow
 
 
-def latest(rows: Iterable[MetricRow | CurveRow | EndRow]) -> dict[str, Outcome]:
+def latest(rows: Iterable[AnyRow]) -> dict[str, Outcome]:
     """By fingerprint, how its cell ended; of several attempts, the last that was done counts.
 
     A number that an attempt wrote before it was killed is replaced by that of the next.
@@ -160,6 +206,8 @@ def latest(rows: Iterable[MetricRow | CurveRow | EndRow]) -> dict[str, Outcome]:
     pending: dict[str, dict[tuple[str, ...], MetricRow | CurveRow]] = {}
     ended: dict[str, Outcome] = {}
     for row in rows:
+        if isinstance(row, TaskRow):
+            continue
         if not isinstance(row, EndRow):
             pending.setdefault(row.fingerprint, {})[_key(row)] = row
             continue
@@ -177,7 +225,7 @@ def _key(row: MetricRow | CurveRow) -> tuple[str, ...]:
 
 
 def finished(
-    rows: Iterable[MetricRow | CurveRow | EndRow],
+    rows: Iterable[AnyRow],
 ) -> dict[str, list[MetricRow | CurveRow]]:
     """By fingerprint, the rows of the cells that were done; of a cell that ran twice, the last.
 
@@ -188,3 +236,24 @@ def finished(
         for name, outcome in latest(rows).items()
         if outcome.end.status == "done"
     }
+
+
+Tuned = dict[tuple[str, int], TaskRow]
+"""By fingerprint of the task and seed of fine-tuning."""
+
+
+def fine_tuned(rows: Iterable[AnyRow]) -> dict[str, Tuned]:
+    """By fingerprint of the cell, how its fine-tunings ended, in the order of their rows.
+
+    Of several attempts at one, the last that was done counts.
+    """
+    found: dict[str, Tuned] = {}
+    for row in rows:
+        if not isinstance(row, TaskRow):
+            continue
+        tuned = found.setdefault(row.fingerprint, {})
+        key = (row.task_fingerprint, row.seed)
+        if row.status == "done" or key not in tuned or tuned[key].status == "failed":
+            tuned.pop(key, None)
+            tuned[key] = row
+    return found

@@ -9,14 +9,17 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lingraft.errors import LingraftError
+from lingraft.finetuning import stage
 from lingraft.log import progress
 from lingraft.rundir import Run
-from lingraft.study import collect, estimate, grid, processes, rows, studydir
-from lingraft.study.identity import Identity
+from lingraft.study import collect, estimate, processes, rows, studydir, tuning
+from lingraft.study.cell import TASKS_KIND
+from lingraft.study.planning import Planned, plan, results_path
+from lingraft.study.rows import MetricRow
 from lingraft.study.studydir import StudyDir
 from lingraft.training.signals import StopRequest
 
@@ -25,11 +28,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.log import Ticker
-    from lingraft.study.estimate import Cost
-    from lingraft.study.grid import Cell
     from lingraft.study.processes import Running, Start
     from lingraft.study.recipe import Study
-    from lingraft.study.rows import CurveRow, EndRow, MetricRow, Outcome
+    from lingraft.study.rows import AnyRow, TaskRow
 
 logger = logging.getLogger(__name__)
 
@@ -43,31 +44,6 @@ class Interrupted(LingraftError):
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
         self.exit_status = 128 + signal_number
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A cell, and what is known about it before it runs."""
-
-    cell: Cell
-    fingerprint: str
-    corpus: str
-    """Fingerprint of its text, ..."""
-    tokenizer: str
-    """... and of its text and vocabulary."""
-    cost: Cost
-    outcome: Outcome | None
-    """None while no attempt at it has ended."""
-
-    @property
-    def state(self) -> str:
-        """'done', 'failed' or 'to do'."""
-        return "to do" if self.outcome is None else self.outcome.end.status
-
-    @property
-    def weight(self) -> float:
-        """For the progress bar."""
-        return self.cost.flops or self.cost.all_tokens
 
 
 @dataclass(frozen=True)
@@ -96,58 +72,6 @@ class Tally:
     failed: list[str] = field(default_factory=list)
 
 
-def results_path(out: Path, results: Path | None = None) -> Path:
-    """Where a study's rows are."""
-    return results or StudyDir(out).results_path
-
-
-def current_rows(
-    study: Study, out: Path, results: Path | None = None
-) -> list[MetricRow | CurveRow | EndRow]:
-    """The rows of the study's present cells, in the order of the grids.
-
-    A cell that has not ended has no rows; one that failed has its end row only. Study, id and axes
-    are the present ones, whatever they were when the row was written.
-
-    Raises:
-        LingraftError: the study, its base recipe, text or source cannot be read.
-    """
-    path = results_path(out, results)
-    outcomes = rows.latest(rows.read(path)) if path.is_file() else {}
-    identity = Identity()
-    found: list[MetricRow | CurveRow | EndRow] = []
-    for cell in grid.cells(study):
-        outcome = outcomes.get(identity.cell(cell.recipe))
-        if outcome is not None:
-            present = {"study": study.name, "cell": cell.id, "axes": cell.axes}
-            found += [row.model_copy(update=present) for row in (*outcome.rows, outcome.end)]
-    return found
-
-
-def plan(study: Study, only: Sequence[str], results: Path) -> list[Planned]:
-    """The chosen cells in the order of the grids, checked, with their state.
-
-    Raises:
-        LingraftError: a cell's recipe cannot work.
-    """
-    outcomes = rows.latest(rows.read(results)) if results.is_file() else {}
-    identity = Identity()
-    planned = []
-    for cell in grid.chosen(grid.cells(study), only):
-        name = identity.cell(cell.recipe)
-        planned.append(
-            Planned(
-                cell,
-                name,
-                identity.corpus(cell.recipe),
-                identity.tokenizer(cell.recipe),
-                estimate.cost_of(cell.recipe),
-                outcomes.get(name),
-            )
-        )
-    return planned
-
-
 def run(study: Study, out: Path, options: Options | None = None) -> Tally:
     """Run the cells that are missing.
 
@@ -168,18 +92,21 @@ def run(study: Study, out: Path, options: Options | None = None) -> Tally:
     with Run(out).locked():
         folder.prepare(study, resume=options.resume, overwrite=options.overwrite)
         results = results_path(out, options.results)
-        planned = plan(study, options.only, results)
+        planned = plan(study, options.only, results, folder)
         return _Runner(study, folder, results, options).run(planned)
 
 
 @dataclass
 class _Live:
-    """A cell that runs now."""
+    """A process that runs now."""
 
     planned: Planned
     run: Run
     process: Running
     started: float
+    kind: str
+    weight: float = 0.0
+    """Of its work, for the progress bar."""
 
 
 class _Runner:
@@ -198,11 +125,13 @@ class _Runner:
             if one.state == "done":
                 self.tally.kept += 1
                 self.prune(one)
-            elif self.folder.holds(one.cell, one.fingerprint):
-                self.finish(one, 0.0)  # killed before its rows were written
+                continue
+            found = self.gathered(one)
+            if found.state == "done":
+                self.close(found, 0.0)
             else:
-                todo.append(one)
-        todo = [todo[index] for index in estimate.order([one.cost for one in todo])]
+                todo.append(found)
+        todo = [todo[index] for index in estimate.order([one.left for one in todo])]
         logger.info(
             "study %s: %d cells, %d done, %d to do",
             self.study.name,
@@ -222,12 +151,18 @@ class _Runner:
                     live.process.wait()
         return self.tally
 
+    def gathered(self, one: Planned) -> Planned:
+        """Write the rows that a kill left unwritten."""
+        if not one.trained and self.folder.holds(one.cell, one.fingerprint):
+            one = self.record(one, 0.0)
+        return self.record_tasks(one)
+
     # -- text and vocabularies
 
     def share(self, todo: Sequence[Planned]) -> list[Planned]:
         """Make what the cells share; returns the cells for which that went well."""
         failures: dict[str, str] = {}
-        by_name = {one.tokenizer: one for one in todo}
+        by_name = {one.tokenizer: one for one in todo if one.trains}
         for name, one in by_name.items():
             run = self.folder.share(one.corpus, name)
             if studydir.is_shared(run):
@@ -236,7 +171,7 @@ class _Runner:
             started = time.monotonic()
             logger.info("text and vocabulary of %s: …", one.cell.id)
             process = self.options.start("share", run.path, 0, 1)
-            self.live[0] = _Live(one, run, process, started)
+            self.live[0] = _Live(one, run, process, started, "share")
             while process.poll() is None:
                 self.heed_signals()
                 time.sleep(POLL_SECONDS)
@@ -248,9 +183,9 @@ class _Runner:
             else:
                 logger.info("text and vocabulary of %s: done in %.1f s", one.cell.id, took)
         for one in todo:
-            if one.tokenizer in failures:
+            if one.trains and one.tokenizer in failures:
                 self.fail(one, failures[one.tokenizer], 0.0)
-        return [one for one in todo if one.tokenizer not in failures]
+        return [one for one in todo if not (one.trains and one.tokenizer in failures)]
 
     # -- cells
 
@@ -260,14 +195,16 @@ class _Runner:
         looked = time.monotonic()
         while waiting or self.live:
             while waiting and len(self.live) < self.options.jobs and self.stop.number is None:
-                self.begin(waiting.pop())
+                one = waiting.pop()
+                slot = min(set(range(self.options.jobs)) - set(self.live))
+                (self.begin if one.trains else self.begin_tasks)(one, slot)
             if self.stop.number is not None:
                 waiting.clear()
             for slot, live in list(self.live.items()):
                 status = live.process.poll()
                 if status is not None:
                     del self.live[slot]
-                    self.end(live, status)
+                    self.end(live, status, slot)
             self.heed_signals()
             if time.monotonic() - looked > 1:
                 looked = time.monotonic()
@@ -277,40 +214,103 @@ class _Runner:
         self.show(ticker)
         self.end_if_asked()
 
-    def begin(self, one: Planned) -> None:
-        """Start a cell's process."""
-        slot = min(set(range(self.options.jobs)) - set(self.live))
+    def begin(self, one: Planned, slot: int) -> None:
+        """Start a process that trains and evaluates a cell."""
+        if one.trained:
+            logger.warning(
+                "%s: its weights are not kept here; it is trained again for its tasks", one.cell.id
+            )
+            if self.folder.holds(one.cell, one.fingerprint):
+                self.folder.empty_cell(one.cell, stage.FOLDER)
         shared = self.folder.share(one.corpus, one.tokenizer)
         run = self.folder.open_cell(one.cell, one.fingerprint, shared)
         logger.info("%s: starts", one.cell.id)
         kind = "train-initial" if self.study.initial_loss else "train"
+        self.start(one, run, kind, slot, one.weight - one.tasks_weight)
+
+    def begin_tasks(self, one: Planned, slot: int) -> None:
+        """Start a process that fine-tunes a cell's model."""
+        run = self.folder.cell(one.cell.id)
+        tuning.ask(run, one.cell, one.missing)
+        logger.info("%s: %d fine-tunings start", one.cell.id, len(one.missing))
+        self.start(one, run, TASKS_KIND, slot, one.tasks_weight)
+
+    def start(self, one: Planned, run: Run, kind: str, slot: int, weight: float) -> None:
         process = self.options.start(kind, run.path, slot, self.options.jobs)
-        self.live[slot] = _Live(one, run, process, time.monotonic())
+        self.live[slot] = _Live(one, run, process, time.monotonic(), kind, weight)
 
-    def end(self, live: _Live, status: int) -> None:
-        """Write down how a cell ended; nothing where it was asked to stop."""
-        seconds = time.monotonic() - live.started
+    def end(self, live: _Live, status: int, slot: int) -> None:
+        """Write down how a process ended, and go on to the cell's tasks; nothing if it was stopped.
+
+        A task that failed leaves what was done before it.
+        """
+        one, seconds = live.planned, time.monotonic() - live.started
+        if live.kind == TASKS_KIND:
+            one = self.record_tasks(one)
+        elif status == 0:
+            one = self.record(one, seconds)
         if status == 0:
-            self.finish(live.planned, seconds)
+            self.finished_weight += live.weight
+            if not one.missing:
+                self.close(one, seconds)
+            elif live.kind == TASKS_KIND:
+                self.fail(one, "its files were changed while it ran; run the study again", seconds)
+            elif self.stop.number is None:
+                self.begin_tasks(one, slot)
         elif self.stop.number is None:
-            self.fail(live.planned, processes.failure(live.run.path, status), seconds)
+            self.fail(one, processes.failure(live.run.path, status), seconds)
+            self.finished_weight += live.planned.weight
 
-    def finish(self, one: Planned, seconds: float) -> None:
-        """Write the rows of a cell that is done, then delete the weights that are not kept."""
+    def record(self, one: Planned, seconds: float) -> Planned:
+        """Write the rows of a cell that is trained and evaluated; those that are there stay."""
         found = collect.done(self.common(one), self.folder.cell(one.cell.id), seconds)
+        took = f" in {seconds:.1f} s" if seconds else ""
+        if one.outcome is not None and one.trained:
+            logger.info(
+                "%s: trained again%s%s; was%s", one.cell.id, took, _score(found),
+                _score(one.outcome.rows).removeprefix(","),
+            )  # fmt: skip
+            return replace(one, has_weights=True)
         rows.append(self.results, found)
+        logger.info("%s: done%s%s", one.cell.id, took, _score(found))
+        (outcome,) = rows.latest(found).values()
+        has_weights = self.folder.holds_weights(one.cell, one.fingerprint)
+        return replace(one, outcome=outcome, has_weights=has_weights)
+
+    def record_tasks(self, one: Planned) -> Planned:
+        """Write the rows of the fine-tunings that are finished in the cell's folder."""
+        run = self.folder.cell(one.cell.id)
+        if not one.missing or not self.folder.owns(one.cell, one.fingerprint):
+            return one
+        found = [
+            tuning.row(self.common(one), run, task, seed)
+            for task, seed in one.missing
+            if tuning.finished(run, task, seed)
+        ]
+        if not found:
+            return one
+        rows.append(self.results, found)
+        logger.info("%s: %s", one.cell.id, _tasks(found))
+        tuned = {(row.task_fingerprint, row.seed): row for row in found}
+        return replace(one, tuned=one.tuned | tuned)
+
+    def close(self, one: Planned, seconds: float) -> None:
+        """A cell is done, tasks and all: delete the weights that are not kept."""
         self.prune(one)
         self.tally.done += 1
-        self.finished_weight += one.weight
-        logger.info(
-            "%s: done%s%s", one.cell.id, f" in {seconds:.1f} s" if seconds else "", _score(found)
-        )
+        if one.tunings:
+            took = f" in {seconds:.1f} s" if seconds else ""
+            logger.info("%s: tasks done%s", one.cell.id, took)
 
     def fail(self, one: Planned, message: str, seconds: float) -> None:
-        """Write the row of a cell that failed."""
-        rows.append(self.results, collect.failed(self.common(one), message, seconds))
+        """Write the row of a cell that failed, or of the task that did."""
+        if one.trained and one.missing:
+            task, seed = one.missing[0]
+            message = f"task {task.name}, seed {seed}: {message}"
+            rows.append(self.results, [tuning.failed(self.common(one), task, seed, message)])
+        else:
+            rows.append(self.results, collect.failed(self.common(one), message, seconds))
         self.tally.failed.append(one.cell.id)
-        self.finished_weight += one.weight
         logger.error("%s: failed: %s", one.cell.id, message)
 
     def common(self, one: Planned) -> dict[str, object]:
@@ -324,13 +324,22 @@ class _Runner:
     def show(self, ticker: Ticker) -> None:
         """Tell how far all cells together are."""
         weight = self.finished_weight
+        names = []
         for live in self.live.values():
-            cost = live.planned.cost
-            seen = studydir.seen_tokens(live.run, live.planned.cell.recipe, cost.tokens)
-            weight += live.planned.weight * min(1.0, seen / max(cost.all_tokens, 1.0))
+            cell, tasks = live.planned.cell, live.planned.missing
+            if live.kind == TASKS_KIND:
+                done = sum(tuning.finished(live.run, *one) for one in tasks)
+                share = done / len(tasks)
+                names.append(f"{cell.id} (fine-tuning {done + 1} of {len(tasks)})")
+            else:
+                cost = live.planned.cost
+                seen = studydir.seen_tokens(live.run, cell.recipe, cost.tokens)
+                share = seen / max(cost.all_tokens, 1.0)
+                names.append(cell.id)
+            weight += live.weight * min(1.0, share)
         ended = self.tally.done + len(self.tally.failed)
-        names = ", ".join(live.planned.cell.id for live in self.live.values())
-        ticker.update(weight / 1e9, f"{ended} ended; {names}" if names else f"{ended} ended")
+        told = ", ".join(names)
+        ticker.update(weight / 1e9, f"{ended} ended; {told}" if names else f"{ended} ended")
 
     # -- signals
 
@@ -350,9 +359,22 @@ class _Runner:
             )
 
 
-def _score(found: Iterable[MetricRow | CurveRow | EndRow]) -> str:
+def _score(found: Iterable[AnyRow]) -> str:
     """The headline metric, for a line of the log."""
     for row in found:
-        if getattr(row, "metric", None) == HEADLINE:
-            return f", perplexity {row.value:,.2f}"  # type: ignore[union-attr]
+        if isinstance(row, MetricRow) and row.metric == HEADLINE:
+            return f", perplexity {row.value:,.2f}"
     return ""
+
+
+def _tasks(found: Iterable[TaskRow]) -> str:
+    """The scores that papers report, for a line of the log."""
+    return "; ".join(
+        f"{row.task}, seed {row.seed}: "
+        + ", ".join(
+            f"{score.metric.rpartition('/')[2]} {score.value:.1f}"
+            for score in row.scores
+            if score.metric in row.shown
+        )
+        for row in found
+    )

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from lingraft.study.grid import Cell
     from lingraft.study.recipe import Study
 
+TOKENIZER_FILES = ("tokenizer*.json", "vocab.*", "merges.txt", "special_tokens_map.json", "*.model")
+WEIGHTS = "weights"
+"""Of a cell, while it is fine-tuned: links to its last weights and its tokenizer."""
 OURS = ("cells", "shared")
 FILES = ("results.jsonl", "report.html", "study.toml")
 
@@ -108,12 +111,33 @@ class StudyDir:
             _link(run.path / name, shared.path / name)
         return run
 
+    def owns(self, cell: Cell, fingerprint: str) -> bool:
+        """Whether a cell's folder was made from this very recipe."""
+        mark = self.cell(cell.id).path / "cell.json"
+        return mark.is_file() and _named(mark) == fingerprint
+
     def holds(self, cell: Cell, fingerprint: str) -> bool:
         """Whether a cell was trained and evaluated here, from this very recipe."""
+        done = self.cell(cell.id).stage("evaluation").done_path
+        return self.owns(cell, fingerprint) and done.is_file()
+
+    def holds_weights(self, cell: Cell, fingerprint: str) -> bool:
+        """Whether the last weights of such a cell are still there."""
+        held = self.holds(cell, fingerprint)
+        return held and last_weights(self.cell(cell.id), cell.recipe).is_dir()
+
+    def empty_cell(self, cell: Cell, keep: str) -> None:
+        """Delete the stages in a cell's folder and keep one other folder; done.json goes first.
+
+        So a kill half-way leaves a cell that is trained again.
+        """
         run = self.cell(cell.id)
-        mark = run.path / "cell.json"
-        made = mark.is_file() and _named(mark) == fingerprint
-        return made and run.stage("evaluation").done_path.is_file()
+        for done in run.path.glob("*/done.json"):
+            if not done.parent.is_symlink():
+                done.unlink()
+        for path in run.path.iterdir():
+            if path.is_dir() and not path.is_symlink() and path.name != keep:
+                shutil.rmtree(path)
 
 
 def write_recipe(run: Run, recipe: Recipe) -> None:
@@ -126,6 +150,27 @@ def is_shared(run: Run) -> bool:
     return all(run.stage(name).done_path.is_file() for name in SHARED_STAGES)
 
 
+def last_weights(run: Run, recipe: Recipe) -> Path:
+    """The checkpoint that a cell ends with; of a method that does not train, the graft."""
+    if not recipe.phases:
+        return run.stage("graft").path / "model"
+    return run.stage(recipe.phases[-1].name).path / "best"
+
+
+def with_tokenizer(run: Run, recipe: Recipe) -> Path:
+    """A folder of links to a cell's last weights and its tokenizer, as a checkpoint has them."""
+    folder = run.path / WEIGHTS
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir()
+    files = list(last_weights(run, recipe).iterdir())
+    for pattern in TOKENIZER_FILES:
+        files += run.stage("tokenizer").path.glob(pattern)
+    for file in files:
+        (folder / file.name).symlink_to(file.resolve())
+    return folder
+
+
 def prune(run: Run, recipe: Recipe, keep: str) -> None:
     """Delete the weights of a finished cell that the study does not keep.
 
@@ -134,7 +179,7 @@ def prune(run: Run, recipe: Recipe, keep: str) -> None:
     folders = [run.stage("graft").path / "model"]
     folders += [run.stage(phase.name).path / "best" for phase in recipe.phases]
     kept = {"all": folders, "final": folders[-1:], "none": []}[keep]
-    for folder in folders:
+    for folder in [*folders, run.path / WEIGHTS]:
         if folder not in kept and folder.exists():
             shutil.rmtree(folder)
 

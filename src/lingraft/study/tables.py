@@ -21,6 +21,7 @@ from lingraft.study.results import (
     PERPLEXITY,
     UNIGRAMS,
     collect,
+    metric_named,
     size_text,
 )
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from lingraft.study.analysis import Difference
     from lingraft.study.results import Group, Metric, Results
-    from lingraft.study.rows import CurveRow, EndRow, MetricRow
+    from lingraft.study.rows import AnyRow, MetricRow
 
 QUALITY = (
     PERPLEXITY,
@@ -90,9 +91,10 @@ def quality(found: Results, sentences: int | None) -> Table:
                 Entry(group.label),
                 *(_measured(group, metric, main, best) for metric in QUALITY),
                 *(Entry(text) for text in _costs(group)),
-            )
+            ),
+            reference=group in found.floors,
         )
-        for group in groups
+        for group in (*groups, *found.floors)
     ]
     floor = [value for group in groups if group.masks() == main for value in group.values(UNIGRAMS)]
     columns = len(QUALITY) + 5
@@ -135,7 +137,7 @@ def _measured(group: Group, metric: str, main: frozenset[str], best: dict[str, f
 
 def spread(group: Group, metric: str) -> Entry:
     """Mean ± sample standard deviation over the seeds, which is left out for a single one."""
-    record, mean, deviation = METRICS[metric], group.mean(metric), group.deviation(metric)
+    record, mean, deviation = metric_named(metric), group.mean(metric), group.deviation(metric)
     if mean is None or deviation is None:
         return Entry(record.show(mean))
     return Entry(record.show(mean), f"± {_like(mean, deviation, record)}")
@@ -194,7 +196,7 @@ def differences(found: Results, sentences: int | None, resampling: Resampling) -
             continue
         entries = [Entry(group.label)]
         for metric in COMPARED:
-            reason = _apart(group, base, metric)
+            reason = apart(group, base, metric)
             if reason is None:
                 found_one = difference(group, base, metric, resampling)
                 entries.append(interval(found_one, group.mean(metric) or 0.0, metric))
@@ -206,7 +208,8 @@ def differences(found: Results, sentences: int | None, resampling: Resampling) -
     return Table(size_text(sentences), head, tuple(lines), tuple(notes))
 
 
-def _apart(one: Group, other: Group, metric: str) -> str | None:
+def apart(one: Group, other: Group, metric: str) -> str | None:
+    """Why two groups cannot be subtracted; None if they can."""
     reason = incomparable((one, other), metric)
     if reason is None and not one.rows(metric).keys() & other.rows(metric).keys():
         return f"{one.label} and {other.label} have no seed in common"
@@ -224,7 +227,7 @@ def _left_out(group: Group, *base: Group) -> str:
 
 def interval(found: Difference, mean: float, metric: str) -> Entry:
     """A difference as `−118.2 [−130.1, −110.4] p < 0.001`."""
-    record = METRICS[metric]
+    record = metric_named(metric)
     value = _signed(found.value, mean, record)
     if found.low is None or found.high is None or found.p is None:
         return Entry(value)
@@ -281,7 +284,7 @@ def initialisers(found: Results, resampling: Resampling) -> Table | None:
         ]
         base = next((g for g in same if g.further[INITIALISER] == "random"), same[0])
         gain = Entry(numbers.ABSENT)
-        if group is not base and _apart(group, base, BITS) is None:
+        if group is not base and apart(group, base, BITS) is None:
             found_one = difference(group, base, BITS, resampling)
             gain = interval(found_one, group.mean(BITS) or 0.0, BITS)
         lines.append(
@@ -342,7 +345,7 @@ def cells(found: Results) -> Table:
                 )
             )
         )
-        for group in found.groups
+        for group in (*found.groups, *found.floors)
         for cell in group.cells
     ]
     titles = (METRICS[metric].title for metric in metrics)
@@ -354,9 +357,7 @@ def _value(row: MetricRow | None) -> float | None:
     return None if row is None else row.value
 
 
-def console(
-    study: Any, rows: Sequence[MetricRow | CurveRow | EndRow], width: int = WIDE
-) -> RichTable:
+def console(study: Any, rows: Sequence[AnyRow], width: int = WIDE) -> RichTable:
     """The results in short for a terminal; an asterisk marks the best, for those without colours.
 
     Args:
@@ -377,7 +378,7 @@ def console(
         groups = found.at(size)
         main = _main_masks(found, groups)
         best = _best(groups, main)
-        for group in groups:
+        for group in (*groups, *found.floors):
             entries = [_measured(group, metric, main, best) for metric in metrics]
             table.add_row(
                 "all" if size is None else f"{size:,}",

@@ -125,6 +125,7 @@ def user_task(section: UserTask, base: Path) -> Task:
         raise RecipeError(
             f"task {section.name}: selection is {selection!r}; its metrics give {', '.join(scores)}"
         )
+    settled = {"labels": list(labels), "metrics": list(chosen), "selection": selection}
     return Task(
         name=section.name,
         title=section.name,
@@ -144,6 +145,7 @@ def user_task(section: UserTask, base: Path) -> Task:
         headline=tuple(known[name][0] for name in chosen),
         evaluation=("test",) if section.files.test else ("dev",),
         spans=Spans() if section.kind == "span" else None,
+        definition=section.model_dump(mode="json", exclude_none=True) | settled,
     )
 
 

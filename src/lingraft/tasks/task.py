@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from lingraft.errors import DataError
 from lingraft.tasks import metrics
@@ -122,6 +122,9 @@ class Task:
     spans: Spans | None = None
     note: str = ""
     """What a reader of the numbers must know."""
+    definition: Mapping[str, Any] | None = None
+    """A user's own task as a table, its labels, metrics and selection written out; None for a
+    benchmark's."""
 
     @property
     def shown(self) -> tuple[str, ...]:

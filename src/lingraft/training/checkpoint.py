@@ -3,6 +3,9 @@
 Random numbers need no saving: order, masks and dropout are functions of (seed, phase, step,
 process).
 
+A checkpoint holds the whole weights and moments, however many processes wrote it and whether they
+were divided over them; so it can be resumed with any other number.
+
 A checkpoint is a folder `checkpoint-STEP` that is renamed into place when it is whole; older ones
 are deleted after that.
 """
@@ -19,6 +22,7 @@ from safetensors.torch import load_file, save_file
 
 from lingraft.errors import DataError
 from lingraft.rundir import read_json, write_json, writing
+from lingraft.training import sharding
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,11 +43,25 @@ def latest(folder: Path) -> Path | None:
 
 
 def weights(model: nn.Module) -> dict[str, torch.Tensor]:
-    """The model's tensors, tied ones once, on the CPU."""
+    """The model's tensors, tied ones once, whole, on the CPU; a collective where it is sharded."""
     kept: dict[str, torch.Tensor] = {}
     for name, parameter in model.named_parameters():  # named_parameters gives tied tensors once
-        kept[name] = parameter.detach().cpu().contiguous()
+        kept[name] = sharding.whole(parameter.detach()).cpu().contiguous()
     return kept
+
+
+def moments(optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+    """An optimiser's state as one process has it; a collective where it is sharded."""
+    state = optimiser.state_dict()
+    return state | {
+        "state": {
+            number: {
+                name: sharding.whole(value) if isinstance(value, torch.Tensor) else value
+                for name, value in one.items()
+            }
+            for number, one in state["state"].items()
+        }
+    }
 
 
 def save(
@@ -52,8 +70,10 @@ def save(
     model: nn.Module,
     optimiser: torch.optim.Optimizer,
     state: dict[str, Any],
+    *,
+    main: bool = True,
 ) -> Path:
-    """Write `checkpoint-STEP`, then delete older ones.
+    """Write `checkpoint-STEP`, then delete older ones; called by all processes.
 
     Args:
         folder: the phase's folder.
@@ -61,14 +81,20 @@ def save(
         model: the unwrapped model.
         optimiser: its state covers the trained tensors alone.
         state: plain data to go on from.
+        main: whether this process writes; another one only gives its shards.
     """
     path = folder / f"checkpoint-{step:08d}"
+    if not main and not sharding.is_sharded(model):
+        return path
+    tensors, moved = weights(model), moments(optimiser)
+    if not main:
+        return path
     partial = folder / f"partial-{step:08d}"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     with writing(partial):
-        save_file(weights(model), partial / "model.safetensors")
-        torch.save(optimiser.state_dict(), partial / "optimiser.pt")
+        save_file(tensors, partial / "model.safetensors")
+        torch.save(moved, partial / "optimiser.pt")
     write_json(partial / "state.json", state)
     if path.exists():
         shutil.rmtree(path)

@@ -22,7 +22,7 @@ from lingraft.errors import TrainingError
 from lingraft.log import progress
 from lingraft.models.parts import trained_parts
 from lingraft.rundir import fingerprint
-from lingraft.training import checkpoint
+from lingraft.training import checkpoint, compiling, sharding
 from lingraft.training.accumulation import accumulate
 from lingraft.training.data import BatchPlan, Position
 from lingraft.training.optim import clip, learning_rate_factor, optimiser_for
@@ -114,7 +114,10 @@ class _Trainer:
         self.optimiser = optimiser_for(model.parameters(), phase.optimiser)
         self.state = State(work.fingerprint)
         self.last_checkpoint = self.resume()
-        self.module, self.stepper = accelerator.prepare(problem.module, self.optimiser)
+        compiling.compile_layers(problem.module, work.training)
+        self.module, self.stepper = sharding.prepare(
+            problem.module, self.optimiser, work.training, accelerator
+        )
         self.plan = BatchPlan(problem.lengths, phase.batch, work.seed, phase.name)
         self.total_steps = self.expected_steps()
         self.look_every = phase.validation.every_steps or max(1, round(self.total_steps / 10))
@@ -170,6 +173,7 @@ class _Trainer:
         started = time.monotonic()
         rank = accelerator.process_index
         step = self.problem.step(indices, epoch, rank, accelerator.num_processes)
+        step = sharding.level(step, self.module, accelerator)
         torch.manual_seed(int(fingerprint(self.job.seed, phase.name, state.step, rank), 16) % 2**63)
         self.module.train()
         nats = accumulate(step, self.module, accelerator)
@@ -264,8 +268,9 @@ class _Trainer:
         if found.to_minimise < state.best:
             state.best, state.best_loss = found.to_minimise, found.loss
             state.best_step, state.looks_since_best = state.step, 0
-            if self.accelerator.is_main_process:
-                self.save_best()
+            with sharding.gathered(self.module, self.accelerator):
+                if self.accelerator.is_main_process:
+                    self.save_best()
         else:
             state.looks_since_best += 1
         logger.info(
@@ -337,13 +342,17 @@ class _Trainer:
         if not (due or signalled) or (self.finished and not signalled):
             return
         trained = (parameter for parameter in self.model.parameters() if parameter.requires_grad)
-        if not all(bool(parameter.isfinite().all()) for parameter in trained):
+        if not sharding.all_finite(trained, self.accelerator):
             # Between two logged steps; written, it would replace a good checkpoint.
             raise self.diverged("weights that are not finite")
-        if self.accelerator.is_main_process:
-            self.last_checkpoint = checkpoint.save(
-                self.job.folder, state.step, self.model, self.optimiser, asdict(state)
-            )
+        self.last_checkpoint = checkpoint.save(
+            self.job.folder,
+            state.step,
+            self.model,
+            self.optimiser,
+            asdict(state),
+            main=self.accelerator.is_main_process,
+        )
         self.accelerator.wait_for_everyone()
         self.checkpoint_time = time.monotonic()
         if signalled:

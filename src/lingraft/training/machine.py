@@ -17,6 +17,7 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import InitProcessGroupKwargs
 
 from lingraft.errors import RecipeError
+from lingraft.training import compiling
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +62,17 @@ def resolve_precision(wanted: str) -> str:
 
 
 def accelerator_for(training: Training, folder: Path) -> Accelerator:
-    """The device (CUDA or the CPU), the processes and the precision of a run; one per process."""
+    """The device (CUDA or the CPU), the processes and the precision of a run; one per process.
+
+    Raises:
+        RecipeError: the machine, or how the processes were started, does not fit the recipe.
+    """
+    compiling.check(training)
+    if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
+        raise RecipeError(
+            "accelerate launch was told to use its own FSDP (--use_fsdp, or its config file); "
+            'launch without it and set training.sharding="fsdp2"'
+        )
     on_cpu = not torch.cuda.is_available()
     if on_cpu:
         keep_freed_memory()

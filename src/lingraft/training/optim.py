@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from lingraft.training.sharding import whole
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -54,7 +56,7 @@ def learning_rate_factor(done: float, schedule: Schedule, warmup_share: float) -
 def clip(parameters: Iterable[torch.nn.Parameter], max_norm: float | None) -> torch.Tensor:
     """Scale the gradients down to a global norm of `max_norm` at most; returns the norm before."""
     trained = [parameter for parameter in parameters if parameter.grad is not None]
-    norm = torch.nn.utils.get_total_norm([p.grad for p in trained if p.grad is not None])
+    norm = whole(torch.nn.utils.get_total_norm([p.grad for p in trained if p.grad is not None]))
     if max_norm is not None:
         torch.nn.utils.clip_grads_with_norm_(trained, max_norm, norm)
     return norm

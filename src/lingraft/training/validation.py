@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from lingraft.errors import DataError
+from lingraft.training import sharding
 from lingraft.training.data import Batcher
 
 if TYPE_CHECKING:
@@ -66,9 +67,11 @@ class Validator:
             step = self.batcher.step(
                 chosen[start : start + 256], 0, accelerator.process_index, accelerator.num_processes
             )
+            step = sharding.level(step, module, accelerator)
             targets += step.global_targets
             for batch, weight in zip(step.micro_batches, step.weights, strict=True):
                 nats += module(batch.to(accelerator.device)).double() * weight
+        sharding.settle(module)
         if not targets:
             raise DataError("the validation text has no token that could be masked; give more text")
         return float(accelerator.reduce(nats, reduction="sum")) / targets

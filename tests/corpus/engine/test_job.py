@@ -1,6 +1,8 @@
 import errno
 import json
+import logging
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from lingraft.errors import DataError, RecipeError
 from lingraft.recipe import Corpus
 from lingraft.recipe.run import Repetition
 
+WORDS = ["사람", "학교", "바다", "하늘", "책상", "나무", "구름", "시간", "마음", "노래", "도시"]
 ALL_STEPS: dict[str, Any] = {
     "mask_personal_data": True,
     "repetition": Repetition(),
@@ -286,6 +289,80 @@ def test_part_of_a_finished_corpus_lies_inside_a_larger_part(tmp_path: Path, sou
         lines.append(found["train"].splitlines())
         assert result["splits"]["train"]["sentences"] == len(lines[-1]) == wanted
     assert set(lines[0]) < set(lines[1])
+
+
+def test_part_of_a_finished_corpus_is_the_part_of_its_sources(tmp_path: Path, sources: list[str]):
+    """Places of sentences count before anything is left out, so the order is that of the stage."""
+    made(corpus(sources, near_duplicates=True), tmp_path / "corpus")
+    expected = of_stage(corpus(sources, near_duplicates=True, sentences=60), tmp_path / "stage")
+    section = corpus([str(tmp_path / "corpus")], sentences=60)
+    result, found = of_stage(section, tmp_path / "run")
+    assert found == expected[1]
+    assert result["subset"] == expected[0]["subset"]
+    assert result["splits"] == expected[0]["splits"]
+
+
+def test_what_a_run_leaves_at_its_default_the_finished_corpus_decides(
+    tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
+):
+    made(corpus(sources, near_duplicates=True, min_characters=30), tmp_path / "corpus")
+    plain = Corpus(text=(str(tmp_path / "corpus"),))
+    with caplog.at_level(logging.INFO, logger="lingraft"):
+        _, found = of_stage(plain, tmp_path / "run")
+    assert found == text(tmp_path / "corpus")
+    assert "is taken as it is, made with near_duplicates = True, min_characters = 30" in caplog.text
+
+
+def test_no_split_holds_a_near_duplicate_of_anothers_document(tmp_path: Path):
+    """A source is nearly the other one, line by line; each line is a document."""
+    rng = random.Random(3)
+    lines = [[rng.choice(WORDS) for _ in range(60)] for _ in range(40)]
+    for name, end in (("a", "끝."), ("b", "그리고 끝.")):
+        (tmp_path / f"{name}.txt").write_text("".join(" ".join(w) + f" {end}\n" for w in lines))
+    names = [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")]
+    for near in (False, True):
+        section = corpus(names, valid=0.3, test=0.3, near_duplicates=near, split_sentences=False)
+        out = tmp_path / str(near)
+        made(section, out)
+        sides: dict[str, set[str]] = {}
+        for split in SPLITS:
+            for row in documents(out, split):
+                sides.setdefault(" ".join(row["text"].split()[:60]), set()).add(split)
+        torn = sum(len(found) > 1 for found in sides.values())
+        assert len(sides) == 40
+        assert (torn == 0) == near
+
+
+def test_a_finished_corpus_without_held_out_text_goes_into_a_run(
+    tmp_path: Path, sources: list[str]
+):
+    nothing = {"valid": 0.0, "test": 0.0}
+    made(corpus(sources, **nothing), tmp_path / "corpus")
+    assert not (tmp_path / "corpus" / "valid").exists()
+    result, found = of_stage(corpus([str(tmp_path / "corpus")], **nothing), tmp_path / "run")
+    assert found["train"] == text(tmp_path / "corpus")["train"]
+    assert result["splits"]["valid"]["sentences"] == 0
+
+
+def test_a_file_called_as_the_mark_of_a_finished_corpus_is_text_like_any_other(tmp_path: Path):
+    (tmp_path / "in" / "train").mkdir(parents=True)
+    rows = [json.dumps({"text": f"글 {n} 이 여기에 있다."}, ensure_ascii=False) for n in range(30)]
+    (tmp_path / "in" / "corpus.json").write_text("\n".join(rows[:1]))
+    (tmp_path / "in" / "train" / "a.jsonl").write_text("\n".join(rows[1:]))
+    section = corpus([str(tmp_path / "in")], valid=0.2, test=0.2)
+    result, _ = of_stage(section, tmp_path / "run")
+    assert result["documents"] == 30
+
+
+def test_parts_are_a_64th_of_all_within_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(planning, "SMALLEST_PART", 10)
+    (tmp_path / "a.txt").write_text("가나다라마바사\n" * 640)
+    section = corpus([str(tmp_path / "a.txt")])
+    assert len(planning.make(section, "ko").parts) == 64
+    monkeypatch.setattr(planning, "LARGEST_PART", 20)
+    assert len(planning.make(section, "ko").parts) == 640 * 22 // 20
+    monkeypatch.undo()
+    assert len(planning.make(section, "ko").parts) == 1
 
 
 def test_a_finished_corpus_is_cleaned_again_with_other_settings(tmp_path: Path, sources: list[str]):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lingraft import recipe
     from lingraft.corpus.engine.plan import Plan
 
-SENTENCES = "sentences"
+SENTENCES, PLACES = "sentences", "places"
 
 
 class ReadPart(PipelineStep):
@@ -135,7 +135,7 @@ class ReadKept(PipelineStep):
         self.counts.clear()
         for row in shards.kept(self.folder, rank, self.counts):
             self.stat_update("forwarded")
-            metadata = row["metadata"] | {SENTENCES: row["sentences"]}
+            metadata = row["metadata"] | {SENTENCES: row["sentences"], PLACES: row["places"]}
             yield Document(text="\n".join(row["sentences"]), id=row["id"], metadata=metadata)
 
 
@@ -177,9 +177,10 @@ class Finish(PipelineStep):
         yield from ()
 
 
-def _row(document: Document) -> tuple[str, dict[str, Any], list[str]]:
+def _row(document: Document) -> shards.Kept:
     metadata = dict(document.metadata)
-    return document.id, metadata, metadata.pop(SENTENCES)
+    sentences, places = metadata.pop(SENTENCES), metadata.pop(PLACES)
+    return document.id, metadata, sentences, places
 
 
 def _choose(folder: Folder, rank: int) -> None:

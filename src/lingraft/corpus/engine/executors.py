@@ -6,10 +6,13 @@ ever when a worker is killed (for want of memory, say), since `multiprocess.Pool
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import logging
 import multiprocessing
 import os
 import threading
+import time
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -22,11 +25,13 @@ from lingraft.errors import DataError, RecipeError
 from lingraft.log import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from concurrent.futures import Future
 
     from lingraft.corpus.engine.plan import Folder, Plan
     from lingraft.log import Ticker
+
+logger = logging.getLogger(__name__)
 
 Kind = Literal["local", "slurm", "ray"]
 MINIMUM = {"slurm": ("partition", "time"), "ray": ()}
@@ -107,7 +112,7 @@ def run_here(executors: dict[str, Any], plan: Plan, processes: int) -> None:
     require("loguru", "lingraft corpus", "corpus").logger.disable("datatrove")
     if processes == 1:
         for name, executor in executors.items():
-            with _ticker(name, plan) as ticker:
+            with _told(name, plan) as ticker:
                 for rank in range(executor.world_size):
                     executor._run_for_rank(rank)
                     ticker.advance(_megabytes(name, plan, rank))
@@ -116,13 +121,18 @@ def run_here(executors: dict[str, Any], plan: Plan, processes: int) -> None:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as pool:
         for name, executor in executors.items():
-            with _ticker(name, plan) as ticker:
+            with _told(name, plan) as ticker:
                 _run_pass(pool, name, executor, plan, ticker)
 
 
-def _ticker(name: str, plan: Plan) -> Any:
+@contextlib.contextmanager
+def _told(name: str, plan: Plan) -> Iterator[Ticker]:
+    """Show the progress of a pass, and tell at its end how long it took."""
     total = sum(_megabytes(name, plan, rank) for rank in range(len(plan.parts)))
-    return progress(TITLES.get(name, f"corpus: {name}"), total or None, "MB")
+    begin = time.monotonic()
+    with progress(TITLES.get(name, f"corpus: {name}"), total or None, "MB") as ticker:
+        yield ticker
+    logger.info("corpus: pass %s took %.1f s", name, time.monotonic() - begin)
 
 
 def _megabytes(name: str, plan: Plan, rank: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import scripts
@@ -29,12 +29,12 @@ class Settings:
 
     Attributes:
         cluster: who runs the tasks; None is this process alone.
-        part_bytes: bytes on disk that a part should have.
+        part_bytes: bytes on disk that a part should have; None leaves it to the plan.
         overwrite: delete the corpus that the folder holds, if it is another.
     """
 
     cluster: Cluster | None = None
-    part_bytes: int = field(default=planning.PART_BYTES)
+    part_bytes: int | None = None
     overwrite: bool = False
 
 

@@ -4,7 +4,7 @@ A part's folder holds
 
 | file | what |
 |---|---|
-| `documents.jsonl` | id, metadata, and the sentences that passed every filter of their own |
+| `documents.jsonl` | id, metadata, the sentences that passed every filter, and their places |
 | `hashes.npy` | uint64, of each of these sentences |
 | `tallies.npy` | int32 [documents, reasons], sentences of each document by `clean.REASONS` |
 | `bands.npy` | uint64 [documents, bands], where near-duplicates are looked for |
@@ -218,7 +218,8 @@ class PartWriter:
             kept = np.flatnonzero(codes[start : start + len(pieces)] == 0).tolist()
             start += len(pieces)
             if kept:
-                row = {"id": name, "metadata": metadata, "sentences": [pieces[i] for i in kept]}
+                sentences = [pieces[index] for index in kept]
+                row = {"id": name, "metadata": metadata, "sentences": sentences, "places": kept}
                 self.file.write(json.dumps(row, ensure_ascii=False) + "\n")
                 self._place(name, kept)
         self.waiting, self.sentences_waiting = [], 0

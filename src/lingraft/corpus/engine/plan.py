@@ -18,9 +18,11 @@ from lingraft.rundir import fingerprint, read_json, write_json
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-FORMAT = 1
+FORMAT = 2
 """Part of the fingerprint; raise it when the same sources and settings give another corpus."""
-PART_BYTES = 32 << 20
+PARTS = 64
+"""Where nothing else is asked for: enough for some processes to share evenly."""
+SMALLEST_PART, LARGEST_PART = 1 << 20, 32 << 20
 BUCKET_BYTES = 4 << 30
 """Sources of this size give about 50 million sentences, whose hashes take 1.2 GB to compare."""
 HUB_BUCKETS = 8
@@ -54,19 +56,22 @@ class Plan:
     buckets: int
 
 
-def make(section: recipe.Corpus, language: str, part_bytes: int = PART_BYTES) -> Plan:
+def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -> Plan:
     """Cut the sources of a corpus into parts.
 
     Args:
         section: what to read and what to keep.
         language: BCP 47 code.
         part_bytes: bytes on disk that a part should have; larger files are cut where they can be.
+            None takes a 64th of all, between 1 and 32 MiB.
 
     Raises:
         DataError: a source is missing, unreadable or of an unknown kind.
     """
     made = fingerprint(FORMAT, section, language, stage.inputs(section), part_bytes)
     sources = readers.resolve(section.text)
+    if part_bytes is None:
+        part_bytes = _part_bytes(sources)
     parts = tuple(cut(sources, section, part_bytes))
     total = sum(part.bytes for part in parts)
     buckets = -(-total // BUCKET_BYTES) or 1
@@ -74,6 +79,15 @@ def make(section: recipe.Corpus, language: str, part_bytes: int = PART_BYTES) ->
         buckets = max(buckets, HUB_BUCKETS)
     # Tasks may run in other folders than this process.
     return Plan(made, language, evaluations.located(section), parts, buckets)
+
+
+def _part_bytes(sources: Sequence[readers.Source]) -> int:
+    total = 0
+    for source in sources:
+        if source.path is not None:
+            with reading_errors(source.path):
+                total += source.path.stat().st_size
+    return min(max(total // PARTS, SMALLEST_PART), LARGEST_PART)
 
 
 def cut(

@@ -7,7 +7,7 @@ import json
 import os
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -16,7 +16,7 @@ from lingraft.corpus import clean, scripts
 from lingraft.corpus.cleaning import Tally
 from lingraft.corpus.engine.duplicates import Decisions
 from lingraft.corpus.engine.parts import writing_errors
-from lingraft.corpus.finished import NOT_IN_SUBSET
+from lingraft.corpus.finished import NOT_IN_SUBSET, PLACES
 from lingraft.corpus.lines import EMPTY
 from lingraft.corpus.near_duplicates import NEAR_DUPLICATE
 from lingraft.corpus.split import SPLITS, split_of
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 BATCH_SENTENCES = 16_384
 TOP_DOMAINS = 1_000
 COUNTERS = ("dropped", "lengths", "documents", "scripts", "domains")
+Kept: TypeAlias = tuple[str, dict[str, Any], list[str], list[int]]
+"""Name of a document, metadata, sentences, and the place that each had in the whole document."""
 
 
 @dataclass
@@ -91,7 +93,7 @@ def kept(folder: Folder, rank: int, counts: Counts) -> Iterator[dict[str, Any]]:
     """The documents of a part with the sentences that pass 2 leaves; the rest is counted.
 
     Yields:
-        id, metadata and sentences, of documents that have some left.
+        id, metadata, sentences and their places, of documents that have some left.
     """
     decisions = Decisions(folder)
     part = decisions.parts[rank]
@@ -112,16 +114,17 @@ def kept(folder: Folder, rank: int, counts: Counts) -> Iterator[dict[str, Any]]:
                 show(NEAR_DUPLICATE, " ".join(sentences))
                 continue
             left = []
-            for index, sentence in zip(at, sentences, strict=True):
+            for index, sentence, place in zip(at, sentences, row["places"], strict=True):
                 if not fresh[index]:
                     counts.dropped[clean.DUPLICATE] += 1
                     show(clean.DUPLICATE, sentence)
                 elif not wanted[index]:
                     counts.dropped[NOT_IN_SUBSET] += 1
                 else:
-                    left.append(sentence)
+                    left.append((sentence, place))
             if left:
-                yield row | {"sentences": left}
+                texts, places = zip(*left, strict=True)
+                yield row | {"sentences": list(texts), "places": list(places)}
 
 
 def _count(tallies: Any, fresh: Any, counts: Counts) -> None:
@@ -136,7 +139,7 @@ def _count(tallies: Any, fresh: Any, counts: Counts) -> None:
 
 
 def write(
-    found: Iterable[tuple[str, dict[str, Any], list[str]]],
+    found: Iterable[Kept],
     section: recipe.Corpus,
     counts: Counts,
     folder: Folder,
@@ -145,7 +148,7 @@ def write(
     """Write the documents of a part by split, and then their counts, which mark it as done.
 
     Args:
-        found: id, metadata and sentences of each document.
+        found: the documents, in order.
         section: says what is held out.
         counts: those of `kept`; gets the rest.
         folder: of the corpus.
@@ -162,12 +165,14 @@ def write(
         partial = {s: p.with_name(f".{p.name}.{os.getpid()}.partial") for s, p in paths.items()}
         for path in partial.values():
             stack.callback(path.unlink, missing_ok=True)
-        for name, metadata, sentences in found:
+        for name, metadata, sentences, places in found:
             split = split_of(name, section.split_seed, section.valid, section.test)
             if split not in files:
                 partial[split].parent.mkdir(parents=True, exist_ok=True)
                 files[split] = stack.enter_context(partial[split].open("w", encoding="utf-8"))
             row = {"id": name, **metadata, "text": "\n".join(sentences)}
+            if places[-1] >= len(places):  # something before the last one was left out
+                row[PLACES] = places
             files[split].write(json.dumps(row, ensure_ascii=False) + "\n")
             address = str(metadata.get("url") or name)
             _measure(split, address, sentences, counts)

@@ -1,0 +1,155 @@
+"""Memory and speed of preparing text: the corpus stage, the vocabulary, token files.
+
+    python benchmarks/memory.py --gigabytes 0.1 0.5 2 5 --folder build/memory --json memory.json
+
+For each size it writes a text of made-up Korean sentences, nearly all different (the worst case for
+finding duplicates), three to a line, a line a document. Then each stage runs in a process of its
+own, as `lingraft adapt` runs it: `corpus` (read, clean, drop duplicates, split), `vocabulary`
+(byte-level BPE of 32,000 pieces on at most 200,000 sentences), `tokens` (the token files).
+`command-N` is `lingraft corpus` with N processes; near-duplicates are not looked for, as in the
+corpus stage.
+
+The peak is what the kernel says of the largest process (on Linux VmHWM, file pages that are mapped
+included). MB/s are megabytes of the text a second, of the clock and of the processors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SYLLABLES = [chr(code) for code in range(0xAC00, 0xAC00 + 588 * 19, 97)]
+WORDS, FRAGMENTS, SENTENCES = 50_000, 100_000, 3
+VOCABULARY, TRAINED_ON = 32_000, 200_000
+STAGES = ("corpus", "vocabulary", "tokens", "command-1", "command-2")
+
+
+def write_text(path: Path, size: int) -> None:
+    """Write lines of three sentences, each of three fragments, until there are `size` bytes."""
+    drawn = random.Random(0)
+    words = ["".join(drawn.choices(SYLLABLES, k=drawn.randint(1, 4))) for _ in range(WORDS)]
+    weights = list(itertools.accumulate(1 / rank for rank in range(1, WORDS + 1)))
+    fragments = [
+        " ".join(drawn.choices(words, cum_weights=weights, k=drawn.randint(2, 4)))
+        for _ in range(FRAGMENTS)
+    ]
+    written = 0
+    with path.open("wb") as file:
+        while written < size:
+            parts = drawn.choices(fragments, k=9 * 1_000)
+            lines = [
+                " ".join(
+                    f"{parts[at]} {parts[at + 1]} {parts[at + 2]}."
+                    for at in range(start, start + 9, 3)
+                )
+                for start in range(0, len(parts), 9)
+            ]
+            written += file.write(("\n".join(lines) + "\n").encode())
+
+
+def peak_bytes() -> int:
+    """The most memory that this process held at once."""
+    status = Path("/proc/self/status")
+    if status.is_file():
+        line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def run_stage(stage: str, folder: Path) -> None:
+    """Do one stage in this process."""
+    from lingraft import recipe, tokenizer, tokens
+    from lingraft.corpus import stage as corpus_stage
+    from lingraft.stages import read_lines
+    from lingraft.tokenizer_extension import make
+
+    out = folder / "run"
+    out.mkdir(exist_ok=True)
+    if stage == "corpus":
+        section = recipe.Corpus(text=(str(folder / "text.txt"),))
+        corpus_stage.prepare(section, "ko", out)
+    elif stage == "vocabulary":
+        wanted = recipe.Tokenizer(
+            kind="byte-bpe", vocab_size=VOCABULARY, train_sentences=TRAINED_ON
+        )
+        made, _ = make(wanted, None, lambda: read_lines(out / "train.txt"), pad_id=None, seed=0)
+        tokenizer.save(made, out)
+    else:
+        made = tokenizer.load(out)
+        tokens.encode(made, out / "train.txt", out, "train", 512)
+        tokens.Tokens.open(out, "train")
+
+
+def timed(stage: str, folder: Path) -> dict[str, float]:
+    """Run a stage in a fresh process; seconds and bytes."""
+    if stage.startswith("command"):
+        out = folder / stage
+        shutil.rmtree(out, ignore_errors=True)
+        command = ["-m", "lingraft", "--quiet", "corpus", str(folder / "text.txt"), "--lang", "ko"]
+        command += ["--out", str(out), "--processes", stage.rpartition("-")[2]]
+        command += ["--set", "corpus.near_duplicates=false"]
+        runner = "import subprocess,sys,resource as r;subprocess.run(sys.argv[1:],check=True)"
+        runner += ";print(r.getrusage(r.RUSAGE_CHILDREN).ru_maxrss*1024)"
+        call = [sys.executable, "-c", runner, sys.executable, *command]
+    else:
+        call = [sys.executable, __file__, "--stage", stage, "--folder", str(folder)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = time.perf_counter()
+    done = subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True)
+    seconds = time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processors = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    peak = int(done.stdout.split()[-1])
+    return {"seconds": seconds, "cpu_seconds": processors, "peak_bytes": peak}
+
+
+def measure(gigabytes: float, stages: list[str], folder: Path) -> list[dict[str, object]]:
+    """Make the text and run the stages on it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    text = folder / "text.txt"
+    write_text(text, int(gigabytes * 1e9))
+    size = text.stat().st_size
+    rows = []
+    for stage in stages:
+        found = timed(stage, folder)
+        rows.append({"gigabytes": size / 1e9, "stage": stage, **found, "load": os.getloadavg()[0]})
+        print(
+            f"| {size / 1e9:.2f} GB | {stage} | {found['peak_bytes'] / 1e9:.2f} GB "
+            f"| {size / 1e6 / found['seconds']:.1f} | {size / 1e6 / found['cpu_seconds']:.1f} "
+            f"| {found['seconds']:.0f} |",
+            flush=True,
+        )
+    shutil.rmtree(folder)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gigabytes", type=float, nargs="+", default=[0.1])
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES))
+    parser.add_argument("--folder", type=Path, default=Path("build/memory"), help="is deleted")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--stage", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.stage:
+        run_stage(asked.stage, asked.folder)
+        print(peak_bytes())
+        return
+    print("| text | stage | peak memory | MB/s | MB/CPU-s | seconds |\n|---|---|---|---|---|---|")
+    rows = [row for size in asked.gigabytes for row in measure(size, asked.stages, asked.folder)]
+    if asked.json is not None:
+        asked.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Tasks that a model will be judged by, as texts that its corpus must not hold.
+
+A corpus that is made for a model with tasks leaves their texts out: `decontaminated` is what turns
+the tasks into `corpus.decontaminate`. Texts are taken from the examples that `lingraft.tasks`
+reads, since in the files themselves they may stand a character a line, or with marks in them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lingraft import decoding
+from lingraft.errors import DataError, RecipeError
+from lingraft.rundir import write_text
+from lingraft.tasks import TASKS, find
+from lingraft.tasks.custom import decode, user_task
+from lingraft.tasks.examples import SpanExample, TextExample
+from lingraft.tasks.splits import TRAIN, read_split
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingraft.recipe import Corpus
+    from lingraft.tasks import Task
+    from lingraft.tasks.examples import Example
+
+FOLDER = "evaluations"
+"""Where `lingraft corpus` keeps the texts, inside the corpus's folder."""
+
+
+def tasks_of(names: Sequence[str]) -> list[Task]:
+    """The tasks of these names: those of `lingraft list tasks`, or TOML files of a user's own.
+
+    Raises:
+        RecipeError: there is no such task, or its file is not valid.
+    """
+    found = []
+    for name in dict.fromkeys(names):
+        if name.endswith(".toml"):
+            path = Path(name).expanduser()
+            section = decode(decoding.load(path), str(path))
+            found.append(user_task(section, path.resolve().parent))
+        elif name in TASKS:
+            found.append(TASKS[name])
+        else:
+            raise RecipeError(
+                f"--task: no task '{name}'; `lingraft list tasks` shows them, or give the TOML "
+                "file of your own"
+            )
+    return found
+
+
+def decontaminated(
+    section: Corpus, tasks: Sequence[Task], data: Path | None, folder: Path
+) -> Corpus:
+    """The settings of a corpus that shall not hold the texts of these tasks.
+
+    Args:
+        section: the corpus.
+        tasks: what the model will be judged by; none leaves the section as it is.
+        data: the directory of the tasks' files; not needed for a user's own tasks.
+        folder: gets TASK.json with the texts of each; a file that would not change is left alone.
+
+    Returns:
+        The section with these files added to `decontaminate`, as absolute paths.
+
+    Raises:
+        DataError: a task's files are missing or broken, or the texts cannot be written.
+    """
+    paths = []
+    for task in tasks:
+        name = re.sub(r"[^\w.+-]", "-", task.name)  # one's own task may be called "../x"
+        path = folder / f"{name}.json"  # a user who takes OUT/*/*.jsonl must not get it
+        rows = json.dumps(texts(task, data), ensure_ascii=False, indent=0) + "\n"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not path.is_file() or path.read_text(encoding="utf-8") != rows:
+                write_text(path, rows)
+        except OSError as error:
+            raise DataError(
+                f"{path}: cannot be written: {error.strerror or error}; choose another --out"
+            ) from None
+        paths.append(str(path.absolute()))
+    given = tuple(name for name in section.decontaminate if name not in paths)
+    return section.model_copy(update={"decontaminate": (*given, *paths)})
+
+
+def texts(task: Task, data: Path | None) -> list[str]:
+    """Every text of a task that a model is judged on, each once.
+
+    That is all splits but the one for training; where that is the only one there is, a part of it
+    will be the test, so it counts.
+
+    Raises:
+        DataError: files are missing or broken.
+    """
+    if data is None and task.folders:
+        raise DataError(
+            f"--task {task.name}: its files are needed; name their directory with --data "
+            f"({task.files_from})"
+        )
+    found = find(task, data or Path())
+    held_out = [name for name in found if name != TRAIN] or list(found)
+    examples = [
+        example for name in held_out for example in read_split(task, name, found[name])
+    ]  # fmt: skip
+    return list(dict.fromkeys(text for example in examples for text in _texts(example) if text))
+
+
+def _texts(example: Example) -> tuple[str, ...]:
+    match example:
+        case TextExample():
+            return (example.text, example.pair or "")
+        case SpanExample():
+            return (example.context, example.question)
+        case _:
+            return (example.text,)

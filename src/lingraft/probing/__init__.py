@@ -1,0 +1,1 @@
+"""`lingraft probe-source`: at which point of its training a model loses the source's language."""

@@ -1,0 +1,119 @@
+"""One model of a probe, as a stock checkpoint with its tokenizer."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lingraft import tokenizer as tokenizers_module
+from lingraft.errors import DataError
+from lingraft.models import export
+from lingraft.models.graft import Vocabulary, rebuild
+from lingraft.models.source import LoadedSource, load_config, load_model
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lingraft.probing.models import Probed, Variant
+
+VOCABULARY_KEYS = (*export.ROLES, "mask_token_id", "vocab_size", "tokenizer_class")
+"""Configuration values that belong to a vocabulary."""
+
+
+def check_source(probed: Probed, phase: str) -> None:
+    """Make sure that the source can be loaded and is the one that the run was made from.
+
+    The weights are compared where the run still has the model that its training started from.
+
+    Args:
+        probed: the run.
+        phase: one that is done.
+
+    Raises:
+        DataError: it cannot, or is not.
+    """
+    try:
+        theirs = load_config(probed.source, probed.revision)
+    except DataError as error:
+        raise DataError(f"{error}; --source says where the run's source model is now") from None
+    ours = load_config(str(probed.weights(phase)))
+    found = (theirs.model_type, theirs.hidden_size, theirs.num_hidden_layers)
+    wanted = (ours.model_type, ours.hidden_size, ours.num_hidden_layers - sum(probed.inserted))
+    if found != wanted:
+        raise DataError(
+            f"source model '{probed.source}': is {_shape(found)}, but {probed.run.path} was made "
+            f"from {_shape(wanted)}; name the run's own source with --source"
+        )
+    grafted = probed.run.stage("graft").path / "model"
+    if probed.recipe.graft.source_weights == "pretrained" and (grafted / "config.json").is_file():
+        start, origin = load_model(str(grafted)), load_model(probed.source, probed.revision)
+        layers, rest = origin.family.layers, origin.family.layer_output
+        copied = start.model.state_dict()[f"{layers}.{probed.inserted[0]}.{rest}"]
+        if not torch.equal(copied, origin.model.state_dict()[f"{layers}.0.{rest}"]):
+            raise DataError(
+                f"source model '{probed.source}': its weights are not those that "
+                f"{probed.run.path} was made from; name the run's own source with --source"
+            )
+
+
+def _shape(parts: tuple[str, int, int]) -> str:
+    kind, width, depth = parts
+    return f"a {kind} of {depth} layers of width {width}"
+
+
+def build(probed: Probed, variant: Variant, folder: Path) -> None:
+    """Write a variant: weights, configuration and tokenizer that stock transformers loads.
+
+    All variants, the source too, are written by the stock masked-language-model class, so that what
+    a fine-tuning draws anew (the head; BERT's pooler) is the same for all.
+
+    Args:
+        probed: the run.
+        variant: what to build.
+        folder: is emptied first.
+
+    Raises:
+        LingraftError: a checkpoint is broken, or the disk is full.
+    """
+    origin = load_model(probed.source, probed.revision)
+    before, after = probed.inserted
+    if variant.after is None:
+        loaded, before, after = origin, 0, 0
+    else:
+        loaded = load_model(str(probed.weights(variant.after)))
+    depth = int(getattr(loaded.model.config, loaded.family.depth_key))
+    plan = range(before, depth - after) if variant.layers == "without" else range(depth)
+    put_back = variant.after is not None and variant.vocabulary == "source"
+    model, _ = rebuild(
+        loaded.model,
+        loaded.family,
+        list(plan),
+        config_changes=_settings(origin) if put_back else {},
+        seed=0,
+        vocabulary=_vocabulary(origin) if put_back else None,
+        missing=loaded.missing,
+    )
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    export.save(model, folder)
+    tokenizer = (
+        tokenizers_module.load(probed.tokenizer)
+        if variant.vocabulary == "target"
+        else tokenizers_module.load(probed.source, probed.revision)
+    )
+    tokenizer.save_pretrained(folder)
+
+
+def _settings(origin: LoadedSource) -> dict[str, Any]:
+    config = origin.model.config
+    return {key: getattr(config, key) for key in VOCABULARY_KEYS if hasattr(config, key)}
+
+
+def _vocabulary(origin: LoadedSource) -> Vocabulary:
+    """The source's rows [V, D] and output bias [V]; the output projection is tied to the rows."""
+    rows_VD = origin.model.get_input_embeddings().get_parameter("weight").detach()
+    bias_V = origin.model.state_dict()[origin.family.output_bias[0]].detach()
+    return Vocabulary(rows_VD, bias_V, "the source's")

@@ -1,0 +1,112 @@
+"""`lingraft probe-source`: it parses, calls and prints."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from lingraft.errors import RecipeError
+from lingraft.finetuning.command import names_in, shares_in
+
+out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+
+
+def probe_source(
+    run: Annotated[Path, typer.Argument(help="A run of lingraft adapt; its phases are done.")],
+    task: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME[,NAME…] in the source's language: `lingraft list tasks` (glue-rte, "
+            "glue-cola …), or a TOML file of your own."
+        ),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Directory of the tasks' files, or 'hub'.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds (10).")] = None,
+    first_seed: Annotated[int | None, typer.Option(min=0, help="The first of them (0).")] = None,
+    out_dir: Annotated[
+        Path | None, typer.Option("--out", help="The results; RUN/probe-source by default.")
+    ] = None,
+    phase: Annotated[
+        list[str] | None, typer.Option(help="After these phases only: NAME[,NAME…].")
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(help="Where the run's source model is, if not where its recipe says."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="a=b,c=d",
+            help="Other settings than the paper's, e.g. --set learning_rate=1e-5,epochs=5",
+        ),
+    ] = None,
+    paper: Annotated[
+        str | None, typer.Option(help="Another paper's settings, where a task has them.")
+    ] = None,
+    cut: Annotated[
+        str | None,
+        typer.Option(help="Cut the one labelled split there is: TRAIN,DEV[,TEST] as shares."),
+    ] = None,
+    train_examples: Annotated[
+        int | None, typer.Option(min=1, help="Train on this many examples only.")
+    ] = None,
+    precision: Annotated[str | None, typer.Option(help="auto, bf16 or fp32.")] = None,
+    keep_models: Annotated[
+        bool, typer.Option("--keep-models", help="Leave the models in OUT/models.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Do seeds anew whose inputs have changed.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Do the seeds of this call anew.")
+    ] = False,
+) -> None:
+    """Find out where a run lost the source's language, by fine-tuning on tasks in that language.
+
+    lingraft probe-source runs/ko --task glue-rte,glue-cola --data data --seeds 5
+
+    Fine-tunes the source as it was, and the run's model after each phase: with its translation
+    layers and without them, with its own vocabulary and with the source's put back. What is done is
+    kept, a killed probe goes on with the same command. What comes out is OUT/table.md (.csv,
+    .json), OUT/comparison.html, and per seed what lingraft finetune leaves.
+    """
+    from lingraft.finetuning import recipe as recipes
+    from lingraft.probing.models import Probed
+
+    probed = Probed.of(run, source)
+    given: dict[str, Any] = {
+        "tasks": names_in(task),
+        "data": data,
+        "seeds": seeds,
+        "first_seed": first_seed,
+        "cut": shares_in(cut),
+        "train_examples": train_examples,
+        "paper": paper,
+        "precision": precision,
+    }
+    given = {key: value for key, value in given.items() if value not in (None, [])}
+    if "tasks" not in given:
+        raise RecipeError(
+            "--task: name a task in the source's language, such as glue-rte (lingraft list tasks)"
+        )
+    chosen = recipes.decode_finetune({"models": [str(run)]} | given, settings or [])
+    from lingraft.comparison import formats
+    from lingraft.finetuning import run as finetuning
+    from lingraft.probing import probe
+
+    command = shlex.join(["lingraft", *sys.argv[1:]])
+    options = probe.Options(finetuning.Options(resume, overwrite, command=command), keep_models)
+    folder = out_dir or run / "probe-source"
+    made, written = probe.probe(probed, names_in(phase), chosen, folder, options)
+    out.print(formats.console(made, out.width))
+    for note in made.notes:
+        out.print(note, soft_wrap=True)
+    out.print(f"page: {written[0]}; table: {folder / 'table.md'}, .csv, .json", soft_wrap=True)

@@ -1,0 +1,173 @@
+"""The models that a probe fine-tunes: checkpoints of a run, with what of the source put back.
+
+Son et al. 2022, table 4: after each phase, with and without the implicit translation layers (ITL),
+with the target's or the source's vocabulary; beside them the source as it was. No torch here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from lingraft import catalogue
+from lingraft.errors import DataError, RecipeError, UnsupportedModelError
+from lingraft.methods import read_recipe
+from lingraft.rundir import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from lingraft.recipe import Recipe
+
+SOURCE = "source"
+"""Label of the source as it was: what the others are compared with."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One model of the probe."""
+
+    label: str
+    """Its folder in OUT, and its name in `lingraft compare`."""
+    after: str | None
+    """The phase whose best weights it has; None is the source as it was."""
+    layers: Literal["with", "without", "none"]
+    """Its translation layers: there, taken out, or the run never had any."""
+    vocabulary: Literal["target", "source"]
+    """Whose tokenizer, word embeddings and output bias it has."""
+
+
+@dataclass(frozen=True)
+class Probed:
+    """A run of `lingraft adapt` and the source that it was made from."""
+
+    run: Run
+    recipe: Recipe
+    source: str
+    """Directory or Hub id."""
+    revision: str | None
+
+    @classmethod
+    def of(cls, path: Path, source: str | None = None) -> Probed:
+        """The run in a folder; of a baseline, text and vocabulary are its run's.
+
+        Args:
+            path: of the run.
+            source: where the source is now, if it is not where the run's recipe says.
+
+        Raises:
+            DataError: there is no run.
+            RecipeError: it was trained from nothing.
+            UnsupportedModelError: it has adapters.
+        """
+        run = Run.existing(path)
+        if run.path.resolve().parent.name == "baselines":
+            run = Run(path, parent=run.path.resolve().parent.parent)
+        recipe = read_recipe(run.recipe_path)
+        if recipe.source.model is None:
+            raise RecipeError(
+                f"{path}: was trained from nothing, so there is no source language to lose; "
+                "probe a run that has source.model"
+            )
+        if recipe.graft.adapters:
+            raise UnsupportedModelError(
+                f"{path}: has adapters, which are no layers that could be taken out; "
+                "probe a run of another method (lingraft list methods)"
+            )
+        if source is None:
+            return cls(run, recipe, recipe.source.model, recipe.source.revision)
+        return cls(run, recipe, catalogue.resolve(source), None)
+
+    @property
+    def inserted(self) -> tuple[int, int]:
+        """Translation layers before the source's first layer, and after its last."""
+        return self.recipe.graft.layers_before, self.recipe.graft.layers_after
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        return tuple(phase.name for phase in self.recipe.phases)
+
+    def variants(self, phases: Sequence[str] = ()) -> list[Variant]:
+        """The models of a probe, the source first.
+
+        Args:
+            phases: after these only; empty takes all.
+
+        Raises:
+            RecipeError: the run has no such phase.
+        """
+        for name in phases:
+            if name not in self.phases:
+                raise RecipeError(
+                    f"--phase: {self.run.path} has no phase {name!r}; it has "
+                    f"{', '.join(self.phases)}"
+                )
+        found = [Variant(SOURCE, None, "none", "source")]
+        for phase in self.phases:
+            if phases and phase not in phases:
+                continue
+            if any(self.inserted):
+                found += [
+                    Variant(f"{phase}.itl.target-vocab", phase, "with", "target"),
+                    Variant(f"{phase}.no-itl.target-vocab", phase, "without", "target"),
+                    Variant(f"{phase}.itl.source-vocab", phase, "with", "source"),
+                    Variant(f"{phase}.no-itl.source-vocab", phase, "without", "source"),
+                ]
+            else:
+                found += [
+                    Variant(f"{phase}.target-vocab", phase, "none", "target"),
+                    Variant(f"{phase}.source-vocab", phase, "none", "source"),
+                ]
+        return found
+
+    def weights(self, phase: str) -> Path:
+        """The best weights of a phase.
+
+        Raises:
+            DataError: the phase is not done, or its weights were not kept.
+        """
+        stage = self.run.stage(phase)
+        again = f"lingraft adapt {self.run.recipe_path} --out {self.run.path}"
+        if stage.fingerprint() is None:
+            raise DataError(
+                f"{stage.path}: the phase is not done; finish it ({again}), "
+                "or name those that are with --phase"
+            )
+        best = stage.path / "best"
+        if not (best / "config.json").is_file():
+            raise DataError(
+                f"{best}: the weights after this phase were not kept; a study keeps them with "
+                f'keep = "all" in its recipe; else delete {stage.path} and make it again ({again})'
+            )
+        return best
+
+    @property
+    def tokenizer(self) -> Path:
+        """The folder of the target's tokenizer.
+
+        Raises:
+            DataError: it is not there.
+        """
+        folder = self.run.stage("tokenizer").path
+        if not folder.is_dir():
+            raise DataError(
+                f"{folder}: is missing, and the models need the target's tokenizer; "
+                f"make it again (lingraft stage {self.run.path} tokenizer)"
+            )
+        return folder
+
+    def notes(self) -> list[str]:
+        """What a reader of the table must know of the run."""
+        found = []
+        if not any(self.inserted):
+            found.append(
+                "The run has no translation layers: the rows without them are left out, "
+                "there is nothing to take away."
+            )
+        if self.recipe.graft.source_weights == "random":
+            found.append(
+                "The run drew the source's weights anew: its layers never knew the source's "
+                "language."
+            )
+        return found

@@ -1,0 +1,91 @@
+"""Fine-tune every model of a probe, one after the other; what is done is kept."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lingraft.errors import RecipeError
+from lingraft.finetuning import run as finetuning
+from lingraft.finetuning.recipe import tasks_of
+from lingraft.models.source import quiet_transformers
+from lingraft.probing import building, table
+from lingraft.rundir import Run, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingraft.comparison.tables import Table
+    from lingraft.finetuning.recipe import Finetune
+    from lingraft.probing.models import Probed
+
+logger = logging.getLogger(__name__)
+
+MODELS = "models"
+"""Folder in OUT: where the models lie while they are fine-tuned."""
+RECORD = "probe.json"
+"""In OUT: the run, and what every label stands for."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a call treats what it finds, and what it leaves."""
+
+    finetuning: finetuning.Options
+    keep_models: bool = False
+    """Leave the models in OUT/models."""
+
+
+def probe(
+    probed: Probed, phases: Sequence[str], recipe: Finetune, out: Path, options: Options
+) -> tuple[Table, list[Path]]:
+    """Build and fine-tune the models of a probe, and write the tables.
+
+    Args:
+        probed: the run.
+        phases: its models after these only; empty takes all.
+        recipe: tasks, data, seeds and settings; each model stands in for `recipe.models`.
+        out: takes the results; may hold those of other calls.
+        options: see there.
+
+    Returns:
+        The table, and the files that were written, the page first.
+
+    Raises:
+        LingraftError: whatever the user can mend, on one line.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise RecipeError("probe-source: works in one process; start it without torchrun")
+    quiet_transformers()
+    tasks_of(recipe, Path())  # an unknown one is told before a model is built
+    variants = probed.variants(phases)
+    wanted = phases or probed.phases
+    for phase in wanted:
+        probed.weights(phase)
+    building.check_source(probed, wanted[0])
+    with Run(out / MODELS).locked():
+        every = probed.variants()
+        write_json(
+            out / RECORD,
+            {
+                "run": str(probed.run.path),
+                "source": probed.source,
+                "models": {one.label: asdict(one) for one in every},
+            },
+        )
+        for number, one in enumerate(variants, 1):
+            logger.info("probe-source: %s, model %d of %d", one.label, number, len(variants))
+            folder = out / MODELS / one.label
+            try:
+                building.build(probed, one, folder)
+                named = {"models": (str(folder.resolve()),), "labels": (one.label,)}
+                chosen = recipe.model_copy(update=named)
+                finetuning.finetune(chosen, out, options.finetuning, Path())
+            finally:
+                if not options.keep_models and folder.exists():
+                    shutil.rmtree(folder)
+        return table.write(every, probed.notes(), out)

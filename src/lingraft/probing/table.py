@@ -1,0 +1,150 @@
+"""The table of a probe, from the results on disk: Markdown, CSV, JSON and the comparison page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lingraft.comparison import formats, page, tables
+from lingraft.comparison.collect import collect
+from lingraft.comparison.tables import Entry, Line, Table
+from lingraft.probing.models import SOURCE
+from lingraft.rundir import write_json, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from lingraft.comparison.collect import Comparison
+    from lingraft.probing.models import Variant
+
+PAGE = "comparison.html"
+"""In OUT, as `lingraft compare` calls it."""
+HEAD = ("after", "translation layers", "vocabulary")
+
+
+def write(variants: Sequence[Variant], notes: Sequence[str], out: Path) -> tuple[Table, list[Path]]:
+    """Write OUT/table.{md,csv,json} and the comparison page.
+
+    Args:
+        variants: all that OUT may hold, in the order of the rows.
+        notes: on the run.
+        out: the folder of the results.
+
+    Returns:
+        The table, and the files that were written, the page first.
+
+    Raises:
+        DataError: results are missing or broken.
+    """
+    scores, written = page.compare([out], out / PAGE, reference=SOURCE)
+    comparison = collect([out], SOURCE)
+    there = [one for one in variants if one.label in comparison.labels]
+    equal = equal_to_source(comparison)
+    told = [*notes]
+    if equal:
+        told.append(f"Weights equal to the source's, bit for bit: {', '.join(equal)}.")
+    told += [
+        f"{label}: other scores than the source's with equal weights and seed, so the software or "
+        "the machine changed between the two; --overwrite does all anew."
+        for label in equal
+        if _scores_differ(comparison, label)
+    ]
+    made = table_of(there, scores, told)
+    rows = [_row(one, comparison, one.label in equal) for one in there]
+    write_text(out / "table.md", formats.markdown(made))
+    write_text(out / "table.csv", _sheet(rows))
+    write_json(out / "table.json", {"notes": list(made.notes), "rows": rows})
+    return made, [*written, *(out / f"table.{kind}" for kind in ("md", "csv", "json"))]
+
+
+def equal_to_source(comparison: Comparison) -> list[str]:
+    """Labels of the models whose weights are the source's, from the fingerprints of the results."""
+    weights = {
+        label: run.outcome.model_fingerprint
+        for part in comparison.parts
+        for label, runs in part.runs.items()
+        for run in runs
+    }
+    return [
+        label
+        for label in comparison.labels
+        if label != SOURCE and weights.get(label) == weights.get(SOURCE)
+    ]
+
+
+def _scores_differ(comparison: Comparison, label: str) -> bool:
+    """Whether a model has other scores than the source with a common seed."""
+    pairs = (
+        (part.values(label, key), part.values(SOURCE, key))
+        for part in comparison.parts
+        for key in part.keys
+    )
+    return any(
+        ours[seed] != theirs[seed] for ours, theirs in pairs for seed in ours.keys() & theirs.keys()
+    )
+
+
+def table_of(variants: Sequence[Variant], scores: Table, notes: Sequence[str]) -> Table:
+    """The comparison's table of scores, with a column for each thing in which the models differ.
+
+    Args:
+        variants: the rows.
+        scores: models × tasks; its first column holds the labels.
+        notes: are put before the comparison's own.
+    """
+    by_label = {line.entries[0].text: line.entries[1:] for line in scores.lines}
+    lines = tuple(Line((*map(Entry, _names(one)), *by_label[one.label])) for one in variants)
+    head = (*map(Entry, HEAD), *scores.head[1:])
+    mark = f"* differs from {SOURCE}, p < 0.05 (paired bootstrap, {PAGE})."
+    marked = any(entry.mark.startswith("*") for line in lines for entry in line.entries)
+    told = (*notes, *([mark] if marked else []), *scores.notes)
+    return Table("Source language after fine-tuning", head, lines, told, "table")
+
+
+def _names(variant: Variant) -> tuple[str, str, str]:
+    after = variant.after or "the source as it was"
+    return after, variant.layers, variant.vocabulary
+
+
+def _row(variant: Variant, comparison: Comparison, equal: bool) -> dict[str, Any]:
+    """A row as plain data, its scores to full precision."""
+    found = []
+    columns = {(one.title.rstrip(tables.NOT_OFFICIAL), one.metric): one
+               for one in tables.columns(comparison)}  # fmt: skip
+    for part in comparison.parts:
+        runs = part.runs.get(variant.label) or part.apart.get(variant.label, ())
+        for key in part.keys if runs else ():
+            summary = columns[part.title, key].summaries[variant.label]
+            found.append(
+                {
+                    "task": part.task.name,
+                    "split": part.split,
+                    "metric": key,
+                    "mean": summary.mean,
+                    "deviation": summary.deviation,
+                    "seeds": summary.seeds,
+                    "n": runs[0].outcome.n(part.split),
+                    "split_note": runs[0].outcome.split_note,
+                }
+            )
+    return {
+        "label": variant.label,
+        "after": variant.after,
+        "translation_layers": variant.layers,
+        "vocabulary": variant.vocabulary,
+        "equals_source": equal,
+        "scores": found,
+    }
+
+
+def _sheet(rows: Sequence[Mapping[str, Any]]) -> str:
+    """One row a model and score."""
+    own = ("label", "after", "translation_layers", "vocabulary", "equals_source")
+    score = ("task", "split", "metric", "mean", "deviation", "seeds", "n", "split_note")
+    lines = [
+        [*("" if row[key] is None else row[key] for key in own),
+         *("" if one[key] is None else one[key] for key in score)]
+        for row in rows
+        for one in row["scores"]
+    ]  # fmt: skip
+    return formats.sheet((*own, *score), lines)

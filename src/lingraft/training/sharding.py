@@ -1,0 +1,157 @@
+"""FSDP2: weights, gradients and optimiser state divided over the processes (Zhao et al. 2023).
+
+torch's `fully_shard` does it; accelerate keeps device, processes and precision, since its own FSDP
+plugin knows no CPU. Each encoder layer is a unit, gathered when it computes; the rest is another,
+so that tied embeddings stay one tensor. Weights are gathered in fp32, under autocast as with whole
+models: the numbers are those of DDP up to the order of additions.
+
+Every gathering is a collective: all processes must come by, with as many micro-batches each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from lingraft.training.layers import encoder_layers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from accelerate import Accelerator
+
+    from lingraft.recipe import Training
+    from lingraft.training.data import Step
+
+
+def prepare(
+    module: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    training: Training,
+    accelerator: Accelerator,
+) -> tuple[nn.Module, torch.optim.Optimizer]:
+    """Set a module and its optimiser up for the processes there are.
+
+    Args:
+        module: the same weights on every process, on its device; sharded in place where
+            `training.sharding` asks for it and there are several processes.
+        optimiser: of its parameters, with or without state; goes on to hold the shards.
+        training: how the machine is used.
+        accelerator: device, processes, precision.
+
+    Returns:
+        What to call, and what to step with.
+    """
+    if training.sharding == "none" or accelerator.num_processes == 1:
+        prepared: tuple[nn.Module, torch.optim.Optimizer] = accelerator.prepare(module, optimiser)
+        return prepared
+    shard(module, optimiser, accelerator)
+    return (
+        # no wrapper of its own, just the precision
+        accelerator.prepare_model(module, device_placement=False, evaluation_mode=True),
+        accelerator.prepare_optimizer(optimiser, device_placement=False),
+    )
+
+
+def shard(module: nn.Module, optimiser: torch.optim.Optimizer, accelerator: Accelerator) -> None:
+    """Divide a module's parameters, and the optimiser's state of them, in place."""
+    mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
+    before: list[torch.Tensor] = list(module.parameters())
+    for layer in encoder_layers(module):
+        fully_shard(layer, mesh=mesh)
+    fully_shard(module, mesh=mesh)
+    shards = dict(zip(before, module.parameters(), strict=True))
+    for group in optimiser.param_groups:
+        group["params"] = [shards[parameter] for parameter in group["params"]]
+    states: dict[torch.Tensor, Any] = {
+        shards[parameter]: {
+            name: _part_of(value, shards[parameter]) for name, value in state.items()
+        }
+        for parameter, state in optimiser.state.items()
+    }
+    optimiser.state.clear()
+    optimiser.state.update(states)
+
+
+def _part_of(value: Any, like: nn.Parameter) -> Any:
+    """This process' part of a moment; a step count stays as it is."""
+    if not isinstance(value, torch.Tensor) or value.shape != like.shape or value.dim() == 0:
+        return value
+    assert isinstance(like, DTensor)
+    return distribute_tensor(value, like.device_mesh, like.placements, src_data_rank=None)
+
+
+def is_sharded(module: nn.Module) -> bool:
+    """Whether a module's parameters are divided over the processes."""
+    return any(isinstance(part, FSDPModule) for part in module.modules())
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor put together from its shards; others as they are."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def settle(module: nn.Module) -> None:
+    """Let go of gathered weights: a forward pass without a backward one keeps some."""
+    for part in module.modules():
+        if isinstance(part, FSDPModule):
+            part.reshard()
+
+
+@contextlib.contextmanager
+def gathered(module: nn.Module, accelerator: Accelerator) -> Iterator[None]:
+    """The main process has all weights of a module for a while, as plain tensors on the CPU.
+
+    Tied ones stay tied. Nothing changes on the other processes, or where nothing is sharded.
+    """
+    places = [
+        (owner, name, parameter)
+        for owner in module.modules()
+        for name, parameter in owner.named_parameters(recurse=False, remove_duplicate=False)
+        if isinstance(parameter, DTensor)
+    ]
+    plain: dict[nn.Parameter, nn.Parameter] = {}
+    for parameter in dict.fromkeys(parameter for _, _, parameter in places):
+        full = whole(parameter.detach())  # one at a time: no device holds the model
+        if accelerator.is_main_process:
+            plain[parameter] = nn.Parameter(full.cpu(), parameter.requires_grad)
+    try:
+        if plain:
+            for owner, name, parameter in places:
+                setattr(owner, name, plain[parameter])
+        yield
+    finally:
+        for owner, name, parameter in places:
+            setattr(owner, name, parameter)
+
+
+def level(step: Step, module: nn.Module, accelerator: Accelerator) -> Step:
+    """Give all processes as many micro-batches where they compute together.
+
+    What is added is the last one again, with weight 0.
+    """
+    if not isinstance(module, FSDPModule):
+        return step
+    most = torch.tensor(len(step.micro_batches), device=accelerator.device)
+    distributed.all_reduce(most, op=distributed.ReduceOp.MAX)
+    more = int(most) - len(step.micro_batches)
+    return replace(
+        step,
+        micro_batches=step.micro_batches + step.micro_batches[-1:] * more,
+        weights=step.weights + [0.0] * more,
+    )
+
+
+def all_finite(parameters: Iterable[torch.Tensor], accelerator: Accelerator) -> bool:
+    """Whether no number of any process' part is infinite or NaN."""
+    parts = (p.to_local() if isinstance(p, DTensor) else p for p in parameters)
+    broken = sum(not bool(part.isfinite().all()) for part in parts)
+    count = torch.tensor(float(broken), device=accelerator.device)
+    return float(accelerator.reduce(count, reduction="sum")) == 0

@@ -1,0 +1,115 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+
+def read(out: Path) -> dict[str, dict[str, str]]:
+    lines = [line for path in out.glob("*/*.jsonl") for line in path.read_text().splitlines()]
+    return {row["id"]: row for row in map(json.loads, lines)}
+
+
+@pytest.fixture
+def make(command, source, tmp_path):
+    """Runs `lingraft corpus` of the source in this process; the folder and how it ended."""
+
+    def run(*more, out="out"):
+        ended = command(
+            "corpus", source, "--lang", "ko", "--out", tmp_path / out, "--set", "corpus.valid=0.1",
+            "--set", "corpus.test=0.1", *more,
+        )  # fmt: skip
+        return tmp_path / out, ended
+
+    return run
+
+
+def test_the_command_makes_shards_counts_and_a_page_and_says_where(make):
+    out, ended = make()
+    assert ended.status == 0, ended.err
+    assert ended.out.splitlines()[-2:] == [f"corpus: {out}", f"report: {out / 'report.html'}"]
+    assert (out / "report.html").is_file()
+    splits = json.loads((out / "corpus.json").read_text())["result"]["splits"]
+    assert all(splits[name]["sentences"] > 0 for name in ("train", "valid", "test"))
+    assert "corpus: pass clean took" in ended.err
+
+
+def test_near_duplicates_go_unless_they_are_asked_for(make):
+    documents = read(make()[0])
+    assert "near" in documents
+    assert "near-2" not in documents
+    kept = read(make("--set", "corpus.near_duplicates=false", out="other")[0])
+    assert "near-2" in kept
+
+
+def test_sentences_of_the_tasks_that_are_given_are_dropped(make, source, tmp_path):
+    text = json.loads(source.read_text().splitlines()[4])["text"].splitlines()[0]
+    (tmp_path / "a.jsonl").write_text(
+        '{"text": "가", "label": "x"}\n{"text": "나", "label": "y"}\n'
+    )
+    (tmp_path / "b.jsonl").write_text(json.dumps({"text": text, "label": "x"}) + "\n")
+    task = tmp_path / "mood.toml"
+    files = 'files = { train = "a.jsonl", dev = "b.jsonl" }'
+    task.write_text(f'name = "mood"\nkind = "classification"\n{files}\n')
+    plain, _ = make(out="plain")
+    assert text in read(plain)["4"]["text"]
+    out, ended = make("--task", task)
+    assert ended.status == 0, ended.err
+    result = json.loads((out / "corpus.json").read_text())["result"]
+    assert result["dropped"]["occurs in an evaluation"] == 1
+    assert text not in read(out)["4"]["text"]
+    again = make("--task", task)[1]
+    assert again.status == 0, again.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--task", "klue-nlii"), "--task: no task 'klue-nlii'"),
+        (("--task", "klue-nli"), "--task klue-nli: its files are needed.*--data"),
+        (("--task", "klue-nli", "--parallel", "en"), "--task: does not go with --parallel"),
+        (("--wikipedias", "none.tsv"), "none.tsv: no such file; --wikipedias takes a TSV"),
+        (("--recipe", "r.toml"), "--recipe: goes without SOURCE and --lang"),
+        (("--columns", "1,1", "--lexicon", "en"), "--columns: names the column 1 twice"),
+        (("--executor", "pbs"), "--executor: must be local, slurm or ray; got pbs"),
+        (("--executor-option", "time"), "--executor-option time: write it as name=value"),
+    ],
+)
+def test_what_does_not_go_is_said_before_anything_is_made(make, options, message):
+    out, ended = make(*options)
+    assert ended.status == 1
+    assert len(ended.err.splitlines()) == 1
+    assert re.search(message, ended.err)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "text", "expected"),
+    [
+        ("--parallel", "pairs.tsv", "I go.\t나는 간다.\nsame\tsame\n", "나는 간다.\tI go.\n"),
+        ("--lexicon", "lexicon.tsv", "house\t집\nhouse\t집\n", "집\thouse\n"),
+    ],
+)  # fmt: skip
+def test_pairs_come_out_checked_with_the_new_language_first(
+    command, tmp_path, option, name, text, expected
+):
+    (tmp_path / "in.tsv").write_text(text, "utf-8")
+    out = tmp_path / "out"
+    ended = command("corpus", tmp_path / "in.tsv", "--lang", "ko", option, "en", "--out", out)
+    assert ended.status == 0, ended.err
+    assert (out / name).read_text("utf-8") == expected
+    assert json.loads((out / "counts.json").read_text())["kept"] == 1
+
+
+def test_a_recipe_gives_language_and_settings(command, source, tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        f'language = "ko"\n[source]\nmodel = "none"\n[corpus]\ntext = ["{source}"]\nvalid = 0.1\n'
+        "test = 0.1\nmin_characters = 25\n"
+    )
+    out = tmp_path / "out"
+    ended = command("corpus", "--recipe", recipe, "--out", out, "--processes", 2)
+    assert ended.status == 0, ended.err
+    made = json.loads((out / "corpus.json").read_text())
+    assert made["corpus"]["min_characters"] == 25
+    assert made["corpus"]["near_duplicates"] is False
