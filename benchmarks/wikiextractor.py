@@ -2,8 +2,8 @@
 
 WikiExtractor is AGPL and no dependency of ours; it goes into an environment of its own:
 
-    python -m venv /tmp/wikiextractor && /tmp/wikiextractor/bin/pip install wikiextractor==3.1.0
-    python benchmarks/wikiextractor.py compare --python /tmp/wikiextractor/bin/python DUMP...
+    python -m venv build/wikiextractor && build/wikiextractor/bin/pip install wikiextractor==3.1.0
+    python benchmarks/wikiextractor.py compare --python build/wikiextractor/bin/python DUMP...
     python benchmarks/wikiextractor.py scale --pages 100000 --processes 1 2
 
 `compare` prints three Markdown tables: what each leaves of single constructs, what each leaves of

@@ -12,11 +12,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lingraft import decoding
 from lingraft.errors import DataError, RecipeError
 from lingraft.rundir import write_text
 from lingraft.tasks import TASKS, find
-from lingraft.tasks.custom import decode, user_task
+from lingraft.tasks.custom import task_in
 from lingraft.tasks.examples import SpanExample, TextExample
 from lingraft.tasks.splits import TRAIN, read_split
 
@@ -40,9 +39,7 @@ def tasks_of(names: Sequence[str]) -> list[Task]:
     found = []
     for name in dict.fromkeys(names):
         if name.endswith(".toml"):
-            path = Path(name).expanduser()
-            section = decode(decoding.load(path), str(path))
-            found.append(user_task(section, path.resolve().parent))
+            found.append(task_in(Path(name).expanduser()))
         elif name in TASKS:
             found.append(TASKS[name])
         else:

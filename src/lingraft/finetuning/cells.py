@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lingraft.finetuning import data as task_data
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lingraft.finetuning.recipe import Finetune
     from lingraft.tasks import Data, Task
 
-FORMAT = 1
+FORMAT = 2
 """Part of every fingerprint; raise it when the same inputs give other results."""
 
 
@@ -40,24 +40,13 @@ class Cell:
 
     def inputs(self, seed: int, precision: str) -> dict[str, Any]:
         """What decides the result of a seed; plain data."""
-        task = self.task
-        described = {
-            "kind": task.kind,
-            "labels": task.labels,
-            "metrics": task.metrics,
-            "selection": task.selection,
-            "spans": task.spans and asdict(task.spans),
-            "settings": {
-                key: value for key, value in asdict(task.settings).items() if key != "source"
-            },
-        }
         parts = {
             "format": FORMAT,
             "weights": self.weights,
             "tokenizer": self.reading,
-            "task": task.name,
+            "task": self.task.name,
             "data": self.data_fingerprint,
-            **described,
+            **self.task.decisive(),
             "seed": seed,
             "precision": precision,
         }

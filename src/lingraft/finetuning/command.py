@@ -6,13 +6,14 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from lingraft.errors import RecipeError
+from lingraft.finetuning import options as ask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,45 +36,25 @@ def finetune(
         list[str] | None,
         typer.Option(help="NAME[,NAME…]: `lingraft list tasks`, or a TOML file of your own."),
     ] = None,
-    data: Annotated[
-        str | None, typer.Option(help="Directory of the tasks' files, or 'hub'.")
-    ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds (10).")] = None,
-    first_seed: Annotated[int | None, typer.Option(min=0, help="The first of them (0).")] = None,
+    data: ask.Data = None,
+    seeds: ask.Seeds = None,
+    first_seed: ask.FirstSeed = None,
     out_dir: Annotated[Path, typer.Option("--out", help="The folder of the results.")] = Path(
         "runs/finetune"
     ),
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="a=b,c=d",
-            help="Other settings than the paper's, e.g. --set learning_rate=1e-5,epochs=5",
-        ),
-    ] = None,
-    paper: Annotated[
-        str | None, typer.Option(help="Another paper's settings, where a task has them.")
-    ] = None,
+    settings: ask.Settings = None,
+    paper: ask.Paper = None,
     label: Annotated[
         str | None, typer.Option(help="What tables call the models: NAME[,NAME…].")
     ] = None,
-    cut: Annotated[
-        str | None,
-        typer.Option(help="Cut the one labelled split there is: TRAIN,DEV[,TEST] as shares."),
-    ] = None,
-    train_examples: Annotated[
-        int | None, typer.Option(min=1, help="Train on this many examples only.")
-    ] = None,
-    precision: Annotated[str | None, typer.Option(help="auto, bf16 or fp32.")] = None,
+    cut: ask.Cut = None,
+    train_examples: ask.TrainExamples = None,
+    precision: ask.Precision = None,
     keep_models: Annotated[
         bool, typer.Option("--keep-models", help="Keep the best weights of every seed.")
     ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Do seeds anew whose inputs have changed.")
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Do the seeds of this call anew.")
-    ] = False,
+    resume: ask.Resume = False,
+    overwrite: ask.Overwrite = False,
 ) -> None:
     """Fine-tune models on tasks with several seeds; print mean and deviation of the scores.
 
@@ -86,18 +67,17 @@ def finetune(
     """
     from lingraft.finetuning import recipe as recipes
 
-    given: dict[str, Any] = {
-        "tasks": names_in(task),
-        "data": data,
-        "seeds": seeds,
-        "first_seed": first_seed,
-        "labels": names_in([label] if label else None),
-        "cut": shares_in(cut),
-        "train_examples": train_examples,
-        "paper": paper,
-        "precision": precision,
-    }
-    given = {key: value for key, value in given.items() if value not in (None, [])}
+    given = ask.given(
+        tasks=ask.names_in(task),
+        data=data,
+        seeds=seeds,
+        first_seed=first_seed,
+        labels=ask.names_in([label] if label else None),
+        cut=ask.shares_in(cut),
+        train_examples=train_examples,
+        paper=paper,
+        precision=precision,
+    )
     if len(models) == 1 and models[0].endswith(".toml"):
         if given:
             name = "task" if "tasks" in given else next(iter(given))
@@ -118,30 +98,6 @@ def finetune(
     if int(os.environ.get("RANK", "0")) == 0:
         out.print(table_of(found))
         out.print(f"results: {out_dir / 'results.jsonl'}", soft_wrap=True)
-
-
-def names_in(values: Sequence[str] | None) -> list[str]:
-    """The names in `A,B` and several options of it."""
-    return [name.strip() for value in values or [] for name in value.split(",") if name.strip()]
-
-
-def shares_in(text: str | None) -> dict[str, float] | None:
-    """Shares by split, of `0.8,0.1,0.1`.
-
-    Raises:
-        RecipeError: they are not two or three numbers.
-    """
-    if text is None:
-        return None
-    try:
-        shares = [float(part) for part in text.split(",")]
-    except ValueError:
-        shares = []
-    if len(shares) not in (2, 3):
-        raise RecipeError(
-            f"--cut {text}: write the shares of train, dev and (if wanted) test, as 0.8,0.1,0.1"
-        )
-    return dict(zip(("train", "dev", "test"), shares, strict=False))
 
 
 def table_of(found: Sequence[Outcome]) -> Table:

@@ -14,7 +14,7 @@ from lingraft.errors import RecipeError
 from lingraft.recipe import Batch, Budget, Optimiser, Phase, Schedule, Validation
 from lingraft.recipe.base import Decay, Names, Section, Share
 from lingraft.tasks import TASKS
-from lingraft.tasks.custom import UserTask, decode, user_task
+from lingraft.tasks.custom import UserTask, task_in, user_task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -210,8 +210,7 @@ def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
 
 def _named(name: str, base: Path) -> Task:
     if name.endswith(".toml"):
-        path = base / Path(name).expanduser()
-        return user_task(decode(load(path), str(path)), path.resolve().parent)
+        return task_in(base / Path(name).expanduser())
     if name not in TASKS:
         raise RecipeError(
             f"tasks: no task {name!r}; there are {', '.join(TASKS)}, "

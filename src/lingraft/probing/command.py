@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from lingraft.errors import RecipeError
-from lingraft.finetuning.command import names_in, shares_in
+from lingraft.finetuning import options as ask
 
 out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
 
@@ -25,11 +25,9 @@ def probe_source(
             "glue-cola …), or a TOML file of your own."
         ),
     ] = None,
-    data: Annotated[
-        str | None, typer.Option(help="Directory of the tasks' files, or 'hub'.")
-    ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds (10).")] = None,
-    first_seed: Annotated[int | None, typer.Option(min=0, help="The first of them (0).")] = None,
+    data: ask.Data = None,
+    seeds: ask.Seeds = None,
+    first_seed: ask.FirstSeed = None,
     out_dir: Annotated[
         Path | None, typer.Option("--out", help="The results; RUN/probe-source by default.")
     ] = None,
@@ -40,34 +38,16 @@ def probe_source(
         str | None,
         typer.Option(help="Where the run's source model is, if not where its recipe says."),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="a=b,c=d",
-            help="Other settings than the paper's, e.g. --set learning_rate=1e-5,epochs=5",
-        ),
-    ] = None,
-    paper: Annotated[
-        str | None, typer.Option(help="Another paper's settings, where a task has them.")
-    ] = None,
-    cut: Annotated[
-        str | None,
-        typer.Option(help="Cut the one labelled split there is: TRAIN,DEV[,TEST] as shares."),
-    ] = None,
-    train_examples: Annotated[
-        int | None, typer.Option(min=1, help="Train on this many examples only.")
-    ] = None,
-    precision: Annotated[str | None, typer.Option(help="auto, bf16 or fp32.")] = None,
+    settings: ask.Settings = None,
+    paper: ask.Paper = None,
+    cut: ask.Cut = None,
+    train_examples: ask.TrainExamples = None,
+    precision: ask.Precision = None,
     keep_models: Annotated[
         bool, typer.Option("--keep-models", help="Leave the models in OUT/models.")
     ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Do seeds anew whose inputs have changed.")
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Do the seeds of this call anew.")
-    ] = False,
+    resume: ask.Resume = False,
+    overwrite: ask.Overwrite = False,
 ) -> None:
     """Find out where a run lost the source's language, by fine-tuning on tasks in that language.
 
@@ -82,17 +62,16 @@ def probe_source(
     from lingraft.probing.models import Probed
 
     probed = Probed.of(run, source)
-    given: dict[str, Any] = {
-        "tasks": names_in(task),
-        "data": data,
-        "seeds": seeds,
-        "first_seed": first_seed,
-        "cut": shares_in(cut),
-        "train_examples": train_examples,
-        "paper": paper,
-        "precision": precision,
-    }
-    given = {key: value for key, value in given.items() if value not in (None, [])}
+    given = ask.given(
+        tasks=ask.names_in(task),
+        data=data,
+        seeds=seeds,
+        first_seed=first_seed,
+        cut=ask.shares_in(cut),
+        train_examples=train_examples,
+        paper=paper,
+        precision=precision,
+    )
     if "tasks" not in given:
         raise RecipeError(
             "--task: name a task in the source's language, such as glue-rte (lingraft list tasks)"
@@ -105,7 +84,7 @@ def probe_source(
     command = shlex.join(["lingraft", *sys.argv[1:]])
     options = probe.Options(finetuning.Options(resume, overwrite, command=command), keep_models)
     folder = out_dir or run / "probe-source"
-    made, written = probe.probe(probed, names_in(phase), chosen, folder, options)
+    made, written = probe.probe(probed, ask.names_in(phase), chosen, folder, options)
     out.print(formats.console(made, out.width))
     for note in made.notes:
         out.print(note, soft_wrap=True)

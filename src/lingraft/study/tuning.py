@@ -5,7 +5,7 @@ Nothing here loads torch: the plan and the results need no model.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,16 +102,7 @@ def _prepared(section: StudyTask) -> Tuning:
     recipe = section.finetune(Training(), 0, 1)
     (task,) = tasks_of(recipe, Path())
     data = task_data.load(task, recipe, Path())
-    parts = {
-        "task": task.name,
-        "data": task_data.fingerprint_of(data),
-        "kind": task.kind,
-        "labels": task.labels,
-        "metrics": task.metrics,
-        "selection": task.selection,
-        "spans": task.spans and asdict(task.spans),
-        "settings": {k: v for k, v in asdict(task.settings).items() if k != "source"},
-    }
+    parts = {"task": task.name, "data": task_data.fingerprint_of(data), **task.decisive()}
     return Tuning(section, task, _fingerprint(parts), _work(task, data))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from lingraft.decoding import explain
+from lingraft.decoding import explain, load
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe.base import Names, Section, Share
 from lingraft.tasks import klue_mrc
@@ -86,6 +86,15 @@ def decode(table: dict[str, Any], where: str = "task") -> UserTask:
         return UserTask.model_validate(table)
     except ValidationError as error:
         raise RecipeError(f"{where}: {explain(error, UserTask)}") from None
+
+
+def task_in(path: Path) -> Task:
+    """The task of a TOML file; its own files are relative to it.
+
+    Raises:
+        LingraftError: as `decode` and `user_task`, or the file cannot be read.
+    """
+    return user_task(decode(load(path), str(path)), path.resolve().parent)
 
 
 def user_task(section: UserTask, base: Path) -> Task:

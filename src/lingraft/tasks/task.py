@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from lingraft.errors import DataError
@@ -130,6 +130,18 @@ class Task:
     def shown(self) -> tuple[str, ...]:
         """The scores that tables show."""
         return self.headline or (self.selection,)
+
+    def decisive(self) -> dict[str, Any]:
+        """What of the task decides a result, beside its name and its examples; for fingerprints."""
+        settings = {key: value for key, value in asdict(self.settings).items() if key != "source"}
+        return {
+            "kind": self.kind,
+            "labels": self.labels,
+            "metrics": self.metrics,
+            "selection": self.selection,
+            "spans": self.spans and asdict(self.spans),
+            "settings": settings,
+        }
 
     def read(self, path: Path, *, hidden: bool = False) -> list[Example]:
         """The examples of one file.
