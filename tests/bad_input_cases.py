@@ -5,7 +5,6 @@ Each case is a function that sets a `Place` up and gives the arguments of the co
 
 from __future__ import annotations
 
-import bz2
 import fcntl
 import gzip
 import json
@@ -13,6 +12,7 @@ import os
 import shutil
 from pathlib import Path
 
+import bad_input_corpora
 import bad_input_models
 
 from lingraft import preflight
@@ -335,72 +335,7 @@ def _(place):
 
 # -- corpora -----------------------------------------------------------------------------------
 
-DUMP = '<mediawiki xml:lang="ko"><siteinfo><dbname>kowiki</dbname></siteinfo>\n' + "".join(
-    f"<page><title>{n}</title><ns>0</ns><id>{n}</id><revision><id>{n}</id>"
-    f"<text>문서 {n} 를 열고 저장합니다.</text></revision></page>\n"
-    for n in range(1, 99)
-)
-CLOSED = DUMP + "</mediawiki>"
-BOMB = '<!DOCTYPE m [<!ENTITY a "aaa"><!ENTITY b "&a;&a;">]>\n'
-
-
-def corpus_case(wrong, name="ko.txt", content=None, *more):
-    """A case of `lingraft corpus`, of one file that is written or of the made-up Korean text."""
-
-    @case(wrong)
-    def _(place):
-        if content is None:
-            place.text(name)
-        else:
-            place.write(name, content)
-        return ["corpus", name, "--lang", "ko", "--out", "out", *more]
-
-
-corpus_case("a dump that is cut short", "ko.xml.bz2", bz2.compress(DUMP.encode())[:-40])
-corpus_case("a dump without its end", "ko.xml", DUMP)
-corpus_case("a dump that is empty", "ko.xml.bz2", b"")
-corpus_case("a dump with a DOCTYPE, as of an entity bomb", "ko.xml", BOMB + CLOSED)
-corpus_case("a dump whose every page is broken", "ko.xml", CLOSED.replace("</id><rev", "<rev"))
-corpus_case("a dump in EUC-KR", "ko.xml", CLOSED.encode("euc-kr"))
-corpus_case("XML that is no dump", "ko.xml", "<rss><item>글</item></rss>")
-corpus_case("an archive of files", "ko.zip", b"PK\x03\x04")
-corpus_case("a .po file that is none", "ko.po", "문서를 열다\n" * 9)
-corpus_case("a .po file whose charset does not exist", "ko.po",
-            'msgid ""\nmsgstr "Content-Type: text/plain; charset=klingon\\n"\n')  # fmt: skip
-corpus_case("a crawl that is none", "ko.warc", "문서를 열다\n" * 9)
-corpus_case("an empty file and nothing else", "ko.jsonl", b"")
-corpus_case("a corpus of a task that does not exist", "ko.txt", None, "--task", "klue-nlu")
-corpus_case("a corpus of a task without its files", "ko.txt", None, "--task", "klue-nli")
-corpus_case("a corpus by an executor that does not exist", "ko.txt", None, "--executor", "pbs")
-corpus_case("Slurm without a partition", "ko.txt", None, "--executor", "slurm")
-corpus_case("a table of Wikipedias that is none", "ko.txt", None, "--wikipedias", "ko.txt")
-CASES["a corpus without a language"] = lambda place: [
-    "corpus", str(place.text().name), "--out", "out"
-]  # fmt: skip
-
-
-@case("a corpus's folder that holds another corpus")
-def _(place):
-    place.text()
-    place.write("out/corpus.json", '{"fingerprint": "0"}')
-    return ["corpus", "ko.txt", "--lang", "ko", "--out", "out"]
-
-
-@case("a file in a corpus's place")
-def _(place):
-    place.text()
-    place.write("out", "")
-    return ["corpus", "ko.txt", "--lang", "ko", "--out", "out"]
-
-
-@case("a shard of a finished corpus that is broken")
-def _(place):
-    made = {"fingerprint": "0", "language": "ko", "corpus": {"text": ["ko.txt"]}, "result": {}}
-    (place.folder / "out").mkdir()
-    place.write("out/corpus.json", json.dumps(made, indent=1))
-    place.write("out/train/00000.jsonl", '{"id": "a", "text": \n')
-    return place.adapt(text="out")
-
+bad_input_corpora.add(CASES)
 
 # -- evaluation --------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ def task_row(common, task, score, value, seed=0, *, fingerprint="t", masks="m", 
     return TaskRow(
         **common, task=task, task_fingerprint=fingerprint, seed=seed, status="done", scores=(one,),
         shown=(name,), splits="official", train_examples=500, seconds=9.0,
+        rules={"most frequent label": {score: 50.2}},
     )  # fmt: skip
 
 

@@ -109,10 +109,29 @@ class Outcome:
         """By metric, in percent."""
         return {key: float(value) for key, value in self.data["splits"][split]["scores"].items()}
 
+    def rules(self, split: str) -> dict[str, dict[str, float]]:
+        """What needs no model, by rule and metric (`tasks.rules`); empty in older results."""
+        found: dict[str, dict[str, float]] = self.data["splits"][split].get("rules", {})
+        return found
+
     @property
     def evaluation(self) -> tuple[str, ...]:
         """The splits that are reported; the others chose the best weights."""
         return tuple(self.data.get("evaluation", self.splits))
+
+
+def metric_name(key: str) -> str:
+    """A score's key as people read it; those of a benchmark's own code say so."""
+    return key.replace("reference/", "reference ").replace("_", " ")
+
+
+def told(rules: Mapping[str, Mapping[str, float]], shown: Iterable[str]) -> str:
+    """What every rule reaches in the scores that tables show, for a note; empty without rules."""
+    keys = list(shown)
+    return "; ".join(
+        ", ".join(f"{metric_name(key)} {scores[key]:.1f}" for key in keys) + f" ({rule})"
+        for rule, scores in rules.items()
+    )
 
 
 def outcomes(folder: Path) -> list[Outcome]:

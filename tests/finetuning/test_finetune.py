@@ -236,6 +236,8 @@ def test_a_task_of_one_s_own_is_saved_with_its_definition(tiny_source, tmp_path,
     compared = command("compare", out)
     assert compared.status == 0, compared.err
     assert "mood: a task of your own (classification, labels no, yes)" in compared.out
+    for told in (ended.out, compared.out):
+        assert "(most frequent label)" in " ".join(told.split())
 
 
 def test_a_cut_says_what_its_splits_are(same_files, tiny_source, tmp_path, command):

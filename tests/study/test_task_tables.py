@@ -156,7 +156,8 @@ def test_the_table_marks_the_best_and_has_the_floor_beneath(found):
     assert [line.entries[1].best for line in table.lines] == [True, False, False]
     assert [line.entries[2].text for line in table.lines] == ["6", "6", "1"]
     assert task_tables.about(found) == [
-        "nsmc: trained on 500 examples, scored on 1,000 (the official splits)."
+        "nsmc: trained on 500 examples, scored on 1,000 (the official splits). "
+        "Without a model: accuracy 50.2 (most frequent label)."
     ]
 
 

@@ -98,6 +98,13 @@ class Part:
         """The scores that tables show."""
         return self.task.shown
 
+    @property
+    def rules(self) -> dict[str, dict[str, float]]:
+        """What needs no model, of the runs that were trained on the most examples."""
+        runs = [run for found in self.runs.values() for run in found]
+        largest = max(runs, key=lambda run: int(run.outcome.data.get("train_examples", 0)))
+        return largest.outcome.rules(self.split)
+
     def values(self, label: str, key: str) -> dict[int, float]:
         """Score by seed; of a model that was scored on other examples, of those."""
         runs = self.runs.get(label) or self.apart.get(label, ())

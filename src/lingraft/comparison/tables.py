@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from lingraft.comparison.collect import OFFICIAL, differing_settings
-from lingraft.finetuned import summary
+from lingraft.finetuned import metric_name, summary, told
 from lingraft.report import numbers
 
 if TYPE_CHECKING:
@@ -92,11 +92,6 @@ class Column:
         return place if place == 1 or (place == 2 and len(means) > 2) else 0
 
 
-def metric_name(key: str) -> str:
-    """A score's key as people read it; those of a benchmark's own code say so."""
-    return key.replace("reference/", "reference ").replace("_", " ")
-
-
 def columns(comparison: Comparison, tested: Sequence[Tested] = ()) -> list[Column]:
     """Every score of every task, and the average where there are several tasks."""
     marks: dict[tuple[str, str], dict[str, str]] = {}
@@ -168,17 +163,19 @@ def _seeds(comparison: Comparison, label: str) -> str:
 def _notes(comparison: Comparison) -> tuple[str, ...]:
     by_note: dict[str, list[str]] = {}
     for part in comparison.parts:
-        told = f"{part.title} ({part.split}, {len(part.examples):,} examples)"
-        by_note.setdefault(part.note, []).append(told)
+        shown = f"{part.title} ({part.split}, {len(part.examples):,} examples)"
+        by_note.setdefault(part.note, []).append(shown)
     notes = [
-        f"Official splits: {', '.join(told)}."
+        f"Official splits: {', '.join(shown)}."
         if note == OFFICIAL
-        else f"{NOT_OFFICIAL} Not the official splits: {', '.join(told)}: {note}."
-        for note, told in by_note.items()
+        else f"{NOT_OFFICIAL} Not the official splits: {', '.join(shown)}: {note}."
+        for note, shown in by_note.items()
     ]
     own = {part.task.name: part.task for part in comparison.parts if part.task.definition}
     notes += [_own_note(task) for task in own.values()]
     for part in comparison.parts:
+        if part.rules:
+            notes.append(f"{part.title} without a model: {told(part.rules, part.keys)}.")
         if part.apart:
             notes.append(
                 f"{OTHER_EXAMPLES} {part.title}: {', '.join(part.apart)} was scored on other "

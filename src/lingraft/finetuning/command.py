@@ -106,9 +106,12 @@ def table_of(found: Sequence[Outcome]) -> Table:
 
     table = Table("model", "task", "split", "score", "mean ± sd", "seeds", "examples")
     notes: dict[str, list[str]] = {}
+    rules: dict[str, None] = {}
     for (model, task), outcomes in finetuned.by_cell(found).items():
         first = outcomes[0]
         for split in first.evaluation:
+            if told := finetuned.told(first.rules(split), first.data["shown"]):
+                rules[f"{task} {split} without a model: {told}"] = None
             for name in first.data["shown"]:
                 summary = finetuned.summary([one.scores(split)[name] for one in outcomes])
                 row = (model, task, split, name, summary.shown(), str(summary.seeds))
@@ -116,10 +119,8 @@ def table_of(found: Sequence[Outcome]) -> Table:
         if first.split_note != "official":
             named = notes.setdefault(first.split_note, [])
             named += [task] if task not in named else []
-    if notes:
+    cuts = [f"not the official splits of {', '.join(of)}: {note}" for note, of in notes.items()]
+    if cuts or rules:
         table.caption_justify = "left"
-        table.caption = "\n".join(
-            f"not the official splits of {', '.join(tasks)}: {note}"
-            for note, tasks in notes.items()
-        )
+        table.caption = "\n".join([*rules, *cuts])
     return table

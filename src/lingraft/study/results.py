@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lingraft.finetuned import told
 from lingraft.methods import METHODS
 from lingraft.report import numbers
 from lingraft.report.rows import TITLES
@@ -158,6 +159,8 @@ class TaskShown:
     n: int
     """Examples scored."""
     train_examples: int
+    rules: str = ""
+    """What needs no model, as a clause."""
 
 
 @dataclass(frozen=True)
@@ -258,7 +261,9 @@ def _current(tuned: Tuned) -> tuple[list[TaskRow], str]:
 
 def _shown(row: TaskRow) -> TaskShown:
     n = max((score.n for score in row.scores if score.metric in row.shown), default=0)
-    return TaskShown(row.task, row.shown, row.splits, n, row.train_examples)
+    keys = next(iter(row.rules.values()), ())
+    rules = told(row.rules, keys)
+    return TaskShown(row.task, row.shown, row.splits, n, row.train_examples, rules)
 
 
 def _tasks(found: Sequence[TaskRow]) -> dict[str, dict[int, MetricRow]]:

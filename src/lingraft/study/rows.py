@@ -125,6 +125,8 @@ class TaskRow(CellRow):
     """The metrics that papers report."""
     splits: str = ""
     """What the splits are, or 'official'."""
+    rules: dict[str, dict[str, float]] = {}
+    """What needs no model, by rule and score (`tasks.rules`), of the first split reported."""
     train_examples: int = 0
     seconds: float = 0.0
     """Training time."""

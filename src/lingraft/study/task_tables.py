@@ -77,9 +77,10 @@ def about(found: Results) -> list[str]:
 
 def _about(task: TaskShown) -> str:
     splits = "the official splits" if task.splits == "official" else task.splits
+    rules = f" Without a model: {task.rules}." if task.rules else ""
     return (
         f"{task.name}: trained on {task.train_examples:,} examples, "
-        f"scored on {task.n:,} ({splits})."
+        f"scored on {task.n:,} ({splits}).{rules}"
     )
 
 

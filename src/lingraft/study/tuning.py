@@ -233,6 +233,7 @@ def row(common: dict[str, Any], run: Run, tuning: Tuning, seed: int) -> TaskRow:
         scores=_scores(outcome, tuning.task),
         shown=_shown(outcome, tuning.task),
         splits=outcome.split_note,
+        rules=_rules(outcome, tuning.task),
         train_examples=int(outcome.data["train_examples"]),
         seconds=round(float(outcome.data["seconds"]), 2),
         machine=machine,
@@ -264,6 +265,11 @@ def _shown(outcome: Outcome, task: Task) -> tuple[str, ...]:
         for split in outcome.evaluation
         for name in task.shown
     )
+
+
+def _rules(outcome: Outcome, task: Task) -> dict[str, dict[str, float]]:
+    found = outcome.rules(outcome.evaluation[0])
+    return {rule: {key: scores[key] for key in task.shown} for rule, scores in found.items()}
 
 
 def _scores(outcome: Outcome, task: Task) -> tuple[Score, ...]:

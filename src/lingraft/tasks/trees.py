@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
+Side = Literal["left", "right"]
+
 
 def word_edges(word_ids: Sequence[int | None], n_words: int) -> list[tuple[int, int]]:
     """First and last token of every word.
@@ -41,7 +43,7 @@ def word_edges(word_ids: Sequence[int | None], n_words: int) -> list[tuple[int, 
     return [edges[word] for word in range(n_words)]
 
 
-def neighbour_heads(n_words: int, side: Literal["left", "right"]) -> tuple[int, ...]:
+def neighbour_heads(n_words: int, side: Side) -> tuple[int, ...]:
     """The baseline that takes the word beside it for every word's head; the outermost is the root.
 
     Korean is head-final: the right neighbour is the harder baseline.

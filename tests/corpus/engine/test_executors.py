@@ -10,6 +10,7 @@ from datatrove.executor import slurm as slurm_module
 from lingraft.corpus.engine import executors, job
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.executors import Cluster
+from lingraft.errors import RecipeError
 from lingraft.recipe import Corpus
 
 
@@ -85,3 +86,19 @@ def test_a_changed_file_or_setting_changes_the_fingerprint(section: Corpus, sour
         file.write("{}\n")
     prints.append(planning.make(section, "ko", 700).fingerprint)
     assert len(set(prints)) == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("slurm", {"time": "1:00:00"}, "--executor slurm: needs --executor-option partition"),
+        ("slurm", {"partiton": "cpu"}, "no such option; allowed: .*partition"),
+        ("ray", {"logging_dir": "x"}, "the ray executor has no such option"),
+    ],
+)
+def test_options_of_a_cluster_are_checked(
+    tmp_path: Path, section: Corpus, kind: Any, options: dict[str, Any], message: str
+):
+    chosen = job.Settings(Cluster(kind, None, options))
+    with pytest.raises(RecipeError, match=message):
+        job.make(section, "ko", tmp_path / "out", chosen)

@@ -18,7 +18,7 @@ from lingraft.corpus.engine import blocks, executors, job, parts, shards
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.executors import Cluster
 from lingraft.corpus.split import SPLITS
-from lingraft.errors import DataError, RecipeError
+from lingraft.errors import DataError
 from lingraft.recipe import Corpus
 from lingraft.recipe.run import Repetition
 
@@ -385,19 +385,3 @@ def test_hub_datasets_are_a_part_of_their_own(tmp_path: Path, sources: list[str]
     result = made(section, tmp_path / "out")
     assert text(tmp_path / "out") == sentences
     assert {key: result[key] for key in expected} == expected
-
-
-@pytest.mark.parametrize(
-    ("kind", "options", "message"),
-    [
-        ("slurm", {"time": "1:00:00"}, "--executor slurm: needs --executor-option partition"),
-        ("slurm", {"partiton": "cpu"}, "no such option; allowed: .*partition"),
-        ("ray", {"logging_dir": "x"}, "the ray executor has no such option"),
-    ],
-)
-def test_options_of_a_cluster_are_checked(
-    tmp_path: Path, sources: list[str], kind: Any, options: dict[str, Any], message: str
-):
-    chosen = job.Settings(Cluster(kind, None, options))
-    with pytest.raises(RecipeError, match=message):
-        job.make(corpus(sources), "ko", tmp_path / "out", chosen)

@@ -1,0 +1,79 @@
+"""What test_bad_input.py does wrong with `lingraft corpus`."""
+
+from __future__ import annotations
+
+import bz2
+import json
+
+DUMP = '<mediawiki xml:lang="ko"><siteinfo><dbname>kowiki</dbname></siteinfo>\n' + "".join(
+    f"<page><title>{n}</title><ns>0</ns><id>{n}</id><revision><id>{n}</id>"
+    f"<text>문서 {n} 를 열고 저장합니다.</text></revision></page>\n"
+    for n in range(1, 99)
+)
+CLOSED = DUMP + "</mediawiki>"
+BOMB = '<!DOCTYPE m [<!ENTITY a "aaa"><!ENTITY b "&a;&a;">]>\n'
+NO_CHARSET = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=klingon\\n"\n'
+
+
+def add(cases):
+    """Put the cases into the table of bad_input_cases.py."""
+    cases["a dump that is cut short"] = corpus("ko.xml.bz2", bz2.compress(DUMP.encode())[:-40])
+    cases["a dump without its end"] = corpus("ko.xml", DUMP)
+    cases["a dump that is empty"] = corpus("ko.xml.bz2", b"")
+    cases["a dump with a DOCTYPE, as of an entity bomb"] = corpus("ko.xml", BOMB + CLOSED)
+    broken = CLOSED.replace("</id><rev", "<rev")
+    cases["a dump whose every page is broken"] = corpus("ko.xml", broken)
+    cases["a dump in EUC-KR"] = corpus("ko.xml", CLOSED.encode("euc-kr"))
+    cases["XML that is no dump"] = corpus("ko.xml", "<rss><item>글</item></rss>")
+    cases["an archive of files"] = corpus("ko.zip", b"PK\x03\x04")
+    cases["a .po file that is none"] = corpus("ko.po", "문서를 열다\n" * 9)
+    cases["a .po file whose charset does not exist"] = corpus("ko.po", NO_CHARSET)
+    cases["a crawl that is none"] = corpus("ko.warc", "문서를 열다\n" * 9)
+    cases["an empty file and nothing else"] = corpus("ko.jsonl", b"")
+    for wrong, option, value in (
+        ("a corpus of a task that does not exist", "--task", "klue-nlu"),
+        ("a corpus of a task without its files", "--task", "klue-nli"),
+        ("a corpus by an executor that does not exist", "--executor", "pbs"),
+        ("Slurm without a partition", "--executor", "slurm"),
+        ("a table of Wikipedias that is none", "--wikipedias", "ko.txt"),
+    ):
+        cases[wrong] = corpus("ko.txt", None, option, value)
+    cases["a corpus without a language"] = lambda place: [
+        "corpus", str(place.text().name), "--out", "out"
+    ]  # fmt: skip
+    cases["a corpus's folder that holds another corpus"] = with_another
+    cases["a file in a corpus's place"] = with_a_file
+    cases["a shard of a finished corpus that is broken"] = with_a_broken_shard
+
+
+def corpus(name, content, *more):
+    """A case of `lingraft corpus`, of one file that is written or of the made-up Korean text."""
+
+    def prepared(place):
+        if content is None:
+            place.text(name)
+        else:
+            place.write(name, content)
+        return ["corpus", name, "--lang", "ko", "--out", "out", *more]
+
+    return prepared
+
+
+def with_another(place):
+    place.text()
+    place.write("out/corpus.json", '{"fingerprint": "0"}')
+    return ["corpus", "ko.txt", "--lang", "ko", "--out", "out"]
+
+
+def with_a_file(place):
+    place.text()
+    place.write("out", "")
+    return ["corpus", "ko.txt", "--lang", "ko", "--out", "out"]
+
+
+def with_a_broken_shard(place):
+    made = {"fingerprint": "0", "language": "ko", "corpus": {"text": ["ko.txt"]}, "result": {}}
+    (place.folder / "out").mkdir()
+    place.write("out/corpus.json", json.dumps(made, indent=1))
+    place.write("out/train/00000.jsonl", '{"id": "a", "text": \n')
+    return place.adapt(text="out")

@@ -1,0 +1,88 @@
+"""Tasks as the last stage of a study: fingerprints, costs, and blocks of scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lingraft import finetuned
+from lingraft.study import estimate, grid, tuning
+from lingraft.study.identity import Identity
+from lingraft.study.recipe import decode
+from lingraft.tasks import TASKS
+from lingraft.tasks.examples import TextExample, document
+from lingraft.tasks.predictions import ScorePrediction, save
+
+OFFICIAL = Path(__file__).parents[1] / "tasks" / "official"
+BASE = {
+    "language": "ko",
+    "source": {"architecture": {"model_type": "roberta", "hidden_size": 32}},
+    "corpus": {"text": ["ko.txt"]},
+    "tokenizer": {"kind": "unigram", "vocab_size": 300},
+    "method": {"name": "scratch", "budget": {"value": 4}, "batch": {"size": 8}},
+}
+
+
+@pytest.mark.parametrize("tasks", [[], [{"name": "korsts", "data": str(OFFICIAL)}]])
+def test_fingerprints_of_cells_are_those_of_before_there_were_tasks(tasks, tmp_path, monkeypatch):
+    """A change of these makes all committed results stale."""
+    (tmp_path / "ko.txt").write_text("나는 학교에 간다.\n오늘은 날씨가 좋다.\n")
+    monkeypatch.chdir(tmp_path)
+    axes = {"method": ["scratch"], "sentences": [100, 200], "seed": [0]}
+    study = decode({"name": "fixed", "base": BASE, "grids": [axes], "tasks": tasks})
+    found = [Identity().cell(cell.recipe) for cell in grid.cells(study)]
+    assert found == ["33488a1fa1b0ba62", "6a5be8e231cb75ce"]
+
+
+# -- costs
+
+
+def test_what_is_left_of_a_cell_counts_training_only_where_it_is_to_be_done():
+    cost = estimate.Cost({"phase-1": 100.0}, 1e6, 1_000, 600)
+    work = tuning.Work(trained=10.0, read=5.0)
+    left = estimate.with_tasks(cost, [work, work], trains=False)
+    assert (left.all_tokens, left.flops) == (30, 2 * 600 * (6 * 10 + 2 * 5))
+    both = estimate.with_tasks(cost, [work, work], trains=True)
+    assert (both.all_tokens, both.flops) == (130, 1e6 + left.flops)
+    assert estimate.with_tasks(cost, [], trains=True) == cost
+    unknown = estimate.Cost({"phase-1": 100.0}, None, None)
+    assert estimate.with_tasks(unknown, [work], trains=True).flops is None
+
+
+# -- blocks of scores that are no means
+
+
+def regression(tmp_path, size=400):
+    """A finished fine-tuning of KorSTS with noisy predictions: its outcome and the two sides."""
+    draw = np.random.default_rng(3)
+    gold = draw.uniform(0, 5, size)
+    said = gold + draw.normal(0, 1.5, size)
+    examples = [TextExample(str(i), f"문장 {i}", "짝", None, float(g)) for i, g in enumerate(gold)]
+    found = [ScorePrediction(str(i), float(s)) for i, s in enumerate(said)]
+    finetuned.save_examples(tmp_path / "examples-test.jsonl", examples)
+    save(tmp_path / "predictions-test.jsonl", found)
+    scores = TASKS["korsts"].score(examples, found)
+    data = {"task": "korsts", "seed": 0, "splits": {"test": {"n": size, "scores": scores}},
+            "evaluation": ["test"]}  # fmt: skip
+    return finetuned.Outcome(tmp_path, data), examples, found
+
+
+def test_jackknife_values_have_the_score_as_their_mean_and_the_spread_of_a_bootstrap(tmp_path):
+    outcome, examples, said = regression(tmp_path)
+    task = TASKS["korsts"]
+    (score,) = [one for one in tuning._scores(outcome, task) if one.metric.endswith("/spearman")]
+    blocks = np.array(score.blocks)
+    kept = blocks[:, 1] > 0
+    assert 100 * blocks[kept, 0].mean() == pytest.approx(score.value, abs=1e-6)
+    draw = np.random.default_rng(0)
+    drawn = draw.multinomial(kept.sum(), np.full(kept.sum(), 1 / kept.sum()), 2_000)
+    spread = 100 * (drawn @ blocks[kept, 0] / kept.sum()).std()
+    places = np.array([tuning.stage.block_of(document(one)) for one in examples])
+    direct = []
+    for _ in range(300):
+        taken = np.concatenate([np.flatnonzero(places == b) for b in draw.choice(50, 50)])
+        chosen = ([examples[i] for i in taken], [said[i] for i in taken])
+        direct.append(task.score_aligned(*chosen)["spearman"])
+    assert spread == pytest.approx(np.std(direct), rel=0.25)
