@@ -8,8 +8,9 @@ import shutil
 import pytest
 
 import lingraft
-from lingraft import pipeline
+from lingraft import pipeline, stages
 from lingraft.errors import RecipeError
+from lingraft.methods import read_recipe
 from lingraft.models.families import FAMILIES
 from lingraft.rundir import Run
 
@@ -116,6 +117,41 @@ def test_a_phase_that_wants_more_sentences_than_there_are_is_refused(finished, c
     assert ended.status == 1
     number = Run(finished).stage("tokenizer").result()["tokens"]["train"]["sentences"]
     assert f"100,000 sentences were asked for, but the training text has {number}" in ended.err
+
+
+def _shares(recipe, embeddings, *shares):
+    """The recipe with another initialiser, and phases that take so many sentences."""
+    phases = tuple(
+        phase.model_copy(update={"sentences": share})
+        for phase, share in zip(recipe.phases, shares, strict=True)
+    )
+    graft = recipe.graft.model_copy(update={"embeddings": embeddings})
+    return recipe.model_copy(update={"phases": phases, "graft": graft})
+
+
+def test_an_initialiser_learns_from_what_the_phases_train_on_and_no_more(adapted):
+    run = Run(adapted("roberta"))
+    recipe = read_recipe(run.recipe_path)
+
+    def learnt(*shares):
+        return list(
+            stages._learnt_from(stages.Context(_shares(recipe, "focus", *shares), run, None))
+        )
+
+    lines = (run.path / "corpus" / "train.txt").read_text(encoding="utf-8").splitlines()
+    assert learnt(None, 20) == lines
+    few, more = learnt(20, 10), learnt(20, 30)
+    assert (len(few), len(more)) == (20, 30)
+    assert set(few) < set(more)
+    text = "\n".join(lines)
+    assert all(row.strip("�") in text for row in more)  # long sentences are cut, between bytes too
+
+
+def test_how_much_text_there_is_decides_only_what_learns_from_it(adapted):
+    recipe = read_recipe(Run(adapted("roberta")).recipe_path)
+    assert stages._share(_shares(recipe, "focus", 20, 30)) == ["sentences", 30]
+    assert stages._share(_shares(recipe, "focus", None, 30)) == []
+    assert stages._share(_shares(recipe, "match", 20, 30)) == []
 
 
 def test_changed_text_is_read_again(adapted, command, korean_text, tmp_path):

@@ -14,10 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lingraft import grafting, tokenizer_extension
 from lingraft import tokenizer as tokenizers_module
 from lingraft.corpus import stage as corpus_stage
 from lingraft.corpus.split import SPLITS
+from lingraft.embeddings import INITIALISERS
 from lingraft.errors import DataError
 from lingraft.models import source
 from lingraft.models.families import family_of
@@ -48,6 +51,7 @@ logger = logging.getLogger(__name__)
 FORMAT = 1
 """Part of every fingerprint; raise it when a stage's output changes for the same input."""
 STATISTICS_SENTENCES = 20_000
+SENTENCES_AT_ONCE = 10_000
 
 
 def seed_for(seed: int, purpose: str) -> int:
@@ -189,6 +193,7 @@ def graft(context: Context, tokenizer_made: str) -> str:
         recipe.graft,
         recipe.seed,
         *_resources(recipe),
+        *_share(recipe),
     )
     if stage.is_done(made):
         return made
@@ -197,7 +202,7 @@ def graft(context: Context, tokenizer_made: str) -> str:
         recipe,
         source_tokenizer(recipe),
         tokenizers_module.load(str(context.run.stage("tokenizer").path)),
-        lambda: read_lines(context.run.stage("corpus").path / "train.txt"),
+        lambda: _learnt_from(context),
         context.seed_for,
     )
     with stage.building(made) as (folder, result):
@@ -217,6 +222,34 @@ def _resources(recipe: Recipe) -> list[Any]:
     files = [file for path in named for file in ([path] if path.is_file() else path.rglob("*"))]
     stats = sorted((str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in files if p.is_file())
     return [resources, stats]
+
+
+def _share(recipe: Recipe) -> list[Any]:
+    """How much of the text an initialiser learns from, as parts of a fingerprint."""
+    learns = INITIALISERS[recipe.graft.embeddings].learns_from_text
+    most = _most_sentences(recipe)
+    return ["sentences", most] if learns and most is not None else []
+
+
+def _most_sentences(recipe: Recipe) -> int | None:
+    """Of the phases' shares of the training text the largest; None where one takes all of it."""
+    sizes = [phase.sentences for phase in recipe.phases]
+    given = [size for size in sizes if size is not None]
+    return max(given) if given and len(given) == len(sizes) else None
+
+
+def _learnt_from(context: Context) -> Iterator[str]:
+    """The text that an initialiser may learn from: what the phases train on, and no more."""
+    most = _most_sentences(context.recipe)
+    if most is None:
+        yield from read_lines(context.run.stage("corpus").path / "train.txt")
+        return
+    folder = context.run.stage("tokenizer").path
+    tokens = _training_text(folder, context.recipe, most)
+    tokenizer = tokenizers_module.load(str(folder))
+    for start in range(0, len(tokens), SENTENCES_AT_ONCE):
+        rows = tokens.rows(np.arange(start, min(start + SENTENCES_AT_ONCE, len(tokens))))
+        yield from tokenizer.batch_decode([row.tolist() for row in rows], skip_special_tokens=True)
 
 
 def weights_before(context: Context, index: int) -> Path:
@@ -251,7 +284,7 @@ def phase(context: Context, index: int, before_made: str) -> str:
         training=recipe.training,
         family=loaded.family,
         itl_layers=itl_layers(depth, recipe.graft.layers_before, recipe.graft.layers_after),
-        train=_training_text(folder, recipe, section),
+        train=_training_text(folder, recipe, section.sentences),
         valid=nonempty(Tokens.open(folder, "valid"), "validation"),
         vocabulary=TokenIds.of(tokenizers_module.load(str(folder))),
         seed=context.seed_for("training"),
@@ -269,12 +302,12 @@ def phase(context: Context, index: int, before_made: str) -> str:
     return made
 
 
-def _training_text(folder: Path, recipe: Recipe, section: Phase) -> Tokens:
+def _training_text(folder: Path, recipe: Recipe, sentences: int | None) -> Tokens:
     """What a phase trains on: all of the training text, or its share of it."""
     whole = nonempty(Tokens.open(folder, "train"), "training")
-    if section.sentences is None:
+    if sentences is None:
         return whole
-    return subset(whole, section.sentences, recipe.corpus.split_seed)
+    return subset(whole, sentences, recipe.corpus.split_seed)
 
 
 def _claim(run: Run, folder: Path, made: str) -> None:

@@ -54,6 +54,8 @@ class Initialiser:
     """What it does, in a line."""
     paper: str
     """Where it comes from."""
+    learns_from_text: bool = False
+    """Whether it learns static vectors from the target's text, unless they are given."""
 
 
 INITIALISERS: dict[str, Initialiser] = {
@@ -84,16 +86,19 @@ INITIALISERS: dict[str, Initialiser] = {
         focus,
         "shared pieces copied, the others a sparse mean of them by use in the target's text",
         "FOCUS (Dobler and de Melo 2023), §3; SPEC G.1",
+        learns_from_text=True,
     ),
     "wechsel": Initialiser(
         wechsel,
         "a mean of the nearest source pieces in a space of word vectors of both languages",
         "WECHSEL (Minixhofer et al. 2022), §3; SPEC G.1",
+        learns_from_text=True,
     ),
     "omp": Initialiser(
         omp,
         "shared pieces copied, the others a sum of 16 of them found by matching pursuit",
         "Goddard and Fernandes Neto 2025 (arXiv 2506.06607), §3; SPEC G.1",
+        learns_from_text=True,
     ),
     "ramen": Initialiser(
         ramen,

@@ -192,7 +192,8 @@ class Resources(Section):
     target_vectors: str | None = None
     """Static word vectors of the target language; learnt from the training text where absent."""
     sentences: Annotated[int, Field(ge=1)] = 1_000_000
-    """Learn static vectors from at most this many sentences a language."""
+    """Learn static vectors from at most this many sentences a language; of the target's, never from
+    more than the phases train on."""
 
 
 class Method(Section):
