@@ -59,6 +59,20 @@ def test_initialisers_have_a_figure_of_their_own(found):
     assert plots.losses(found, 1_000, initialisers=True) is None
 
 
+def test_the_figure_of_initialisers_has_what_they_are_measured_against():
+    rows = [row for row in initialiser_rows() if row.axes["graft.embeddings"] != "random"]
+    drawing = plots.losses(collect(study_rows() + rows), 16_000, initialisers=True)
+    assert [name for name, _ in drawing.names] == [
+        "XPT", "XPT, embeddings focus", "XPT, embeddings match",
+    ]  # fmt: skip
+
+
+def test_a_label_of_one_size_is_told_once():
+    rows = [row for row in study_rows() if row.axes["method"] != "xpt-sp"]
+    drawing = plots.against_data(collect([*rows, *cell_rows("xpt-sp", 4_000, 0, 3.0)]), PERPLEXITY)
+    assert "XPT-SP: 20.1 with 4,000 sentences;" in drawing.description
+
+
 def test_the_figure_of_factors_tells_what_is_not_reached(found):
     drawing = plots.factors(found, LOSS, RESAMPLING)
     assert [name for name, _ in drawing.names] == ["XPT"]

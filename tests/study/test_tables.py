@@ -124,6 +124,16 @@ def test_initialisers_are_compared_with_the_random_one(rows):
     assert gains["focus"].text == "−0.099"
 
 
+def test_without_random_initialisers_are_compared_with_that_of_the_base_recipe():
+    rows = [row for row in initialiser_rows() if row.axes["graft.embeddings"] != "random"]
+    table = tables.initialisers(collect(study_rows() + rows), RESAMPLING)
+    gains = column(table, "bits/char less the base recipe's")
+    assert list(gains) == ["the base recipe's", "focus", "match"]  # of one size: 16,000 sentences
+    assert gains["the base recipe's"].text == "–"
+    assert gains["focus"].text == "−0.099"
+    assert column(table, "method")["focus"].text == "XPT"
+
+
 def test_there_is_no_table_of_initialisers_where_they_do_not_vary():
     assert tables.initialisers(collect(study_rows()), RESAMPLING) is None
 

@@ -20,7 +20,6 @@ from lingraft.study.analysis import incomparable
 from lingraft.study.factor import BELOW, NOT_REACHED, factor
 from lingraft.study.results import (
     BITS,
-    INITIALISER,
     LOSS,
     PERPLEXITY,
     TASK,
@@ -129,8 +128,11 @@ def _quantity(metric: str) -> str:
 def _described(lines: dict[str, list[Group]], metric: str) -> str:
     record = metric_named(metric)
     ends = [
-        f"{label}: {record.show(groups[0].mean(metric))} with {groups[0].sentences:,} sentences, "
-        f"{record.show(groups[-1].mean(metric))} with {groups[-1].sentences:,}"
+        f"{label}: "
+        + ", ".join(
+            f"{record.show(group.mean(metric))} with {group.sentences:,} sentences"
+            for group in groups[:: max(1, len(groups) - 1)]
+        )
         for label, groups in lines.items()
     ]
     return f"{record.title} against sentences. " + "; ".join(ends)
@@ -182,13 +184,13 @@ def losses(found: Results, sentences: int | None, *, initialisers: bool = False)
     Args:
         found: the study's results.
         sentences: the size.
-        initialisers: of the labels that name an initialiser, in place of the plain methods.
+        initialisers: of the labels that name an initialiser, and what they are measured against.
     """
+    plain = [group for group in found.at(sentences) if group.label in found.plain]
     groups = [
         group
-        for group in found.at(sentences)
-        if (INITIALISER in group.further if initialisers else group.label in found.plain)
-        and any(_points(cell.curves) for cell in group.cells)
+        for group in (found.initialised(sentences) if initialisers else plain)
+        if any(_points(cell.curves) for cell in group.cells)
     ]
     if not groups or (initialisers and len(groups) < 2):
         return None

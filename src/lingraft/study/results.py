@@ -26,6 +26,7 @@ LOSS = "mask-only/loss"
 BITS = "bits_per_character"
 UNIGRAMS = "unigram_perplexity"
 INITIALISER = "graft.embeddings"
+RANDOM = "random"
 PLACES = ("method", "sentences", "seed")
 """Axes that every table knows; any other becomes part of the row's label."""
 TASK = "task/"
@@ -109,6 +110,12 @@ class Group:
     """None where the study does not vary it, or takes all."""
     cells: tuple[Cell, ...]
     """By seed."""
+
+    @property
+    def beside(self) -> dict[str, Value]:
+        """Method and further axes, but for the initialiser."""
+        others = {key: value for key, value in self.further.items() if key != INITIALISER}
+        return {"method": self.method, **others}
 
     def rows(self, metric: str) -> dict[Key, MetricRow]:
         """The metric's rows by seed; of a task, by seed and that of fine-tuning."""
@@ -213,6 +220,18 @@ class Results:
     def of(self, label: str) -> tuple[Group, ...]:
         """The groups of one label, from small to large."""
         return tuple(group for group in self.groups if group.label == label)
+
+    def initialised(self, sentences: int | None) -> tuple[Group, ...]:
+        """The groups of one size that name an initialiser.
+
+        Where none of them says `random`, the group that differs in nothing else stands before
+        them: it has the initialiser of the base recipe.
+        """
+        named = [group for group in self.at(sentences) if INITIALISER in group.further]
+        plain = [group for group in self.at(sentences) if INITIALISER not in group.further]
+        random = [group.beside for group in named if group.further[INITIALISER] == RANDOM]
+        lacking = [group.beside for group in named if group.beside not in random]
+        return (*(group for group in plain if group.beside in lacking), *named)
 
     def reference(self, wanted: str = "scratch") -> str | None:
         """The label that the others are measured against; None if the method has no cell."""

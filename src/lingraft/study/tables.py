@@ -19,6 +19,7 @@ from lingraft.study.results import (
     LOSS,
     METRICS,
     PERPLEXITY,
+    RANDOM,
     UNIGRAMS,
     collect,
     metric_named,
@@ -43,6 +44,8 @@ QUALITY = (
 COMPARED = (PERPLEXITY, BITS, "mask-only/hits@1", "mask-only/mrr")
 REACHED = (LOSS, BITS, "mask-only/hits@1", "mask-only/mrr")
 OTHER_MASKS = "†"
+BASES = "the base recipe's"
+"""Where a cell names no initialiser."""
 WIDE = 160
 
 
@@ -274,41 +277,41 @@ def factors(found: Results, resampling: Resampling) -> Table | None:
 
 def initialisers(found: Results, resampling: Resampling) -> Table | None:
     """Initialisers of the embeddings side by side; None where that axis does not vary."""
-    groups = [group for group in found.groups if INITIALISER in group.further]
-    if len({group.further[INITIALISER] for group in groups}) < 2:
+    groups = [group for size in found.sizes for group in found.initialised(size)]
+    if len({_initialiser(group) for group in groups}) < 2:
         return None
-    lines = []
-    for group in groups:
-        same = [
-            g for g in groups if g.sentences == group.sentences and _beside(g) == _beside(group)
-        ]
-        base = next((g for g in same if g.further[INITIALISER] == "random"), same[0])
-        gain = Entry(numbers.ABSENT)
-        if group is not base and apart(group, base, BITS) is None:
-            found_one = difference(group, base, BITS, resampling)
-            gain = interval(found_one, group.mean(BITS) or 0.0, BITS)
-        lines.append(
-            Line(
-                (
-                    Entry(str(group.further[INITIALISER])),
-                    Entry(", ".join(str(part) for part in _beside(group).values())),
-                    Entry(numbers.ABSENT if group.sentences is None else f"{group.sentences:,}"),
-                    *(spread(group, metric) for metric in COMPARED),
-                    gain,
-                    Entry(str(len(group.cells))),
-                )
+    names = {_initialiser(group) for group in groups}
+    lines = [
+        Line(
+            (
+                Entry(_initialiser(group)),
+                Entry(", ".join(TITLES.get(str(p), str(p)) for p in group.beside.values())),
+                Entry(numbers.ABSENT if group.sentences is None else f"{group.sentences:,}"),
+                *(spread(group, metric) for metric in COMPARED),
+                _gain(group, groups, resampling),
+                Entry(str(len(group.cells))),
             )
         )
+        for group in groups
+    ]
     titles = (METRICS[metric].title for metric in COMPARED)
-    head = ("initialiser", "method", "sentences", *titles, "bits/char less random", "seeds")
+    less = " or ".join(name for name in (RANDOM, BASES) if name in names)
+    head = ("initialiser", "method", "sentences", *titles, f"bits/char less {less}", "seeds")
     return Table("initialisers of the embeddings", head, tuple(lines))
 
 
-def _beside(group: Group) -> dict[str, Any]:
-    """What else the label says."""
-    method = TITLES.get(group.method, group.method)
-    others = {key: value for key, value in group.further.items() if key != INITIALISER}
-    return {"method": method, **others}
+def _initialiser(group: Group) -> str:
+    return str(group.further.get(INITIALISER, BASES))
+
+
+def _gain(group: Group, groups: Sequence[Group], resampling: Resampling) -> Entry:
+    """A group's bits per character less those of `random`, or of the base recipe's initialiser."""
+    same = [g for g in groups if (g.sentences, g.beside) == (group.sentences, group.beside)]
+    base = next((g for g in same if _initialiser(g) in (RANDOM, BASES)), group)
+    if group is base or apart(group, base, BITS) is not None:
+        return Entry(numbers.ABSENT)
+    one = difference(group, base, BITS, resampling)
+    return interval(one, group.mean(BITS) or 0.0, BITS)
 
 
 def machines(found: Results) -> Table:
