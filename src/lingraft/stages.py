@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from lingraft import grafting, tokenizer_extension
 from lingraft import tokenizer as tokenizers_module
 from lingraft.corpus import stage as corpus_stage
@@ -51,7 +49,6 @@ logger = logging.getLogger(__name__)
 FORMAT = 1
 """Part of every fingerprint; raise it when a stage's output changes for the same input."""
 STATISTICS_SENTENCES = 20_000
-SENTENCES_AT_ONCE = 10_000
 
 
 def seed_for(seed: int, purpose: str) -> int:
@@ -247,8 +244,7 @@ def _learnt_from(context: Context) -> Iterator[str]:
     folder = context.run.stage("tokenizer").path
     tokens = _training_text(folder, context.recipe, most)
     tokenizer = tokenizers_module.load(str(folder))
-    for start in range(0, len(tokens), SENTENCES_AT_ONCE):
-        rows = tokens.rows(np.arange(start, min(start + SENTENCES_AT_ONCE, len(tokens))))
+    for rows in tokens.chunks():
         yield from tokenizer.batch_decode([row.tolist() for row in rows], skip_special_tokens=True)
 
 

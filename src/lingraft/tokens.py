@@ -251,7 +251,11 @@ class Tokens:
             for start in range(0, len(self.ids), STRETCH):
                 total += np.bincount(self.ids[start : start + STRETCH], minlength=size)
             return total
-        for start in range(0, len(self), CHUNK_LINES):
-            rows = self.rows(np.arange(start, min(start + CHUNK_LINES, len(self))))
+        for rows in self.chunks():
             total += np.bincount(np.concatenate(rows), minlength=size)
         return total
+
+    def chunks(self) -> Iterator[list[Array]]:
+        """All rows in order, some thousands at a time."""
+        for start in range(0, len(self), CHUNK_LINES):
+            yield self.rows(np.arange(start, min(start + CHUNK_LINES, len(self))))

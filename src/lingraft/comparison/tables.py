@@ -174,8 +174,8 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
     own = {part.task.name: part.task for part in comparison.parts if part.task.definition}
     notes += [_own_note(task) for task in own.values()]
     for part in comparison.parts:
-        if part.rules:
-            notes.append(f"{part.title} without a model: {told(part.rules, part.keys)}.")
+        if reached := told(part.rules, part.keys):
+            notes.append(f"{part.title} without a model: {reached}.")
         if part.apart:
             notes.append(
                 f"{OTHER_EXAMPLES} {part.title}: {', '.join(part.apart)} was scored on other "

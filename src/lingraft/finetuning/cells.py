@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lingraft.finetuning import data as task_data
 from lingraft.finetuning import heads
 from lingraft.finetuning.recipe import tasks_of
 from lingraft.rundir import fingerprint
+from lingraft.tasks import rules
+from lingraft.tasks.splits import TRAIN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,6 +40,15 @@ class Cell:
     task: Task
     data: Data
     data_fingerprint: str
+
+    @cached_property
+    def rules(self) -> dict[str, dict[str, dict[str, float]]]:
+        """What needs no model, by split, rule and score: the same for every seed."""
+        splits = self.data.splits
+        return {
+            split: rules.scores(self.task, splits[TRAIN], splits[split])
+            for split in task_data.reported(self.data)
+        }
 
     def inputs(self, seed: int, precision: str) -> dict[str, Any]:
         """What decides the result of a seed; plain data."""

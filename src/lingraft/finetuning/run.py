@@ -23,7 +23,7 @@ from lingraft.finetuning.recipe import phase_of
 from lingraft.models.source import load_config, quiet_transformers
 from lingraft.recipe import Training
 from lingraft.rundir import Run, read_json, write_json, write_text
-from lingraft.tasks import predictions, rules
+from lingraft.tasks import predictions
 from lingraft.tasks.extras import sklearn_metrics, stats
 from lingraft.tasks.splits import DEV, TRAIN
 from lingraft.training import loop, machine
@@ -282,7 +282,7 @@ class _Call:
             splits[split] = {
                 "n": len(examples),
                 "scores": cell.task.score(examples, said),
-                "rules": rules.scores(cell.task, cell.data.splits[TRAIN], examples),
+                "rules": cell.rules[split],
             }
             if self.accelerator.is_main_process:
                 predictions.save(folder / f"predictions-{split}.jsonl", said)

@@ -278,9 +278,9 @@ def factors(found: Results, resampling: Resampling) -> Table | None:
 def initialisers(found: Results, resampling: Resampling) -> Table | None:
     """Initialisers of the embeddings side by side; None where that axis does not vary."""
     groups = [group for size in found.sizes for group in found.initialised(size)]
-    if len({_initialiser(group) for group in groups}) < 2:
-        return None
     names = {_initialiser(group) for group in groups}
+    if len(names) < 2:
+        return None
     lines = [
         Line(
             (
