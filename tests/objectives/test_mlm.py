@@ -5,8 +5,9 @@ import torch
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel, assemble, pack
 from lingraft.objectives.common import TokenIds
-from lingraft.objectives.mlm import corrupt, hash64, loss, sentence_keys, uniform
+from lingraft.objectives.mlm import MLM, corrupt, hash64, loss, sentence_keys, uniform
 from lingraft.recipe import Masking
+from lingraft.training.data import Batcher
 
 IDS = TokenIds(size=1_000, mask=999, pad=1, special=(0, 1, 2, 3, 999))
 
@@ -178,3 +179,32 @@ def test_the_loss_is_the_summed_cross_entropy_of_the_masked_tokens(tiny_model, t
         expected -= logits.log_softmax(1)[[2, 5], gold].sum().item()
     assert found.positions == 10
     assert found.nats.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_places_that_fill_up_a_batch_teach_nothing(tiny_model, tiny_tokens):
+    """Their logits are computed, for the sake of few shapes; the gradient is that without them."""
+    tokens = tiny_tokens(5)
+    sentences, places = tokens.rows(range(5)), [np.array([2, 5])] * 5
+    rows, width = pack(tokens.lengths, 32)
+    targets = [s[p].astype(np.int64) for s, p in zip(sentences, places, strict=True)]
+    batch = assemble(sentences, places, targets, rows, width, 1)
+    model = tiny_model("bert").eval()
+    packed, weights = PackedModel(model, FAMILIES["bert"]), list(model.parameters())
+    filled = torch.autograd.grad(loss(packed, batch).nats, weights, allow_unused=True)
+    nats = torch.nn.functional.cross_entropy(packed.logits(batch), batch.targets_M, reduction="sum")
+    plain = torch.autograd.grad(nats, weights, allow_unused=True)
+    assert len(batch.filled().masked_M) == len(batch.filled().targets_M) == 64
+    for one, other in zip(filled, plain, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            assert torch.allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_the_head_meets_few_shapes(tiny_tokens):
+    """Every new one costs a CPU a kernel, and the heap a hole."""
+    tokens = tiny_tokens(2_000, 10, 50)
+    batcher = Batcher(tokens, MLM, IDS, Masking(), 128, 2_048, 0, "x")
+    steps = [batcher.step(np.arange(start, start + 64), 0) for start in range(0, 2_000 - 64, 64)]
+    first = [step.micro_batches[0] for step in steps]
+    assert len({len(batch.masked_M) for batch in first}) > 8
+    assert len({len(batch.filled().masked_M) for batch in first}) <= 3

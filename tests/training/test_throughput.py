@@ -1,5 +1,5 @@
 """Useful operations are those that the counter of torch sees executed where nothing is wasted: one
-sentence a row, and rows as long as the sentences."""
+sentence a row, rows as long as the sentences, and 64 tokens to predict (`PackedBatch.filled`)."""
 
 import json
 
@@ -53,15 +53,15 @@ def test_useful_operations_are_the_executed_ones_where_nothing_is_wasted(
     model, record, tokens = (
         tiny_model(family, **DEPTH[family]),
         FAMILIES[family],
-        tiny_tokens(3, 20, 20),
+        tiny_tokens(4, 20, 20),
     )
     found, expected = {}, {}
     for name, train in TRAINED.items():
         if not freeze(model, record, ITL, train):
             assert name == "positions alone"
             continue
-        found[name] = count(model, record, ITL).training(tokens.lengths, 3 * 4)
-        expected[name] = executed(model, family, tokens, 4)
+        found[name] = count(model, record, ITL).training(tokens.lengths, 4 * 16)
+        expected[name] = executed(model, family, tokens, 16)
     assert found == expected
     assert len(set(found.values())) >= 5
 
@@ -71,23 +71,23 @@ def test_adapters_are_counted_with_what_they_cost_below_them(family, tiny_model,
     model = tiny_model(family, **DEPTH[family])
     adapters.insert(model, FAMILIES[family], 8, 0)
     freeze(model, FAMILIES[family], ITL, frozenset({"adapters"}))
-    tokens = tiny_tokens(3, 20, 20)
+    tokens = tiny_tokens(4, 20, 20)
     operations = count(model, FAMILIES[family], ITL)
     assert operations.per_token["adapters"].weights > 0
-    found = executed(model, family, tokens, 4)
-    assert operations.training(tokens.lengths, 12) == pytest.approx(found, rel=0.02)
+    found = executed(model, family, tokens, 16)
+    assert operations.training(tokens.lengths, 64) == pytest.approx(found, rel=0.02)
 
 
 def test_recomputed_activations_are_executed_but_not_useful(tiny_model, tiny_tokens):
-    tokens = tiny_tokens(3, 20, 20)
+    tokens = tiny_tokens(4, 20, 20)
     plain, again = (tiny_model("roberta").train() for _ in range(2))
     recompute_activations(again)
     useful = [
-        count(model, FAMILIES["roberta"], frozenset()).training(tokens.lengths, 12)
+        count(model, FAMILIES["roberta"], frozenset()).training(tokens.lengths, 64)
         for model in (plain, again)
     ]
-    assert useful[0] == useful[1] == executed(plain, "roberta", tokens, 4)
-    assert executed(again, "roberta", tokens, 4) > 1.2 * useful[0]
+    assert useful[0] == useful[1] == executed(plain, "roberta", tokens, 16)
+    assert executed(again, "roberta", tokens, 16) > 1.2 * useful[0]
 
 
 def test_a_window_counts_the_pairs_within_it():

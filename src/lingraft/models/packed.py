@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 ATTENTION = "lingraft_packed"
 ROW_MULTIPLE = 32
+PREDICTED_MULTIPLE = 64
+IGNORED = -100
+"""Stands for the target of a position that is not predicted, as in `cross_entropy`."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,21 @@ class PackedBatch:
     def num_tokens(self) -> int:
         """Real tokens, padding left out."""
         return int((self.segments_NT > 0).sum())
+
+    def filled(self) -> PackedBatch:
+        """With predicted positions up to a multiple of 64; the targets of those added are ignored.
+
+        Else nearly every batch has another number of them, and a CPU makes and keeps a kernel for
+        every shape of a matrix product that it meets: steps took longer, and what is kept cut the
+        heap into pieces too small to use again, so that memory grew for as long as a phase ran
+        (docs/log.md).
+        """
+        more = -len(self.masked_M) % PREDICTED_MULTIPLE
+        return replace(
+            self,
+            masked_M=nn.functional.pad(self.masked_M, (0, more)),
+            targets_M=nn.functional.pad(self.targets_M, (0, more), value=IGNORED),
+        )
 
 
 def pack(lengths_S: np.ndarray[Any, Any], row_tokens: int) -> tuple[list[list[int]], int]:

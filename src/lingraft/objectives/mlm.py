@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch.nn import functional
 
+from lingraft.models.packed import IGNORED
 from lingraft.objectives.common import Array, Corrupted, LossSum, Objective, TokenIds
 
 if TYPE_CHECKING:
@@ -100,8 +101,11 @@ def _smallest(owner: Array, token_keys: Array, ordinary: Array, wanted: Array) -
 
 def loss(packed: PackedModel, batch: PackedBatch) -> LossSum:
     """Summed cross-entropy of the masked tokens, softmax in fp32; the head sees them alone."""
-    logits_MV = packed.logits(batch)
-    nats = functional.cross_entropy(logits_MV.float(), batch.targets_M, reduction="sum")
+    filled = batch.filled()
+    logits_MV = packed.logits(filled)
+    nats = functional.cross_entropy(
+        logits_MV.float(), filled.targets_M, reduction="sum", ignore_index=IGNORED
+    )
     return LossSum(nats, len(batch.targets_M))
 
 
