@@ -4,10 +4,11 @@
     python benchmarks/vs_run_mlm.py --model small --opponents default tuned --tokens 20000
 
 Same initial weights, sentences, mask rate, dropout, optimiser (AdamW, constant rate, gradients
-clipped to 1) and sentences in a step; full training; equal real tokens. What differs is theirs: the
-collator masks by coins, the order of sentences, and padding. `run_mlm`
-trains on batches of 8; these are accumulated here to the common batch, which spares it optimiser
-steps. Its sentences are lists in memory, not Arrow tables, which spares it reading.
+clipped to 1), trained parameters (all; with --phase 1 embeddings, output bias, first and last
+layer) and sentences in a step; equal real tokens. What differs is theirs: the collator masks by
+coins, the order of sentences, and padding. `run_mlm` trains on batches of 8; these are accumulated
+to the common batch, which spares it optimiser steps. Its sentences are lists in memory, not Arrow
+tables, which spares it reading.
 
 Every arm runs in a process of its own, so that memory and allocator are its own too, and the arms
 alternate: A B A B … A ratio is taken within a pair. Speed is real tokens (no padding) a second
@@ -39,21 +40,23 @@ from lingraft.evaluation.intrinsic import mask_text, score
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import build
+from lingraft.models.parts import itl_layers
 from lingraft.models.source import load_model, quiet_transformers
 from lingraft.objectives.common import TokenIds
-from lingraft.recipe import Masking, Phase
+from lingraft.recipe import PARTS, Masking, Phase
 from lingraft.recipe import Training as Use
 from lingraft.rundir import Run
 from lingraft.tokens import Tokens
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment, keep_freed_memory
-from lingraft.training.phase import Job
+from lingraft.training.phase import Job, freeze
 from lingraft.training.problem import MaskedText
 
 MODELS = {"base": "14x768x50000", "small": "6x256x8000"}
 RATE, BETAS, EPSILON, CLIP = 1e-4, (0.9, 0.999), 1e-8, 1.0
 REST = {"betas": BETAS, "epsilon": EPSILON, "max_gradient_norm": CLIP}
 HELD_OUT = 256
+TRAINED = {1: ("embeddings", "output_bias", "itl"), 2: PARTS}
 Pairs = dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]
 OURS = "lingraft"
 
@@ -93,6 +96,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=5, help="of an arm of each side")
     parser.add_argument("--tokens", type=int, default=100_000, help="real tokens of an arm")
     parser.add_argument("--warmup", type=float, default=0.2, help="share of them that is not timed")
+    parser.add_argument("--phase", type=int, choices=TRAINED, default=2, help="1 freezes the body")
     parser.add_argument("--batch", type=int, default=64, help="sentences in a step")
     parser.add_argument("--sentences", type=int, default=8_192, help="made-up sentences")
     parser.add_argument("--precision", choices=("auto", "bf16", "fp32"), default="auto")
@@ -101,9 +105,6 @@ def options() -> argparse.Namespace:
     for hidden, kind in (("--arm", str), ("--folder", Path)):
         parser.add_argument(hidden, type=kind, help=argparse.SUPPRESS)
     return parser.parse_args()
-
-
-# -- what both are given
 
 
 def prepare(folder: Path, asked: argparse.Namespace) -> None:
@@ -160,9 +161,6 @@ def held_out_loss(model: Any, folder: Path) -> float:
     return score(Scorer(plain, vocabulary.pad, "fp32"), hidden)["loss"]
 
 
-# -- the arms
-
-
 class Watched(MaskedText):
     """The problem that lingraft trains on, with marks of the time."""
 
@@ -183,14 +181,14 @@ class Watched(MaskedText):
 
 
 def train_ours(folder: Path, asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
-    """lingraft's own loop, all parts trained."""
+    """lingraft's own loop."""
     use = Use(precision=asked.precision, log_steps=50)
     accelerator = accelerator_for(use, folder)
     loaded = load_model(str(folder / "model"))
     phase = Phase.model_validate(
         {
-            "name": "phase-2",
-            "train": ["all"],
+            "name": f"phase-{asked.phase}",
+            "train": list(TRAINED[asked.phase]),
             "budget": {"value": asked.tokens, "unit": "tokens"},
             "batch": {"size": asked.batch},
             "optimiser": {"learning_rate": RATE, "weight_decay": 0.0, **REST},
@@ -206,7 +204,7 @@ def train_ours(folder: Path, asked: argparse.Namespace) -> tuple[Any, dict[str, 
             training=use,
             seed=0,
             fingerprint="",
-            itl_layers=frozenset(),
+            itl_layers=itl_layers(loaded.model.config.num_hidden_layers, 1, 1),
             family=FAMILIES["roberta"],
             train=text_of(folder, "train"),
             valid=text_of(folder, "valid"),
@@ -288,6 +286,8 @@ def train_theirs(
             control.should_training_stop = real >= asked.tokens
 
     model = AutoModelForMaskedLM.from_pretrained(folder / "model")
+    itl = itl_layers(model.config.num_hidden_layers, 1, 1)
+    freeze(model, FAMILIES["roberta"], itl, frozenset(TRAINED[asked.phase]))
     with tempfile.TemporaryDirectory() as out:
         arguments = TrainingArguments(
             output_dir=out,
@@ -339,9 +339,6 @@ def run_arm(asked: argparse.Namespace) -> dict[str, Any]:
     memory = peak_memory(model.device)
     found |= {"arm": asked.arm, "peak_memory_bytes": memory, "load_average": load}
     return found | {"loss": held_out_loss(model, asked.folder)}
-
-
-# -- comparing
 
 
 def fresh(arm: str, folder: Path) -> dict[str, Any]:

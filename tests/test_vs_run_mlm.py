@@ -22,7 +22,7 @@ def versus():
 @pytest.fixture
 def asked():
     return argparse.Namespace(model="small", shape="3x64x100", run=None, tokens=1_500, warmup=0.2,
-                              batch=16, sentences=200, precision="fp32")  # fmt: skip
+                              phase=2, batch=16, sentences=200, precision="fp32")  # fmt: skip
 
 
 @pytest.fixture
@@ -66,6 +66,23 @@ def test_both_start_from_the_same_weights_and_learn_as_much_from_as_many_tokens(
     losses = [versus.held_out_loss(model, folder) for model in (ours, theirs)]
     assert max(losses) < started - 0.02
     assert losses[0] == pytest.approx(losses[1], abs=0.1)
+
+
+@pytest.mark.parametrize("phase", [1, 2])
+def test_both_train_the_same_parts(phase, versus, folder, asked):
+    asked.phase = phase
+    before = versus.load_model(str(folder / "model")).model.state_dict()
+    moved = []
+    for model in (
+        versus.train_ours(folder, asked)[0],
+        versus.train_theirs(versus.OPPONENTS["default"], folder, asked)[0],
+    ):
+        after = model.state_dict()
+        moved.append({name for name in before if not before[name].equal(after[name])})
+    assert moved[0] == moved[1]
+    body = {name for name in before if ".layer.1." in name}
+    assert (body <= moved[0]) if phase == 2 else not (body & moved[0])
+    assert "roberta.embeddings.word_embeddings.weight" in moved[0]
 
 
 def test_the_table_has_ratios_within_pairs_and_says_where_the_gate_failed(versus):
