@@ -38,6 +38,7 @@ from lingraft.bench.subject import Shape, spread
 from lingraft.bench.text import BOS, EOS, PAD, UNKNOWN, TextShape, made_up, of_run, token_ids
 from lingraft.evaluation.intrinsic import mask_text, score
 from lingraft.evaluation.scorer import Scorer
+from lingraft.methods import PRESETS
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import build
 from lingraft.models.parts import itl_layers
@@ -56,7 +57,7 @@ MODELS = {"base": "14x768x50000", "small": "6x256x8000"}
 RATE, BETAS, EPSILON, CLIP = 1e-4, (0.9, 0.999), 1e-8, 1.0
 REST = {"betas": BETAS, "epsilon": EPSILON, "max_gradient_norm": CLIP}
 HELD_OUT = 256
-TRAINED = {1: ("embeddings", "output_bias", "itl"), 2: PARTS}
+TRAINED = {1: PRESETS["xpt2021"].first_phase, 2: PARTS}
 Pairs = dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]
 OURS = "lingraft"
 

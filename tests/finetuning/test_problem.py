@@ -8,12 +8,13 @@ import torch
 
 from lingraft.finetuning import biaffine, heads
 from lingraft.finetuning.biaffine import Parser
-from lingraft.finetuning.coding import IGNORED, Shape, collate
+from lingraft.finetuning.coding import Shape, collate
 from lingraft.finetuning.parsing import candidate_mask, edges_of, words_of_tokens
 from lingraft.finetuning.problem import Finetuning, micro_batches
 from lingraft.finetuning.recipe import Changes, settings_of
 from lingraft.models import adapters
 from lingraft.models.families import family_of
+from lingraft.models.losses import IGNORED
 from lingraft.tasks import TASKS
 from lingraft.tasks.examples import (
     Answer,

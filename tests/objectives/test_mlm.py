@@ -166,12 +166,17 @@ def test_the_input_is_not_changed():
     assert (ids == before).all()
 
 
-def test_the_loss_is_the_summed_cross_entropy_of_the_masked_tokens(tiny_model, tiny_tokens):
-    tokens = tiny_tokens(5)
-    sentences, places = tokens.rows(range(5)), [np.array([2, 5])] * 5
+def packed_sentences(tokens):
+    """Rows of sentences whose third and sixth token are predicted; the sentences, and what stood
+    there."""
+    sentences, places = tokens.rows(range(len(tokens))), [np.array([2, 5])] * len(tokens)
     rows, width = pack(tokens.lengths, 32)
     targets = [s[p].astype(np.int64) for s, p in zip(sentences, places, strict=True)]
-    batch = assemble(sentences, places, targets, rows, width, 1)
+    return assemble(sentences, places, targets, rows, width, 1), sentences, targets
+
+
+def test_the_loss_is_the_summed_cross_entropy_of_the_masked_tokens(tiny_model, tiny_tokens):
+    batch, sentences, targets = packed_sentences(tiny_tokens(5))
     found = loss(PackedModel(tiny_model("bert"), FAMILIES["bert"]), batch)
     stock, expected = tiny_model("bert"), 0.0
     for sentence, gold in zip(sentences, targets, strict=True):
@@ -183,11 +188,7 @@ def test_the_loss_is_the_summed_cross_entropy_of_the_masked_tokens(tiny_model, t
 
 def test_places_that_fill_up_a_batch_teach_nothing(tiny_model, tiny_tokens):
     """Their logits are computed, for the sake of few shapes; the gradient is that without them."""
-    tokens = tiny_tokens(5)
-    sentences, places = tokens.rows(range(5)), [np.array([2, 5])] * 5
-    rows, width = pack(tokens.lengths, 32)
-    targets = [s[p].astype(np.int64) for s, p in zip(sentences, places, strict=True)]
-    batch = assemble(sentences, places, targets, rows, width, 1)
+    batch, _, _ = packed_sentences(tiny_tokens(5))
     model = tiny_model("bert").eval()
     packed, weights = PackedModel(model, FAMILIES["bert"]), list(model.parameters())
     filled = torch.autograd.grad(loss(packed, batch).nats, weights, allow_unused=True)

@@ -15,8 +15,8 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from lingraft.finetuning.coding import IGNORED
 from lingraft.finetuning.parsing import POS_IDS, candidate_mask
+from lingraft.models.losses import IGNORED
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.models.losses import IGNORED
 from lingraft.standalone import COUNTS_FROM_PADDING
 
 if TYPE_CHECKING:
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 logger = logging.getLogger(__name__)
-
-IGNORED = -100
-"""A target that does not count. Padding must have it: no loss of transformers 5 looks at the
-attention mask (SPEC I.7)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,18 +204,6 @@ def padded(rows: Sequence[Sequence[int]], width: int, fill: int = IGNORED) -> Te
     for index, row in enumerate(rows):
         table[index, : len(row)] = torch.as_tensor(list(row), dtype=torch.long)
     return table
-
-
-def summed_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """Σ −log p over the targets that count.
-
-    Args:
-        logits: [..., C].
-        targets: [...], `IGNORED` where nothing is to be predicted.
-    """
-    return torch.nn.functional.cross_entropy(
-        logits.float().flatten(0, -2), targets.flatten(), ignore_index=IGNORED, reduction="sum"
-    )
 
 
 def label_ids(task: Task) -> dict[str, int]:

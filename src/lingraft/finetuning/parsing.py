@@ -12,8 +12,8 @@ import torch
 
 from lingraft.errors import DataError
 from lingraft.finetuning.coding import Item, label_ids, padded, row_of
-from lingraft.finetuning.coding import summed_cross_entropy as cross_entropy
 from lingraft.finetuning.tagging import word_at, word_starts
+from lingraft.models.losses import summed_cross_entropy as cross_entropy
 from lingraft.tasks.examples import ParseExample
 from lingraft.tasks.klue_dp import POS
 from lingraft.tasks.predictions import ParsePrediction

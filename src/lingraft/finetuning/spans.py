@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 
-from lingraft.finetuning.coding import Item, row_of, summed_cross_entropy
+from lingraft.finetuning.coding import Item, row_of
+from lingraft.models.losses import summed_cross_entropy
 from lingraft.tasks.examples import SpanExample
 from lingraft.tasks.predictions import SpanPrediction
 from lingraft.tasks.windows import (

@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lingraft.finetuning.coding import IGNORED, Item, label_ids, padded, row_of
-from lingraft.finetuning.coding import summed_cross_entropy as cross_entropy
+from lingraft.finetuning.coding import Item, label_ids, padded, row_of
+from lingraft.models.losses import IGNORED
+from lingraft.models.losses import summed_cross_entropy as cross_entropy
 from lingraft.tasks.characters import (
     character_tags,
     covered_characters,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
-from lingraft.finetuning.coding import Item, label_ids, row_of, summed_cross_entropy
+from lingraft.finetuning.coding import Item, label_ids, row_of
+from lingraft.models.losses import summed_cross_entropy
 from lingraft.tasks.examples import RelationExample, TextExample
 from lingraft.tasks.markers import WORD_START, glue, mark
 from lingraft.tasks.predictions import LabelPrediction, ScorePrediction

@@ -23,6 +23,7 @@ from transformers.masking_utils import eager_mask
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.dropout import dropout as drop
+from lingraft.models.losses import IGNORED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 ATTENTION = "lingraft_packed"
 ROW_MULTIPLE = 32
 PREDICTED_MULTIPLE = 64
-IGNORED = -100
-"""Stands for the target of a position that is not predicted, as in `cross_entropy`."""
 
 
 @dataclass(frozen=True)

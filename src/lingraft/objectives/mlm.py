@@ -17,9 +17,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from torch.nn import functional
 
-from lingraft.models.packed import IGNORED
+from lingraft.models.losses import summed_cross_entropy
 from lingraft.objectives.common import Array, Corrupted, LossSum, Objective, TokenIds
 
 if TYPE_CHECKING:
@@ -102,10 +101,7 @@ def _smallest(owner: Array, token_keys: Array, ordinary: Array, wanted: Array) -
 def loss(packed: PackedModel, batch: PackedBatch) -> LossSum:
     """Summed cross-entropy of the masked tokens, softmax in fp32; the head sees them alone."""
     filled = batch.filled()
-    logits_MV = packed.logits(filled)
-    nats = functional.cross_entropy(
-        logits_MV.float(), filled.targets_M, reduction="sum", ignore_index=IGNORED
-    )
+    nats = summed_cross_entropy(packed.logits(filled), filled.targets_M)
     return LossSum(nats, len(batch.targets_M))
 
 

@@ -1,0 +1,26 @@
+"""The loss of masked words and of tasks: a sum, so that batches add up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+IGNORED = -100
+"""A target that does not count. Padding must have it: no loss of transformers 5 looks at the
+attention mask (SPEC I.7)."""
+
+
+def summed_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Σ −log p over the targets that count, in nats; softmax in fp32.
+
+    Args:
+        logits: [..., C].
+        targets: [...], `IGNORED` where nothing is to be predicted.
+    """
+    return functional.cross_entropy(
+        logits.float().flatten(0, -2), targets.flatten(), ignore_index=IGNORED, reduction="sum"
+    )
