@@ -10,7 +10,7 @@ from lingraft.finetuning import biaffine, heads
 from lingraft.finetuning.biaffine import Parser
 from lingraft.finetuning.coding import Shape, collate
 from lingraft.finetuning.parsing import candidate_mask, edges_of, words_of_tokens
-from lingraft.finetuning.problem import Finetuning, micro_batches
+from lingraft.finetuning.problem import TASK, Finetuning, micro_batches
 from lingraft.finetuning.recipe import Changes, settings_of
 from lingraft.models import adapters
 from lingraft.models.families import family_of
@@ -101,7 +101,7 @@ def gradients(problem, indices, num_ranks=1):
     for rank in range(num_ranks):
         step = problem.step(np.array(indices), 0, rank, num_ranks)
         for batch, weight in zip(step.micro_batches, step.weights, strict=True):
-            loss = problem.module(batch) * weight / step.global_targets
+            loss = problem.module(batch)[TASK].nats * weight / step.targets[TASK]
             loss.backward()
             total += float(loss.detach())
     found = [p.grad.clone() for p in problem.model.parameters() if p.grad is not None]
@@ -116,7 +116,9 @@ def test_padding_changes_neither_loss_nor_prediction(name, problem):
     with torch.no_grad():
         together, outputs = made.module(collate(made.coder, made.shape, items, predict=True))
         alone = [made.module(collate(made.coder, made.shape, [i], predict=True)) for i in items]
-    assert float(together) == pytest.approx(sum(float(loss) for loss, _ in alone), rel=1e-4)
+    assert float(together[TASK].nats) == pytest.approx(
+        sum(float(losses[TASK].nats) for losses, _ in alone), rel=1e-4
+    )
     assert len({len(item.ids) for item in items}) > 1
     first = made.coder.collect(outputs, items)
     second = [made.coder.collect(out, [i])[0] for (_, out), i in zip(alone, items, strict=True)]

@@ -107,7 +107,7 @@ def test_the_gradient_read_from_the_first_step_is_that_of_the_mean_over_the_batc
         .step(indices, 0)
         .micro_batches
     )
-    nats, positions = OBJECTIVES["mlm"].loss(PackedModel(again, job.family), batch)
+    nats, positions = OBJECTIVES["mlm"].loss(PackedModel(again, job.family), batch)["mlm"]
     (nats / positions).backward()
     found = gradients(before, whole[0][0])
     for name, parameter in again.named_parameters():

@@ -2,6 +2,7 @@
 the other, each from the model saved there, and leaves the final weights of its rank."""
 
 import faulthandler
+import importlib
 import os
 import pickle
 import shutil
@@ -20,6 +21,9 @@ from lingraft.training.loop import train_phase
 def main(folder: Path) -> None:
     # Collectives that do not meet wait for ever.
     faulthandler.dump_traceback_later(float(os.environ["WAIT"]), exit=True)
+    if os.environ["SETUP"]:
+        sys.path.append(str(Path(__file__).parents[1]))
+        importlib.import_module(os.environ["SETUP"]).install()
     accelerator = Accelerator(cpu=True, mixed_precision="no")
     assert accelerator.num_processes == int(os.environ["WORLD_SIZE"])
     jobs, resumed = pickle.loads((folder / "jobs.pickle").read_bytes())

@@ -195,7 +195,7 @@ def test_gradients_are_clipped_to_the_norm_that_is_asked_for(tiny_model, tiny_jo
 def looks(monkeypatch, *losses):
     """Let validation give these losses one after the other."""
     coming = iter(losses)
-    monkeypatch.setattr(Validator, "loss", lambda *_: next(coming))
+    monkeypatch.setattr(Validator, "losses", lambda *_: {"mlm": next(coming)})
 
 
 def test_patience_ends_a_phase_and_the_best_weights_are_kept(
@@ -242,7 +242,7 @@ def test_a_ruinous_learning_rate_leaves_the_best_weights_of_before(
     assert not torch.equal(kept.lm_head.dense.weight, model.lm_head.dense.weight)
     look = Validator.of(job.valid, OBJECTIVES["mlm"], job.vocabulary, job.phase, job.training)
     module = WithObjective(PackedModel(kept, job.family), OBJECTIVES["mlm"])
-    assert look.loss(module, accelerator) == pytest.approx(min(losses), rel=1e-6)
+    assert look.losses(module, accelerator)["mlm"] == pytest.approx(min(losses), rel=1e-6)
 
 
 def test_the_best_weights_are_saved_with_the_dropout_of_the_source(
@@ -263,8 +263,9 @@ def turning_nan(monkeypatch, call):
 
     def loss(packed, batch):
         calls.append(1)
-        found = objective.loss(packed, batch)
-        return found._replace(nats=found.nats * (math.nan if len(calls) >= call else 1.0))
+        found = objective.loss(packed, batch)["mlm"]
+        nats = found.nats * (math.nan if len(calls) >= call else 1.0)
+        return {"mlm": found._replace(nats=nats)}
 
     monkeypatch.setitem(OBJECTIVES, "mlm", dataclasses.replace(objective, loss=loss))
 

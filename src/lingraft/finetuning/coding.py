@@ -57,6 +57,8 @@ class TaskBatch:
     inputs: dict[str, Tensor]
     """input_ids, attention_mask and token_type_ids [B, T], as the model takes them."""
     targets: dict[str, Tensor]
+    count: int
+    """How many targets there are, over all inputs."""
     predict: bool = False
     """Give the outputs beside the loss."""
 
@@ -65,6 +67,7 @@ class TaskBatch:
         return TaskBatch(
             {key: value.to(device) for key, value in self.inputs.items()},
             {key: value.to(device) for key, value in self.targets.items()},
+            self.count,
             self.predict,
         )
 
@@ -195,7 +198,8 @@ def collate(coder: Coder, shape: Shape, items: Sequence[Item], *, predict: bool)
         attend_BT[row, :size] = 1
         if item.types is not None:
             inputs["token_type_ids"][row, :size] = torch.from_numpy(item.types)
-    return TaskBatch(inputs, coder.targets(items, width), predict)
+    count = sum(coder.count(item) for item in items)
+    return TaskBatch(inputs, coder.targets(items, width), count, predict)
 
 
 def padded(rows: Sequence[Sequence[int]], width: int, fill: int = IGNORED) -> Tensor:

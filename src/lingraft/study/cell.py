@@ -132,7 +132,8 @@ def measure_initial_loss(context: Context) -> None:
     validator = Validator.of(valid, objective, ids, phase, context.recipe.training)
     packed = PackedModel(loaded.model.to(context.accelerator.device), loaded.family)
     module = context.accelerator.prepare(WithObjective(packed, objective))
-    write_json(run.path / INITIAL, {"loss": validator.loss(module, context.accelerator)})
+    means = validator.losses(module, context.accelerator)
+    write_json(run.path / INITIAL, {"loss": sum(means.values())})
 
 
 @contextlib.contextmanager

@@ -115,10 +115,15 @@ class Step:
     micro_batches: list[PackedBatch]
     weights: list[float]
     """1 for a micro-batch that counts; 0 for the stand-in of a process without sentences."""
-    global_targets: int
-    """Predicted tokens of all processes together: what the summed loss is divided by."""
+    targets: dict[str, int]
+    """Predicted tokens of all processes together, by term: what the term's sum is divided by."""
     global_tokens: int
     global_sentences: int
+
+    @property
+    def global_targets(self) -> int:
+        """Predicted tokens of all terms."""
+        return sum(self.targets.values())
 
 
 @dataclass(frozen=True)
@@ -156,7 +161,7 @@ class Batcher:
             part - start
             for part, start in zip(np.split(corrupted.masked, cuts), ends - lengths, strict=True)
         ]
-        targets = np.split(corrupted.targets, cuts)
+        gold = np.split(corrupted.targets, cuts)
         mine = share(lengths, rank, num_ranks)
         weight = 1.0 if len(mine) else 0.0
         mine = mine if len(mine) else np.array([0])
@@ -166,16 +171,15 @@ class Batcher:
             assemble(
                 [ids[i] for i in mine],
                 [masked[i] for i in mine],
-                [targets[i] for i in mine],
+                [gold[i] for i in mine],
                 rows[start : start + per_micro],
                 width,
                 self.vocabulary.pad,
             )
             for start in range(0, len(rows), per_micro)
         ]
-        return Step(
-            micro, [weight] * len(micro), len(corrupted.targets), int(lengths.sum()), len(indices)
-        )
+        targets = self.objective.counts(corrupted)
+        return Step(micro, [weight] * len(micro), targets, int(lengths.sum()), len(indices))
 
 
 def share(lengths: Array, rank: int, num_ranks: int) -> Array:

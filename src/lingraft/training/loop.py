@@ -1,8 +1,9 @@
 """The one training loop: any model, any set of trained parts, any objective.
 
-A step sums the loss over its micro-batches and processes and divides once by the number of
-predicted tokens of the global batch. Frozen parts have no gradient and no optimiser state. A phase
-can be stopped at any moment and goes on from its last checkpoint to the same weights.
+A step sums each term of the loss over its micro-batches and processes and divides once by the
+number of tokens that the term predicts in the global batch. Frozen parts have no gradient and no
+optimiser state. A phase can be stopped at any moment and goes on from its last checkpoint to the
+same weights.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from lingraft.training.accumulation import accumulate
 from lingraft.training.data import BatchPlan, Position
 from lingraft.training.optim import clip, learning_rate_factor, optimiser_for
 from lingraft.training.phase import State, Stopped
-from lingraft.training.problem import MaskedText
+from lingraft.training.problem import MaskedText, by_term
 from lingraft.training.signals import StopRequest
 from lingraft.training.throughput import Speedometer, matrix_product_ceiling
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from lingraft.log import Ticker
+    from lingraft.training.accumulation import Totals
     from lingraft.training.phase import Job, Work
     from lingraft.training.problem import Problem
 
@@ -176,7 +178,7 @@ class _Trainer:
         step = sharding.level(step, self.module, accelerator)
         torch.manual_seed(int(fingerprint(self.job.seed, phase.name, state.step, rank), 16) % 2**63)
         self.module.train()
-        nats = accumulate(step, self.module, accelerator)
+        totals = accumulate(step, self.module, accelerator)
         logged = (state.step + 1) % self.job.training.log_steps == 0 or state.step == 0
         norm = None
         if logged or phase.optimiser.max_gradient_norm:
@@ -197,18 +199,17 @@ class _Trainer:
         useful = self.flops(indices, step.global_targets) if self.flops else None
         self.speed.add(step.global_tokens, useful)
         if logged:
-            self.log_step(nats, step.global_targets, rate, norm)
+            self.log_step(totals, rate, norm)
         ticker.update(
             state.tokens if unit == "tokens" else state.step,
             f"loss {state.last_loss:.3f}{self.speed.shown}",
         )
 
-    def log_step(
-        self, nats: torch.Tensor, targets: int, rate: float, norm: torch.Tensor | None
-    ) -> None:
+    def log_step(self, totals: Totals, rate: float, norm: torch.Tensor | None) -> None:
         """Write a train row; stop where the loss is not finite."""
         state = self.state
-        loss = float(self.accelerator.reduce(nats, reduction="sum")) / max(1, targets)
+        means = totals.means(self.accelerator)
+        loss = sum(means.values())
         gradient_norm = float(norm) if norm is not None else None
         if not math.isfinite(loss) or (
             gradient_norm is not None and not math.isfinite(gradient_norm)
@@ -223,6 +224,7 @@ class _Trainer:
                 "step": state.step,
                 "tokens": state.tokens,
                 "loss": loss,
+                **by_term(means),
                 "learning_rate": rate,
                 "gradient_norm": gradient_norm,
                 "tokens_per_second": round(self.speed.tokens_per_second, 1),

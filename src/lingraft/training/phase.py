@@ -14,12 +14,11 @@ from lingraft.models.parts import part_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import torch
     from transformers import PreTrainedModel
 
     from lingraft.models.families import Family
     from lingraft.models.packed import PackedBatch, PackedModel
-    from lingraft.objectives.common import Objective, TokenIds
+    from lingraft.objectives.common import Losses, Objective, TokenIds
     from lingraft.recipe import Phase, Training
     from lingraft.tokens import Tokens
 
@@ -40,9 +39,9 @@ class WithObjective(nn.Module):
         super().__init__()
         self.packed, self.objective = packed, objective
 
-    def forward(self, batch: PackedBatch) -> torch.Tensor:
-        """Summed loss in nats."""
-        return self.objective.loss(self.packed, batch).nats
+    def forward(self, batch: PackedBatch) -> Losses:
+        """Summed loss by term."""
+        return self.objective.loss(self.packed, batch)
 
 
 @dataclass

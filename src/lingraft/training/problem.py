@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from lingraft.training.phase import Job
 
 
+def by_term(means: dict[str, float]) -> dict[str, float]:
+    """Columns of metrics.jsonl for the terms of a loss; none where it has a single one."""
+    return {f"loss/{term}": mean for term, mean in means.items()} if len(means) > 1 else {}
+
+
 @dataclass(frozen=True)
 class Look:
     """What a look at the held-out data says."""
@@ -56,7 +61,7 @@ class Problem(Protocol):
 
     @property
     def module(self) -> nn.Module:
-        """Takes one of `step`'s micro-batches; gives the summed loss over its targets."""
+        """Takes one of `step`'s micro-batches; gives the summed losses, by term."""
         ...
 
     @property
@@ -122,7 +127,8 @@ class MaskedText:
 
     def look(self, module: nn.Module, accelerator: Accelerator) -> Look:
         """Mean nats on the validation text."""
-        return Look(self.validator.loss(module, accelerator))
+        means = self.validator.losses(module, accelerator)
+        return Look(sum(means.values()), metrics=by_term(means))
 
     def save(self, folder: Path) -> None:
         """A stock checkpoint with the source's own dropout."""

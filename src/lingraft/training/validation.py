@@ -10,6 +10,7 @@ import torch
 
 from lingraft.errors import DataError
 from lingraft.training import sharding
+from lingraft.training.accumulation import Totals
 from lingraft.training.data import Batcher
 
 if TYPE_CHECKING:
@@ -56,22 +57,21 @@ class Validator:
         return cls(batcher, min(phase.validation.sentences, len(tokens)))
 
     @torch.no_grad()
-    def loss(self, module: nn.Module, accelerator: Accelerator) -> float:
-        """Mean nats over all predicted tokens of the validation sentences."""
+    def losses(self, module: nn.Module, accelerator: Accelerator) -> dict[str, float]:
+        """Mean nats of each term over all tokens that it predicts in the validation sentences."""
         module.eval()
         spread = np.linspace(0, len(self.batcher.tokens) - 1, self.sentences)
         chosen = spread.astype(np.int64)
-        nats = torch.zeros((), dtype=torch.float64, device=accelerator.device)
-        targets = 0
+        totals = Totals(accelerator.device)
         for start in range(0, len(chosen), 256):
             step = self.batcher.step(
                 chosen[start : start + 256], 0, accelerator.process_index, accelerator.num_processes
             )
             step = sharding.level(step, module, accelerator)
-            targets += step.global_targets
+            totals.expect(step)
             for batch, weight in zip(step.micro_batches, step.weights, strict=True):
-                nats += module(batch.to(accelerator.device)).double() * weight
+                totals.add(module(batch.to(accelerator.device)), weight)
         sharding.settle(module)
-        if not targets:
+        if not any(totals.targets.values()):
             raise DataError("the validation text has no token that could be masked; give more text")
-        return float(accelerator.reduce(nats, reduction="sum")) / targets
+        return totals.means(accelerator)
