@@ -165,13 +165,6 @@ def _(place):
     return place.adapt()
 
 
-@case("a source whose output projection is not tied")
-def _(place):
-    place.source("bert")
-    place.model_of("bert", tie_word_embeddings=False).save_pretrained("source")
-    return place.adapt()
-
-
 # -- recipes -----------------------------------------------------------------------------------
 
 CASES["a recipe that is not there"] = lambda place: ["adapt", "missing.toml", "--out", "run"]

@@ -18,6 +18,7 @@ from lingraft.errors import UnsupportedModelError
 from lingraft.models import adapters, export, source
 from lingraft.models.graft import Entry, layer_plan, rebuild
 from lingraft.models.graft import Vocabulary as NewVocabulary
+from lingraft.models.kinds import KINDS
 from lingraft.models.parts import (
     adapter_width,
     itl_layers,
@@ -90,11 +91,12 @@ class Grafting:
             config_changes=changes,
             seed=self.seed_for("graft"),
             keep_source=settings.source_weights == "pretrained" and recipe.source.model is not None,
-            vocabulary=None if whole else _new_vocabulary(loaded, initialised, settings.embeddings),
+            vocabulary=None if whole else self.new_vocabulary(loaded, initialised),
             missing=loaded.missing,
         )
+        title = KINDS[loaded.family.kind].title
         account.notes.extend(
-            f"{name}: in the source checkpoint, not part of the masked language model"
+            f"{name}: in the source checkpoint, not part of the {title}"
             for name in loaded.unexpected
         )
         width = self.insert_adapters(model, loaded, account)
@@ -124,7 +126,8 @@ class Grafting:
         """The source model and its vocabulary; a model from nothing has the target's."""
         section = self.recipe.source
         if section.model is None:
-            special = export.special_ids(target.specials)
+            model_type = str((section.architecture or {})["model_type"])
+            special = export.special_ids(model_type, target.specials)
             seed = self.seed_for("graft")
             return source.from_architecture(section, target.size, special, seed), target
         assert self.theirs is not None
@@ -144,6 +147,22 @@ class Grafting:
             material=self.material,
         )
         return keep_rows(made, _rows(loaded), origin) if self.keeps_rows else made
+
+    def new_vocabulary(
+        self, loaded: source.LoadedSource, initialised: Initialised
+    ) -> NewVocabulary:
+        """The rows; what else has one a piece is carried over from the source as they were."""
+        theirs = NewVocabulary.of(loaded.model, loaded.family, "")
+        carried, decoder_UD = initialised.provenance, None
+        if theirs.decoder_VD is not None:
+            generator = torch.Generator().manual_seed(self.seed_for("output projection"))
+            decoder_UD = carried.carry_rows(theirs.decoder_VD, generator)
+        return NewVocabulary(
+            initialised.target_UD,
+            None if theirs.bias_V is None else carried.carry(theirs.bias_V),
+            f"initialiser '{self.recipe.graft.embeddings}'",
+            decoder_UD,
+        )
 
     @property
     def material(self) -> Material | None:
@@ -171,7 +190,7 @@ class Grafting:
             depth,
             int(model.get_parameter(last + family.layer_output).shape[0]),
             sum(size for name, size in sizes.items() if layer_index(name, family) == depth - 1),
-            len(family.adapter_sites),
+            len(family.residual_sites),
         )
         if width:
             adapters.insert(model, family, width, self.seed_for("adapters"))
@@ -217,17 +236,11 @@ def _rows(loaded: source.LoadedSource) -> torch.Tensor:
     return loaded.model.get_input_embeddings().get_parameter("weight").detach()
 
 
-def _new_vocabulary(
-    loaded: source.LoadedSource, initialised: Initialised, name: str
-) -> NewVocabulary:
-    """The rows, and an output bias [U] that is carried over from the source as they were."""
-    bias_U = initialised.provenance.carry(loaded.model.state_dict()[loaded.family.output_bias[0]])
-    return NewVocabulary(initialised.target_UD, bias_U, f"initialiser '{name}'")
-
-
 def _counts(model: PreTrainedModel, loaded: source.LoadedSource, recipe: Recipe) -> dict[str, Any]:
     tensors = model.state_dict()
-    sizes = {name: tensors[name].numel() for name in tied_once(tensors, loaded.family)}
+    tied = bool(model.config.tie_word_embeddings)
+    names = tied_once(tensors, loaded.family, tied=tied)
+    sizes = {name: tensors[name].numel() for name in names}
     depth = int(getattr(model.config, loaded.family.depth_key))
     before, after = recipe.graft.layers_before, recipe.graft.layers_after
     itl = itl_layers(depth, before, after)

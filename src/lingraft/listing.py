@@ -23,11 +23,11 @@ def _families() -> Table:
             "learned" if family.positions else "rotary",
             "pad + 1" if family.pad_decides_positions else "0",
             family.layers,
-            "yes" if family.causal else "no",
+            family.kind,
         )
         for family in FAMILIES.values()
     ]
-    return "model families", ("family", "positions", "first position", "layers", "causal"), rows
+    return "model families", ("family", "positions", "first position", "layers", "kind"), rows
 
 
 def _initialisers() -> Table:

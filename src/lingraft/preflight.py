@@ -16,6 +16,7 @@ from lingraft.corpus import stage as corpus_stage
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.methods import baseline
 from lingraft.models.families import Family, family_of
+from lingraft.models.kinds import KINDS
 from lingraft.models.parts import (
     ADAPTERS_FILE,
     adapter_parameters,
@@ -186,7 +187,8 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
             "how many pieces the source's vocabulary lacks is known once it is trained: "
             "the sizes given are those where it lacks all"
         )
-    grafted = grafted_sizes(shapes, family, recipe)
+    tied = bool(_config(folder).get("tie_word_embeddings", True))
+    grafted = grafted_sizes(shapes, family, recipe, tied=tied)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
 
 
@@ -248,7 +250,7 @@ def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]] | None:
 
 
 def grafted_sizes(
-    shapes: dict[str, tuple[int, ...]], family: Family, recipe: Recipe
+    shapes: dict[str, tuple[int, ...]], family: Family, recipe: Recipe, *, tied: bool = True
 ) -> dict[str, int]:
     """Parameters of the target by part, from the source's tensors and the recipe.
 
@@ -256,6 +258,7 @@ def grafted_sizes(
         shapes: the source's tensors.
         family: its record.
         recipe: vocabulary size and inserted layers.
+        tied: whether the output projection is the word embeddings.
 
     Raises:
         DataError: the checkpoint has no layers where the family keeps them.
@@ -264,17 +267,18 @@ def grafted_sizes(
     layers = [index for index in (layer_index(name, family) for name in known) if index is not None]
     if not layers or family.word_embeddings not in known:
         raise DataError(
-            f"the source's weights hold no {family.model_type} masked language model "
+            f"the source's weights hold no {family.model_type} {KINDS[family.kind].title} "
             f"(no '{family.layers}.…')"
         )
     sizes = {name: math.prod(shape) for name, shape in known.items()}
-    sizes = {name: sizes[name] for name in tied_once(sizes, family)}
+    sizes = {name: sizes[name] for name in tied_once(sizes, family, tied=tied)}
     rows, kind = known[family.word_embeddings][0], recipe.tokenizer.kind
     vocabulary = recipe.tokenizer.vocab_size
     if kind in ("keep", "extend"):
         vocabulary = rows if kind == "keep" else rows + vocabulary
-    sizes[family.word_embeddings] = vocabulary * known[family.word_embeddings][1]
-    sizes[family.output_bias[0]] = vocabulary
+    for name in {family.word_embeddings, family.decoder} & sizes.keys():
+        sizes[name] = vocabulary * known[name][1]
+    sizes |= dict.fromkeys(family.output_bias if not tied else family.output_bias[:1], vocabulary)
     totals = sizes_by_part(sizes, family, frozenset())
     last = max(layers)  # a middle layer has all tensors; ModernBERT's first lacks one
     one_layer = sum(size for name, size in sizes.items() if layer_index(name, family) == last)
@@ -292,13 +296,13 @@ def grafted_sizes(
     depth = last + 1 + inserted
     width = adapter_width(recipe.graft.adapters, depth, layer_width, one_layer)
     if width:
-        count = len(family.adapter_sites) * depth
+        count = len(family.residual_sites) * depth
         totals["adapters"] = count * adapter_parameters(width, layer_width)
     return totals
 
 
 def _is_known(name: str, family: Family) -> bool:
-    exact = {family.word_embeddings, *family.output_bias, *family.positions}
+    exact = {family.word_embeddings, family.decoder, *family.output_bias, *family.positions}
     prefixes = (
         *family.embedding_norm,
         *family.head_tensors,

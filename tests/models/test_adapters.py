@@ -125,7 +125,7 @@ def test_an_adapter_that_adds_a_constant_is_a_bias_of_the_projection_before_it(
             bias = theirs.get_parameter(f"{layer}{projections[site]}.bias")
             constant = torch.linspace(-1, 1, len(bias))
             bias.add_(constant)
-            ours.get_parameter(f"{layer}{record.adapter_sites[site]}.adapter.up.bias").copy_(
+            ours.get_parameter(f"{layer}{record.residual_sites[site]}.adapter.up.bias").copy_(
                 constant
             )
     assert not torch.allclose(logits(theirs), before, atol=1e-2)

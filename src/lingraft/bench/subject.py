@@ -10,7 +10,7 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
+from transformers import AutoConfig
 
 from lingraft.bench import text
 from lingraft.errors import RecipeError
@@ -18,6 +18,7 @@ from lingraft.methods import read_recipe, recipe_from
 from lingraft.models import source
 from lingraft.models.families import family_of
 from lingraft.models.graft import build, deeper_config, layer_plan
+from lingraft.models.loading import stock_class
 from lingraft.models.parts import itl_layers
 from lingraft.recipe import Batch
 from lingraft.rundir import Run
@@ -133,7 +134,8 @@ class Subject:
         family = family_of(config.model_type)
         plan = layer_plan(int(getattr(config, family.depth_key)), before, after, "random")
         target = deeper_config(config, family, plan, self._vocabulary(config))
-        model_class: Any = MODEL_FOR_MASKED_LM_MAPPING[type(target)]
+        model_class = stock_class(target)
+        assert model_class is not None, f"{family.model_type} has no class for its kind"
         return (
             build(model_class, target, self.recipe.seed),
             family,

@@ -91,6 +91,22 @@ class Provenance:
         _combine(target_U1, values_V1, self.combinations)
         return target_U1[:, 0]
 
+    def carry_rows(self, source_VD: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        """Rows of an output projection that is not tied, carried over as the embeddings were.
+
+        Args:
+            source_VD: [V, D] the source's, of any floating type.
+            generator: draws the rows that come from nowhere, from N(0, 0.02).
+
+        Returns:
+            [U, D] float32 on the CPU.
+        """
+        target_UD = torch.empty(len(self.rules), source_VD.shape[1])
+        target_UD.normal_(0.0, STANDARD_DEVIATION, generator=generator)
+        _copy(target_UD, source_VD.detach(), self.source_ids)
+        _combine(target_UD, source_VD.detach(), self.combinations)
+        return target_UD
+
     def write(self, path: Path, target: Vocabulary, source: Vocabulary) -> None:
         r"""Write a TSV table with a header; tabs and line ends in pieces become \t, \n, \r.
 

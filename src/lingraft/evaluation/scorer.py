@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from transformers import MODEL_FOR_MASKED_LM_MAPPING
 
 from lingraft.errors import DataError
-from lingraft.models import adapters
+from lingraft.models import loading
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel, assemble, check_isolation, pack
 from lingraft.models.source import load_config
@@ -66,13 +65,14 @@ class Scorer:
             DataError: no checkpoint, a broken one, or one without a masked-language-model head.
         """
         config = load_config(name)
-        if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
+        family = FAMILIES.get(config.model_type)
+        if (family and family.kind != "masked") or loading.stock_class(config) is None:
             raise DataError(
                 f"model '{name}' is of type '{config.model_type}', which has no masked language "
                 "model; its perplexity would be of another kind, give a masked one"
             )
         try:
-            model, info = adapters.load(name)
+            model, info = loading.load(name)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise DataError(
                 f"model '{name}' cannot be loaded: {' '.join(str(error).split())[:300]}"

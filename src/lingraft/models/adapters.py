@@ -23,7 +23,6 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
-from transformers import AutoModelForMaskedLM
 from transformers.utils.hub import cached_file
 
 from lingraft.errors import DataError
@@ -79,7 +78,7 @@ def insert(model: PreTrainedModel, family: Family, width: int, seed: int = 0) ->
     generator = torch.Generator().manual_seed(seed)
     for layer in model.get_submodule(family.layers).children():
         layer_width = int(layer.get_parameter(family.layer_output).shape[0])
-        for site in family.adapter_sites:
+        for site in family.residual_sites:
             module = layer.get_submodule(site)
             module.add_module(ADAPTER, Bottleneck(layer_width, width, generator))
             module.register_forward_hook(_apply)
@@ -114,37 +113,22 @@ def save(model: PreTrainedModel, folder: Path) -> None:
     write_json(folder / ADAPTERS_FILE, settings)
 
 
-def load(
-    name: str, revision: str | None = None, **options: Any
-) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """A masked language model with its adapters, where the checkpoint has some.
+def settings_of(name: str, revision: str | None = None) -> dict[str, Any] | None:
+    """What a checkpoint says of its adapters; None where it has none."""
+    path = _file(name, ADAPTERS_FILE, revision)
+    return read_json(path) if path else None
 
-    Args:
-        name: directory or Hub id.
-        revision: branch, tag or commit on the Hub.
-        options: of `from_pretrained`.
 
-    Returns:
-        The model in fp32 on the CPU, and what transformers says of the loading.
+def restore(
+    model: PreTrainedModel, settings: dict[str, Any], name: str, revision: str | None
+) -> None:
+    """Put a checkpoint's adapters into the stock model that was loaded from it.
 
     Raises:
-        DataError: the adapters' files are broken or do not fit the model; otherwise whatever
-        `from_pretrained` raises.
+        DataError: the adapters' files are broken or do not fit the model.
     """
-    found = _file(name, ADAPTERS_FILE, revision)
-    model, info = AutoModelForMaskedLM.from_pretrained(
-        name,
-        revision=revision,
-        dtype=torch.float32,
-        output_loading_info=True,
-        variant=VARIANT if found else None,
-        **options,
-    )
-    if found:
-        insert(model, family_of(model.config.model_type), int(read_json(found)["width"]))
-        _fill(model, _file(name, TENSORS_FILE, revision), name)
-        model.eval()
-    return model, info
+    insert(model, family_of(model.config.model_type), int(settings["width"]))
+    _fill(model, _file(name, TENSORS_FILE, revision), name)
 
 
 def _fill(model: PreTrainedModel, path: Path | None, name: str) -> None:

@@ -23,6 +23,7 @@ from transformers.masking_utils import eager_mask
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.dropout import dropout as drop
+from lingraft.models.kinds import KINDS
 from lingraft.models.losses import IGNORED
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def attend_fast(module: nn.Module) -> None:
 
 
 class PackedModel(nn.Module):
-    """A stock masked language model run on packed rows."""
+    """A stock language model run on packed rows."""
 
     def __init__(self, model: PreTrainedModel, family: Family) -> None:
         super().__init__()
@@ -220,22 +221,25 @@ class PackedModel(nn.Module):
         model.set_attn_implementation(ATTENTION)
         self.model = model
         self.family = family
+        self.before_only = KINDS[family.kind].attention == "before"
         self.first_position = (
             int(model.config.pad_token_id) + 1 if family.pad_decides_positions else 0
         )
 
     def attention_masks(self, segments_NT: torch.Tensor, dtype: torch.dtype) -> Any:
-        """Additive masks [N, 1, T, T]: zero within a sentence, the lowest number elsewhere.
+        """Additive masks [N, 1, T, T]: zero on what is seen of a sentence, else the lowest number.
 
         For ModernBERT a dict, by type of layer.
         """
         same = segments_NT[:, None, :, None] == segments_NT[:, None, None, :]
+        order = torch.arange(segments_NT.shape[1], device=segments_NT.device)
+        if self.before_only:
+            same = same & (order[:, None] >= order[None, :])
         full = self._additive(same, dtype)
         if self.family.layer_types_key is None:
             return full
         masks = {"full_attention": full}
         if "sliding_attention" in getattr(self.model.config, self.family.layer_types_key):
-            order = torch.arange(segments_NT.shape[1], device=segments_NT.device)
             near = (order[:, None] - order[None, :]).abs() <= self.model.config.sliding_window
             masks["sliding_attention"] = self._additive(same & near, dtype)
         return masks
@@ -252,6 +256,7 @@ class PackedModel(nn.Module):
             input_ids=batch.input_ids_NT,
             position_ids=batch.positions_NT + self.first_position,
             attention_mask=self.attention_masks(batch.segments_NT, dtype),
+            **({"use_cache": False} if self.before_only else {}),
         )
         return output.last_hidden_state
 

@@ -134,7 +134,13 @@ def trained_parts(train: Sequence[str], phase: str) -> frozenset[str]:
     return frozenset(train)
 
 
-def tied_once(names: Iterable[str], family: Family) -> list[str]:
-    """Tensor names without the second name of a tied tensor."""
-    aliases = {family.decoder, *family.output_bias[1:]}
+def tied_once(names: Iterable[str], family: Family, *, tied: bool = True) -> list[str]:
+    """Tensor names without the second name of a tied tensor.
+
+    Args:
+        names: of all tensors.
+        family: the architecture's record.
+        tied: whether the configuration ties the output projection to the word embeddings.
+    """
+    aliases = {family.decoder, *family.output_bias[1:]} if tied else set()
     return [name for name in names if name not in aliases]

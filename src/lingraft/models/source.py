@@ -1,4 +1,4 @@
-"""Loading the source model: a stock masked language model from a directory or the Hub, in fp32."""
+"""Loading the source model: a stock model from a directory or the Hub, in fp32."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformers import AutoConfig, AutoModelForMaskedLM
+from transformers import AutoConfig
 from transformers.utils import logging as transformers_logging
 
 from lingraft import catalogue
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
-from lingraft.models import adapters
+from lingraft.models import loading
 from lingraft.models.families import Family, family_of
 from lingraft.models.graft import build
 
@@ -77,11 +77,11 @@ def load_model(
     """
     family = family_of(load_config(name, revision).model_type)
     try:
-        model, info = adapters.load(
+        model, info = loading.load(
             name,
             revision,
+            settings,
             ignore_mismatched_sizes=True,  # reported below, with names
-            **(settings or {}),
         )
     except DataError:
         raise
@@ -114,7 +114,7 @@ def load_model(
 
 
 def from_architecture(
-    source: Source, vocab_size: int, special_ids: dict[str, int], seed: int
+    source: Source, vocab_size: int, special_ids: Mapping[str, int | None], seed: int
 ) -> LoadedSource:
     """A model with random weights from `source.architecture`, to train from nothing.
 
@@ -126,7 +126,7 @@ def from_architecture(
     family = family_of(str(settings.pop("model_type")))
     try:
         config = AutoConfig.for_model(
-            family.model_type, **settings | {"vocab_size": vocab_size} | special_ids
+            family.model_type, **settings | {"vocab_size": vocab_size} | dict(special_ids)
         )
         known = {*AutoConfig.for_model(family.model_type).to_dict(), *config.attribute_map}
         unknown = sorted(set(settings) - known - OLDER_SETTINGS)
@@ -134,18 +134,13 @@ def from_architecture(
             raise RecipeError(
                 f"source.architecture: {family.model_type} has no setting {', '.join(unknown)}"
             )
-        model_class = type(AutoModelForMaskedLM.from_config(_tiny(config)))
+        model_class = loading.stock_class(config)
+        assert model_class is not None, f"{family.model_type} has no class for its kind"
         return LoadedSource(build(model_class, config, seed).eval(), family, frozenset(), ())
     except (TypeError, ValueError, AssertionError, ZeroDivisionError) as error:
         if isinstance(error, RecipeError):
             raise
         raise RecipeError(f"source.architecture: {_one_line(error)}") from error
-
-
-def _tiny(config: PreTrainedConfig) -> PreTrainedConfig:
-    copy = type(config).from_dict(config.to_dict())
-    copy.num_hidden_layers = 1
-    return copy
 
 
 def _check_directory(name: str) -> None:
