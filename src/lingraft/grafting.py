@@ -15,14 +15,14 @@ from lingraft.embeddings import INITIALISERS
 from lingraft.embeddings.common import Initialised, Provenance
 from lingraft.embeddings.material import Material
 from lingraft.errors import UnsupportedModelError
-from lingraft.models import adapters, export, source
+from lingraft.models import export, source
 from lingraft.models.graft import Entry, layer_plan, rebuild
 from lingraft.models.graft import Vocabulary as NewVocabulary
 from lingraft.models.kinds import KINDS
+from lingraft.models.loading import own_tensors
+from lingraft.models.modules import MODULES, Stack
 from lingraft.models.parts import (
-    adapter_width,
     itl_layers,
-    layer_index,
     sizes_by_part,
     tied_once,
 )
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+    from lingraft.models.families import Family
     from lingraft.models.graft import Account
     from lingraft.recipe import Recipe
 
@@ -99,13 +100,14 @@ class Grafting:
             f"{name}: in the source checkpoint, not part of the {title}"
             for name in loaded.unexpected
         )
-        width = self.insert_adapters(model, loaded, account)
+        sizes = self.insert_modules(model, loaded.family, account)
         export.save(model, folder / "model")
         write_json(folder / "account.json", account.rows())
         initialised.provenance.write(folder / "provenance.tsv", target, origin)
         counts = _counts(model, loaded, self.recipe)
-        return counts | {
-            "adapters": width,
+        return {
+            **counts,
+            **sizes,
             "account": account.summary(),
             "notes": account.notes,
             "embeddings": {
@@ -177,28 +179,32 @@ class Grafting:
             self.seed_for("initialiser"),
         )
 
-    def insert_adapters(
-        self, model: PreTrainedModel, loaded: source.LoadedSource, account: Account
-    ) -> int:
-        """Put adapters into the model where the recipe asks for them; returns their width."""
-        family = loaded.family
-        sizes = {name: tensor.numel() for name, tensor in model.state_dict().items()}
+    def insert_modules(
+        self, model: PreTrainedModel, family: Family, account: Account
+    ) -> dict[str, int]:
+        """Put into the model what the recipe asks for; the size of each module."""
         depth = int(getattr(model.config, family.depth_key))
         last = f"{family.layers}.{depth - 1}."  # has all tensors; ModernBERT's first lacks one
-        width = adapter_width(
-            self.recipe.graft.adapters,
+        tensors = model.state_dict().items()
+        stack = Stack(
+            family,
             depth,
             int(model.get_parameter(last + family.layer_output).shape[0]),
-            sum(size for name, size in sizes.items() if layer_index(name, family) == depth - 1),
-            len(family.residual_sites),
+            sum(tensor.numel() for name, tensor in tensors if name.startswith(last)),
         )
-        if width:
-            adapters.insert(model, family, width, self.seed_for("adapters"))
-            account.entries.extend(
-                Entry(name, "fresh", None, tuple(tensor.shape), f"adapter of width {width}")
-                for name, tensor in adapters.tensors(model).items()
-            )
-        return width
+        sizes = {
+            part: module.size(module.wanted(self.recipe.graft), stack)
+            for part, module in MODULES.items()
+        }
+        for part, size in sizes.items():
+            if size:
+                MODULES[part].code.insert(model, family, size, self.seed_for(part))
+                note = MODULES[part].account.format(size=size)
+                account.entries.extend(
+                    Entry(name, "fresh", None, tuple(tensor.shape), note)
+                    for name, tensor in own_tensors(model, MODULES[part]).items()
+                )
+        return sizes
 
 
 def keep_rows(made: Initialised | None, source_VD: torch.Tensor, origin: Vocabulary) -> Initialised:

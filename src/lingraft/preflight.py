@@ -17,10 +17,8 @@ from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.methods import baseline
 from lingraft.models.families import Family, family_of
 from lingraft.models.kinds import KINDS
+from lingraft.models.modules import Stack, in_folder, wanted_by
 from lingraft.models.parts import (
-    ADAPTERS_FILE,
-    adapter_parameters,
-    adapter_width,
     layer_index,
     sizes_by_part,
     tied_once,
@@ -122,9 +120,9 @@ def _source(recipe: Recipe) -> tuple[Family | None, Path | None]:
     if folder is None:
         return None, None
     family = family_of(str(_config(folder).get("model_type", "unknown")))
-    if (folder / ADAPTERS_FILE).is_file():
+    for module in in_folder(folder):
         raise UnsupportedModelError(
-            f"source model '{folder}': has adapters, which cannot be grafted onto; "
+            f"source model '{folder}': has {module.part}, which cannot be grafted onto; "
             "choose the model without them"
         )
     return family, folder
@@ -294,10 +292,10 @@ def grafted_sizes(
         totals["body"] += missing
     layer_width = known[f"{family.layers}.{last}.{family.layer_output}"][0]
     depth = last + 1 + inserted
-    width = adapter_width(recipe.graft.adapters, depth, layer_width, one_layer)
-    if width:
-        count = len(family.residual_sites) * depth
-        totals["adapters"] = count * adapter_parameters(width, layer_width)
+    stack = Stack(family, depth, layer_width, one_layer)
+    for module in wanted_by(recipe.graft):
+        size = module.size(module.wanted(recipe.graft), stack)
+        totals[module.part] = module.parameters(size, stack)
     return totals
 
 

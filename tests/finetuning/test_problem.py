@@ -12,9 +12,11 @@ from lingraft.finetuning.coding import Shape, collate
 from lingraft.finetuning.parsing import candidate_mask, edges_of, words_of_tokens
 from lingraft.finetuning.problem import TASK, Finetuning, micro_batches
 from lingraft.finetuning.recipe import Changes, settings_of
-from lingraft.models import adapters
+from lingraft.models import adapters, loading
 from lingraft.models.families import family_of
+from lingraft.models.loading import own_tensors
 from lingraft.models.losses import IGNORED
+from lingraft.models.modules import MODULES
 from lingraft.tasks import TASKS
 from lingraft.tasks.examples import (
     Answer,
@@ -308,9 +310,9 @@ def test_adapters_are_part_of_the_encoder_that_is_fine_tuned(
     model = tiny_model("bert")
     adapters.insert(model, family_of("bert"), 4)
     with torch.no_grad():
-        for tensor in adapters.tensors(model).values():
+        for tensor in own_tensors(model, MODULES["adapters"]).values():
             tensor.normal_(generator=torch.Generator().manual_seed(0))
-    adapters.save(model, tmp_path / "source")
+    loading.save(model, tmp_path / "source")
     tiny_tokenizer("bert").save_pretrained(tmp_path / "source")
     task = TASKS[name]
     tokenizer = heads.tokenizer_for(tmp_path / "source", task)

@@ -19,6 +19,7 @@ from lingraft.models import source
 from lingraft.models.families import family_of
 from lingraft.models.graft import build, deeper_config, layer_plan
 from lingraft.models.loading import stock_class
+from lingraft.models.modules import wanted_by
 from lingraft.models.parts import itl_layers
 from lingraft.recipe import Batch
 from lingraft.rundir import Run
@@ -116,7 +117,7 @@ class Subject:
         """The grafted model in fp32 on the CPU, its family and its translation layers.
 
         Raises:
-            LingraftError: its configuration cannot be read, or the recipe wants adapters.
+            LingraftError: its configuration cannot be read, or the recipe wants modules.
         """
         source.quiet_transformers()
         graft = self.recipe.graft
@@ -125,9 +126,9 @@ class Subject:
             loaded = source.load_model(str(Run.existing(self.run).stage("graft").path / "model"))
             depth = int(getattr(loaded.model.config, loaded.family.depth_key))
             return loaded.model, loaded.family, itl_layers(depth, before, after)
-        if graft.adapters:
+        for module in wanted_by(graft):
             raise RecipeError(
-                "graft.adapters: bench builds no adapters from a recipe; "
+                f"graft.{module.part}: bench builds no {module.part} from a recipe; "
                 "give the folder of a run of it"
             )
         config = self._config()

@@ -26,7 +26,7 @@ from lingraft.finetuning.spans import SpanCoder
 from lingraft.finetuning.tagging import TagCoder
 from lingraft.finetuning.texts import LabelCoder, RelationCoder, ScoreCoder
 from lingraft.models import export
-from lingraft.models.parts import ADAPTERS_FILE
+from lingraft.models.modules import MODULES, in_folder
 from lingraft.models.source import load_config, load_model
 from lingraft.rundir import write_json, writing
 from lingraft.tasks.markers import MARKERS
@@ -70,7 +70,8 @@ PARSER_TENSORS, PARSER_SETTINGS = "parser.safetensors", "parser.json"
 PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
 WEIGHTS = ("*.safetensors", "*.bin")
 SETTINGS = (
-    *("config.json", "adapters.json", "tokenizer*.json", "vocab.*", "merges.txt"),
+    *("config.json", "tokenizer*.json", "vocab.*", "merges.txt"),
+    *(module.settings_file for module in MODULES.values()),
     *("special_tokens_map.json", "added_tokens.json", "*.model"),
 )
 
@@ -150,8 +151,8 @@ def build(
     settings = _settings(task, load_config(str(folder)))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        if (folder / ADAPTERS_FILE).is_file():
-            model = _with_adapters(folder, head, settings)
+        if in_folder(folder):
+            model = _with_modules(folder, head, settings)
         else:
             model = _stock(folder, head, settings)
         embeddings: Any = model.get_input_embeddings()
@@ -223,8 +224,8 @@ def _stock(folder: Path, head: str, settings: dict[str, Any]) -> PreTrainedModel
     return loaded
 
 
-def _with_adapters(folder: Path, head: str, settings: dict[str, Any]) -> PreTrainedModel:
-    """The same for a model that has adapters: its encoder is put under a new head."""
+def _with_modules(folder: Path, head: str, settings: dict[str, Any]) -> PreTrainedModel:
+    """The same for a model that has modules: its encoder is put under a new head."""
     pretrained = load_model(str(folder), settings=settings).model
     encoder: Any = pretrained.base_model
     if head == "parser":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lingraft.errors import DataError
-from lingraft.models import adapters, loading
+from lingraft.models import loading
 from lingraft.models.families import family_of
 from lingraft.models.kinds import KINDS
 from lingraft.rundir import writing
@@ -42,16 +42,13 @@ def vocabulary_settings(config: PreTrainedConfig, vocabulary: Vocabulary) -> dic
 
 
 def save(model: PreTrainedModel, folder: Path) -> None:
-    """Write weights and configuration: a stock checkpoint, unless the model has adapters.
+    """Write weights and configuration: a stock checkpoint, unless the model has modules.
 
     Raises:
         DataError: they cannot be written; the disk is full, say.
     """
     with writing(folder):
-        if adapters.present(model):
-            adapters.save(model, folder)
-        else:
-            model.save_pretrained(folder)
+        loading.save(model, folder)
 
 
 def write_model(model: PreTrainedModel, folder: Path) -> None:
@@ -97,7 +94,7 @@ def _rhythm(layer_types: list[str]) -> int:
 def check_reload(model: PreTrainedModel, folder: Path) -> None:
     """Reload as stock transformers does: nothing missing, nothing unexpected, equal logits.
 
-    A model with adapters is reloaded as `lingraft.load` does it: there is no stock class for it.
+    A model with modules is reloaded as `lingraft.load` does it: there is no stock class for it.
 
     Raises:
         DataError: the written checkpoint is not the model.

@@ -18,7 +18,8 @@ import torch
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.kinds import KINDS
-from lingraft.models.parts import is_adapter, layer_index, tied_once
+from lingraft.models.modules import owners_of
+from lingraft.models.parts import layer_index, tied_once
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -151,9 +152,10 @@ def rebuild(
     Raises:
         UnsupportedModelError: a tensor that the family's record does not foresee.
     """
-    if any(map(is_adapter, source.state_dict())):
+    for module in owners_of(source.state_dict()):
         raise UnsupportedModelError(
-            "the source has adapters, which cannot be grafted onto; choose the model without them"
+            f"the source has {module.part}, which cannot be grafted onto; "
+            "choose the model without them"
         )
     target = build(type(source), deeper_config(source.config, family, plan, config_changes), seed)
     tensors, tied = source.state_dict(), bool(source.config.tie_word_embeddings)

@@ -64,7 +64,7 @@ def load_config(name: str, revision: str | None = None) -> PreTrainedConfig:
 def load_model(
     name: str, revision: str | None = None, settings: Mapping[str, Any] | None = None
 ) -> LoadedSource:
-    """A source model in fp32 on the CPU, with its adapters where it has some.
+    """A source model in fp32 on the CPU, with the modules that it has.
 
     Args:
         name: directory or Hub id.

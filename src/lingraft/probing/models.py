@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from lingraft import catalogue
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.methods import read_recipe
+from lingraft.models.modules import wanted_by
 from lingraft.rundir import Run
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Probed:
         Raises:
             DataError: there is no run.
             RecipeError: it was trained from nothing.
-            UnsupportedModelError: it has adapters.
+            UnsupportedModelError: it has modules.
         """
         run = Run.existing(path)
         if run.path.resolve().parent.name == "baselines":
@@ -70,9 +71,9 @@ class Probed:
                 f"{path}: was trained from nothing, so there is no source language to lose; "
                 "probe a run that has source.model"
             )
-        if recipe.graft.adapters:
+        for module in wanted_by(recipe.graft):
             raise UnsupportedModelError(
-                f"{path}: has adapters, which are no layers that could be taken out; "
+                f"{path}: has {module.part}, which are no layers that could be taken out; "
                 "probe a run of another method (lingraft list methods)"
             )
         if source is None:

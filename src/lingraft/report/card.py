@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 
 from lingraft import decoding
+from lingraft.models.modules import MODULES, wanted_by
 from lingraft.report import numbers, sections, tables
 from lingraft.report.rows import HEADLINE_SCHEME, VERSION_KEYS, Variant, labelled
 
@@ -83,7 +84,7 @@ def _context(found: Sequence[Variant]) -> dict[str, Any]:
         "tokenizer": tokenizer,
         "pieces": numbers.count(tokenizer["vocab_size"]) if tokenizer else None,
         "pieces_from": _pieces_from(tokenizer),
-        "adapters": (graft or {}).get("adapters", 0),
+        "modules": _modules(graft or {}),
         "schedule": markdown(sections.schedule(found)),
         "metrics": _metrics(found) if evaluation else None,
         "unigrams": numbers.significant(math.exp(evaluation["unigram_entropy"]))
@@ -107,8 +108,9 @@ def front_matter(main: Variant) -> dict[str, Any]:
         data["base_model"] = base
     if hub_data:
         data["datasets"] = hub_data
+    stock = all(module.exportable for module in wanted_by(recipe.graft))
     data |= {
-        "library_name": "lingraft" if recipe.graft.adapters else "transformers",
+        "library_name": "transformers" if stock else "lingraft",
         "pipeline_tag": "fill-mask",
         "tags": ["lingraft", "fill-mask", "cross-lingual-transfer", main.method],
     }
@@ -160,6 +162,15 @@ def _without_folders(resources: Resources) -> Resources:
     vectors = {key: getattr(resources, key) for key in ("source_vectors", "target_vectors")}
     cut = {key: name and _file_name(name) for key, name in vectors.items()}
     return resources.model_copy(update=named | cut)
+
+
+def _modules(graft: dict[str, Any]) -> list[dict[str, str]]:
+    """What the model has that no stock class has."""
+    return [
+        {"part": part, "text": module.card.format(size=graft[part])}
+        for part, module in MODULES.items()
+        if graft.get(part) and not module.exportable
+    ]
 
 
 def _pieces_from(tokenizer: dict[str, Any] | None) -> str:

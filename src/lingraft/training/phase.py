@@ -116,6 +116,6 @@ def recompute_activations(model: PreTrainedModel) -> None:
             "set training.gradient_checkpointing=false"
         )
     model.activation_checkpointing_enable({"use_reentrant": False})
-    # It gives the embeddings' output a gradient, for adapters with reentrant autograd; where the
-    # embeddings are frozen, that would cost a backward pass through frozen layers.
+    # It gives the embeddings' output a gradient, for reentrant autograd; where the embeddings are
+    # frozen, that would cost a backward pass through frozen layers.
     model.disable_input_require_grads()
