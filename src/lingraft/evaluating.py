@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft import tokenizer as tokenizers_module
+from lingraft.corpus.streams import folder_of, read_lines
 from lingraft.evaluation import intrinsic, records, samples, words
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.source import quiet_transformers
 from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Masking
 from lingraft.rundir import fingerprint, write_text
-from lingraft.stages import FORMAT, nonempty, read_lines, weights_before
+from lingraft.stages import FORMAT, nonempty, weights_before
 from lingraft.tokens import Tokens
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from transformers import PreTrainedTokenizerBase
 
+    from lingraft.recipe import Stream
     from lingraft.stages import Context
 
 RESULT = 2
@@ -27,7 +31,7 @@ RESULT = 2
 
 
 def evaluate(context: Context, trained: str) -> str:
-    """Score the final weights on the test text."""
+    """Score the final weights on the test text; of several streams on each."""
     recipe, run = context.recipe, context.run
     section = recipe.evaluation
     stage = run.stage("evaluation")
@@ -38,36 +42,53 @@ def evaluate(context: Context, trained: str) -> str:
     folder = run.stage("tokenizer").path
     ours = tokenizers_module.load(str(folder))
     ids = TokenIds.of(ours)
-    test = nonempty(Tokens.open(folder, "test"), "test")
-    chosen = np.linspace(0, len(test) - 1, min(section.sentences, len(test))).astype(np.int64)
     scorer = Scorer.load(
         str(weights_before(context, len(recipe.phases))), ids.pad, recipe.training.precision
     )
     with stage.building(made) as (partial, result):
-        result.update(
-            evaluate_sentences(
-                scorer,
-                ours,
-                test.rows(chosen),
-                rate=section.rate,
-                seed=section.seed,
-                number=section.samples,
-            )
-        )
-        train = Tokens.open(folder, "train")
-        result["unigram_entropy"] = intrinsic.unigram_entropy(
-            train.counts(ids.size), result.pop("targets")
-        )
-        if section.words:
-            text = words.choose(
-                read_lines(run.stage("corpus").path / "test.txt"), section.words, section.seed
-            )
-            longest = int(run.stage("tokenizer").result()["max_tokens"])
-            scored = words.measure(scorer, ours, text, longest)
-            result["words"] = records.word_metrics(scored)
-            result["blocks"]["words"] = records.word_blocks(scored)
-            write_text(partial / records.WORDS_FILE, records.text_of(scored))
+        found = {
+            stream.name: _evaluate_stream(context, stream, scorer, ours, partial)
+            for stream in recipe.texts
+        }
+        result |= found[recipe.texts[0].name]
+        if recipe.streams:
+            result["streams"] = found
     return made
+
+
+def _evaluate_stream(
+    context: Context,
+    stream: Stream,
+    scorer: Scorer,
+    tokenizer: PreTrainedTokenizerBase,
+    partial: Path,
+) -> dict[str, Any]:
+    """Score the test text of one stream; the words go into a file beside the others'."""
+    run, section = context.run, context.recipe.evaluation
+    folder = run.stage("tokenizer").path
+    test = nonempty(Tokens.open(folder, f"{stream.prefix}test"), "test")
+    chosen = np.linspace(0, len(test) - 1, min(section.sentences, len(test))).astype(np.int64)
+    result = evaluate_sentences(
+        scorer,
+        tokenizer,
+        test.rows(chosen),
+        rate=section.rate,
+        seed=section.seed,
+        number=section.samples,
+    )
+    train = Tokens.open(folder, f"{stream.prefix}train")
+    result["unigram_entropy"] = intrinsic.unigram_entropy(
+        train.counts(TokenIds.of(tokenizer).size), result.pop("targets")
+    )
+    if section.words:
+        corpus = folder_of(run.stage("corpus").path, stream)
+        text = words.choose(read_lines(corpus / "test.txt"), section.words, section.seed)
+        longest = int(run.stage("tokenizer").result()["max_tokens"])
+        scored = words.measure(scorer, tokenizer, text, longest)
+        result["words"] = records.word_metrics(scored)
+        result["blocks"]["words"] = records.word_blocks(scored)
+        write_text(partial / f"{stream.prefix}{records.WORDS_FILE}", records.text_of(scored))
+    return result
 
 
 def evaluate_sentences(

@@ -59,7 +59,8 @@ def check_names(recipe: Recipe) -> None:
     Raises:
         RecipeError: the first thing that is wrong.
     """
-    scripts.of_language(recipe.language, recipe.corpus.scripts)
+    for stream in recipe.texts:
+        scripts.of_language(stream.language, stream.corpus.scripts)
     for phase in recipe.phases:
         trained_parts(phase.train, phase.name)
     seen, grafts = set(), [recipe.graft]
@@ -97,7 +98,7 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
         DataError: text, source or a resource is missing, or the source's configuration is broken.
         UnsupportedModelError: the source is of another family.
     """
-    files = corpus_stage.inputs(recipe.corpus)
+    files = [file for stream in recipe.texts for file in corpus_stage.inputs(stream.corpus)]
     for name in named_files(recipe.resources):
         if not Path(name).expanduser().exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft import grafting, tokenizer_extension
 from lingraft import tokenizer as tokenizers_module
-from lingraft.corpus import stage as corpus_stage
+from lingraft.corpus import streams
 from lingraft.corpus.split import SPLITS
+from lingraft.corpus.streams import read_lines
 from lingraft.embeddings import INITIALISERS
 from lingraft.errors import DataError
 from lingraft.models import source
@@ -25,11 +26,11 @@ from lingraft.models.families import family_of
 from lingraft.models.parts import itl_layers
 from lingraft.objectives.common import TokenIds
 from lingraft.preflight import named_files
-from lingraft.recipe import Resources
+from lingraft.recipe import Data, Resources
 from lingraft.rundir import fingerprint, write_text
 from lingraft.tokens import Tokens, encode
 from lingraft.tokenstats import statistics
-from lingraft.training.data import subset
+from lingraft.training.data import Reading, subset
 from lingraft.training.loop import train_phase
 from lingraft.training.machine import resolve_precision
 from lingraft.training.phase import Job
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from transformers import PreTrainedTokenizerFast
 
-    from lingraft.recipe import Phase, Recipe
+    from lingraft.recipe import Phase, Recipe, Stream
     from lingraft.rundir import Run
 
 logger = logging.getLogger(__name__)
@@ -86,18 +87,11 @@ def corpus(context: Context) -> str:
     """Raw text to clean, split sentences."""
     recipe = context.recipe
     stage = context.run.stage("corpus")
-    made = fingerprint(FORMAT, recipe.corpus, recipe.language, corpus_stage.inputs(recipe.corpus))
+    made = fingerprint(FORMAT, *streams.inputs(recipe))
     if not stage.is_done(made):
         with stage.building(made) as (folder, result):
-            result.update(corpus_stage.prepare(recipe.corpus, recipe.language, folder))
+            result.update(streams.prepare(recipe, folder))
     return made
-
-
-def read_lines(path: Path) -> Iterator[str]:
-    """The sentences of a corpus file."""
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            yield line.rstrip("\n")
 
 
 def source_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast | None:
@@ -131,7 +125,7 @@ def tokenizer(context: Context, corpus_made: str) -> str:
         corpus_made,
         recipe.tokenizer,
         source_fingerprint(recipe),
-        recipe.corpus.split_seed,  # not the run's seed: runs with several seeds share a vocabulary
+        recipe.split_seed,  # not the run's seed: runs with several seeds share a vocabulary
     )
     if stage.is_done(made):
         return made
@@ -142,9 +136,9 @@ def tokenizer(context: Context, corpus_made: str) -> str:
         ours, extension = tokenizer_extension.make(
             recipe.tokenizer,
             theirs,
-            lambda: read_lines(text / "train.txt"),
+            lambda: streams.vocabulary_text(recipe, text),
             pad_id=pad_id,
-            seed=seed_for(recipe.corpus.split_seed, "tokenizer"),
+            seed=seed_for(recipe.split_seed, "tokenizer"),
         )
         max_tokens = min(recipe.tokenizer.max_tokens, longest)
         ours.model_max_length = longest
@@ -158,18 +152,47 @@ def tokenizer(context: Context, corpus_made: str) -> str:
             "specials": {
                 role: [vocabulary.pieces[i], i] for role, i in vocabulary.specials.items()
             },
-            "tokens": {
-                split: encode(ours, text / f"{split}.txt", folder, split, max_tokens)
-                for split in SPLITS
-            },
         }
-        for name, which in (("statistics", ours), ("source_statistics", theirs)):
-            if which is not None:
-                result[name] = {
-                    split: statistics(which, _some(text / f"{split}.txt"))
-                    for split in ("train", "test")
-                }
+        found = {
+            stream.name: _tokenise(
+                stream, streams.folder_of(text, stream), ours, theirs, folder, max_tokens
+            )
+            for stream in recipe.texts
+        }
+        result |= found[recipe.texts[0].name]
+        if recipe.streams:
+            result["streams"] = found
+            result["tokens"] = {
+                split: streams.added(one["tokens"][split] for one in found.values())
+                for split in SPLITS
+            }
     return made
+
+
+def _tokenise(
+    stream: Stream,
+    text: Path,
+    ours: PreTrainedTokenizerFast,
+    theirs: PreTrainedTokenizerFast | None,
+    folder: Path,
+    max_tokens: int,
+) -> dict[str, Any]:
+    """Write a stream's tokens; their counts, and statistics of both tokenizers."""
+    result: dict[str, Any] = {
+        "tokens": {
+            split: encode(
+                ours, text / f"{split}.txt", folder, f"{stream.prefix}{split}", max_tokens
+            )
+            for split in SPLITS
+        }
+    }
+    for name, which in (("statistics", ours), ("source_statistics", theirs)):
+        if which is not None:
+            result[name] = {
+                split: statistics(which, _some(text / f"{split}.txt"))
+                for split in ("train", "test")
+            }
+    return result
 
 
 def _some(path: Path) -> Iterator[str]:
@@ -238,14 +261,16 @@ def _most_sentences(recipe: Recipe) -> int | None:
 def _learnt_from(context: Context) -> Iterator[str]:
     """The text that an initialiser may learn from: what the phases train on, and no more."""
     most = _most_sentences(context.recipe)
-    if most is None:
-        yield from read_lines(context.run.stage("corpus").path / "train.txt")
-        return
     folder = context.run.stage("tokenizer").path
-    tokens = _training_text(folder, context.recipe, most)
     tokenizer = tokenizers_module.load(str(folder))
-    for rows in tokens.chunks():
-        yield from tokenizer.batch_decode([row.tolist() for row in rows], skip_special_tokens=True)
+    for stream in context.recipe.texts:
+        if most is None:
+            corpus = streams.folder_of(context.run.stage("corpus").path, stream)
+            yield from read_lines(corpus / "train.txt")
+            continue
+        for rows in _training_text(folder, stream, most).chunks():
+            ids = [row.tolist() for row in rows]
+            yield from tokenizer.batch_decode(ids, skip_special_tokens=True)
 
 
 def weights_before(context: Context, index: int) -> Path:
@@ -280,8 +305,7 @@ def phase(context: Context, index: int, before_made: str) -> str:
         training=recipe.training,
         family=loaded.family,
         itl_layers=itl_layers(depth, recipe.graft.layers_before, recipe.graft.layers_after),
-        train=_training_text(folder, recipe, section.sentences),
-        valid=nonempty(Tokens.open(folder, "valid"), "validation"),
+        readings=readings(folder, recipe, section),
         vocabulary=TokenIds.of(tokenizers_module.load(str(folder))),
         seed=context.seed_for("training"),
         folder=stage.path,
@@ -298,12 +322,38 @@ def phase(context: Context, index: int, before_made: str) -> str:
     return made
 
 
-def _training_text(folder: Path, recipe: Recipe, sentences: int | None) -> Tokens:
-    """What a phase trains on: all of the training text, or its share of it."""
-    whole = nonempty(Tokens.open(folder, "train"), "training")
+def readings(folder: Path, recipe: Recipe, section: Phase) -> tuple[Reading, ...]:
+    """What a phase reads: each stream's text under its objective.
+
+    Args:
+        folder: of the tokenizer stage.
+        recipe: names the streams.
+        section: the phase; where it says nothing it reads all of them.
+
+    Raises:
+        DataError: a text is missing or empty.
+    """
+    named = {stream.name: stream for stream in recipe.texts}
+    entries = section.data or [Data(stream=name) for name in named]
+    return tuple(
+        Reading(
+            entry.stream,
+            _training_text(folder, named[entry.stream], section.sentences),
+            nonempty(Tokens.open(folder, f"{named[entry.stream].prefix}valid"), "validation"),
+            entry.objective or section.objective,
+            entry.masking or section.masking,
+            entry.weight,
+        )
+        for entry in entries
+    )
+
+
+def _training_text(folder: Path, stream: Stream, sentences: int | None) -> Tokens:
+    """What a phase trains on of a stream: all of the training text, or a share of it."""
+    whole = nonempty(Tokens.open(folder, f"{stream.prefix}train"), "training")
     if sentences is None:
         return whole
-    return subset(whole, sentences, recipe.corpus.split_seed)
+    return subset(whole, sentences, stream.corpus.split_seed)
 
 
 def _claim(run: Run, folder: Path, made: str) -> None:

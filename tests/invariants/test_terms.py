@@ -58,9 +58,9 @@ def test_the_gradient_is_that_of_the_sum_of_the_terms_means(train, tiny_job, mod
     after, (row, _) = train("whole", **WIDE)
     job, again = tiny_job("again", phase=PHASE), model()
     before = weights(again)
-    indices = BatchPlan(job.train.lengths, job.phase.batch, 0, "phase-1").epoch(0)[0]
+    indices = BatchPlan(job.readings[0].train.lengths, job.phase.batch, 0, "phase-1").epoch(0)[0]
     batcher = Batcher(
-        job.train, TWO_TERMS, job.vocabulary, job.phase.masking, 64, 4_096, 0, "phase-1"
+        job.readings[0].train, TWO_TERMS, job.vocabulary, job.phase.masking, 64, 4_096, 0, "phase-1"
     )
     step = batcher.step(indices, 0)
     (batch,) = step.micro_batches

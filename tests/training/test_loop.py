@@ -135,7 +135,7 @@ def test_a_budget_in_epochs_sees_every_sentence_as_often(tiny_model, tiny_job, a
     job = tiny_job(phase={"budget": {"value": 2, "unit": "epochs"}})
     result = train_phase(job, tiny_model("roberta"), accelerator)
     assert (result["sentences"], result["steps"]) == (80, 6)
-    assert result["tokens"] == 2 * int(job.train.lengths.sum())
+    assert result["tokens"] == 2 * int(job.readings[0].train.lengths.sum())
 
 
 def test_the_rate_is_that_of_the_middle_of_each_step(tiny_model, tiny_job, accelerator):
@@ -240,7 +240,9 @@ def test_a_ruinous_learning_rate_leaves_the_best_weights_of_before(
     assert losses.index(min(losses)) + 1 == result["best"]["step"]
     kept = AutoModelForMaskedLM.from_pretrained(job.folder / "best")
     assert not torch.equal(kept.lm_head.dense.weight, model.lm_head.dense.weight)
-    look = Validator.of(job.valid, OBJECTIVES["mlm"], job.vocabulary, job.phase, job.training)
+    look = Validator.of(
+        job.readings[0].valid, OBJECTIVES["mlm"], job.vocabulary, job.phase, job.training
+    )
     module = WithObjective(PackedModel(kept, job.family), OBJECTIVES["mlm"])
     assert look.losses(module, accelerator)["mlm"] == pytest.approx(min(losses), rel=1e-6)
 

@@ -17,7 +17,7 @@ def module(tiny_model):
 
 def validator(job, tokens=None):
     return Validator.of(
-        tokens or job.valid, OBJECTIVES["mlm"], job.vocabulary, job.phase, job.training
+        tokens or job.readings[0].valid, OBJECTIVES["mlm"], job.vocabulary, job.phase, job.training
     )
 
 

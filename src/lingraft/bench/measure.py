@@ -25,7 +25,7 @@ from lingraft.models.parts import trained_parts
 from lingraft.recipe import Masking
 from lingraft.training import compiling, throughput
 from lingraft.training.accumulation import accumulate
-from lingraft.training.data import BatchPlan, Position
+from lingraft.training.data import Position, Reading
 from lingraft.training.machine import accelerator_for, environment
 from lingraft.training.optim import clip, optimiser_for
 from lingraft.training.phase import Job
@@ -105,8 +105,7 @@ class Training:
             fingerprint="",
             family=family,
             itl_layers=itl,
-            train=tokens,
-            valid=tokens,
+            readings=(Reading("", tokens, tokens, self.phase.objective, self.phase.masking),),
             vocabulary=vocabulary,
         )
         self.accelerator = accelerator
@@ -116,8 +115,7 @@ class Training:
         self.module: nn.Module
         compiling.compile_layers(self.problem.module, subject.training)
         self.module, self.stepper = accelerator.prepare(self.problem.module, self.optimiser)
-        plan = BatchPlan(self.problem.lengths, self.phase.batch, job.seed, self.phase.name)
-        self.batches = plan.after(Position())
+        self.batches = self.problem.plan(job).after(Position())
         self.epoch = 0
         self.slots = self.real = 0
 

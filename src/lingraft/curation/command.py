@@ -173,7 +173,10 @@ def chosen_recipe(
         from lingraft.methods import read_recipe
 
         whole = read_recipe(recipe, settings)
-        return CorpusRecipe(language=whole.language, corpus=whole.corpus)
+        if len(whole.texts) > 1:
+            raise RecipeError("--recipe: has several streams; give SOURCE and --lang for each")
+        (text,) = whole.texts
+        return CorpusRecipe(language=text.language, corpus=text.corpus)
     missing = [name for name, value in (("SOURCE", sources), ("--lang", lang)) if not value]
     if missing:
         raise RecipeError(f"give SOURCE and --lang, or --recipe; missing: {', '.join(missing)}")

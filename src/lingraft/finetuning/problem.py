@@ -15,7 +15,7 @@ from lingraft.finetuning.coding import collate
 from lingraft.models import dropout
 from lingraft.models.packed import attend_fast
 from lingraft.objectives.common import LossSum
-from lingraft.training.data import Step, share
+from lingraft.training.data import BatchPlan, Step, share
 from lingraft.training.problem import Look
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from lingraft.finetuning.coding import Coder, Item, Shape, TaskBatch
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
+    from lingraft.training.data import Plan
+    from lingraft.training.phase import Work
 
 TASK = "task"
 """The one term of a task's loss."""
@@ -108,6 +110,10 @@ class Finetuning:
             (group, collate(self.coder, self.shape, [items[i] for i in group], predict=predict))
             for group in groups
         ]
+
+    def plan(self, work: Work) -> Plan:
+        """All examples in an order of their own in each pass."""
+        return BatchPlan(self.lengths, work.phase.batch, work.seed, work.phase.name)
 
     def step(self, indices: np.ndarray[Any, Any], epoch: int, rank: int, num_ranks: int) -> Step:
         """One process' share of a global batch; a process without an input runs one for nothing."""

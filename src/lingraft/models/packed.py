@@ -49,10 +49,16 @@ class PackedBatch:
     """Where the predicted tokens stand, as indices into the flattened rows."""
     targets_M: torch.Tensor
     """The tokens to predict."""
+    objective: str = "mlm"
+    """Whose loss it is for: a key of `objectives.OBJECTIVES`."""
 
     def to(self, device: torch.device) -> PackedBatch:
         """The batch on another device."""
-        moved = {name: value.to(device, non_blocking=True) for name, value in vars(self).items()}
+        moved: dict[str, Any] = {
+            name: value.to(device, non_blocking=True)
+            for name, value in vars(self).items()
+            if isinstance(value, torch.Tensor)
+        }
         return replace(self, **moved)
 
     @property
@@ -110,6 +116,7 @@ def assemble(
     rows: Sequence[Sequence[int]],
     width: int,
     pad_id: int,
+    objective: str = "mlm",
 ) -> PackedBatch:
     """Lay out rows of sentences as tensors.
 
@@ -120,6 +127,7 @@ def assemble(
         rows: sentence indices by row, from `pack`.
         width: tokens in a row.
         pad_id: fills the rows.
+        objective: whose loss the batch is for.
     """
     ids = np.full((len(rows), width), pad_id, dtype=np.int64)
     positions = np.zeros((len(rows), width), dtype=np.int64)
@@ -141,6 +149,7 @@ def assemble(
         torch.from_numpy(segments),
         torch.from_numpy(np.concatenate(flat)),
         torch.from_numpy(np.concatenate(gold)),
+        objective,
     )
 
 

@@ -22,7 +22,7 @@ from lingraft.report.rows import HEADLINE_SCHEME, VERSION_KEYS, Variant, labelle
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.recipe import Recipe, Resources
+    from lingraft.recipe import Corpus, Recipe, Resources
     from lingraft.report.sections import Table
     from lingraft.rundir import Run
 
@@ -65,7 +65,7 @@ def _context(found: Sequence[Variant]) -> dict[str, Any]:
     return {
         "front_matter": yaml(front_matter(main)),
         "name": plain(recipe.name),
-        "code": recipe.language,
+        "codes": recipe.languages,
         "source": _source(recipe),
         "verdict": plain(tables.verdict(compared)) if evaluation else None,
         "model_argument": json.dumps(recipe.export.push_to_hub or "path/to/this/folder"),
@@ -101,7 +101,9 @@ def front_matter(main: Variant) -> dict[str, Any]:
     """The metadata of the card; a local base model, which the Hub cannot know, is left out."""
     recipe, evaluation = main.recipe, main.result("evaluation")
     base, hub_data = sections.hub_source(recipe), _hub_datasets(recipe)
-    data: dict[str, Any] = {"language": recipe.language}
+    data: dict[str, Any] = {
+        "language": recipe.languages[0] if len(recipe.languages) == 1 else list(recipe.languages)
+    }
     if recipe.export.licence is not None:
         data["license"] = recipe.export.licence
     if base is not None:
@@ -134,7 +136,7 @@ def _index_result(main: Variant, evaluation: dict[str, Any]) -> dict[str, Any]:
         "task": {"type": "fill-mask", "name": "Masked language modelling"},
         "dataset": {
             "type": "held-out",
-            "name": f"held-out text of the run ({main.recipe.language})",
+            "name": f"held-out text of the run ({main.recipe.texts[0].language})",
             "split": "test",
         },
         "metrics": found,
@@ -143,17 +145,24 @@ def _index_result(main: Variant, evaluation: dict[str, Any]) -> dict[str, Any]:
 
 def shareable(recipe: Recipe) -> Recipe:
     """The recipe without the folders of this machine: local paths are cut to file names."""
-    text = tuple(map(_file_name, recipe.corpus.text))
     model = recipe.source.model
     if model is not None and sections.hub_source(recipe) is None:
         model = Path(model).name
     return recipe.model_copy(
         update={
-            "corpus": recipe.corpus.model_copy(update={"text": text}),
+            "corpus": recipe.corpus and _without_paths(recipe.corpus),
+            "streams": tuple(
+                stream.model_copy(update={"corpus": _without_paths(stream.corpus)})
+                for stream in recipe.streams
+            ),
             "source": recipe.source.model_copy(update={"model": model}),
             "resources": _without_folders(recipe.resources),
         }
     )
+
+
+def _without_paths(corpus: Corpus) -> Corpus:
+    return corpus.model_copy(update={"text": tuple(map(_file_name, corpus.text))})
 
 
 def _without_folders(resources: Resources) -> Resources:
@@ -185,7 +194,10 @@ def _pieces_from(tokenizer: dict[str, Any] | None) -> str:
 
 def _hub_datasets(recipe: Recipe) -> list[str]:
     names = [
-        name.removeprefix(HUB_PREFIX) for name in recipe.corpus.text if name.startswith(HUB_PREFIX)
+        name.removeprefix(HUB_PREFIX)
+        for stream in recipe.texts
+        for name in stream.corpus.text
+        if name.startswith(HUB_PREFIX)
     ]
     return [name for name in names if sections.HUB_ID.fullmatch(name)]
 

@@ -109,7 +109,7 @@ def _title(found: Sequence[Variant]) -> str:
     if len(names) > 1:
         return f"{len(names)} runs compared: {', '.join(names)}"
     recipe = found[0].recipe
-    return f"{recipe.name}: {sections.source_name(recipe)} → {recipe.language}"
+    return f"{recipe.name}: {sections.source_name(recipe)} → {', '.join(recipe.languages)}"
 
 
 def _facts(main: Variant) -> list[tuple[str, str]]:
@@ -117,7 +117,7 @@ def _facts(main: Variant) -> list[tuple[str, str]]:
     started = (main.environment or {}).get("started")
     facts = [
         ("source model", sections.source_name(recipe)),
-        ("language", recipe.language),
+        ("language" if len(recipe.languages) == 1 else "languages", ", ".join(recipe.languages)),
         ("method", f"{main.title}, preset {recipe.method.preset}"),
         ("seed", str(recipe.seed)),
     ]

@@ -116,9 +116,8 @@ def measure_initial_loss(context: Context) -> None:
     from lingraft.models.source import load_model
     from lingraft.objectives import OBJECTIVES
     from lingraft.objectives.common import TokenIds
-    from lingraft.tokens import Tokens
     from lingraft.training.phase import WithObjective
-    from lingraft.training.validation import Validator
+    from lingraft.training.validation import HeldOut
 
     run = context.run
     if (run.path / INITIAL).is_file() or not context.recipe.phases:
@@ -126,14 +125,14 @@ def measure_initial_loss(context: Context) -> None:
     phase = context.recipe.phases[0]
     loaded = load_model(str(stages.weights_before(context, 0)))
     folder = run.stage("tokenizer").path
-    valid = stages.nonempty(Tokens.open(folder, "valid"), "validation")
+    readings = stages.readings(folder, context.recipe, phase)
     ids = TokenIds.of(tokenizers_module.load(str(folder)))
-    objective = OBJECTIVES[phase.objective]
-    validator = Validator.of(valid, objective, ids, phase, context.recipe.training)
+    held_out = HeldOut.of(readings, ids, phase, context.recipe.training)
     packed = PackedModel(loaded.model.to(context.accelerator.device), loaded.family)
-    module = context.accelerator.prepare(WithObjective(packed, objective))
-    means = validator.losses(module, context.accelerator)
-    write_json(run.path / INITIAL, {"loss": sum(means.values())})
+    objectives = [OBJECTIVES[reading.objective] for reading in readings]
+    module = context.accelerator.prepare(WithObjective(packed, *objectives))
+    loss, _ = held_out.losses(module, context.accelerator)
+    write_json(run.path / INITIAL, {"loss": loss})
 
 
 @contextlib.contextmanager

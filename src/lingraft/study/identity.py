@@ -55,6 +55,8 @@ class Identity:
     def corpus(self, recipe: Recipe) -> str:
         """Of what the corpus stage makes."""
         plain = self._plain(recipe)
+        if recipe.streams:
+            return fingerprint(FORMAT, plain["streams"])
         return fingerprint(FORMAT, plain["language"], plain["corpus"])
 
     def tokenizer(self, recipe: Recipe) -> str:
@@ -65,10 +67,11 @@ class Identity:
     def _plain(self, recipe: Recipe) -> dict[str, Any]:
         """What differs from the defaults, with contents in place of paths."""
         plain = settled(recipe).model_dump(mode="json", exclude_defaults=True, exclude=NOT_DECISIVE)
-        plain["corpus"]["text"] = self._texts(recipe.corpus.text)
-        if recipe.corpus.decontaminate:
-            found = evaluations.files_of(recipe.corpus.decontaminate)
-            plain["corpus"]["decontaminate"] = [self._file(path) for path in found]
+        for stream, written in zip(recipe.texts, plain.get("streams", [plain]), strict=True):
+            written["corpus"]["text"] = self._texts(stream.corpus.text)
+            if stream.corpus.decontaminate:
+                found = evaluations.files_of(stream.corpus.decontaminate)
+                written["corpus"]["decontaminate"] = [self._file(path) for path in found]
         if recipe.source.model is not None:
             plain["source"] = self._source(recipe.source.model, recipe.source.revision)
         return plain

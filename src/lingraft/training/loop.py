@@ -25,12 +25,13 @@ from lingraft.models.parts import trained_parts
 from lingraft.rundir import fingerprint
 from lingraft.training import checkpoint, compiling, sharding
 from lingraft.training.accumulation import accumulate
-from lingraft.training.data import BatchPlan, Position
+from lingraft.training.data import Position
 from lingraft.training.optim import clip, learning_rate_factor, optimiser_for
 from lingraft.training.phase import State, Stopped
-from lingraft.training.problem import MaskedText, by_term
+from lingraft.training.problem import MaskedText
 from lingraft.training.signals import StopRequest
 from lingraft.training.throughput import Speedometer, matrix_product_ceiling
+from lingraft.training.validation import by_term
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,7 +121,7 @@ class _Trainer:
         self.module, self.stepper = sharding.prepare(
             problem.module, self.optimiser, work.training, accelerator
         )
-        self.plan = BatchPlan(problem.lengths, phase.batch, work.seed, phase.name)
+        self.plan = problem.plan(work)
         self.total_steps = self.expected_steps()
         self.look_every = phase.validation.every_steps or max(1, round(self.total_steps / 10))
         self.warmup = phase.schedule.warmup
@@ -139,7 +140,7 @@ class _Trainer:
             return budget.value
         if budget.unit == "epochs":
             return max(1.0, round(budget.value * per_epoch))
-        return max(1.0, budget.value / float(self.problem.lengths.sum()) * per_epoch)
+        return max(1.0, budget.value / self.plan.tokens_per_epoch() * per_epoch)
 
     def done_share(self, steps: float, tokens: float) -> float:
         """Share of the budget that so many steps and tokens are."""

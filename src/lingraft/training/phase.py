@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lingraft.models.packed import PackedBatch, PackedModel
     from lingraft.objectives.common import Losses, Objective, TokenIds
     from lingraft.recipe import Phase, Training
-    from lingraft.tokens import Tokens
+    from lingraft.training.data import Reading
 
 
 class Stopped(TrainingError):
@@ -33,15 +33,16 @@ class Stopped(TrainingError):
 
 
 class WithObjective(nn.Module):
-    """Model and objective as one module: a distributed wrapper sees the whole forward pass."""
+    """Model and objectives as one module: a distributed wrapper sees the whole forward pass."""
 
-    def __init__(self, packed: PackedModel, objective: Objective) -> None:
+    def __init__(self, packed: PackedModel, *objectives: Objective) -> None:
         super().__init__()
-        self.packed, self.objective = packed, objective
+        self.packed = packed
+        self.objectives = {objective.name: objective for objective in objectives}
 
     def forward(self, batch: PackedBatch) -> Losses:
-        """Summed loss by term."""
-        return self.objective.loss(self.packed, batch)
+        """Summed loss by term, of the objective that the batch is for."""
+        return self.objectives[batch.objective].loss(self.packed, batch)
 
 
 @dataclass
@@ -83,8 +84,7 @@ class Job(Work):
 
     family: Family
     itl_layers: frozenset[int]
-    train: Tokens
-    valid: Tokens
+    readings: tuple[Reading, ...]
     vocabulary: TokenIds
     kept_config: dict[str, Any] = field(default_factory=dict)
     """Configuration values that training changed (dropout) and saving puts back."""

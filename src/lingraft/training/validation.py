@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from lingraft.errors import DataError
+from lingraft.objectives import OBJECTIVES
 from lingraft.training import sharding
 from lingraft.training.accumulation import Totals
 from lingraft.training.data import Batcher
+from lingraft.training.mixture import probabilities
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from accelerate import Accelerator
     from torch import nn
 
     from lingraft.objectives.common import Objective, TokenIds
-    from lingraft.recipe import Phase, Training
+    from lingraft.recipe import Masking, Phase, Training
     from lingraft.tokens import Tokens
+    from lingraft.training.data import Reading
+
+Array = np.ndarray[Any, Any]
 
 MASK_SEED = 0
+
+
+def by_term(means: dict[str, float]) -> dict[str, float]:
+    """Columns of metrics.jsonl for the terms of a loss; none where it has a single one."""
+    return {f"loss/{term}": mean for term, mean in means.items()} if len(means) > 1 else {}
 
 
 @dataclass(frozen=True)
@@ -42,13 +54,14 @@ class Validator:
         vocabulary: TokenIds,
         phase: Phase,
         training: Training,
+        masking: Masking | None = None,
     ) -> Validator:
-        """The validator of a phase."""
+        """The validator of a phase; `masking` where it is not the phase's own."""
         batcher = Batcher(
             tokens,
             objective,
             vocabulary,
-            phase.masking,
+            masking or phase.masking,
             training.row_tokens,
             training.micro_batch_tokens,
             MASK_SEED,
@@ -75,3 +88,46 @@ class Validator:
         if not any(totals.targets.values()):
             raise DataError("the validation text has no token that could be masked; give more text")
         return totals.means(accelerator)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The validation text of everything that a phase reads."""
+
+    validators: dict[str, Validator]
+    """By label of the reading."""
+    probabilities: Array
+    """[readings] how likely each is to be drawn."""
+
+    @classmethod
+    def of(
+        cls, readings: Sequence[Reading], vocabulary: TokenIds, phase: Phase, training: Training
+    ) -> HeldOut:
+        """The validation text of what a phase reads."""
+        validators = {
+            reading.label: Validator.of(
+                reading.valid,
+                OBJECTIVES[reading.objective],
+                vocabulary,
+                phase,
+                training,
+                reading.masking,
+            )
+            for reading in readings
+        }
+        return cls(validators, probabilities(readings, phase.mixture))
+
+    def losses(self, module: nn.Module, accelerator: Accelerator) -> tuple[float, dict[str, float]]:
+        """The loss, and columns of metrics.jsonl: its terms, or with several readings each one's.
+
+        The loss of several is the mean of theirs, weighed as they are drawn.
+        """
+        found = {
+            label: validator.losses(module, accelerator)
+            for label, validator in self.validators.items()
+        }
+        if len(found) == 1:
+            (means,) = found.values()
+            return sum(means.values()), by_term(means)
+        sums = {f"loss/{label}": sum(means.values()) for label, means in found.items()}
+        return float(self.probabilities @ np.array(list(sums.values()))), sums

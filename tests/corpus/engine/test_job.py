@@ -19,8 +19,7 @@ from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.executors import Cluster
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
-from lingraft.recipe import Corpus
-from lingraft.recipe.run import Repetition
+from lingraft.recipe import Corpus, Repetition
 
 WORDS = ["사람", "학교", "바다", "하늘", "책상", "나무", "구름", "시간", "마음", "노래", "도시"]
 ALL_STEPS: dict[str, Any] = {

@@ -1,0 +1,178 @@
+"""Several streams in one phase: which one each sentence of a batch comes from, and the batches.
+
+A stream is drawn with replacement, for every sentence or for a whole batch; within a stream every
+sentence comes once before one comes again, as in a phase of one stream. What a step sees is a
+function of (seed, phase, step) alone: so a resumed run, and any number of processes, see the same.
+
+Sentences have one index over all streams: those of the first come first.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft.corpus.streams import shares
+from lingraft.training.data import Hidden, Position, Step, lay_out, number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lingraft.recipe import Batch, Mixture
+    from lingraft.training.data import Batcher, Reading
+
+Array = np.ndarray[Any, Any]
+
+
+def probabilities(readings: Sequence[Reading], mixture: Mixture) -> Array:
+    """[readings] how likely each is to be drawn: by their weights, else by N^alpha."""
+    weights = [reading.weight for reading in readings if reading.weight is not None]
+    if weights:
+        assert len(weights) == len(readings), "some readings have no weight"
+        return shares(weights, 1.0)
+    return shares([len(reading.train) for reading in readings], mixture.alpha)
+
+
+class MixturePlan:
+    """The sentences of each batch of a phase that reads several streams."""
+
+    def __init__(
+        self,
+        lengths: Sequence[Array],
+        probabilities: Array,
+        batch: Batch,
+        seed: int,
+        phase: str,
+        *,
+        whole_batches: bool = False,
+    ) -> None:
+        """Nothing is drawn yet.
+
+        Args:
+            lengths: of each stream [sentences], tokens in each; no stream is empty.
+            probabilities: [streams] of a draw; they add up to 1.
+            batch: sentences or tokens a step.
+            seed: of the run.
+            phase: its name.
+            whole_batches: draw one stream for a batch.
+        """
+        assert all(len(stream) for stream in lengths), "a stream holds no sentences"
+        self.lengths, self.probabilities = list(lengths), np.asarray(probabilities)
+        self.batch, self.whole_batches = batch, whole_batches
+        self.seed, self.phase = seed, number_of(phase)
+        sizes = np.array([len(stream) for stream in lengths], dtype=np.int64)
+        self.sizes, self.offsets = sizes, np.cumsum(sizes) - sizes
+        self.orders: dict[int, tuple[int, Array]] = {}
+
+    def streams(self, step: int, number: int) -> Array:
+        """[number] the streams of a step's first sentences; fewer are the start of more."""
+        generator = np.random.default_rng([self.seed, self.phase, step])
+        edges = np.cumsum(self.probabilities)[:-1]
+        drawn = np.searchsorted(edges, generator.random(number), side="right")
+        return np.full(number, drawn[0]) if self.whole_batches else drawn
+
+    def _places(self, streams: Array, taken: Array) -> Array:
+        """[n] how often each sentence's stream was drawn before it."""
+        places = np.empty(len(streams), np.int64)
+        for stream in np.unique(streams):
+            here = streams == stream
+            places[here] = taken[stream] + np.arange(int(here.sum()))
+        return places
+
+    def _indices(self, streams: Array, places: Array) -> Array:
+        """[n] the sentences, by the index over all streams."""
+        indices = np.empty(len(streams), np.int64)
+        passes, within = np.divmod(places, self.sizes[streams])
+        for stream, epoch in {(int(s), int(e)) for s, e in zip(streams, passes, strict=True)}:
+            here = (streams == stream) & (passes == epoch)
+            indices[here] = self.offsets[stream] + self._order(stream, epoch)[within[here]]
+        return indices
+
+    def _order(self, stream: int, epoch: int) -> Array:
+        """The order of a stream's sentences in one pass; the last one asked for is kept."""
+        kept = self.orders.get(stream)
+        if kept is None or kept[0] != epoch:
+            generator = np.random.default_rng([self.seed, self.phase, stream, epoch])
+            kept = self.orders[stream] = (epoch, generator.permutation(self.sizes[stream]))
+        return kept[1]
+
+    def _batch(self, step: int, taken: Array) -> tuple[Array, Array]:
+        """Streams and indices of a step's sentences, after so many draws of each stream."""
+        if self.batch.unit == "sentences":
+            streams = self.streams(step, self.batch.size)
+            return streams, self._indices(streams, self._places(streams, taken))
+        number = 1 + int(self.batch.size / self.mean_length())
+        while True:
+            streams = self.streams(step, number)
+            indices = self._indices(streams, self._places(streams, taken))
+            filled = np.cumsum(self._lengths_of(streams, indices))
+            if filled[-1] >= self.batch.size:
+                end = int(np.searchsorted(filled, self.batch.size)) + 1
+                return streams[:end], indices[:end]
+            number *= 2
+
+    def _lengths_of(self, streams: Array, indices: Array) -> Array:
+        found = np.empty(len(streams), np.int64)
+        for stream in np.unique(streams):
+            here = streams == stream
+            found[here] = self.lengths[stream][indices[here] - self.offsets[stream]]
+        return found
+
+    def mean_length(self) -> float:
+        """Expected tokens of a draw."""
+        means = [float(stream.mean()) for stream in self.lengths]
+        return float(self.probabilities @ np.array(means))
+
+    def steps_per_epoch(self) -> float:
+        """Batches in as many draws as the streams have sentences."""
+        total = float(self.sizes.sum())
+        if self.batch.unit == "sentences":
+            return float(np.ceil(total / self.batch.size))
+        return max(1.0, total * self.mean_length() / (self.batch.size + self.mean_length() / 2))
+
+    def tokens_per_epoch(self) -> float:
+        """Expected tokens of as many draws as the streams have sentences."""
+        return float(self.sizes.sum()) * self.mean_length()
+
+    def after(self, position: Position) -> Iterator[tuple[Position, Array]]:
+        """All batches from `position` on, without end, each with the position behind it.
+
+        A position's epoch is the step: a sentence that comes again at another step has new masks.
+        """
+        taken = np.zeros(len(self.sizes), np.int64)
+        for step in itertools.count():
+            if step < position.epoch and self.batch.unit == "sentences":
+                streams, indices = self.streams(step, self.batch.size), None
+            else:
+                streams, indices = self._batch(step, taken)
+            taken += np.bincount(streams, minlength=len(self.sizes))
+            if step >= position.epoch and indices is not None:
+                yield Position(step + 1), indices
+
+
+@dataclass(frozen=True)
+class MixtureBatcher:
+    """Turns indices over all streams into micro-batches; what has one objective shares rows."""
+
+    batchers: Sequence[Batcher]
+    """One a stream; they differ in text, objective and masking."""
+
+    def step(self, indices: Array, epoch: int, rank: int = 0, num_ranks: int = 1) -> Step:
+        """The micro-batches of one process; arguments as `Batcher.step`."""
+        ends = np.cumsum([len(batcher.tokens) for batcher in self.batchers])
+        owners = np.searchsorted(ends, indices, side="right")
+        by_objective: dict[str, list[Hidden]] = defaultdict(list)
+        for number, batcher in enumerate(self.batchers):
+            own = indices[owners == number]
+            if len(own):
+                start = ends[number] - len(batcher.tokens)
+                by_objective[batcher.objective.name].append(batcher.hide(own - start, epoch))
+        parts = [
+            lay_out(Hidden.together(hidden), self.batchers[0], rank, num_ranks)
+            for hidden in by_objective.values()
+        ]
+        return Step.together(parts)
