@@ -14,6 +14,7 @@ from pathlib import Path
 
 import bad_input_corpora
 import bad_input_models
+import bad_input_streams
 
 from lingraft import preflight
 
@@ -381,3 +382,4 @@ def _(place):
 # -- models and their probe ----------------------------------------------------------------------
 
 bad_input_models.add(CASES)
+bad_input_streams.add(CASES)

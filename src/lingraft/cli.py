@@ -22,6 +22,7 @@ from lingraft.curation import command as curation
 from lingraft.errors import LingraftError, RecipeError
 from lingraft.finetuning import command as finetuning
 from lingraft.probing import command as probing
+from lingraft.recipe.streams import named_texts
 from lingraft.study import commands
 
 if TYPE_CHECKING:
@@ -85,7 +86,10 @@ def adapt(
     ] = None,
     text: Annotated[
         list[str] | None,
-        typer.Option(help="Raw text: files, directories, or hub:DATASET; several may follow."),
+        typer.Option(
+            help="Raw text: files, directories, or hub:DATASET; several may follow. For several "
+            "languages LANGUAGE=PATH each, without --lang."
+        ),
     ] = None,
     lang: Annotated[
         str | None, typer.Option(help="Target language, a BCP 47 code such as ko.")
@@ -138,10 +142,11 @@ def adapt(
     if recipe is not None:
         chosen = _from_file(recipe, needed | sizes, assignments)
     else:
+        texts = named_texts(text or [], lang)
+        needed |= {"--lang": texts}
         data: dict[str, Any] = {
-            "language": lang,
             "source": {"model": source},
-            "corpus": {"text": text},
+            **texts,
             "method": {"name": method, "preset": preset},
             "baselines": [{"method": name} for name in baseline or []],
         }

@@ -100,9 +100,11 @@ def made_up(shape: TextShape, vocab_size: int, seed: int = 0) -> Tokens:
 
 
 def of_run(run: Run) -> tuple[Tokens, TokenIds]:
-    """The training text and the vocabulary of a run."""
+    """The training text (the first stream's) and the vocabulary of a run."""
     from lingraft import tokenizer as tokenizers_module
+    from lingraft.methods import read_recipe
 
     folder = run.stage("tokenizer").path
     vocabulary = TokenIds.of(tokenizers_module.load(str(folder)))
-    return Tokens.open(folder, "train"), vocabulary
+    first = read_recipe(run.recipe_path).texts[0]
+    return Tokens.open(folder, f"{first.prefix}train"), vocabulary

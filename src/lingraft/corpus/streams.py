@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from lingraft.corpus import stage
 from lingraft.corpus.split import SPLITS
+from lingraft.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
     from lingraft.recipe import Recipe
     from lingraft.recipe.streams import Stream
+
+logger = logging.getLogger(__name__)
 
 
 def folder_of(corpus: Path, stream: Stream) -> Path:
@@ -53,7 +57,11 @@ def prepare(recipe: Recipe, out: Path) -> dict[str, Any]:
     for stream in recipe.streams:
         folder = folder_of(out, stream)
         folder.mkdir()
-        results[stream.name] = stage.prepare(stream.corpus, stream.language, folder)
+        logger.info("corpus: stream '%s'", stream.name)
+        try:
+            results[stream.name] = stage.prepare(stream.corpus, stream.language, folder)
+        except DataError as error:
+            raise DataError(f"stream '{stream.name}': {error}") from error
     return together(list(results.values())) | {"streams": results}
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import re
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from lingraft.errors import RecipeError
 from lingraft.recipe.base import Section
 from lingraft.recipe.corpus import Corpus
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lingraft.recipe.phase import Phase
 
+CODE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]+)*")
+"""What a BCP 47 code looks like."""
 SHORT_FORM = ""
 """The name of the one stream of a recipe with `language` and [corpus]: its files have no prefix."""
 
@@ -48,7 +54,7 @@ def check_streams(language: str | None, corpus: Corpus | None, streams: tuple[St
         raise ValueError(f"{missing}: is missing; the recipe must give it")
     names = [stream.name for stream in streams]
     if len(set(names)) != len(names):
-        raise ValueError(f"streams: two streams have the same name, in {names}")
+        raise ValueError(f"streams: two streams have the same name, in {names}; give each its own")
 
 
 def check_data(phase: Phase, names: tuple[str, ...]) -> None:
@@ -78,3 +84,34 @@ def check_data(phase: Phase, names: tuple[str, ...]) -> None:
             f"phase '{phase.name}': data: some entries have a weight and some have none; "
             "give all of them one, or none (then mixture.alpha decides)"
         )
+
+
+def named_texts(texts: Sequence[str], language: str | None) -> dict[str, Any]:
+    """What of a recipe the command line's texts stand for; nothing where no language is given.
+
+    Args:
+        texts: paths, or LANGUAGE=PATH each: then every language is a stream.
+        language: of all texts, or None.
+
+    Raises:
+        RecipeError: only some texts name their language.
+    """
+    if language is not None:
+        return {"language": language, "corpus": {"text": list(texts)}}
+    named: dict[str, list[str]] = {}
+    for text in texts:
+        code, _, path = text.partition("=")
+        if path and CODE.fullmatch(code):
+            named.setdefault(code, []).append(path)
+    if not named:
+        return {}
+    if sum(map(len, named.values())) < len(texts):
+        raise RecipeError(
+            "--text: some texts are given as LANGUAGE=PATH and some are not; give all of them so, "
+            "or none (then --lang names the language)"
+        )
+    streams = [
+        {"name": code.lower(), "language": code, "corpus": {"text": paths}}
+        for code, paths in named.items()
+    ]
+    return {"streams": streams}

@@ -61,6 +61,7 @@ def _context(found: Sequence[Variant]) -> dict[str, Any]:
         main.result("evaluation"),
     )
     compared = tables.compare(found)
+    by_stream = sections.languages(found)
     mask = str(tokenizer["specials"]["mask"][0]) if tokenizer else "<mask>"
     return {
         "front_matter": yaml(front_matter(main)),
@@ -87,6 +88,7 @@ def _context(found: Sequence[Variant]) -> dict[str, Any]:
         "modules": _modules(graft or {}),
         "schedule": markdown(sections.schedule(found)),
         "metrics": _metrics(found) if evaluation else None,
+        "languages": markdown(by_stream) if by_stream else None,
         "unigrams": numbers.significant(math.exp(evaluation["unigram_entropy"]))
         if evaluation
         else None,

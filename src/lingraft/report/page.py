@@ -79,6 +79,7 @@ def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
         "metric_titles": tables.METRIC_TITLES,
         "scheme": HEADLINE_SCHEME,
         "schemes": sections.schemes(found),
+        "languages": sections.languages(found),
         "differences": sections.differences(found),
         "legend": [
             (variant.label, Markup(figure.legend_style(index)))

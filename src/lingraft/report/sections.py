@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.recipe import PARTS
 from lingraft.report import numbers
 from lingraft.report.pieces import readable
+from lingraft.report.rows import HEADLINE_SCHEME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -298,6 +300,28 @@ def schemes(found: Sequence[Variant]) -> Table:
     return Table(
         ("model", "masks", "PPL", "nats", *columns, "MRR", "MR", "positions", "ties"), tuple(rows)
     )
+
+
+def languages(found: Sequence[Variant]) -> Table | None:
+    """Every model on the test text of every stream; None where there is one text."""
+    rows = []
+    for variant in found:
+        for stream, result in (variant.result("evaluation") or {}).get("streams", {}).items():
+            metrics, words = result["metrics"][HEADLINE_SCHEME], result.get("words", {})
+            rows.append(
+                (
+                    variant.label,
+                    str(stream),
+                    numbers.significant(metrics["perplexity"]),
+                    numbers.significant(math.exp(result["unigram_entropy"])),
+                    numbers.fixed(metrics["hits@1"], 1),
+                    numbers.fixed(metrics["mrr"], 4),
+                    numbers.fixed(words.get("bits_per_character"), 2),
+                    numbers.count(metrics["positions"]),
+                )
+            )
+    head = ("model", "stream", "PPL", "PPL of unigrams", "hits@1", "MRR", "bits/char", "positions")
+    return Table(head, tuple(rows)) if rows else None
 
 
 def environment(values: dict[str, Any]) -> Table:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+DRAWS, ORDER = number_of("streams of a step"), number_of("order of a stream")
+"""Keep the two kinds of random numbers apart: numpy takes a seed with a zero behind it for the
+same."""
+
 
 def probabilities(readings: Sequence[Reading], mixture: Mixture) -> Array:
     """[readings] how likely each is to be drawn: by their weights, else by N^alpha."""
@@ -70,7 +74,7 @@ class MixturePlan:
 
     def streams(self, step: int, number: int) -> Array:
         """[number] the streams of a step's first sentences; fewer are the start of more."""
-        generator = np.random.default_rng([self.seed, self.phase, step])
+        generator = np.random.default_rng([self.seed, self.phase, DRAWS, step])
         edges = np.cumsum(self.probabilities)[:-1]
         drawn = np.searchsorted(edges, generator.random(number), side="right")
         return np.full(number, drawn[0]) if self.whole_batches else drawn
@@ -96,7 +100,8 @@ class MixturePlan:
         """The order of a stream's sentences in one pass; the last one asked for is kept."""
         kept = self.orders.get(stream)
         if kept is None or kept[0] != epoch:
-            generator = np.random.default_rng([self.seed, self.phase, stream, epoch])
+            numbers = [self.seed, self.phase, ORDER, stream, epoch]
+            generator = np.random.default_rng(numbers)
             kept = self.orders[stream] = (epoch, generator.permutation(self.sizes[stream]))
         return kept[1]
 
