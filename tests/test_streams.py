@@ -166,3 +166,52 @@ def test_a_phase_that_names_one_stream_sees_nothing_of_the_other(
     for row in valid:
         mean = (row["loss/en/mlm"] + 3 * row["loss/ko/mlm"]) / 4
         assert row["loss"] == pytest.approx(mean, rel=1e-9)
+
+
+@pytest.fixture
+def paired(command, tiny_source, korean_text, english_text, tmp_path):
+    """A run of Korean text and of pairs, English first."""
+    korean = korean_text.read_text(encoding="utf-8").splitlines()
+    english = english_text.read_text(encoding="utf-8").splitlines()
+    lines = [f"{e}\t{k}\n" for e, k in zip(english, korean, strict=False)]
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join([*lines, "The dog walks\t\n"]), encoding="utf-8")
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        f"""
+source.model = "{tiny_source("roberta")}"
+tokenizer = {{vocab_size = 400, max_tokens = 64}}
+training = {{precision = "fp32", row_tokens = 64}}
+evaluation = {{sentences = 5, words = 3}}
+method = {{name = "xpt-sp", budget = {{value = 2}}, batch = {{size = 8}}}}
+[[streams]]
+name = "ko"
+language = "ko"
+corpus.text = ["{korean_text}"]
+[[streams]]
+name = "pairs"
+language = "en/ko"
+corpus = {{text = ["{pairs}"], valid = 0.1, test = 0.1}}
+""",
+        encoding="utf-8",
+    )
+    assert command("check", recipe).status == 0
+    ended = command("adapt", recipe, "--out", tmp_path / "run")
+    assert ended.status == 0, ended.err
+    return Run(tmp_path / "run"), lines
+
+
+def test_a_document_of_a_stream_of_pairs_is_a_pair(paired):
+    run, lines = paired
+    counts = streams_of(run.stage("corpus"))["pairs"]
+    assert counts["dropped"] == {"an empty side": 1}
+    assert sum(split["documents"] for split in counts["splits"].values()) == len(lines)
+    text = run.stage("corpus").path / "pairs" / "train.txt"
+    sides = text.read_text(encoding="utf-8").splitlines()
+    assert {f"{e}\t{k}\n" for e, k in zip(sides[::2], sides[1::2], strict=True)} < set(lines)
+    tokens = Tokens.open(run.stage("tokenizer").path, "pairs-train")
+    assert len(tokens.documents()) == len(sides) // 2
+    assert run.stage("corpus").result()["language"] == "ko, en-ko"
+    assert "ko, en" in (run.path / "report.html").read_text(encoding="utf-8")
+    (row,) = (row for row in run.metrics() if row["kind"] == "valid" and row["step"] == 2)
+    assert row["loss/pairs/mlm"] > 0

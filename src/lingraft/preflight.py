@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft import catalogue
-from lingraft.corpus import scripts
-from lingraft.corpus import stage as corpus_stage
+from lingraft.corpus import scripts, streams
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.methods import baseline
 from lingraft.models.families import Family, family_of
@@ -60,7 +59,8 @@ def check_names(recipe: Recipe) -> None:
         RecipeError: the first thing that is wrong.
     """
     for stream in recipe.texts:
-        scripts.of_language(stream.language, stream.corpus.scripts)
+        for language in stream.languages:
+            scripts.of_language(language, stream.corpus.scripts)
     for phase in recipe.phases:
         trained_parts(phase.train, phase.name)
     seen, grafts = set(), [recipe.graft]
@@ -98,7 +98,7 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
         DataError: text, source or a resource is missing, or the source's configuration is broken.
         UnsupportedModelError: the source is of another family.
     """
-    files = [file for stream in recipe.texts for file in corpus_stage.inputs(stream.corpus)]
+    files = [file for stream in recipe.texts for file in streams.inputs_of(stream)]
     for name in named_files(recipe.resources):
         if not Path(name).expanduser().exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")

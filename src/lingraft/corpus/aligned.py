@@ -47,9 +47,25 @@ def write_pairs(
         RecipeError: a language is not valid, or a setting does not go with parallel text.
         DataError: a file cannot be read or written, or no pair is left.
     """
-    _check_settings(section, PAIR_SETTINGS, "parallel text")
-    source, target = languages
+    check_settings(section, PAIR_SETTINGS, "parallel text")
     reading = Reading()
+    checker, found = checked(section, languages, columns, reading)
+    turned = (parallel.Pair(pair.target, pair.source, pair.id) for pair in found)
+    kept = _write(turned, folder, PAIRS)
+    dropped = checker.dropped + reading.dropped
+    return _finish(reading.documents, dict(sorted(dropped.items())), kept, folder)
+
+
+def checked(
+    section: recipe.Corpus, languages: tuple[str, str], columns: tuple[int, int], reading: Reading
+) -> tuple[parallel.Checker, Iterator[parallel.Pair]]:
+    """The good pairs of parallel text, and what counts the others; arguments as `write_pairs`.
+
+    Raises:
+        RecipeError: a language is not valid.
+        DataError: a file cannot be read; as the pairs are asked for.
+    """
+    source, target = languages
     layout = pairs.Layout(source, target, columns, section.max_line_bytes)
     checker = parallel.Checker(
         scripts.of_language(source),
@@ -60,11 +76,7 @@ def write_pairs(
         probability = section.min_language_probability
         checker.source_foreign = LanguageIdentifier(source, probability).foreign
         checker.target_foreign = LanguageIdentifier(target, probability).foreign
-    found = checker.check(pairs.read(section.text, layout, reading))
-    turned = (parallel.Pair(pair.target, pair.source, pair.id) for pair in found)
-    kept = _write(turned, folder, PAIRS)
-    dropped = checker.dropped + reading.dropped
-    return _finish(reading.documents, dict(sorted(dropped.items())), kept, folder)
+    return checker, checker.check(pairs.read(section.text, layout, reading))
 
 
 def write_lexicon(
@@ -85,7 +97,7 @@ def write_lexicon(
         RecipeError: a language is not valid, or a setting does not go with a lexicon.
         DataError: a file cannot be read or written, or no pair is left.
     """
-    _check_settings(section, {"text"}, "a lexicon")
+    check_settings(section, {"text"}, "a lexicon")
     for language in languages:
         scripts.language_subtag(language)
     wide = set(columns) != {0, 1}
@@ -96,7 +108,12 @@ def write_lexicon(
     return _finish(kept + found.dropped.total(), dict(sorted(found.dropped.items())), kept, folder)
 
 
-def _check_settings(section: recipe.Corpus, allowed: set[str], what: str) -> None:
+def check_settings(section: recipe.Corpus, allowed: set[str], what: str) -> None:
+    """Refuse settings of [corpus] that would have no effect.
+
+    Raises:
+        RecipeError: one is given.
+    """
     given = section.model_dump(exclude_defaults=True)
     for name in given:
         if name not in allowed:

@@ -68,10 +68,7 @@ def read(names: Iterable[str | Path], layout: Layout, reading: Reading) -> Itera
             yield from _moses(*moses, layout, reading)
             continue
         if not path.is_file():
-            raise DataError(
-                f"{name}: no such file, nor {path.name}.{layout.source} with "
-                f"{path.name}.{layout.target} beside it; give files of parallel text"
-            )
+            raise _missing(name, layout)
         suffix = _suffix(path)
         if suffix not in FORMATS:
             raise DataError(
@@ -80,6 +77,30 @@ def read(names: Iterable[str | Path], layout: Layout, reading: Reading) -> Itera
                 f"NAME.{layout.source} NAME.{layout.target}"
             )
         yield from FORMATS[suffix](path, layout, reading)
+
+
+def files(names: Iterable[str | Path], layout: Layout) -> list[Path]:
+    """The files that `read` will open.
+
+    Raises:
+        DataError: one is missing.
+    """
+    found: list[Path] = []
+    for name in names:
+        path = Path(name).expanduser()
+        moses = _moses_files(path, layout)
+        if moses is None and not path.is_file():
+            raise _missing(name, layout)
+        found += moses or [path]
+    return found
+
+
+def _missing(name: str | Path, layout: Layout) -> DataError:
+    stem = Path(name).name
+    return DataError(
+        f"{name}: no such file, nor {stem}.{layout.source} with "
+        f"{stem}.{layout.target} beside it; give files of parallel text"
+    )
 
 
 def _suffix(path: Path) -> str:

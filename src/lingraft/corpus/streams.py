@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.corpus import stage
+from lingraft.corpus import pair_stage, stage
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
 
@@ -38,7 +38,18 @@ def inputs(recipe: Recipe) -> list[Any]:
     if not recipe.streams:
         (short,) = recipe.texts
         return [short.corpus, short.language, stage.inputs(short.corpus)]
-    return list(itertools.chain(*((s, stage.inputs(s.corpus)) for s in recipe.streams)))
+    return list(itertools.chain(*((s, inputs_of(s)) for s in recipe.streams)))
+
+
+def inputs_of(stream: Stream) -> list[dict[str, Any]]:
+    """The files of a stream: name, and size in bytes and time of change where they are known.
+
+    Raises:
+        DataError: one is missing.
+    """
+    if stream.pair is not None:
+        return pair_stage.inputs(stream.corpus, stream.pair)
+    return stage.inputs(stream.corpus)
 
 
 def prepare(recipe: Recipe, out: Path) -> dict[str, Any]:
@@ -59,7 +70,11 @@ def prepare(recipe: Recipe, out: Path) -> dict[str, Any]:
         folder.mkdir()
         logger.info("corpus: stream '%s'", stream.name)
         try:
-            results[stream.name] = stage.prepare(stream.corpus, stream.language, folder)
+            results[stream.name] = (
+                stage.prepare(stream.corpus, stream.language, folder)
+                if stream.pair is None
+                else pair_stage.prepare(stream.corpus, stream.pair, folder)
+            )
         except DataError as error:
             raise DataError(f"stream '{stream.name}': {error}") from error
     return together(list(results.values())) | {"streams": results}

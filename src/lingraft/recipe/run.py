@@ -249,7 +249,7 @@ class Recipe(Section):
     @property
     def languages(self) -> tuple[str, ...]:
         """Each language once, in the order of the streams."""
-        return tuple(dict.fromkeys(stream.language for stream in self.texts))
+        return tuple(dict.fromkeys(code for stream in self.texts for code in stream.languages))
 
     @property
     def split_seed(self) -> int:

@@ -27,10 +27,22 @@ class Stream(Section):
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
     """Names its files: lower-case letters, digits and '-'."""
-    language: str
-    """BCP 47 code."""
+    language: Annotated[str, Field(pattern=r"^[^/]+(/[^/]+)?$")]
+    """BCP 47 code; of sentence pairs both, as the files write them, with '/' between: en/ko."""
     corpus: Corpus
-    """The text."""
+    """The text; sentence pairs come as TSV (the first language first), Moses files, TMX, .po or
+    JSON lines."""
+
+    @property
+    def pair(self) -> tuple[str, str] | None:
+        """The two languages of sentence pairs; None for plain text."""
+        first, slash, second = self.language.partition("/")
+        return (first, second) if slash else None
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Of its text."""
+        return tuple(self.language.split("/"))
 
     @property
     def prefix(self) -> str:

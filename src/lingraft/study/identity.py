@@ -10,7 +10,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus import evaluations, readers
+from lingraft.corpus import evaluations, pairs, readers
 from lingraft.corpus.lines import reading_errors
 from lingraft.methods import settled
 from lingraft.rundir import fingerprint
@@ -18,7 +18,7 @@ from lingraft.rundir import fingerprint
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lingraft.recipe import Recipe
+    from lingraft.recipe import Recipe, Stream
 
 FORMAT = 1
 """Part of every fingerprint; raise it when the same recipe gives other results. Values that a
@@ -68,7 +68,7 @@ class Identity:
         """What differs from the defaults, with contents in place of paths."""
         plain = settled(recipe).model_dump(mode="json", exclude_defaults=True, exclude=NOT_DECISIVE)
         for stream, written in zip(recipe.texts, plain.get("streams", [plain]), strict=True):
-            written["corpus"]["text"] = self._texts(stream.corpus.text)
+            written["corpus"]["text"] = self._stream(stream)
             if stream.corpus.decontaminate:
                 found = evaluations.files_of(stream.corpus.decontaminate)
                 written["corpus"]["decontaminate"] = [self._file(path) for path in found]
@@ -88,6 +88,13 @@ class Identity:
         if "source_text" in plain:
             plain["source_text"] = self._texts(section.source_text)
         return plain
+
+    def _stream(self, stream: Stream) -> list[str]:
+        if stream.pair is None:
+            return self._texts(stream.corpus.text)
+        return [
+            self._file(path) for path in pairs.files(stream.corpus.text, pairs.Layout(*stream.pair))
+        ]
 
     def _texts(self, names: Iterable[str]) -> list[str]:
         return [
