@@ -187,7 +187,7 @@ def graft(context: Context, tokenizer_made: str) -> str:
         FORMAT,
         tokenizer_made,
         source_fingerprint(recipe),
-        recipe.graft,
+        recipe.graft.decisive,
         recipe.seed,
         *_resources(recipe),
         *_share(recipe),

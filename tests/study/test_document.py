@@ -4,8 +4,8 @@ import pytest
 from synthetic_study import failed_rows, initialiser_rows, study_rows
 
 from lingraft.study import document
+from lingraft.study.entries import Entry, Line, Table
 from lingraft.study.rows import append
-from lingraft.study.tables import Entry, Line, Table
 
 ROOT = Path(__file__).parents[2]
 

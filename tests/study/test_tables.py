@@ -94,6 +94,48 @@ def test_differences_have_a_sign_an_interval_and_p(rows):
     assert "scratch" not in column(table, "PPL")
 
 
+def test_p_says_what_it_is_of(rows):
+    several = column(tables.differences(collect(rows), 4_000, RESAMPLING), "bits/char")["XPT"]
+    assert several.under.endswith("] p 0.004, over 3 seeds < 0.001")
+    alone = study_rows(methods=["xpt", "scratch"], sizes=(4_000,), seeds=(0,))
+    one = column(tables.differences(collect(alone), 4_000, RESAMPLING), "bits/char")["XPT"]
+    assert one.under.endswith("] p 0.004, text alone")
+
+
+def in_bf16(rows):
+    return [
+        row.model_copy(update={"machine": {"precision": "bf16"}}) if row.kind == "end" else row
+        for row in rows
+    ]
+
+
+def test_seeds_of_different_precision_are_neither_averaged_nor_compared_in_silence():
+    """XPT has one seed in each; scratch both in fp32, so seed 1 is compared across the two."""
+    rows = study_rows(methods=["scratch"], sizes=(1_000,), seeds=(0, 1))
+    rows += cell_rows("xpt", 1_000, 0, 3.0) + in_bf16(cell_rows("xpt", 1_000, 1, 3.1))
+    quality = tables.quality(collect(rows), 1_000)
+    assert [line.entries[0].text for line in quality.lines[:2]] == ["XPT‡", "scratch"]
+    assert any("XPT: trained in different precision (seed 0 fp32, 1 bf16)" in note
+               for note in quality.notes)  # fmt: skip
+    less = tables.differences(collect(rows), 1_000, RESAMPLING)
+    assert column(less, "PPL")["XPT"].text.endswith("‡")
+    assert any(note.startswith("‡ the two were trained") for note in less.notes)
+
+
+def test_equal_precision_is_not_marked(rows):
+    found = collect(rows)
+    shown = tables.quality(found, 4_000), tables.differences(found, 4_000, RESAMPLING)
+    assert not any("‡" in str(table) for table in shown)
+
+
+def test_initialisers_of_another_precision_than_their_base_are_marked():
+    rows = [row for row in initialiser_rows() if row.axes["graft.embeddings"] != "random"]
+    table = tables.initialisers(collect(study_rows() + in_bf16(rows)), RESAMPLING)
+    gains = column(table, "bits/char less the base recipe's")
+    assert gains["focus"].text == "−0.099‡"
+    assert table.notes
+
+
 def test_what_does_not_compare_has_no_difference_and_a_reason(rows):
     others = cell_rows("continued", 4_000, 0, 0.5, masks="bbbb")
     table = tables.differences(collect(rows + others), 4_000, RESAMPLING)

@@ -24,7 +24,7 @@ from lingraft.models.source import load_config, quiet_transformers
 from lingraft.recipe import Training
 from lingraft.rundir import Run, read_json, write_json, write_text
 from lingraft.tasks import predictions
-from lingraft.tasks.extras import sklearn_metrics, stats
+from lingraft.tasks.extras import sklearn_metrics
 from lingraft.tasks.splits import DEV, TRAIN
 from lingraft.training import loop, machine
 from lingraft.training.checkpoint import latest
@@ -83,7 +83,7 @@ def finetune(
     if options.resume and options.overwrite:
         raise RecipeError("--resume and --overwrite contradict each other; give one")
     quiet_transformers()
-    sklearn_metrics(), stats()  # before an hour of training, not after it
+    sklearn_metrics()  # before an hour of training, not after it
     cells = plan(recipe, base)
     training = Training(precision=recipe.precision, micro_batch_tokens=recipe.micro_batch_tokens)
     accelerator = machine.accelerator_for(training, out)

@@ -92,6 +92,7 @@ def build(probed: Probed, variant: Variant, folder: Path) -> None:
         list(plan),
         config_changes=_settings(origin) if put_back else {},
         seed=0,
+        keep_source=not variant.random,
         vocabulary=_vocabulary(origin) if put_back else None,
         missing=loaded.missing,
     )

@@ -151,6 +151,10 @@ class Tokenizer(Section):
     """Longer sentences are cut into pieces of at most this many tokens, special tokens included."""
 
 
+DRAWN = ("random", "random-statistics")
+"""Initialisers that take no row of the source."""
+
+
 class Graft(Section):
     """How the target model starts."""
 
@@ -170,8 +174,21 @@ class Graft(Section):
     then needs lingraft to load."""
     embeddings: Initialiser = "random"
     """Initialiser of the new word embeddings: `lingraft list initialisers`."""
-    copy_special_tokens: bool = False
-    """Copy the rows of the special tokens from the source, by role."""
+    copy_special_tokens: bool | None = None
+    """Copy the rows of the special tokens (all but padding) from the source, by role. Left out, all
+    initialisers do but 'random' and 'random-statistics', which draw every row (the paper)."""
+
+    @property
+    def copies_special_tokens(self) -> bool:
+        """Whether the rows of the special tokens are copied, said or not."""
+        if self.copy_special_tokens is None:
+            return self.embeddings not in DRAWN
+        return self.copy_special_tokens
+
+    @property
+    def decisive(self) -> Graft:
+        """For fingerprints: a default written out is the same as one left out."""
+        return self.model_copy(update={"copy_special_tokens": self.copies_special_tokens or None})
 
 
 class Resources(Section):

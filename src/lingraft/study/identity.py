@@ -64,7 +64,8 @@ class Identity:
 
     def _plain(self, recipe: Recipe) -> dict[str, Any]:
         """What differs from the defaults, with contents in place of paths."""
-        plain = settled(recipe).model_dump(mode="json", exclude_defaults=True, exclude=NOT_DECISIVE)
+        whole = settled(recipe).model_copy(update={"graft": recipe.graft.decisive})
+        plain = whole.model_dump(mode="json", exclude_defaults=True, exclude=NOT_DECISIVE)
         plain["corpus"]["text"] = self._texts(recipe.corpus.text)
         if recipe.corpus.decontaminate:
             found = evaluations.files_of(recipe.corpus.decontaminate)

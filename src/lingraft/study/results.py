@@ -149,6 +149,11 @@ class Group:
         values = self.values(metric)
         return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
+    @property
+    def precisions(self) -> dict[int, str]:
+        """What each seed was trained in."""
+        return {cell.seed: str(cell.end.machine.get("precision", "")) for cell in self.cells}
+
     def masks(self) -> frozenset[str]:
         """The masks that the seeds were scored on, usually one set."""
         return frozenset(row.masks for cell in self.cells for row in cell.metrics.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table as RichTable
@@ -12,6 +11,17 @@ from rich.text import Text
 from lingraft.report import numbers
 from lingraft.report.rows import TITLES
 from lingraft.study.analysis import Resampling, difference, incomparable
+from lingraft.study.entries import (
+    MIXED,
+    MIXED_PAIRS,
+    Entry,
+    Line,
+    Table,
+    interval,
+    mixed_means,
+    named,
+    spread,
+)
 from lingraft.study.factor import factor
 from lingraft.study.results import (
     BITS,
@@ -22,15 +32,13 @@ from lingraft.study.results import (
     RANDOM,
     UNIGRAMS,
     collect,
-    metric_named,
     size_text,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lingraft.study.analysis import Difference
-    from lingraft.study.results import Group, Metric, Results
+    from lingraft.study.results import Group, Results
     from lingraft.study.rows import AnyRow, MetricRow
 
 QUALITY = (
@@ -49,40 +57,6 @@ BASES = "the base recipe's"
 WIDE = 160
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One cell of a table."""
-
-    text: str
-    under: str = ""
-    """Its uncertainty, which stands beneath or behind it."""
-    best: bool = False
-
-    @property
-    def whole(self) -> str:
-        """All of it on one line."""
-        return f"{self.text} {self.under}".rstrip()
-
-
-@dataclass(frozen=True)
-class Line:
-    """One row of a table."""
-
-    entries: tuple[Entry, ...]
-    reference: bool = False
-    """Not a result but what results are read against."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table with a heading; the first column names the row."""
-
-    title: str
-    head: tuple[str, ...]
-    lines: tuple[Line, ...]
-    notes: tuple[str, ...] = ()
-
-
 def quality(found: Results, sentences: int | None) -> Table:
     """Every metric of every label at one size, mean ± sample standard deviation over the seeds."""
     groups = found.at(sentences)
@@ -91,7 +65,7 @@ def quality(found: Results, sentences: int | None) -> Table:
     lines = [
         Line(
             (
-                Entry(group.label),
+                Entry(named(group)),
                 *(_measured(group, metric, main, best) for metric in QUALITY),
                 *(Entry(text) for text in _costs(group)),
             ),
@@ -138,19 +112,6 @@ def _measured(group: Group, metric: str, main: frozenset[str], best: dict[str, f
     return Entry(entry.text, entry.under, metric in best and group.mean(metric) == best[metric])
 
 
-def spread(group: Group, metric: str) -> Entry:
-    """Mean ± sample standard deviation over the seeds, which is left out for a single one."""
-    record, mean, deviation = metric_named(metric), group.mean(metric), group.deviation(metric)
-    if mean is None or deviation is None:
-        return Entry(record.show(mean))
-    return Entry(record.show(mean), f"± {_like(mean, deviation, record)}")
-
-
-def _like(mean: float, value: float, record: Metric) -> str:
-    """A value with as many decimals as the mean that it stands beside."""
-    return numbers.fixed(value, len(record.show(mean).partition(".")[2]))
-
-
 def _costs(group: Group) -> tuple[str, ...]:
     ends = [cell.end for cell in group.cells]
     last = ends[-1]
@@ -177,7 +138,7 @@ def _quality_notes(groups: Sequence[Group], main: frozenset[str]) -> tuple[str, 
             f"{OTHER_MASKS} {', '.join(others)}: other masked tokens (another vocabulary); of "
             f"these columns only {METRICS[BITS].title} compares with the others."
         )
-    return tuple(notes)
+    return (*notes, *mixed_means(groups))
 
 
 def _range(values: Iterable[int]) -> str:
@@ -203,6 +164,8 @@ def differences(found: Results, sentences: int | None, resampling: Resampling) -
             if reason is None:
                 found_one = difference(group, base, metric, resampling)
                 entries.append(interval(found_one, group.mean(metric) or 0.0, metric))
+                if found_one.mixed:
+                    notes.setdefault(MIXED_PAIRS)
             else:
                 entries.append(Entry(numbers.ABSENT))
                 notes.setdefault(_left_out(group, base))
@@ -226,24 +189,6 @@ def _left_out(group: Group, *base: Group) -> str:
             f"vocabulary or text): of these only {METRICS[BITS].title} compares."
         )
     return f"{group.label} and {base[0].label} lack a metric or a seed that both have."
-
-
-def interval(found: Difference, mean: float, metric: str) -> Entry:
-    """A difference as `−118.2 [−130.1, −110.4] p < 0.001`."""
-    record = metric_named(metric)
-    value = _signed(found.value, mean, record)
-    if found.low is None or found.high is None or found.p is None:
-        return Entry(value)
-    low, high = (_signed(bound, mean, record) for bound in (found.low, found.high))
-    p = "p < 0.001" if found.p < 0.001 else f"p {found.p:.3f}"
-    return Entry(value, f"[{low}, {high}] {p}")
-
-
-def _signed(value: float, mean: float, record: Metric) -> str:
-    text = _like(mean, abs(value), record)
-    if not any(digit in text for digit in "123456789"):
-        return text
-    return f"{'+' if value > 0 else '−'}{text}"
 
 
 def factors(found: Results, resampling: Resampling) -> Table | None:
@@ -297,7 +242,9 @@ def initialisers(found: Results, resampling: Resampling) -> Table | None:
     titles = (METRICS[metric].title for metric in COMPARED)
     less = " or ".join(name for name in (RANDOM, BASES) if name in names)
     head = ("initialiser", "method", "sentences", *titles, f"bits/char less {less}", "seeds")
-    return Table("initialisers of the embeddings", head, tuple(lines))
+    gains = [line.entries[-2] for line in lines]
+    notes = (MIXED_PAIRS,) if any(entry.text.endswith(MIXED) for entry in gains) else ()
+    return Table("initialisers of the embeddings", head, tuple(lines), notes)
 
 
 def _initialiser(group: Group) -> str:
