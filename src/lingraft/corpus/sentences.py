@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 TAIL_CHARACTERS = 3
 DOTTED = re.compile(r"[A-Za-z0-9_][.?!]\Z"), re.compile(r"[A-Za-z0-9_]")
 NUMBERS = re.compile(r"\d\. \Z"), re.compile(r"\d")
-# A quotation that the sentence goes on behind: `"빌려 달라."라고 말했다`, `「行く。」と言った`. A new
-# sentence would stand behind a space, or (in Chinese and Japanese) a mark.
+# A quotation that the sentence goes on behind: `"빌려 달라."라고 했다`, `「行く。」と言った`.
+# A new sentence would stand behind a space, or (in Chinese and Japanese) a mark.
 QUOTATION = re.compile(r"[\"'”’»」』》〉]\Z"), re.compile(r"[^\W\d_]")
 # A closing mark is never the beginning of anything.
 CLOSING = re.compile(r"[.?!…。！？]\Z"), re.compile(r"[”’»」』》〉]")
@@ -54,8 +54,8 @@ def segment(subtag: str, line: str) -> list[str]:
     """The sentences of a line, by sentencex; together they hold every character of it but spaces.
 
     sentencex has rules for many languages and takes general ones for the rest. What it cuts inside
-    dotted names, addresses and dates (Korean writes "1976. 3. 9."), after the number of an item, and
-    between a quotation and a letter right behind it, is put together again.
+    dotted names, addresses and dates (Korean writes "1976. 3. 9."), after the number of an item,
+    and between a quotation and a letter right behind it, is put together again.
 
     Args:
         subtag: the bare language, say 'zh'.
