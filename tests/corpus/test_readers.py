@@ -163,7 +163,7 @@ def test_a_directory_is_read_in_sorted_order_without_hidden_and_unknown_files(tm
     assert texts(tmp_path) == ["a.txt", "b/1.txt", "b/2.txt"]
 
 
-ABOUT = ("README.md", "readme.txt", "SOURCE.md", "SOURCE", "LICENSE.txt", "COPYING.md",
+ABOUT = ("README.md", "readme.txt", "SOURCE.md", "SOURCES.txt", "LICENSE.txt", "COPYING.md",
          "NOTICE.txt", "CHANGELOG-2024.md", "sub/LICENCE.md", "README.txt.gz")  # fmt: skip
 
 
