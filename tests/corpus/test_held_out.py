@@ -62,7 +62,9 @@ def by_engine(
     assert result is not None
     found: dict[str, set[str]] = {}
     for split in SPLITS:
-        lines = [x for shard in (out / split).glob("*.jsonl") for x in shard.read_text().splitlines()]
+        lines = [
+            x for shard in (out / split).glob("*.jsonl") for x in shard.read_text().splitlines()
+        ]
         texts = [line for x in lines for line in json.loads(x)["text"].splitlines()]
         found[split] = set(texts)
     return found, result
