@@ -40,9 +40,10 @@ def log_result(result: dict[str, Any], section: recipe.Corpus) -> None:
 
 def widened(name: Split, result: dict[str, Any], section: recipe.Corpus) -> str:
     """Say that more is held out for a split than its share gives."""
+    documents = sum(split["documents"] for split in result["splits"].values())
     return (
         f"corpus.{name} = {getattr(section, name)} gives fewer than {LEAST} of the "
-        f"{result['documents']:,} documents, so the next ones in the order of the split are held "
+        f"{documents:,} documents, so the next ones in the order of the split are held "
         "out too; some of them train when more text is added"
     )
 

@@ -23,7 +23,8 @@ def letters(text: str) -> str:
 
     White space and punctuation go: what is left is the same however somebody spaced the text.
     """
-    return NO_LETTER.sub("", unicodedata.normalize("NFKC", text).casefold())
+    kept: str = NO_LETTER.sub("", unicodedata.normalize("NFKC", text).casefold())
+    return kept
 
 
 def words(text: str) -> list[str]:
