@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft import catalogue
 from lingraft.corpus import scripts
-from lingraft.corpus import stage as corpus_stage
+from lingraft.corpus.inputs import inputs
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.methods import baseline
 from lingraft.models.families import Family, family_of
@@ -98,7 +98,7 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
         DataError: text, source or a resource is missing, or the source's configuration is broken.
         UnsupportedModelError: the source is of another family.
     """
-    files = corpus_stage.inputs(recipe.corpus)
+    files = inputs(recipe.corpus)
     for name in named_files(recipe.resources):
         if not Path(name).expanduser().exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")

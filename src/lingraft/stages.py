@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from lingraft import grafting, tokenizer_extension
 from lingraft import tokenizer as tokenizers_module
 from lingraft.corpus import stage as corpus_stage
+from lingraft.corpus.inputs import FORMAT as CORPUS_FORMAT
+from lingraft.corpus.inputs import inputs
 from lingraft.corpus.split import SPLITS
 from lingraft.embeddings import INITIALISERS
 from lingraft.errors import DataError
@@ -86,7 +88,8 @@ def corpus(context: Context) -> str:
     """Raw text to clean, split sentences."""
     recipe = context.recipe
     stage = context.run.stage("corpus")
-    made = fingerprint(FORMAT, recipe.corpus, recipe.language, corpus_stage.inputs(recipe.corpus))
+    formats = FORMAT, CORPUS_FORMAT
+    made = fingerprint(formats, recipe.corpus, recipe.language, inputs(recipe.corpus))
     if not stage.is_done(made):
         with stage.building(made) as (folder, result):
             result.update(corpus_stage.prepare(recipe.corpus, recipe.language, folder))

@@ -62,6 +62,39 @@ def test_hangul_sentences_without_a_space_between_are_cut():
     assert segment("ko", "재밌다.그런데 별로.") == ["재밌다.", "그런데 별로."]
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("ko", '피고는 "빌려 달라."라고 말했다. 끝.', ['피고는 "빌려 달라."라고 말했다.', "끝."]),
+        ("ko", "그는 ‘가자!’하고 “어서.”라며 뛰었다.", ["그는 ‘가자!’하고 “어서.”라며 뛰었다."]),
+        ("ko", "『간다.』고 말했다. 끝.", ["『간다.』고 말했다.", "끝."]),
+        ("ja", "彼は「行く。」と言った。終わり。", ["彼は「行く。」と言った。", "終わり。"]),
+        ("zh", "他说：“走吧。”然后走了。完。", ["他说：“走吧。”然后走了。", "完。"]),
+    ],
+)
+def test_a_sentence_goes_on_behind_the_quotation_it_holds(
+    language: str, text: str, expected: list[str]
+):
+    assert segment(language, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("en", 'He left. "Go." She went.', ["He left.", '"Go."', "She went."]),
+        ("en", 'She said "Stop!" Then "Go." Then left.',
+         ['She said "Stop!"', 'Then "Go."', "Then left."]),
+        ("ko", '"빌려 달라." 피고는 거절했다.', ['"빌려 달라."', "피고는 거절했다."]),
+        ("ja", "「行く。」「待て。」", ["「行く。」", "「待て。」"]),
+        ("ko", '그는 갔다. "어서 가자." 끝.', ["그는 갔다.", '"어서 가자."', "끝."]),
+    ],
+)  # fmt: skip
+def test_a_quotation_with_a_space_or_a_mark_behind_it_ends_a_sentence(
+    language: str, text: str, expected: list[str]
+):
+    assert segment(language, text) == expected
+
+
 def test_line_ends_of_every_kind_cut():
     split = splitter("en", split_sentences=False)
     assert split("a b\rc d\u2028e f\x0bg h\x85i") == ["a b", "c d", "e f", "g h", "i"]

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 TAIL_CHARACTERS = 3
 DOTTED = re.compile(r"[A-Za-z0-9_][.?!]\Z"), re.compile(r"[A-Za-z0-9_]")
 NUMBERS = re.compile(r"\d\. \Z"), re.compile(r"\d")
+# A quotation that the sentence goes on behind: `"빌려 달라."라고 했다`, `「行く。」と言った`.
+# A new sentence would stand behind a space, or (in Chinese and Japanese) a mark.
+QUOTATION = re.compile(r"[\"'”’»」』》〉]\Z"), re.compile(r"[^\W\d_]")
+# A closing mark is never the beginning of anything.
+CLOSING = re.compile(r"[.?!…。！？]\Z"), re.compile(r"[”’»」』》〉]")
+JOINED = (DOTTED, NUMBERS, QUOTATION, CLOSING)
 # A piece that is but a number or one letter counts what follows it: "1. ", "(가) ".
 ENUMERATOR = re.compile(r"[(\[]?(?:\d+|\w)[.)\]]+ ?")
 
@@ -48,8 +54,8 @@ def segment(subtag: str, line: str) -> list[str]:
     """The sentences of a line, by sentencex; together they hold every character of it but spaces.
 
     sentencex has rules for many languages and takes general ones for the rest. What it cuts inside
-    dotted names, addresses and dates (Korean writes "1976. 3. 9."), and after the number of an
-    item, is put together again.
+    dotted names, addresses and dates (Korean writes "1976. 3. 9."), after the number of an item,
+    and between a quotation and a letter right behind it, is put together again.
 
     Args:
         subtag: the bare language, say 'zh'.
@@ -67,5 +73,5 @@ def segment(subtag: str, line: str) -> list[str]:
 def _belong_together(left: str, right: str) -> bool:
     tail = left[-TAIL_CHARACTERS:]
     return ENUMERATOR.fullmatch(left) is not None or any(
-        end.search(tail) and begin.match(right) for end, begin in (DOTTED, NUMBERS)
+        end.search(tail) and begin.match(right) for end, begin in JOINED
     )

@@ -50,8 +50,8 @@ def corpus(
         typer.Option(
             "--set",
             metavar="a.b=c",
-            help="Say --set corpus.identify_language=true; near-duplicates go unless "
-            "corpus.near_duplicates=false is set.",
+            help="Say --set corpus.identify_language=true, on crawls above all: Chinese passes for "
+            "Korean by its script; near-duplicates go unless corpus.near_duplicates=false is set.",
         ),
     ] = None,
     processes: Annotated[

@@ -39,7 +39,7 @@ def test_slurm_gets_a_chain_of_jobs_whose_tasks_make_the_corpus(
     chosen = job.Settings(SLURM, 4_000)
     assert job.make(section, "ko", out, chosen) is None
     jobs = [script for script, _ in scripts if "launch_pickled_pipeline" in script]
-    names = ("clean", "near-duplicates", "duplicates", "subset", "write", "finish")
+    names = ("clean", "split", "near-duplicates", "duplicates", "subset", "write", "finish")
     for name, script in zip(names, jobs, strict=True):
         assert f"#SBATCH --job-name=lingraft-{name}\n" in script
     assert "#SBATCH --array=0-11%8" in jobs[0]

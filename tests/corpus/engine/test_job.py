@@ -198,7 +198,7 @@ def test_a_full_disk_is_one_line_and_keeps_the_parts_that_are_done(
     def full(path: Path, array: Any) -> None:
         nonlocal calls
         calls += 1
-        if calls > 5:
+        if calls > 7:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         save(path, array)
 
