@@ -144,7 +144,14 @@ def test_a_file_in_a_runs_place_is_refused(tmp_path):
         pass
 
 
-@pytest.mark.parametrize("error", [SafetensorError("I/O error"), RuntimeError("enforce fail")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        SafetensorError("I/O error"),
+        RuntimeError("enforce fail"),
+        Exception("No space left on device (os error 28)"),
+    ],
+)
 def test_what_libraries_raise_on_a_full_disk_names_the_file(error, tmp_path):
     with pytest.raises(DataError) as caught, writing(tmp_path / "model"):
         raise error

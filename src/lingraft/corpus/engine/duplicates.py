@@ -145,7 +145,10 @@ def choose_subset(folder: Folder) -> None:
 
 def _save(path: Path, dropped: NDArray[np.int64]) -> None:
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    with writing_errors(path):
-        with partial.open("wb") as file:
-            np.save(file, dropped)
-        partial.replace(path)
+    try:
+        with writing_errors(path):
+            with partial.open("wb") as file:
+                np.save(file, dropped)
+            partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
