@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from lingraft import workers
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -116,17 +117,13 @@ def results(
     asked: Subject, names: Sequence[str], effort: Effort, command: str
 ) -> list[dict[str, Any]]:
     """Measure several things, each in a process of its own; a single one in this process."""
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-
     from lingraft.bench.measure import measured
 
     if len(names) == 1:
         return [measured(asked, names[0], effort, command)]
     found = []
     for name in names:
-        fresh = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(max_workers=1, mp_context=fresh) as pool:
+        with workers.pool(1) as pool:
             found.append(pool.submit(measured, asked, name, effort, command).result())
     return found
 
