@@ -299,8 +299,17 @@ class _Call:
         result: dict[str, Any],
         steps: float,
     ) -> None:
-        """Write scores.json, then delete the weights that are not kept."""
+        """Delete the weights that are not kept, then write scores.json.
+
+        In this order, since nobody looks for them once there are scores; a kill between the two
+        costs the seed's training, and no result.
+        """
         folder, inputs = self.folder(cell, seed), self.inputs(cell, seed)
+        leftovers = sorted(folder.glob("checkpoint-*"))
+        if not self.options.keep_models:
+            leftovers.append(folder / "best")
+        for leftover in leftovers:
+            shutil.rmtree(leftover)
         best = result["best"]
         write_json(
             folder / SCORES,
@@ -334,11 +343,6 @@ class _Call:
                 "fingerprint": inputs["fingerprint"],
             },
         )
-        leftovers = list(folder.glob("checkpoint-*"))
-        if not self.options.keep_models:
-            leftovers.append(folder / "best")
-        for leftover in leftovers:
-            shutil.rmtree(leftover)
 
 
 def claim(folder: Path, inputs: dict[str, Any]) -> None:
