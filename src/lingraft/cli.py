@@ -19,7 +19,7 @@ from lingraft import __version__, log
 from lingraft.bench import command as benchmarks
 from lingraft.comparison import command as comparison
 from lingraft.curation import command as curation
-from lingraft.errors import LingraftError, RecipeError
+from lingraft.errors import LingraftError, RecipeError, explain
 from lingraft.finetuning import command as finetuning
 from lingraft.probing import command as probing
 from lingraft.study import commands
@@ -367,10 +367,5 @@ def main() -> None:
             typer.echo("lingraft: stopped; the same command with --resume goes on", err=True)
         raise
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        typer.echo(
-            f"lingraft: {where}{error.strerror or error}; nothing half-made was kept: "
-            "mend that and run the same command again",
-            err=True,
-        )
+        typer.echo(f"lingraft: {explain(error)}", err=True)
         sys.exit(1)

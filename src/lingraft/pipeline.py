@@ -19,7 +19,7 @@ from lingraft.models.source import load_model, quiet_transformers
 from lingraft.preflight import check_inputs, check_names
 from lingraft.recipe import STAGE_NAMES
 from lingraft.report import card, page
-from lingraft.rundir import Run, fingerprint, write_json, write_text
+from lingraft.rundir import Run, clear_temporary, fingerprint, write_json, write_text
 from lingraft.stages import Context
 from lingraft.training.machine import accelerator_for, environment
 
@@ -122,8 +122,8 @@ def prepare(recipe: Recipe, run: Run, *, resume: bool, overwrite: bool) -> None:
     if resume and overwrite:
         raise RecipeError("--resume and --overwrite contradict each other; give one")
     wanted = to_toml(settled(recipe))
-    for leftover in run.path.glob(".*.tmp"):  # of a process that was killed while it wrote a file
-        leftover.unlink()
+    for folder in (run.path, *run.path.glob("*/"), *run.path.glob("baselines/*/*/")):
+        clear_temporary(folder)
     present = [path.name for path in run.path.iterdir() if path.name != ".lock"]
     if overwrite:
         if present and not run.recipe_path.is_file():

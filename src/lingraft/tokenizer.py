@@ -27,7 +27,7 @@ from tokenizers import (
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
-from lingraft.rundir import read_json, write_json
+from lingraft.rundir import read_json, write_json, writing
 from lingraft.tokenizer_frame import Frame, default_frame, frame_of
 from lingraft.tokenizer_training import Sample, train_byte_bpe, train_unigram, train_wordpiece
 
@@ -205,7 +205,8 @@ def save(tokenizer: PreTrainedTokenizerFast, path: Path) -> None:
     Transformers 5 writes the class name "TokenizersBackend", which 4.57 does not know; both know
     "PreTrainedTokenizerFast".
     """
-    tokenizer.save_pretrained(path)
+    with writing(path):
+        tokenizer.save_pretrained(path)
     config_path = path / "tokenizer_config.json"
     config = read_json(config_path)
     for key in ("backend", "is_local", "local_files_only"):

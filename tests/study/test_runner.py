@@ -271,6 +271,16 @@ def test_a_folder_of_something_else_is_not_touched(make, tmp_path):
     assert [path.name for path in out.iterdir() if path.name != ".lock"] == ["thesis.txt"]
 
 
+def test_a_study_that_was_killed_while_it_wrote_its_first_file_can_be_run_again(make, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / f".study.toml.{os.getpid()}.tmp").touch()
+    study = make(tmp_path / "study")
+    tally, _ = run_here(study, out, start=Stub(looks=1))
+    assert len(tally.failed) == 4
+    assert not list(out.glob(".*.tmp"))
+
+
 def test_another_study_needs_resume_or_overwrite(again, make, tmp_path):
     _, out = again
     head = 'name = "other"\nbase = "base.toml"\n[set]\n"method.budget" = { value = 2 }\n'

@@ -12,6 +12,7 @@ from lingraft.errors import DataError
 from lingraft.models import export
 from lingraft.models.graft import Vocabulary, rebuild
 from lingraft.models.source import LoadedSource, load_config, load_model
+from lingraft.rundir import writing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,7 +106,8 @@ def build(probed: Probed, variant: Variant, folder: Path) -> None:
         if variant.vocabulary == "target"
         else tokenizers_module.load(probed.source, probed.revision)
     )
-    tokenizer.save_pretrained(folder)
+    with writing(folder):
+        tokenizer.save_pretrained(folder)
 
 
 def _settings(origin: LoadedSource) -> dict[str, Any]:

@@ -206,7 +206,10 @@ def choose_subset(folder: Folder, _: int) -> None:
 
 def _save(path: Path, decision: NDArray[np.int64] | NDArray[np.float64]) -> None:
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    with writing_errors(path):
-        with partial.open("wb") as file:
-            np.save(file, decision)
-        partial.replace(path)
+    try:
+        with writing_errors(path):
+            with partial.open("wb") as file:
+                np.save(file, decision)
+            partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -9,16 +9,13 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
-import multiprocessing
-import os
-import threading
 import time
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from multiprocessing import connection
 from typing import TYPE_CHECKING, Any, Literal
 
+from lingraft import workers
 from lingraft.corpus.engine import blocks
 from lingraft.corpus.extras import require
 from lingraft.errors import DataError, RecipeError
@@ -26,7 +23,7 @@ from lingraft.log import progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ProcessPoolExecutor
 
     from lingraft.corpus.engine.plan import Folder, Plan
     from lingraft.log import Ticker
@@ -117,9 +114,7 @@ def run_here(executors: dict[str, Any], plan: Plan, processes: int) -> None:
                     executor._run_for_rank(rank)
                     ticker.advance(_megabytes(name, plan, rank))
         return
-    # spawn, not fork: this process may hold threads of a tokenizer or of numpy.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as pool:
+    with workers.pool(processes) as pool:
         for name, executor in executors.items():
             with _told(name, plan) as ticker:
                 _run_pass(pool, name, executor, plan, ticker)
@@ -168,18 +163,3 @@ def run_task(executor: Any, rank: int) -> None:
     """Run one task, in a worker process."""
     require("loguru", "lingraft corpus", "corpus").logger.disable("datatrove")
     executor._run_for_rank(rank)
-
-
-def end_with_parent() -> None:
-    """End this worker when the process that started it is killed.
-
-    Else it would wait for ever for its next task.
-    """
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

@@ -14,7 +14,7 @@ from lingraft.corpus.inputs import FORMAT, inputs
 from lingraft.corpus.lines import reading_errors
 from lingraft.corpus.wiki import streams
 from lingraft.errors import DataError
-from lingraft.rundir import fingerprint, read_json, write_json
+from lingraft.rundir import clear_temporary, fingerprint, read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -204,6 +204,8 @@ class Folder:
         """Delete what a killed process left half-written."""
         for path in self.out.glob("*/**/*.partial"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for folder in (self.out, self.work, *self.work.glob("*/")):
+            clear_temporary(folder)
 
     def save(self, plan: Plan) -> None:
         """Write the plan, from which every task works."""
