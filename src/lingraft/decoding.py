@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+MAX_DEPTH = 32
+MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1
+"""The integers that TOML promises (TOML 1.0.0, Integer), which numpy and torch hold too."""
+TOO_DEEP = f"is nested more than {MAX_DEPTH} levels deep; write tables and lists less deep"
+TOO_LARGE = "has a whole number beyond 64 bits; numbers are from -2^63 to 2^63 - 1"
+
+
 def load(path: Path) -> dict[str, Any]:
     """Read a TOML recipe as plain data.
 
@@ -30,7 +37,7 @@ def load(path: Path) -> dict[str, Any]:
         RecipeError: the file is missing, not UTF-8 or not TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise RecipeError(f"{path}: no such recipe; give the path of a TOML file") from None
     except IsADirectoryError:
@@ -39,8 +46,46 @@ def load(path: Path) -> dict[str, Any]:
         raise RecipeError(
             f"{path}: not UTF-8 at byte {error.start}; a recipe is a UTF-8 text file"
         ) from None
+    return _parsed(text, str(path))
+
+
+def _parsed(text: str, where: str) -> dict[str, Any]:
+    """TOML as plain data that everything downstream can hold.
+
+    Raises:
+        RecipeError: it is not TOML, is nested too deep, or has a number or a string that nothing
+            can use.
+    """
+    try:
+        data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise RecipeError(f"{path}: not valid TOML: {error}") from None
+        raise RecipeError(f"{where}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise RecipeError(f"{where}: {TOO_DEEP}") from None
+    except ValueError:  # Python reads no decimal number of more than 4,300 digits
+        raise RecipeError(f"{where}: {TOO_LARGE}") from None
+    problem = _unusable(data)
+    if problem:
+        raise RecipeError(f"{where}: {problem}")
+    return data
+
+
+def _unusable(data: Any) -> str:
+    """What of TOML's values nothing downstream can hold, in words; '' where all is well."""
+    level, depth = [data], 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            return TOO_DEEP
+        for value in level:
+            if isinstance(value, int) and not MIN_INTEGER <= value <= MAX_INTEGER:
+                return TOO_LARGE
+            if isinstance(value, str) and "\0" in value:
+                return f"the string {value[:40]!r} has a NUL character, which no name has"
+        inner = [[*v, *v.values()] if isinstance(v, dict) else v for v in level
+                 if isinstance(v, dict | list)]  # fmt: skip
+        level = [item for items in inner for item in items]
+    return ""
 
 
 def decode(data: dict[str, Any], where: str = "recipe") -> Recipe:

@@ -9,9 +9,9 @@ from pathlib import Path  # noqa: TC003 - typer reads the annotations when it ru
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from lingraft import log
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lingraft.bench.measure import Effort
     from lingraft.bench.subject import Subject
 
-out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+out = log.results_console()
 
 BASE = "14x768x50000"
 EVALUATION = "evaluation"

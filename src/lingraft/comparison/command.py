@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+from lingraft import log
+
+console = log.results_console()
 
 
 def compare(

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import ValidationError
-from rich.console import Console
 from rich.table import Table
 
+from lingraft import log
 from lingraft.errors import RecipeError
 from lingraft.recipe import Corpus, Section
 
 if TYPE_CHECKING:
     from lingraft.corpus.engine.executors import Kind
 
-out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+out = log.results_console()
 
 
 class CorpusRecipe(Section):

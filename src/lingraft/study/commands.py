@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from lingraft import log
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from lingraft.study.recipe import Study
     from lingraft.study.runner import Options, Tally
 
-out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+out = log.results_console()
 
 Jobs = Annotated[
     int, typer.Option(min=1, help="Cells at a time; they share the cores, or take GPUs in turn.")

@@ -7,6 +7,7 @@ ever when a worker is killed (for want of memory, say), since `multiprocess.Pool
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import inspect
 import logging
 import multiprocessing
@@ -58,6 +59,7 @@ def build(folder: Folder, plan: Plan, cluster: Cluster) -> dict[str, Any]:
 
     Raises:
         RecipeError: an option that the executor does not have, or one that it needs is missing.
+        DataError: Ray is asked for and not installed.
     """
     made: dict[str, Any] = {}
     before = None
@@ -80,6 +82,8 @@ def build(folder: Folder, plan: Plan, cluster: Cluster) -> dict[str, Any]:
 
 def _class(kind: Kind) -> Any:
     name = {"local": "Local", "slurm": "Slurm", "ray": "Ray"}[kind]
+    if kind == "ray" and importlib.util.find_spec("ray") is None:
+        raise DataError("--executor ray: needs the package ray; run: pip install ray")
     module = require(f"datatrove.executor.{kind}", f"--executor {kind}", "corpus")
     return getattr(module, f"{name}PipelineExecutor")
 
