@@ -116,3 +116,11 @@ def test_comments_that_are_never_closed_take_a_time_that_grows_with_the_file():
     begin = time.process_time()
     assert markup.markdown_to_text("앞이다.\n\n" + "<!--" * 100_000 + "뒤다.") == "앞이다."
     assert time.process_time() - begin < 10  # hours, when every one looks for its end
+
+
+@pytest.mark.parametrize("charset", ["undefined", "unicode_escape"])
+def test_a_page_that_names_no_encoding_of_text_is_read_all_the_same(charset: str):
+    page = PAGE.format(charset).replace("끝 문단", r"끝 문단 \ud800").encode("euc-kr")
+    text = markup.decode_html(page)
+    assert text is not None
+    assert r"끝 문단 \ud800" in text

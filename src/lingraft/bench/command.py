@@ -104,7 +104,7 @@ def chosen(asked: Subject, phase: str) -> list[str]:
         return [*names, EVALUATION]
     if phase in (*names, EVALUATION):
         return [phase]
-    if phase.isdigit() and 1 <= int(phase) <= len(names):
+    if phase.isdecimal() and len(phase) < 9 and 1 <= int(phase) <= len(names):
         return [names[int(phase) - 1]]
     raise RecipeError(
         f"--phase {phase}: there is no such phase; give a number from 1 to {len(names)}, "

@@ -26,7 +26,9 @@ def compare(
     out_file: Annotated[
         Path | None, typer.Option("--out", help="The page; comparison.html in the first folder.")
     ] = None,
-    resamples: Annotated[int, typer.Option(min=100, help="Draws of the paired bootstrap.")] = 1_000,
+    resamples: Annotated[
+        int, typer.Option(min=100, max=1_000_000, help="Draws of the paired bootstrap.")
+    ] = 1_000,
 ) -> None:
     """Compare models after fine-tuning: scores, significance, mistakes.
 

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 out = log.results_console()
 
 Jobs = Annotated[
-    int, typer.Option(min=1, help="Cells at a time; they share the cores, or take GPUs in turn.")
+    int,
+    typer.Option(
+        min=1, max=1_024, help="Cells at a time; they share the cores, or take GPUs in turn."
+    ),
 ]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Let --out hold another study; keep what both share.")
@@ -174,7 +177,9 @@ def probe(
         str, typer.Option(help="Names with commas between them; all by default.")
     ] = "",
     steps: Annotated[int, typer.Option(min=1, help="Optimiser steps.")] = 50,
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds, counted up from the recipe's.")] = 1,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Seeds, counted up from the recipe's.")
+    ] = 1,
     train: Annotated[str, typer.Option(help="Parts that train, with commas between them.")] = "all",
     settings: Annotated[
         list[str] | None,

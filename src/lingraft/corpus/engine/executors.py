@@ -59,7 +59,6 @@ def build(folder: Folder, plan: Plan, cluster: Cluster) -> dict[str, Any]:
 
     Raises:
         RecipeError: an option that the executor does not have, or one that it needs is missing.
-        DataError: Ray is asked for and not installed.
     """
     made: dict[str, Any] = {}
     before = None
@@ -80,10 +79,18 @@ def build(folder: Folder, plan: Plan, cluster: Cluster) -> dict[str, Any]:
     return made
 
 
-def _class(kind: Kind) -> Any:
-    name = {"local": "Local", "slurm": "Slurm", "ray": "Ray"}[kind]
+def check_installed(kind: Kind) -> None:
+    """Refuse a scheduler whose package is not there; Slurm's commands are looked for by datatrove.
+
+    Raises:
+        DataError: Ray is asked for and not installed.
+    """
     if kind == "ray" and importlib.util.find_spec("ray") is None:
         raise DataError("--executor ray: needs the package ray; run: pip install ray")
+
+
+def _class(kind: Kind) -> Any:
+    name = {"local": "Local", "slurm": "Slurm", "ray": "Ray"}[kind]
     module = require(f"datatrove.executor.{kind}", f"--executor {kind}", "corpus")
     return getattr(module, f"{name}PipelineExecutor")
 
