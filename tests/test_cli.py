@@ -254,3 +254,26 @@ def test_processes_other_than_the_first_are_silent(command, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     command("list", "methods")
     assert levels == [logging.INFO, logging.ERROR]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("evaluate", "m", "--text", "t", "--sentences", 2**63), "--sentences: is a whole number"),
+        (("evaluate", "m", "--text", "t", "--rate", "nan"), "--rate: must be a finite number"),
+        (("finetune", "m", "--task", "nsmc", "--first-seed", 10**30), "--first-seed: is a whole"),
+        (("adapt", "r.toml", "--seed", 10**400), "--seed: is a whole number beyond 64 bits"),
+        (("bench", "--mean-length", "inf"), "--mean-length: must be a finite number; got inf"),
+    ],
+)
+def test_a_number_that_no_machine_holds_is_one_line(command, arguments, says):
+    ended = command(*arguments)
+    assert (ended.status, len(ended.err.splitlines())) == (1, 1)
+    assert says in ended.err
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "1e300", "-1"])
+def test_a_shard_has_a_size(command, value):
+    ended = command("corpus", "a.txt", "--lang", "ko", "--out", "o", "--shard-mb", value)
+    assert ended.status == 2
+    assert "Invalid value for '--shard-mb'" in ended.err

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import shlex
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from typer.core import TyperCommand
 
-from lingraft import __version__, log
+from lingraft import __version__, decoding, log
 from lingraft.bench import command as benchmarks
 from lingraft.comparison import command as comparison
 from lingraft.curation import command as curation
@@ -37,9 +39,30 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+out = log.results_console()
 
 INTERRUPTED = 128 + signal.SIGINT
+
+
+class Command(TyperCommand):
+    """A command whose numbers are what numpy, torch and the operating system can hold."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command.
+
+        Raises:
+            RecipeError: a whole number is beyond 64 bits, or another one not finite.
+        """
+        for name, value in ctx.params.items():
+            option = f"--{name.replace('_', '-')}"
+            if isinstance(value, int) and abs(value) > decoding.MAX_INTEGER:
+                raise RecipeError(f"{option}: {decoding.TOO_LARGE}")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise RecipeError(f"{option}: must be a finite number; got {value:g}")
+        return super().invoke(ctx)
+
+
+command = partial(app.command, cls=Command)
 
 Settings = Annotated[
     list[str] | None,
@@ -71,7 +94,7 @@ def everywhere(
         logging.getLogger("lingraft").setLevel(logging.ERROR)
 
 
-@app.command()
+@command()
 def adapt(
     recipe: Annotated[
         Path | None, typer.Argument(help="A recipe (TOML). Leave it out and use --source, --text …")
@@ -196,7 +219,7 @@ def _from_options(
     return recipe_from(named | data, assignments, "command line")
 
 
-@app.command()
+@command()
 def check(
     recipe: Annotated[Path, typer.Argument(help="A recipe (TOML).")], settings: Settings = None
 ) -> None:
@@ -238,7 +261,7 @@ def check(
         out.print(f"note: {note}", soft_wrap=True)
 
 
-@app.command()
+@command()
 def stage(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
     name: Annotated[
@@ -251,7 +274,7 @@ def stage(
     typer.echo(json.dumps(pipeline.run_stage(run, name), ensure_ascii=False))
 
 
-@app.command()
+@command()
 def evaluate(
     model: Annotated[
         str, typer.Argument(help="Any masked language model: directory, Hub id or name.")
@@ -293,7 +316,7 @@ def evaluate(
     typer.echo(json.dumps(result, ensure_ascii=False))
 
 
-@app.command()
+@command()
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Runs; the first is the main one.")],
     out_file: Annotated[
@@ -310,7 +333,7 @@ def report(
     out.print(f"report: {page.write(opened, target)}", soft_wrap=True)
 
 
-@app.command("list")
+@command("list")
 def list_entries(
     what: Annotated[
         str,
@@ -331,13 +354,13 @@ def list_entries(
     out.print(table)
 
 
-app.command()(curation.corpus)
-app.command()(commands.study)
-app.command()(commands.probe)
-app.command()(comparison.compare)
-app.command()(finetuning.finetune)
-app.command()(probing.probe_source)
-app.command()(benchmarks.bench)
+command()(curation.corpus)
+command()(commands.study)
+command()(commands.probe)
+command()(comparison.compare)
+command()(finetuning.finetune)
+command()(probing.probe_source)
+command()(benchmarks.bench)
 
 
 def spread(arguments: list[str], options: tuple[str, ...] = ("--text", "--only")) -> list[str]:

@@ -1,4 +1,5 @@
 import random
+import time
 
 import pytest
 
@@ -112,3 +113,27 @@ def test_a_line_of_300_000_dotted_names_is_one_sentence_in_linear_time():
 def test_an_invalid_language_is_refused():
     with pytest.raises(RecipeError, match="BCP 47"):
         splitter("korean", split_sentences=True)
+
+
+def test_a_long_line_with_quotation_marks_takes_a_time_that_grows_with_its_length():
+    quoted = "그는 '모른다'고 말했다. 그리고 \"안다\"고 했다. "
+    begin = time.process_time()
+    pieces = segment("ko", quoted * 8_000)
+    assert time.process_time() - begin < 30  # 200 s when sentencex sees the line whole
+    assert "".join(pieces).replace(" ", "") == (quoted * 8_000).replace(" ", "")
+    assert pieces[-1] == '그리고 "안다"고 했다.'
+
+
+def test_a_long_line_is_cut_as_its_parts_are():
+    text = "나는 학교에 갔다. 친구를 만났다! 그는 왔니? "
+    assert segment("ko", text * 500) == segment("ko", text) * 500
+
+
+@pytest.mark.parametrize("length", [3_000, 4_001, 9_999, 50_000])
+def test_a_sentence_longer_than_a_window_stays_whole(length: int):
+    endless = "가" * length
+    assert segment("ko", f"처음이다. {endless} 끝이다. 다음이다.") == [
+        "처음이다.",
+        f"{endless} 끝이다.",
+        "다음이다.",
+    ]

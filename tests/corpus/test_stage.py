@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lingraft.corpus import stage
+from lingraft.corpus import clean, stage
 from lingraft.corpus.engine import parts
 from lingraft.corpus.inputs import inputs
 from lingraft.corpus.split import SPLITS
@@ -268,11 +268,12 @@ def test_a_folder_that_does_not_exist_is_a_data_error(tmp_path: Path):
 
 def test_lone_surrogates_in_json_do_no_harm(tmp_path: Path):
     path = tmp_path / "a.jsonl"
-    rows = [{"id": "\ud800", "text": f"{document(n)} \ud83d"} for n in range(5)]
+    rows = [{"id": "\ud800", "text": f"\ud83d {document(n)}"} for n in range(5)]
     rows += [{"id": n, "text": document(n)} for n in range(100, 200)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     result = prepare(tmp_path / "out", path)
     assert result["sentences_in"] == 315
+    assert result["dropped"] == {clean.DAMAGED: 5}
 
 
 def test_inputs_name_every_file_with_size_and_time(tmp_path: Path):

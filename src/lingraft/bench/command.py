@@ -9,10 +9,9 @@ from pathlib import Path  # noqa: TC003 - typer reads the annotations when it ru
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from lingraft import workers
+from lingraft import log, workers
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from lingraft.bench.measure import Effort
     from lingraft.bench.subject import Subject
 
-out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+out = log.results_console()
 
 BASE = "14x768x50000"
 EVALUATION = "evaluation"
@@ -105,7 +104,7 @@ def chosen(asked: Subject, phase: str) -> list[str]:
         return [*names, EVALUATION]
     if phase in (*names, EVALUATION):
         return [phase]
-    if phase.isdigit() and 1 <= int(phase) <= len(names):
+    if phase.isdecimal() and len(phase) < 9 and 1 <= int(phase) <= len(names):
         return [names[int(phase) - 1]]
     raise RecipeError(
         f"--phase {phase}: there is no such phase; give a number from 1 to {len(names)}, "

@@ -55,7 +55,7 @@ class Shape:
             RecipeError: it is something else.
         """
         numbers = written.lower().replace("×", "x").split("x")
-        if len(numbers) != 3 or not all(number.isdigit() for number in numbers):
+        if len(numbers) != 3 or not all(n.isdecimal() and len(n) < 9 for n in numbers):
             raise RecipeError(
                 f"--shape {written}: write LAYERSxWIDTHxVOCABULARY, for instance 14x768x50000"
             )

@@ -7,7 +7,6 @@ is one function here and one line in `FORMATS`.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import re
@@ -25,7 +24,15 @@ from lingraft.corpus.columns import (
     read_hub,
     read_parquet,
 )
-from lingraft.corpus.lines import COMPRESSED, EMPTY, Reading, opened, reading_errors, text_lines
+from lingraft.corpus.lines import (
+    COMPRESSED,
+    EMPTY,
+    Reading,
+    json_value,
+    opened,
+    reading_errors,
+    text_lines,
+)
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.wiki.dump import wiki_dump
 from lingraft.errors import DataError
@@ -318,7 +325,7 @@ def _json_lines(source: Source, section: recipe.Corpus, reading: Reading) -> Ite
             reading.drop(EMPTY)
             continue
         try:
-            row = json.loads(line)
+            row = json_value(line)
         except (ValueError, RecursionError):
             reading.drop(BROKEN_JSON)
             broken += 1

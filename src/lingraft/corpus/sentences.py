@@ -10,7 +10,7 @@ import sentencex
 from lingraft.corpus import clean, scripts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 # How one piece ends and the next begins where they belong together: a dotted name or address
 # ("email.mime.", "MIMEBase"), and a date or section number ("1976. ", "3. ").
@@ -25,6 +25,10 @@ CLOSING = re.compile(r"[.?!…。！？]\Z"), re.compile(r"[”’»」』》〉
 JOINED = (DOTTED, NUMBERS, QUOTATION, CLOSING)
 # A piece that is but a number or one letter counts what follows it: "1. ", "(가) ".
 ENUMERATOR = re.compile(r"[(\[]?(?:\d+|\w)[.)\]]+ ?")
+# sentencex takes a time that grows with the square of a line with quotation marks (0.25 MB of
+# Korean: 46 s), so it sees a long line through windows. The last characters of a window only say
+# how what comes before them ends.
+WINDOW_CHARACTERS, LOOK_AHEAD_CHARACTERS = 4_000, 1_000
 
 
 def splitter(language: str, *, split_sentences: bool) -> Callable[[str], list[str]]:
@@ -62,12 +66,33 @@ def segment(subtag: str, line: str) -> list[str]:
         line: normalised text without line ends.
     """
     groups: list[list[str]] = []
-    for piece in sentencex.segment(subtag, line):
+    for piece in _pieces(subtag, line):
         if groups and _belong_together(groups[-1][-1], piece):
             groups[-1].append(piece)
         else:
             groups.append([piece])
     return [sentence for group in groups if (sentence := "".join(group).strip())]
+
+
+def _pieces(subtag: str, line: str) -> Iterator[str]:
+    """What sentencex cuts a line into, in a time that grows with its length."""
+    start = 0
+    unfinished: list[str] = []
+    while len(line) - start > WINDOW_CHARACTERS:
+        end = WINDOW_CHARACTERS - LOOK_AHEAD_CHARACTERS
+        before = start
+        for piece in sentencex.segment(subtag, line[start : start + WINDOW_CHARACTERS]):
+            if start + len(piece) > before + end:
+                break
+            start += len(piece)
+            yield "".join([*unfinished, piece])
+            unfinished = []
+        if start == before:  # no sentence ends here
+            unfinished.append(line[start : start + end])
+            start += end
+    rest = sentencex.segment(subtag, line[start:])
+    yield "".join([*unfinished, *rest[:1]])
+    yield from rest[1:]
 
 
 def _belong_together(left: str, right: str) -> bool:

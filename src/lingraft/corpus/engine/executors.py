@@ -7,6 +7,7 @@ ever when a worker is killed (for want of memory, say), since `multiprocess.Pool
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import inspect
 import logging
 import time
@@ -73,6 +74,16 @@ def build(folder: Folder, plan: Plan, cluster: Cluster) -> dict[str, Any]:
         workers = cluster.processes or (1 if cluster.kind == "local" else -1)
         before = made[name] = kind(workers=workers, **common)
     return made
+
+
+def check_installed(kind: Kind) -> None:
+    """Refuse a scheduler whose package is not there; Slurm's commands are looked for by datatrove.
+
+    Raises:
+        DataError: Ray is asked for and not installed.
+    """
+    if kind == "ray" and importlib.util.find_spec("ray") is None:
+        raise DataError("--executor ray: needs the package ray; run: pip install ray")
 
 
 def _class(kind: Kind) -> Any:

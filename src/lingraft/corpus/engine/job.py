@@ -65,6 +65,7 @@ def make(
 
     scripts.of_language(language, section.scripts)
     cluster = settings.cluster or executors.Cluster()
+    executors.check_installed(cluster.kind)
     made = planning.make(section, language, settings.part_bytes)
     readers.tell(section.text)
     folder = Folder(out)
