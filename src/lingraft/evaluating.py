@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from lingraft.stages import Context
 
 RESULT = 3
-"""Form of the result: 3 has logits in fp32, unigrams without special tokens, and words scored one by
-one within as much of the sentence as is read. What an older form evaluated is done again."""
+"""Form of the result: 3 has logits in fp32, unigrams without special tokens, and words deep in long
+sentences. What an older form evaluated is done again."""
 
 
 def evaluate(context: Context, trained: str) -> str:
@@ -45,6 +45,7 @@ def evaluate(context: Context, trained: str) -> str:
         str(weights_before(context, len(recipe.phases))), ids.pad, recipe.training.precision
     )
     with stage.building(made) as (partial, result):
+        result["form"] = RESULT
         result.update(
             evaluate_sentences(
                 scorer,

@@ -72,9 +72,7 @@ def _tokens_of(
     ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
     special = set(tokenizer.all_special_ids)
     within = [
-        index
-        for index, (start, end) in enumerate(offsets)
-        if start < word.end and end > word.start
+        index for index, (start, end) in enumerate(offsets) if start < word.end and end > word.start
     ]
     places = [index for index in within if ids[index] not in special]
     unknown = any(ids[index] == tokenizer.unk_token_id for index in within)
@@ -140,7 +138,8 @@ def bits_per_character(
     """Surprisal of whole words.
 
     Returns:
-        words, dropped (with an unknown token, or longer than is read), characters, bits_per_character, and
-        `exact`: percent of the words of which every token is the model's first choice.
+        words, dropped (with an unknown token, or longer than is read), characters,
+        bits_per_character, and `exact`: percent of the words of which every token is the model's
+        first choice.
     """
     return word_metrics(measure(scorer, tokenizer, words, max_tokens))
