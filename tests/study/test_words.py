@@ -55,8 +55,8 @@ def test_only_words_that_all_models_score_count():
         assert sum(count for _, count in row.blocks) == sum(CHARACTERS[:90])
     table = tables.quality(found, 1_000)
     assert table.notes[0] == (
-        "2,000 masked tokens, 90 words. Left out for all: 25.0 % of the 120 words, which at least "
-        "one model of the study does not score."
+        "2,000 masked tokens, 90 words. Left out for all: 25.0\u00a0% of the 120 words, which at "
+        "least one model of the study does not score."
     )
     assert not any(entry.text.endswith("‡") for entry in column(table, "bits/char").values())
 
