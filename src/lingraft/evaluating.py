@@ -14,7 +14,7 @@ from lingraft.models.source import quiet_transformers
 from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Masking
 from lingraft.rundir import fingerprint, write_text
-from lingraft.stages import FORMAT, nonempty, read_lines, weights_before
+from lingraft.stages import FORMAT, nonempty, position_settings, read_lines, weights_before
 from lingraft.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
     from lingraft.stages import Context
 
-RESULT = 2
-"""Form of the result: 2 has blocks and words.tsv. What an older form evaluated is done again."""
+RESULT = 3
+"""Form of the result: 3 has logits in fp32, unigrams without special tokens, and words deep in long
+sentences. What an older form evaluated is done again."""
 
 
 def evaluate(context: Context, trained: str) -> str:
@@ -44,6 +45,7 @@ def evaluate(context: Context, trained: str) -> str:
         str(weights_before(context, len(recipe.phases))), ids.pad, recipe.training.precision
     )
     with stage.building(made) as (partial, result):
+        result["form"] = RESULT
         result.update(
             evaluate_sentences(
                 scorer,
@@ -56,18 +58,28 @@ def evaluate(context: Context, trained: str) -> str:
         )
         train = Tokens.open(folder, "train")
         result["unigram_entropy"] = intrinsic.unigram_entropy(
-            train.counts(ids.size), result.pop("targets")
+            train.counts(ids.size), result.pop("targets"), ids.ordinary
         )
         if section.words:
             text = words.choose(
                 read_lines(run.stage("corpus").path / "test.txt"), section.words, section.seed
             )
-            longest = int(run.stage("tokenizer").result()["max_tokens"])
-            scored = words.measure(scorer, ours, text, longest)
+            scored = words.measure(scorer, ours, text, _longest(context))
             result["words"] = records.word_metrics(scored)
             result["blocks"]["words"] = records.word_blocks(scored)
             write_text(partial / records.WORDS_FILE, records.text_of(scored))
     return made
+
+
+def _longest(context: Context) -> int:
+    """How many tokens of a sentence a word is scored within.
+
+    As many as in training; with the source's vocabulary, which cuts other languages into many more
+    tokens, as many as the model has positions.
+    """
+    if context.recipe.tokenizer.kind == "keep":
+        return position_settings(context.recipe)[1]
+    return int(context.run.stage("tokenizer").result()["max_tokens"])
 
 
 def evaluate_sentences(

@@ -33,7 +33,7 @@ vocabularies. PPL, MR and bits/char: lower is better. The best of each column is
 knows only how often each token occurs. Intervals are 95 %, from a paired bootstrap over blocks of
 the test text and over seeds, as is the p behind them; “over 3 seeds” is the p of a paired t-test
 over the seeds. Where the two disagree, believe the t-test: two or three seeds drawn again differ
-too little. With one seed (“text alone”) nothing is known of other seeds. ‡: trained in different
+too little. With one seed (“text alone”) nothing is known of other seeds. §: trained in different
 precision, fp32 and bf16.
 
 A data-efficiency factor says how many times more sentences scratch needs to be as good as the

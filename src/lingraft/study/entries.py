@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lingraft.study.analysis import Difference
     from lingraft.study.results import Group, Metric
 
-MIXED = "‡"
+MIXED = "§"
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,9 @@ class MetricRow(CellRow):
     blocks: tuple[tuple[float, float], ...] | None = None
     """Sum and count of the averaged quantity by block of the test text (by hash of the sentence),
     for paired bootstrap intervals. Perplexity's are those of its logarithm, the loss in nats."""
+    words: tuple[tuple[float, float], ...] | None = None
+    """Of bits per character: bits and characters of each word that was asked for, in an order that
+    is the same for every model; 0 and 0 of one that the model dropped."""
 
 
 class CurveRow(CellRow):
