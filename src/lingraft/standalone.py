@@ -14,8 +14,8 @@ from lingraft.corpus import stage as corpus_stage
 from lingraft.errors import DataError
 from lingraft.evaluation import words
 from lingraft.evaluation.scorer import Scorer
-from lingraft.models.source import load_config
 from lingraft.objectives.common import TokenIds
+from lingraft.pretrained import load_config
 from lingraft.recipe import Corpus
 
 if TYPE_CHECKING:
