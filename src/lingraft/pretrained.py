@@ -205,4 +205,4 @@ def _reason(error: BaseException) -> str:
             "not on this machine and the Hub cannot be reached; "
             f"give a local directory, or go online once. {text}"
         )
-    return text[:300]
+    return text[:300].rstrip(".")
