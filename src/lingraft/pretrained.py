@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 DEEPEST = 1_000
 """Layers; transformers builds as many as config.json asks for, a thousand million too."""
+SHORTEST = 8
+"""Tokens that a model must read at once; as in the recipe's tokenizer.max_tokens."""
 LEAST_BYTES = 0.5
 """To a parameter, in weights of 4 bits."""
 SMALL = 1 << 28
@@ -181,6 +183,25 @@ def load_model(
             **options,
         )
     return loaded
+
+
+def check_longest(name: str | None, longest: int) -> int:
+    """Refuse a model that reads hardly more than special tokens; returns `longest`.
+
+    Args:
+        name: of the model, for the message; None where it has none yet.
+        longest: tokens of the longest sentence that it reads.
+
+    Raises:
+        UnsupportedModelError: they are fewer than `SHORTEST`.
+    """
+    if longest < SHORTEST:
+        raise UnsupportedModelError(
+            f"source model '{name or 'source.architecture'}': reads {longest} tokens at most (by "
+            f"max_position_embeddings), but {SHORTEST} are needed; correct it, or choose "
+            "another model"
+        )
+    return longest
 
 
 def _check_size(auto: Any, config: PreTrainedConfig, folder: Path) -> None:

@@ -20,7 +20,7 @@ from lingraft.checkpoints import folder_of
 from lingraft.corpus import stage as corpus_stage
 from lingraft.corpus.split import SPLITS
 from lingraft.embeddings import INITIALISERS
-from lingraft.errors import DataError
+from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models import source
 from lingraft.models.families import family_of
 from lingraft.models.parts import itl_layers
@@ -117,10 +117,15 @@ def position_settings(recipe: Recipe) -> tuple[int | None, int]:
     else:
         config = pretrained.load_config(str(recipe.source.model), recipe.source.revision)
         family = family_of(config.model_type)
-        pad, longest = int(config.pad_token_id), int(config.max_position_embeddings)
+        pad, longest = config.pad_token_id, int(config.max_position_embeddings)
     if not family.pad_decides_positions:
-        return None, longest
-    return pad, longest - pad - 1
+        return None, pretrained.check_longest(recipe.source.model, longest)
+    if pad is None:
+        raise UnsupportedModelError(
+            f"source model '{recipe.source.model}': config.json has no pad_token_id, from which "
+            f"a {family.model_type} counts positions; put the padding token's id there"
+        )
+    return pad, pretrained.check_longest(recipe.source.model, longest - pad - 1)
 
 
 def tokenizer(context: Context, corpus_made: str) -> str:

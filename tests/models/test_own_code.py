@@ -132,8 +132,8 @@ def study(planted, text, adapted):
 
 
 def probe(planted, text, adapted):
-    tiny_study.write_study(planted.folder, "source", text)
-    return ["probe", "base.toml", "--out", "probed"]
+    check(planted, text, adapted)
+    return ["probe", "recipe.toml", "--out", "probed"]
 
 
 def bench(planted, text, adapted):

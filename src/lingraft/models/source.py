@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import AutoConfig, AutoModelForMaskedLM
 
-from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.errors import LingraftError, RecipeError, UnsupportedModelError
 from lingraft.models import adapters
 from lingraft.models.families import Family, family_of
 from lingraft.models.graft import build
@@ -106,10 +106,11 @@ def from_architecture(
             )
         model_class = type(AutoModelForMaskedLM.from_config(_tiny(config), trust_remote_code=False))
         return LoadedSource(build(model_class, config, seed).eval(), family, frozenset(), ())
-    except (TypeError, ValueError, AssertionError, ZeroDivisionError) as error:
-        if isinstance(error, RecipeError):
-            raise
-        raise RecipeError(f"source.architecture: {' '.join(str(error).split())[:300]}") from error
+    except LingraftError:
+        raise
+    except Exception as error:  # transformers checks some values, torch and Python others
+        reason = " ".join(str(error).split())[:300]
+        raise RecipeError(f"source.architecture: {reason}") from error
 
 
 def _tiny(config: PreTrainedConfig) -> PreTrainedConfig:
