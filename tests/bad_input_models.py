@@ -14,12 +14,7 @@ def add(cases):
     )
     for spelt, said in NAMES.items():
         cases[f"a model by a name that is {said}"] = named(spelt)
-    cases["the root of the disk as a model"] = lambda place: [
-        "finetune",
-        "/",
-        "--task",
-        "klue-ynat",
-    ]
+    cases["the root of the disk as a model"] = root
     for wrong, values in CONFIGURATIONS.items():
         cases[wrong] = configured(values)
     cases["a pickle in the place of weights"] = pickled("adapt")
@@ -54,6 +49,12 @@ CONFIGURATIONS = {
 }
 
 
+def root(place):
+    for name in ("train.tsv", "dev.tsv"):
+        place.write(f"data/{name}", "sentence\tlabel\n" + "good\t1\nbad\t0\n" * 4)
+    return ["finetune", "/", "--task", "glue-sst2", "--data", "data"]
+
+
 def named(spelt):
     return lambda place: place.adapt("--source", spelt)
 
@@ -81,7 +82,7 @@ def pickled(command):
         source = place.source("bert")
         (source / "model.safetensors").unlink()
         with (source / "pytorch_model.bin").open("wb") as file:
-            pickle.dump({"weights": shutil.rmtree}, file)
+            pickle.dump({"weights": shutil.rmtree}, file, protocol=2)
         adapt = place.adapt()
         return adapt if command == "adapt" else ["evaluate", "source", "--text", "ko.txt"]
 

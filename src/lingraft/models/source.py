@@ -6,13 +6,14 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from transformers import AutoConfig, AutoModelForMaskedLM
+import torch
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
 
 from lingraft.errors import LingraftError, RecipeError, UnsupportedModelError
 from lingraft.models import adapters
 from lingraft.models.families import Family, family_of
 from lingraft.models.graft import build
-from lingraft.pretrained import load_config, quiet_transformers
+from lingraft.pretrained import DEEPEST, load_config, quiet_transformers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +26,9 @@ logger = logging.getLogger(__name__)
 
 OLDER_SETTINGS = frozenset({"global_attn_every_n_layers", "global_rope_theta", "local_rope_theta"})
 """ModernBERT settings that transformers 5 reads but does not list."""
+
+LARGEST = 100_000_000_000
+"""Parameters of a model that is trained from nothing: 400 GB in fp32."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,8 @@ def from_architecture(
             raise RecipeError(
                 f"source.architecture: {family.model_type} has no setting {', '.join(unknown)}"
             )
-        model_class = type(AutoModelForMaskedLM.from_config(_tiny(config), trust_remote_code=False))
+        model_class: Any = MODEL_FOR_MASKED_LM_MAPPING[type(config)]
+        _check_size(model_class, config)
         return LoadedSource(build(model_class, config, seed).eval(), family, frozenset(), ())
     except LingraftError:
         raise
@@ -113,7 +118,17 @@ def from_architecture(
         raise RecipeError(f"source.architecture: {reason}") from error
 
 
-def _tiny(config: PreTrainedConfig) -> PreTrainedConfig:
-    copy = type(config).from_dict(config.to_dict())
-    copy.num_hidden_layers = 1
-    return copy
+def _check_size(model_class: Any, config: PreTrainedConfig) -> None:
+    """Refuse what no memory holds before it is allocated."""
+    if not 1 <= config.num_hidden_layers <= DEEPEST:
+        raise RecipeError(
+            f"source.architecture: num_hidden_layers must be 1 to {DEEPEST}; "
+            f"got {config.num_hidden_layers}"
+        )
+    with torch.device("meta"):
+        parameters = sum(parameter.numel() for parameter in model_class(config).parameters())
+    if parameters > LARGEST:
+        raise RecipeError(
+            f"source.architecture: has {parameters:,} parameters, {LARGEST:,} at most are allowed; "
+            "choose smaller sizes"
+        )
