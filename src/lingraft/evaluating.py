@@ -10,8 +10,8 @@ import numpy as np
 from lingraft import tokenizer as tokenizers_module
 from lingraft.evaluation import intrinsic, records, samples, words
 from lingraft.evaluation.scorer import Scorer
-from lingraft.models.source import quiet_transformers
 from lingraft.objectives.common import TokenIds
+from lingraft.pretrained import quiet_transformers
 from lingraft.recipe import Masking
 from lingraft.rundir import fingerprint, write_text
 from lingraft.stages import FORMAT, nonempty, position_settings, read_lines, weights_before

@@ -15,8 +15,9 @@ from lingraft.decoding import load, to_toml
 from lingraft.errors import DataError, RecipeError
 from lingraft.methods import baseline, recipe_from, settled
 from lingraft.models import export as exporting
-from lingraft.models.source import load_model, quiet_transformers
+from lingraft.models.source import load_model
 from lingraft.preflight import check_inputs, check_names
+from lingraft.pretrained import quiet_transformers
 from lingraft.recipe import STAGE_NAMES
 from lingraft.report import card, page
 from lingraft.rundir import Run, clear_temporary, fingerprint, write_json, write_text

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft import catalogue
+from lingraft.checkpoints import folder_of, refuse_code
 from lingraft.corpus import scripts
 from lingraft.corpus.inputs import inputs
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.methods import baseline
-from lingraft.models.families import Family, family_of
+from lingraft.models.families import FAMILIES, Family, family_of
 from lingraft.models.parts import (
     ADAPTERS_FILE,
     adapter_parameters,
@@ -120,7 +121,10 @@ def _source(recipe: Recipe) -> tuple[Family | None, Path | None]:
     folder = _local_folder(str(recipe.source.model), recipe.source.revision)
     if folder is None:
         return None, None
-    family = family_of(str(_config(folder).get("model_type", "unknown")))
+    config = _config(folder)
+    model_type = str(config.get("model_type", "unknown"))
+    refuse_code(str(recipe.source.model), config, model_type in FAMILIES)
+    family = family_of(model_type)
     if (folder / ADAPTERS_FILE).is_file():
         raise UnsupportedModelError(
             f"source model '{folder}': has adapters, which cannot be grafted onto; "
@@ -191,14 +195,9 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
 
 
 def _local_folder(name: str, revision: str | None) -> Path | None:
-    path = Path(name).expanduser()
-    if path.is_dir():
+    path = folder_of(name)
+    if path is not None:
         return path
-    if name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise DataError(
-            f"source model '{name}': no such directory; give one, or a Hub id such as "
-            "FacebookAI/roberta-base"
-        )
     from huggingface_hub import try_to_load_from_cache  # a second's import, only for Hub ids
 
     found = try_to_load_from_cache(name, "config.json", revision=revision)
@@ -214,7 +213,7 @@ def _config(folder: Path) -> dict[str, Any]:
         )
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(
             f"{path}: not valid JSON ({error}); save or download the model again"
         ) from None
@@ -237,13 +236,15 @@ def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]] | None:
                 header = json.loads(file.read(min(length, 100_000_000)))
             if not isinstance(header, dict):
                 raise ValueError("its header is no JSON object")
-        except (struct.error, ValueError, OSError) as error:
+            header.pop("__metadata__", None)
+            found = {name: tuple(entry["shape"]) for name, entry in header.items()}
+            if not all(isinstance(size, int) for shape in found.values() for size in shape):
+                raise ValueError("its header has shapes that are no numbers")
+        except (struct.error, ValueError, KeyError, TypeError, RecursionError, OSError) as error:
             raise DataError(
                 f"{path}: not a safetensors file ({error}); save or download the model again"
             ) from None
-        shapes |= {
-            name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"
-        }
+        shapes |= found
     return shapes or None
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
 
+from lingraft import pretrained
 from lingraft.bench import text
 from lingraft.errors import RecipeError
 from lingraft.methods import read_recipe, recipe_from
@@ -117,7 +118,7 @@ class Subject:
         Raises:
             LingraftError: its configuration cannot be read, or the recipe wants adapters.
         """
-        source.quiet_transformers()
+        pretrained.quiet_transformers()
         graft = self.recipe.graft
         before, after = graft.layers_before, graft.layers_after
         if self.run is not None:
@@ -145,7 +146,7 @@ class Subject:
         if self.shape is not None:
             return self.shape.config(self.lengths.longest)
         if section.model is not None:
-            return source.load_config(section.model, section.revision)
+            return pretrained.load_config(section.model, section.revision)
         size = self.recipe.tokenizer.vocab_size
         return source.from_architecture(section, size, _specials(), self.recipe.seed).model.config
 

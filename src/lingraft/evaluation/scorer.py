@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from transformers import MODEL_FOR_MASKED_LM_MAPPING
 
 from lingraft.errors import DataError
 from lingraft.models import adapters
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel, assemble, check_isolation, pack
-from lingraft.models.source import load_config
+from lingraft.pretrained import load_config
 from lingraft.training.machine import multiplies_bf16
 
 if TYPE_CHECKING:
@@ -80,16 +79,7 @@ class Scorer:
                 f"model '{name}' is of type '{config.model_type}', which has no masked language "
                 "model; its perplexity would be of another kind, give a masked one"
             )
-        try:
-            model, info = adapters.load(name)
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            raise DataError(
-                f"model '{name}' cannot be loaded: {' '.join(str(error).split())[:300]}"
-            ) from error
-        except SafetensorError as error:
-            raise DataError(
-                f"the weights of model '{name}' are broken ({error}); copy or download them again"
-            ) from error
+        model, info = adapters.load(name)
         if info["missing_keys"]:
             raise DataError(
                 f"model '{name}' lacks {len(info['missing_keys'])} tensors "

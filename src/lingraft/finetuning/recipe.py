@@ -135,7 +135,7 @@ class Finetune(Section):
 
 def label_of(model: str) -> str:
     """What a model is called: the last part of its id, of RUN/model the run's name."""
-    parts = [part for part in Path(model).expanduser().resolve().parts if part != "/"]
+    parts = [part for part in Path(model).resolve().parts if part != "/"] or ["model"]
     if "/" in model and not Path(model).exists():
         parts = model.split("/")
     name = parts[-2] if parts[-1] in ("model", "best") and len(parts) > 1 else parts[-1]

@@ -20,7 +20,7 @@ from lingraft.finetuning.cells import plan
 from lingraft.finetuning.coding import Shape, say_what_was_cut
 from lingraft.finetuning.problem import Finetuning
 from lingraft.finetuning.recipe import phase_of
-from lingraft.models.source import load_config, quiet_transformers
+from lingraft.pretrained import load_config, quiet_transformers
 from lingraft.recipe import Training
 from lingraft.rundir import Run, clear_temporary, read_json, write_json, write_text
 from lingraft.tasks import predictions

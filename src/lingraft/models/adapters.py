@@ -26,12 +26,16 @@ from torch import nn
 from transformers import AutoModelForMaskedLM
 from transformers.utils.hub import cached_file
 
+from lingraft.checkpoints import folder_of
 from lingraft.errors import DataError
 from lingraft.models.families import family_of
 from lingraft.models.parts import ADAPTER, ADAPTERS_FILE, is_adapter
+from lingraft.pretrained import load_model, one_line
 from lingraft.rundir import read_json, write_json
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from transformers import PreTrainedModel
 
     from lingraft.models.families import Family
@@ -115,28 +119,32 @@ def save(model: PreTrainedModel, folder: Path) -> None:
 
 
 def load(
-    name: str, revision: str | None = None, **options: Any
+    name: str,
+    revision: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
     """A masked language model with its adapters, where the checkpoint has some.
 
     Args:
         name: directory or Hub id.
         revision: branch, tag or commit on the Hub.
+        settings: configuration values to change.
         options: of `from_pretrained`.
 
     Returns:
         The model in fp32 on the CPU, and what transformers says of the loading.
 
     Raises:
-        DataError: the adapters' files are broken or do not fit the model; otherwise whatever
-        `from_pretrained` raises.
+        DataError: the checkpoint or the adapters' files are broken, or do not fit each other.
+        UnsupportedModelError: as `pretrained.load_model`.
     """
     found = _file(name, ADAPTERS_FILE, revision)
-    model, info = AutoModelForMaskedLM.from_pretrained(
+    model, info = load_model(
+        AutoModelForMaskedLM,
         name,
-        revision=revision,
-        dtype=torch.float32,
-        output_loading_info=True,
+        revision,
+        settings,
         variant=VARIANT if found else None,
         **options,
     )
@@ -168,16 +176,17 @@ def _fill(model: PreTrainedModel, path: Path | None, name: str) -> None:
 
 def _file(name: str, file: str, revision: str | None) -> Path | None:
     """A file of a checkpoint; None where it has no such file."""
-    folder = Path(name).expanduser()
-    if folder.is_dir():
+    folder = folder_of(name)
+    if folder is not None:
         path = folder / file
         return path if path.is_file() else None
-    found = cached_file(
-        name,
-        file,
-        revision=revision,
-        _raise_exceptions_for_gated_repo=False,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-    )
+    with one_line(f"source model '{name}' cannot be loaded", "try again, or give a directory"):
+        found = cached_file(
+            name,
+            file,
+            revision=revision,
+            _raise_exceptions_for_gated_repo=False,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+        )
     return Path(found) if found else None

@@ -10,6 +10,7 @@ from transformers import AutoModelForMaskedLM
 
 from lingraft.errors import DataError
 from lingraft.models import adapters
+from lingraft.pretrained import load_model
 from lingraft.rundir import writing
 
 if TYPE_CHECKING:
@@ -111,9 +112,7 @@ def check_reload(model: PreTrainedModel, folder: Path) -> None:
     again, info = (
         adapters.load(str(folder))
         if adapters.present(model)
-        else AutoModelForMaskedLM.from_pretrained(
-            folder, dtype=torch.float32, output_loading_info=True
-        )
+        else load_model(AutoModelForMaskedLM, str(folder))
     )
     strays = {key: value for key, value in info.items() if value}
     if strays:

@@ -11,7 +11,8 @@ from lingraft import tokenizer as tokenizers_module
 from lingraft.errors import DataError
 from lingraft.models import export
 from lingraft.models.graft import Vocabulary, rebuild
-from lingraft.models.source import LoadedSource, load_config, load_model
+from lingraft.models.source import LoadedSource, load_model
+from lingraft.pretrained import load_config
 from lingraft.rundir import writing
 
 if TYPE_CHECKING:

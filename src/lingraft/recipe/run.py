@@ -141,7 +141,7 @@ class Tokenizer(Section):
     """The algorithm of a new vocabulary; 'source' takes the one of the source model's tokenizer.
     'keep' is the source's vocabulary as it is; 'extend' adds to it the pieces of a new one of
     `vocab_size` pieces that it lacks."""
-    vocab_size: Annotated[int, Field(ge=32)] = 50_000
+    vocab_size: Annotated[int, Field(ge=32, le=2_000_000)] = 50_000
     """Pieces, special tokens included; a small corpus may give fewer."""
     normalisation: Literal["nfc", "nfkc"] = "nfc"
     """Unicode form that the tokenizer brings text into; nfc keeps the exact round trip."""
@@ -149,7 +149,7 @@ class Tokenizer(Section):
     """Share of the running characters that Unigram and WordPiece keep; the rest becomes unknown."""
     train_sentences: Annotated[int, Field(ge=1)] = 2_000_000
     """Train the vocabulary on at most this many sentences, spread over the corpus."""
-    max_tokens: Annotated[int, Field(ge=8)] = 512
+    max_tokens: Annotated[int, Field(ge=8, le=65_536)] = 512
     """Longer sentences are cut into pieces of at most this many tokens, special tokens included."""
 
 
@@ -257,7 +257,7 @@ class Training(Section):
 
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """auto: bf16 (weights stay fp32) where the hardware multiplies it fast, else fp32."""
-    row_tokens: Annotated[int, Field(ge=16)] = 128
+    row_tokens: Annotated[int, Field(ge=16, le=65_536)] = 128
     """Sentences are packed into rows of this many tokens; a longer sentence makes its rows longer.
     """
     micro_batch_tokens: Annotated[int, Field(ge=16)] = 4_096

@@ -67,7 +67,7 @@ def train(folder: Path, *, initial: bool = False) -> None:
         initial: also measure the validation loss before the first step.
     """
     from lingraft import evaluating, pipeline, stages
-    from lingraft.models.source import quiet_transformers
+    from lingraft.pretrained import quiet_transformers
     from lingraft.stages import Context
     from lingraft.training.machine import accelerator_for, environment
 

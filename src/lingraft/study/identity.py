@@ -10,6 +10,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lingraft.checkpoints import folder_of
 from lingraft.corpus import evaluations, readers
 from lingraft.corpus.lines import reading_errors
 from lingraft.methods import settled
@@ -94,8 +95,8 @@ class Identity:
         ]
 
     def _source(self, name: str, revision: str | None) -> Any:
-        folder = Path(name).expanduser()
-        if not folder.is_dir():
+        folder = folder_of(name)
+        if folder is None:
             return {"model": name, "revision": revision}
         files = sorted(path for path in folder.iterdir() if path.suffix in SOURCE_FILES)
         return [[path.name, self._file(path)] for path in files if path.name != "done.json"]
