@@ -16,7 +16,7 @@ from lingraft.errors import DataError, RecipeError
 from lingraft.methods import baseline, recipe_from, settled
 from lingraft.models import export as exporting
 from lingraft.models.source import load_model, quiet_transformers
-from lingraft.preflight import check_inputs, check_names
+from lingraft.preflight import check_inputs, check_names, too_small
 from lingraft.recipe import STAGE_NAMES
 from lingraft.report import card, page
 from lingraft.rundir import Run, fingerprint, write_json, write_text
@@ -72,6 +72,8 @@ def adapt(
     with run.locked() if main else contextlib.nullcontext():
         if main:
             prepare(recipe, run, resume=resume, overwrite=overwrite)
+            for note in too_small(recipe):
+                logger.warning("%s", note)
             write_json(run.path / "environment.json", environment(accelerator, command))
         accelerator.wait_for_everyone()
         if recipe.training.trackers:
