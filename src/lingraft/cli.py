@@ -126,6 +126,10 @@ def adapt(
         int | None, typer.Option(help="Pieces of the new vocabulary (50000).")
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps over all phases.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak; the preset's: 1e-4.")] = None,
+    batch_tokens: Annotated[
+        int | None, typer.Option(help="Tokens in a step; the preset's: 256 sentences.")
+    ] = None,
     baseline: Annotated[
         list[str] | None,
         typer.Option(help="Also train this method on the same budget, to compare: scratch."),
@@ -154,7 +158,12 @@ def adapt(
     OUT/report.html.
     """
     needed: dict[str, object] = {"--source": source, "--text": text, "--lang": lang}
-    sizes: dict[str, object] = {"--vocab-size": vocab_size, "--steps": steps}
+    sizes: dict[str, object] = {
+        "--vocab-size": vocab_size,
+        "--steps": steps,
+        "--learning-rate": learning_rate,
+        "--batch-tokens": batch_tokens,
+    }
     assignments = list(settings or [])
     assignments += [f"export.push_to_hub={json.dumps(push_to_hub)}"] if push_to_hub else []
     assignments += [f"seed={seed}"] if seed is not None else []
@@ -172,10 +181,14 @@ def adapt(
             data["tokenizer"] = {"vocab_size": vocab_size}
         if steps is not None:
             data["method"]["budget"] = {"value": steps, "unit": "steps"}
+        if learning_rate is not None:
+            data["method"]["learning_rate"] = learning_rate
+        if batch_tokens is not None:
+            data["method"]["batch"] = {"size": batch_tokens, "unit": "tokens"}
         chosen = _from_options(data, needed, out_dir, assignments)
     folder = out_dir or Path("runs") / chosen.name
     from lingraft import pipeline
-    from lingraft.report import tables
+    from lingraft.report import advice, tables
 
     run = pipeline.adapt(
         chosen,
@@ -186,6 +199,7 @@ def adapt(
     )
     if int(os.environ.get("RANK", "0")) == 0:
         out.print(tables.console([run], out.width))
+        out.print(advice.summary([run]), soft_wrap=True, markup=False)
         out.print(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}", soft_wrap=True)
 
 
@@ -324,12 +338,13 @@ def report(
     ] = None,
 ) -> None:
     """Write the report of a run, or one page that compares several."""
-    from lingraft.report import page, tables
+    from lingraft.report import advice, page, tables
     from lingraft.rundir import Run
 
     opened = [Run.existing(path) for path in runs]
     target = out_file or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     out.print(tables.console(opened, out.width))
+    out.print(advice.summary(opened), soft_wrap=True, markup=False)
     out.print(f"report: {page.write(opened, target)}", soft_wrap=True)
 
 

@@ -16,7 +16,7 @@ from lingraft.errors import DataError, RecipeError
 from lingraft.methods import baseline, recipe_from, settled
 from lingraft.models import export as exporting
 from lingraft.models.source import load_model
-from lingraft.preflight import check_inputs, check_names
+from lingraft.preflight import check_inputs, check_names, too_small
 from lingraft.pretrained import quiet_transformers
 from lingraft.recipe import STAGE_NAMES
 from lingraft.report import card, page
@@ -73,6 +73,8 @@ def adapt(
     with run.locked() if main else contextlib.nullcontext():
         if main:
             prepare(recipe, run, resume=resume, overwrite=overwrite)
+            for note in too_small(recipe):
+                logger.warning("%s", note)
             write_json(run.path / "environment.json", environment(accelerator, command))
         accelerator.wait_for_everyone()
         if recipe.training.trackers:

@@ -26,6 +26,7 @@ from lingraft.models.parts import (
     tied_once,
     trained_parts,
 )
+from lingraft.recipe.reach import SPREAD, reach
 
 if TYPE_CHECKING:
     from lingraft.recipe import Phase, Recipe, Resources
@@ -161,7 +162,37 @@ def check(recipe: Recipe) -> Plan:
     plan.phases = [_phase(recipe, phase, plan) for phase in recipe.phases]
     if plan.parameters:
         _estimates(recipe, plan)
+    plan.notes += too_small(recipe)
     return plan
+
+
+def too_small(recipe: Recipe) -> list[str]:
+    """A note where the phases cannot move new weights away from where they start.
+
+    Silent where the number of steps is not known before the text is read, and where nothing is new.
+    """
+    graft = recipe.graft
+    inserted = graft.layers_before + graft.layers_after
+    is_old = recipe.tokenizer.kind == "keep" and not inserted and graft.source_weights != "random"
+    steps = [_steps(phase) for phase in recipe.phases]
+    known = [count for count in steps if count is not None]
+    total = sum(map(reach, recipe.phases, known))
+    if is_old or not known or len(known) < len(steps) or total >= SPREAD:
+        return []
+    return [
+        f"the plan is too small to learn from: the learning rates of all {sum(known):,.0f} steps "
+        f"add up to {total:.2g}, about as far as a weight can move, and new weights start with a "
+        f"spread of {SPREAD:g}; take more steps or a larger learning rate"
+    ]
+
+
+def _steps(phase: Phase) -> float | None:
+    """Optimiser steps of a phase; None where they depend on the text."""
+    if phase.budget.unit == "steps":
+        return phase.budget.value
+    if phase.budget.unit == "tokens" and phase.batch.unit == "tokens":
+        return phase.budget.value / phase.batch.size
+    return None
 
 
 def _sizes(recipe: Recipe, plan: Plan) -> None:

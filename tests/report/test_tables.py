@@ -50,22 +50,35 @@ def test_the_verdict_calls_a_difference_below_one_per_cent_none():
     assert "no difference worth the name" in said(line("XPT", 100.0), line("scratch", 100.4))
 
 
-def test_the_verdict_says_when_models_are_not_better_than_unigrams():
+def test_the_verdict_says_when_models_are_no_better_than_unigrams():
     sentence = said(line("XPT", 405.0), line("scratch", 420.0))
-    assert "XPT and scratch are not clearly better than guessing by frequency alone" in sentence
-    assert "(unigram perplexity 411.6)" in sentence
+    assert (
+        "But XPT is hardly better than and scratch is worse than guessing by token frequency alone"
+        in sentence
+    )
+    assert "(perplexity 411.6)" in sentence
 
 
 def test_the_verdict_names_only_the_model_that_has_learnt_nothing():
     sentence = said(line("XPT", 46.4), line("scratch", 420.0))
-    assert "But scratch is not clearly better" in sentence
+    assert "But scratch is worse than guessing" in sentence
 
 
 def test_the_verdict_without_a_baseline_compares_with_unigrams():
     assert said(line("XPT", 46.4)) == (
-        "XPT reaches perplexity 46.4 after 0.88 M tokens; guessing by frequency alone gives 411.6."
+        "XPT reaches perplexity 46.4 after 0.88 M tokens; guessing by token frequency alone "
+        "gives 411.6."
     )
-    assert "that is not clearly better than guessing" in said(line("XPT", 400.0))
+
+
+@pytest.mark.parametrize(
+    ("perplexity", "words"),
+    [(1_722.0, "worse than"), (411.7, "worse than"), (335.0, "hardly better than")],
+)
+def test_the_verdict_says_plainly_that_a_model_has_learnt_next_to_nothing(perplexity, words):
+    assert f"; that is {words} guessing by token frequency alone (411.6)." in said(
+        line("XPT", perplexity)
+    )
 
 
 def test_the_verdict_takes_the_best_of_several_rivals():

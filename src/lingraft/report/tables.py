@@ -42,8 +42,8 @@ FORMATS: dict[str, Callable[[float | None], str]] = {
     "mr": numbers.significant,
     "bits_per_character": lambda value: numbers.fixed(value, 2),
 }
-CLEARLY = 0.95
-"""A perplexity above this share of the unigrams' is not clearly better than theirs."""
+CLEARLY = 0.8
+"""A perplexity above this share of the unigrams' is hardly better than theirs."""
 SAME = 0.01
 """Perplexities or budgets that differ by less than this share are called the same."""
 
@@ -80,6 +80,12 @@ class Line:
         if self.perplexity is None or self.unigram_perplexity is None:
             return False
         return self.perplexity < CLEARLY * self.unigram_perplexity
+
+    @property
+    def beside_unigrams(self) -> str:
+        """'worse than' or 'hardly better than' guessing by frequency, where it has not learnt."""
+        worse = (self.perplexity or math.inf) > (self.unigram_perplexity or math.inf)
+        return "worse than" if worse else "hardly better than"
 
     def shown(self, metric: str) -> str:
         """A metric as text."""
@@ -330,13 +336,13 @@ def verdict(found: Comparison) -> str:
         f"{reached}, {name} {rival.shown('perplexity')}{_budgets(main, rival)}: "
         f"{_ratio(main, rival)}."
     )
-    unlearnt = [line.name for line in (main, rival) if not line.learnt]
+    unlearnt = [
+        f"{line.name} is {line.beside_unigrams}" for line in (main, rival) if not line.learnt
+    ]
     if unlearnt:
-        names = " and ".join(unlearnt)
-        verb = "is" if len(unlearnt) == 1 else "are"
         sentence += (
-            f" But {names} {verb} not clearly better than guessing by frequency alone "
-            f"(unigram perplexity {numbers.significant(main.unigram_perplexity)})."
+            f" But {' and '.join(unlearnt)} guessing by token frequency alone "
+            f"(perplexity {numbers.significant(main.unigram_perplexity)})."
         )
     return sentence
 
@@ -376,5 +382,10 @@ def _times(ratio: float, direction: str) -> str:
 def _against_unigrams(line: Line) -> str:
     unigrams = numbers.significant(line.unigram_perplexity)
     if line.learnt:
-        return f"guessing by frequency alone gives {unigrams}"
-    return f"that is not clearly better than guessing by frequency alone ({unigrams})"
+        return f"guessing by token frequency alone gives {unigrams}"
+    return f"that is {line.beside_unigrams} guessing by token frequency alone ({unigrams})"
+
+
+def advice_heading(line: Line) -> str:
+    """What stands above the advice on a model."""
+    return "What could still be gained:" if line.learnt else "What to change:"
