@@ -71,7 +71,7 @@ def done(common: dict[str, Any], run: Run, seconds: float) -> Rows:
     machine: dict[str, Value] = {
         "device": ", ".join(dict.fromkeys(map(str, environment.get("devices", ())))),
         **{key: environment[key] for key in MACHINE_KEYS if key in environment},
-        "evaluation": f"form {evaluation['form']}",
+        "evaluation": f"form {evaluation.get('form', 2)}",
     }
     stages = ["graft", *trained, "evaluation"]
     least = sum(float(run.stage(name).done()["seconds"]) for name in stages)
