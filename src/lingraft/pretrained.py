@@ -98,6 +98,8 @@ def load_config(
         config = AutoConfig.from_pretrained(
             where, revision=revision, trust_remote_code=False, **(settings or {})
         )
+        if hasattr(config, "chunk_size_feed_forward"):
+            config.chunk_size_feed_forward = 0  # the same values; lengths need not divide
         depth, attention = getattr(config, "num_hidden_layers", 1), config._attn_implementation
         if not 1 <= depth <= DEEPEST:
             raise UnsupportedModelError(
