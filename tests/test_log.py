@@ -117,7 +117,7 @@ def test_a_quiet_command_shows_no_bar(lines, monkeypatch):
     assert sys.stderr is not screen
 
 
-def test_names_in_tables_and_progress_are_printed_as_they_are(monkeypatch):
+def test_names_in_tables_and_progress_are_printed_as_they_are(monkeypatch, lines):
     name = "[/] [bold]a :smile: [red]"
     shown = io.StringIO()
     monkeypatch.setattr(sys, "stdout", shown)
@@ -130,7 +130,6 @@ def test_names_in_tables_and_progress_are_printed_as_they_are(monkeypatch):
     bar_file = io.StringIO()
     terminal = Console(file=bar_file, force_terminal=True, width=200, markup=False, emoji=False)
     monkeypatch.setattr(log, "console", terminal)
-    monkeypatch.setattr(logging.getLogger("lingraft"), "level", logging.INFO)
     with log.progress(name, 2, name) as ticker:
         ticker.update(1, name)
     assert name in bar_file.getvalue()

@@ -11,6 +11,10 @@ class LingraftError(Exception):
     exit_status = 1
     """What the command line ends with."""
 
+    def __str__(self) -> str:
+        """The message on one line, whatever names and values of the user stand in it."""
+        return " ".join(super().__str__().splitlines())
+
 
 class RecipeError(LingraftError, ValueError):
     """A recipe (or a command line) asks for something that cannot be done as written."""

@@ -65,7 +65,6 @@ def make(
 
     scripts.of_language(language, section.scripts)
     cluster = settings.cluster or executors.Cluster()
-    executors.check_installed(cluster.kind)
     made = planning.make(section, language, settings.part_bytes)
     readers.tell(section.text)
     folder = Folder(out)
@@ -76,6 +75,7 @@ def make(
             if folder.fingerprint() is None:
                 folder.save(made)
             built = executors.build(folder, made, cluster)
+            executors.check_installed(cluster.kind)
             if cluster.kind != "local":
                 logger.info("corpus: %s parts go to %s", len(made.parts), cluster.kind)
                 built["finish"].run()
