@@ -101,7 +101,8 @@ def differences(found: Results, sentences: int | None, resampling: Resampling) -
     base = next((group for group in groups if group.label == found.reference()), None)
     if base is None or len(groups) < 2:
         return None
-    lines, notes = [], {}
+    lines: list[Line] = []
+    notes: dict[str, None] = {}
     for group in groups:
         if group is base:
             continue
