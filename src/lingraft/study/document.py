@@ -57,7 +57,8 @@ def files(folder: Path, recipes: Path) -> dict[str, str]:
     """What the folder of documents holds.
 
     Args:
-        folder: has NAME.jsonl for each study, and NAME.notes.md where there is something to say.
+        folder: has NAME.jsonl for each study, and NAME.notes.md where there is something to say;
+            page.notes.md, if it is there, stands at the top of the page.
         recipes: has NAME.toml.
 
     Returns:
@@ -74,7 +75,9 @@ def files(folder: Path, recipes: Path) -> dict[str, str]:
         sections.append(section)
         made |= {f"{folder.name}/{name}": svg for name, svg in figures.items()}
     body = [HOW_TO_READ, *sections] if sections else ["No study has been run yet.\n"]
-    return {RESULTS: "\n".join([HEAD, *body]), **made}
+    top = folder / f"page{NOTES}"
+    head = [HEAD, top.read_text(encoding="utf-8")] if top.is_file() else [HEAD]
+    return {RESULTS: "\n".join([*head, *body]), **made}
 
 
 def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
