@@ -90,7 +90,7 @@ def pickled(command):
 
 
 def huge(place):
-    model = 'architecture = { model_type = "modernbert", hidden_size = 1000000000 }'
+    model = 'architecture = { model_type = "modernbert", hidden_size = 12000000 }'
     method = '[method]\nname = "scratch"\n[tokenizer]\nkind = "unigram"\nvocab_size = 300'
     place.recipe(method, source=model)
     return ["adapt", "recipe.toml", "--out", "run"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -222,6 +223,8 @@ def _check_size(auto: Any, config: PreTrainedConfig, folder: Path) -> None:
 
 
 def _reason(error: BaseException) -> str:
+    if isinstance(error, pickle.UnpicklingError):  # torch's own words tell how to open it anyway
+        return "a broken pickle, or one that holds more than tensors, which is never opened"
     text = f"{type(error).__name__}: {' '.join(str(error).split())}"
     if any(word in text.lower() for word in ("offline", "connection", "couldn't connect")):
         text = (
