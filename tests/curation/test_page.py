@@ -16,7 +16,7 @@ def made(**changes):
         "language": "ko", "scripts": ["Hang"], "documents": 100, "sentences_in": 1000,
         "sources": [{"name": f"{EVIL}.xml", "bytes": 5_000_000, "documents": 100}],
         "dropped": {"duplicate": 30, "redirect": 40, "near duplicate": 5, "wrong script": 70},
-        "changed": {"e-mail address": 3}, "subset": {"not in the subset": 400},
+        "changed": {"e-mail address": 3}, "subset": {"not in the subset": 400}, "widened": ["valid"],
         "splits": {
             "train": {"documents": 40, "sentences": 450, "characters": 9000},
             "valid": {"documents": 5, "sentences": 30, "characters": 700},
