@@ -42,8 +42,9 @@ from lingraft.methods import PRESETS
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import build
 from lingraft.models.parts import itl_layers
-from lingraft.models.source import load_model, quiet_transformers
+from lingraft.models.source import load_model
 from lingraft.objectives.common import TokenIds
+from lingraft.pretrained import quiet_transformers
 from lingraft.recipe import PARTS, Masking, Phase
 from lingraft.recipe import Training as Use
 from lingraft.rundir import Run
@@ -286,7 +287,7 @@ def train_theirs(
             marks.append((time.perf_counter(), real))
             control.should_training_stop = real >= asked.tokens
 
-    model = AutoModelForMaskedLM.from_pretrained(folder / "model")
+    model = AutoModelForMaskedLM.from_pretrained(folder / "model", trust_remote_code=False)
     itl = itl_layers(model.config.num_hidden_layers, 1, 1)
     freeze(model, FAMILIES["roberta"], itl, frozenset(TRAINED[asked.phase]))
     with tempfile.TemporaryDirectory() as out:

@@ -3,22 +3,37 @@
     python scripts/build_study_data.py data build/study-ko
 
 The input folders hold one sentence or paragraph a line and name their origin and licence in
-SOURCE.md (docs/results.md has the table). Lines that stand next to each other go into one document
-of 40 lines, so that validation and test text is held out in stretches and not in single lines. Film
-reviews that are test examples of the sentiment task are left out, and so are the pages whose
-English original is in the source model's text (C++ and PowerShell documentation). Beside OUT, in
-OUT-lexicon, goes the bilingual lexicon of the dictionary initialiser.
+SOURCE.md (docs/results.md has the table). A document is never cut by the split:
+
+- court decisions: a document is a decision, known by its headnote (`decisions`);
+- the other files have lost their boundaries, of pages, films and articles, so a document is a long
+  stretch of lines, and only the page or film at either end of it lies on two sides.
+
+Lines that are a text of a task that the study is judged by, by letters and digits alone, or share
+13 words in a row with one, are left out (`lingraft.corpus.decontamination`), and so are the pages
+whose English original is in the source model's text (C++ and PowerShell documentation). Beside OUT,
+in OUT-lexicon, goes the bilingual lexicon of the dictionary initialiser.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import itertools
 import json
 import lzma
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-LINES_PER_DOCUMENT = 40
+from lingraft.corpus.decontamination import Evaluations
+from lingraft.corpus.sentences import splitter
+from lingraft.corpus.words import letters
+from lingraft.curation import benchmarks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
 MICROSOFT = ("aspnetcore", "dotnet", "uwp", "visualstudio")
 DEVELOPER = ("diffusers", "fastapi", "hf_course", "pytorch_tutorials", "react")
 DEVELOPER += ("tensorflow", "tensorflow_notebooks", "vue")
@@ -30,38 +45,109 @@ SOURCES = {
     "developer": [f"mono_ko_dev_docs/{name}.txt.xz" for name in DEVELOPER],
     "comments": [f"mono_ko_news_comments/{name}.txt.xz" for name in COMMENTS],
 }
+# Small sources have shorter stretches, so that some of each is held out.
+STRETCH_LINES = {"reviews": 1_000, "microsoft": 1_000, "developer": 500, "comments": 500}
 LEXICON = "dict_wechsel/english-korean.hangul.tsv.xz"
-LEFT_OUT = "task_nsmc_rebuilt/test.jsonl.xz"
+JUDGED_BY = ("klue-ner", "klue-nli", "klue-sts", "klue-dp")
+JUDGED_BY += ("korsts", "nsmc", "khs", "pawsx-ko", "kornli")
+BATCH_LINES = 10_000
+
+# The question that a decision answers has no full stop: "… 할 수 있는지 여부(소극)".
+ENDS_DECISION = re.compile(r"(판결|결정|명령)(한다|합니다)\.?\Z")
+QUESTION = re.compile(
+    r"(여부|\([^()]*(적극|소극)[^()]*\)|의미|기준|방법|효력|범위|시기|성질|요건|소재|주체|효과|내용|사례)\Z"
+)
+FIRST_OF_SEVERAL = ("[1]", "［1］")
+# What goes on: items, headings of a decision's parts, signatures and opinions of judges.
+GOES_ON = re.compile(r"\[[2-9]|［[2-9]|[가-하]\.|\(|\d|[①-⑳⑴-⑿]|【|대법|재판")
+FEWEST_CHARACTERS = 20
 
 
-def held_out(data: Path) -> set[str]:
-    """Test texts of the sentiment task, white space closed up."""
-    with lzma.open(data / LEFT_OUT, "rt", encoding="utf-8") as file:
-        return {" ".join(json.loads(line)["text"].split()) for line in file}
+def decisions(lines: Iterable[str]) -> Iterator[list[str]]:
+    """The court decisions that stand one after the other in a file.
+
+    A decision begins with its headnote: a question without a full stop behind a sentence, or what
+    follows the formula that ends one ("주문과 같이 판결한다."). Where neither is left (lines that
+    occurred before were taken out of the file) two decisions are one document: none is cut.
+    """
+    held: list[str] = []
+    for line in lines:
+        if held and _begins(held[-1], line):
+            yield held
+            held = []
+        held.append(line)
+    if held:
+        yield held
+
+
+def _begins(before: str, line: str) -> bool:
+    if not before.endswith((".", "】", ")")) or QUESTION.search(before):
+        return False
+    if line.startswith(FIRST_OF_SEVERAL):
+        return not line.endswith(".")
+    if GOES_ON.match(line):
+        return False
+    asks = QUESTION.search(line) is not None and len(line) >= FEWEST_CHARACTERS
+    return asks or ENDS_DECISION.search(before) is not None
+
+
+def stretches(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Lines in documents of so many."""
+    left = iter(lines)
+    while held := list(itertools.islice(left, size)):
+        yield held
+
+
+def left_out(lines: Iterable[str], evaluations: Evaluations) -> Iterator[tuple[str, bool]]:
+    """Each line, and whether it is a text of a task."""
+    for batch in stretches(lines, BATCH_LINES):
+        yield from zip(batch, evaluations.contaminated(batch).tolist(), strict=True)
+
+
+def documents(name: str, lines: Iterable[str]) -> Iterator[list[str]]:
+    """The documents of a source."""
+    return stretches(lines, STRETCH_LINES[name]) if name in STRETCH_LINES else decisions(lines)
 
 
 def write(data: Path, out: Path) -> None:
-    forbidden = held_out(data)
+    """Write the documents of every source, and tell what stood in them."""
+    texts = {task.name: benchmarks.texts(task, data) for task in benchmarks.tasks_of(JUDGED_BY)}
+    whole_lines = splitter("ko", split_sentences=False)
+    evaluations = Evaluations(itertools.chain(*texts.values()), whole_lines, min_letters=1)
+    wanted = {letters(text) for own in texts.values() for text in own}
+    before: set[str] = set()
+    after: set[str] = set()
     out.mkdir(parents=True, exist_ok=True)
     for name, files in SOURCES.items():
-        lines = dropped = documents = 0
+        lines = dropped = written = 0
         with gzip.GzipFile(out / f"{name}.jsonl.gz", "wb", compresslevel=3, mtime=0) as target:
             for file in files:
-                held: list[str] = []
                 with lzma.open(data / file, "rt", encoding="utf-8") as text:
-                    for line in [*text, None]:
-                        if line is not None:
-                            if " ".join(line.split()) in forbidden:
-                                dropped += 1
-                                continue
-                            held.append(line.rstrip("\n"))
-                            lines += 1
-                        if held and (line is None or len(held) == LINES_PER_DOCUMENT):
-                            row = {"id": f"{file}#{documents}", "text": "\n".join(held)}
-                            target.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-                            documents += 1
-                            held = []
-        print(f"{name}: {lines:,} lines in {documents:,} documents; {dropped:,} lines left out")
+                    raw = [line.rstrip("\n") for line in text]
+                marks = [found for _, found in left_out(raw, evaluations)]
+                at = 0
+                for document in documents(name, raw):
+                    own = marks[at : at + len(document)]
+                    at += len(document)
+                    kept = [line for line, found in zip(document, own, strict=True) if not found]
+                    before |= wanted.intersection(map(letters, document))
+                    after |= wanted.intersection(map(letters, kept))
+                    lines += len(kept)
+                    dropped += sum(own)
+                    if kept:
+                        row = {"id": f"{file}#{written}", "text": "\n".join(kept)}
+                        target.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+                        written += 1
+        print(f"{name}: {lines:,} lines in {written:,} documents; {dropped:,} lines left out")
+    for task, own_texts in texts.items():
+        own_letters = [found for text in own_texts if (found := letters(text))]
+        shares = [
+            sum(x in stood for x in own_letters) / len(own_letters) for stood in (before, after)
+        ]
+        print(
+            f"{task}: of {len(own_letters):,} texts {shares[0]:.2%} stood in it, "
+            f"now {shares[1]:.2%}"
+        )
     lexicon = out.with_name(f"{out.name}-lexicon") / "en-ko.tsv"
     lexicon.parent.mkdir(exist_ok=True)
     pairs = lzma.decompress((data / LEXICON).read_bytes())

@@ -20,8 +20,10 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 sys.modules["lingraft"] = None  # an import of it would fail
 folder = sys.argv[1]
-tokenizer = AutoTokenizer.from_pretrained(folder)
-model, info = AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
+tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+model, info = AutoModelForMaskedLM.from_pretrained(
+    folder, output_loading_info=True, trust_remote_code=False
+)
 mask = tokenizer.mask_token
 texts = [f"{mask} 1234 test.", f"a {mask} b", "é 한국어 ไทย"]
 rows = []

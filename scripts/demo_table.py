@@ -28,7 +28,7 @@ COLUMNS = (
     ("mrr", "MRR ↑", "{:.3f}"),
     ("bits_per_character", "bits per character ↓", "{:.3f}"),
 )
-FROM_METRICS = ("perplexity", "hits@1", "hits@10", "mrr", "mr")
+FROM_METRICS = ("perplexity", "hits@1", "hits@10", "mrr", "mr", "ties")
 NAMES = {"xpt": "**XPT** (English source)", "scratch": "scratch (same depth, same budget)"}
 
 
@@ -83,9 +83,16 @@ def table(rows: list[dict[str, Any]]) -> str:
         f"{first['tokens'] / 1e6:.1f} M tokens of training each; "
         f"{first['positions']:,} masked tokens (all hidden) and {first['words']:,} words "
         "of held-out pages. Knowing only token frequencies gives perplexity "
-        f"{first['unigram_perplexity']:.0f}. `make demo-seeds` measures it again.",
+        f"{first['unigram_perplexity']:.0f}.{ties(rows)} `make demo-seeds` measures it again.",
     ]
     return "\n".join(lines)
+
+
+def ties(rows: list[dict[str, Any]]) -> str:
+    """Of how many masked tokens another token has the score; older rows do not tell."""
+    told = [row for row in rows if row.get("ties")]
+    tied, asked = (sum(row[key] for row in told) for key in ("ties", "positions"))
+    return f" Ties: {tied:,} of {asked:,}." if told else ""
 
 
 def rewritten(readme: str, rows: list[dict[str, Any]]) -> str:

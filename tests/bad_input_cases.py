@@ -230,6 +230,8 @@ def _(place):
 # -- the command line --------------------------------------------------------------------------
 
 adapt_case("fewer steps than phases", "--steps", "1")
+adapt_case("a learning rate of nothing", "--learning-rate", "0")
+adapt_case("a batch of no tokens", "--batch-tokens", "0")
 adapt_case("a vocabulary that is too small for the alphabet", "--vocab-size", "60")
 adapt_case("a learning rate that breaks the weights", "--set", "method.learning_rate=1e37",
            "--set", "training.log_steps=1")  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import shutil
 
 
@@ -10,6 +12,19 @@ def add(cases):
     cases["a known model that is not on the Hub"] = lambda place: place.adapt(
         "--source", "hyperclova"
     )
+    for spelt, said in NAMES.items():
+        cases[f"a model by a name that is {said}"] = named(spelt)
+    cases["the root of the disk as a model"] = root
+    for wrong, values in CONFIGURATIONS.items():
+        cases[wrong] = configured(values)
+    cases["a pickle in the place of weights"] = pickled("adapt")
+    cases["an evaluation of a pickle in the place of weights"] = pickled("evaluate")
+    cases["a vocabulary of a thousand million"] = lambda place: place.adapt(
+        "--vocab-size", "1000000000"
+    )
+    for key in ("tokenizer.max_tokens", "training.row_tokens"):
+        cases[f"{key} that no memory holds"] = too_long(key)
+    cases["an architecture that no memory holds"] = huge
     cases["a probe of no run"] = lambda place: ["probe-source", "run", "--task", "glue-sst2"]
     cases["a probe without a task"] = probe(task=None)
     cases["a probe on a task that is not there"] = probe(task="sst-2")
@@ -19,6 +34,66 @@ def add(cases):
     cases["a probe of a phase that is not done"] = probe(change=without_the_end)
     cases["a probe of a run whose source is gone"] = probe(change=without_source)
     cases["a probe with another source than the run's"] = with_another_source
+
+
+NAMES = {" ": "empty", "hub:x": "a data set's", "~nosuchuser/x": "in the home of nobody"}
+CONFIGURATIONS = {
+    "a setting of another type than the model's": {"use_cache": 3},
+    "a truth value in the place of the number of layers": {"num_hidden_layers": True},
+    "a thousand million layers": {"num_hidden_layers": 1_000_000_000},
+    "a number format that does not exist": {"dtype": "x"},
+    "a kind of layer that does not exist": {"layer_types": ["x", "x"]},
+    "a model that reads two tokens": {"max_position_embeddings": 2},
+    "a source without a padding token's id": {"pad_token_id": None},
+    "sizes of which no memory holds the tensors": {"vocab_size": 1_000_000_000},
+}
+
+
+def root(place):
+    for name in ("train.tsv", "dev.tsv"):
+        place.write(f"data/{name}", "sentence\tlabel\n" + "good\t1\nbad\t0\n" * 4)
+    return ["finetune", "/", "--task", "glue-sst2", "--data", "data"]
+
+
+def named(spelt):
+    return lambda place: place.adapt("--source", spelt)
+
+
+def too_long(key):
+    return lambda place: place.adapt("--set", f"{key}=100000000000000")
+
+
+def configured(values):
+    """A case of `lingraft adapt` of a source whose config.json has such values."""
+
+    def prepared(place):
+        source = place.source()
+        settings = json.loads((source / "config.json").read_text()) | values
+        (source / "config.json").write_text(json.dumps(settings))
+        return place.adapt()
+
+    return prepared
+
+
+def pickled(command):
+    """A case of a checkpoint that holds a pickle of something else than tensors."""
+
+    def prepared(place):
+        source = place.source("bert")
+        (source / "model.safetensors").unlink()
+        with (source / "pytorch_model.bin").open("wb") as file:
+            pickle.dump({"weights": shutil.rmtree}, file, protocol=2)
+        adapt = place.adapt()
+        return adapt if command == "adapt" else ["evaluate", "source", "--text", "ko.txt"]
+
+    return prepared
+
+
+def huge(place):
+    model = 'architecture = { model_type = "modernbert", hidden_size = 12000000 }'
+    method = '[method]\nname = "scratch"\n[tokenizer]\nkind = "unigram"\nvocab_size = 300'
+    place.recipe(method, source=model)
+    return ["adapt", "recipe.toml", "--out", "run"]
 
 
 def probe(*more, task="glue-sst2", change=None):

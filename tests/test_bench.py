@@ -11,6 +11,7 @@ from lingraft.bench.measure import Effort, TimedScorer, Training, Window, measur
 from lingraft.bench.subject import Shape, spread, subject
 from lingraft.bench.text import TextShape, made_up, token_ids
 from lingraft.errors import RecipeError
+from lingraft.training import throughput
 
 SHAPE = "3x64x100"
 SHORT = TextShape(mean=10, longest=32, sentences=64)
@@ -193,6 +194,16 @@ def test_utilisation_is_speed_times_operations_over_the_ceiling(found):
         limit = one["ceiling"]["flops_per_second"]
         assert one["mfu"]["max"] == pytest.approx(one["flops_per_second"]["max"] / limit)
         assert limit == max(one["ceiling"]["measured"])
+
+
+def test_utilisation_above_the_ceiling_is_left_out_and_the_table_says_why(found):
+    window = measure.Window(1.0, 1.0, 10, 2, 1, 300.0)
+    low, high = (throughput.Ceiling(speed, "fp32", "", None) for speed in (100.0, 200.0))
+    assert measure._speeds([window], [low, high])["mfu"] is None
+    enough = throughput.Ceiling(600.0, "fp32", "", None)
+    assert measure._speeds([window], [low, enough])["mfu"]["median"] == 0.5
+    table = table_of([found[0] | {"mfu": None}, *found[1:]])
+    assert "MFU above 100 % is left out: other work" in table.caption
 
 
 def test_recomputing_activations_is_executed_and_not_credited(tiny):

@@ -13,7 +13,7 @@ from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import heads
 from lingraft.finetuning.recipe import decode_finetune
 from lingraft.methods import recipe_from
-from lingraft.models.source import load_config
+from lingraft.pretrained import load_config
 from lingraft.recipe import Recipe, Source
 from lingraft.rundir import fingerprint
 from lingraft.tasks import TASKS

@@ -14,8 +14,8 @@ from lingraft.models.families import FAMILIES
 
 COMMANDS = {
     "adapt": ("--source", "--text", "--lang", "--out", "--method", "--preset", "--vocab-size",
-              "--steps", "--baseline", "--seed", "--set", "--resume", "--overwrite",
-              "--push-to-hub"),
+              "--steps", "--learning-rate", "--batch-tokens", "--baseline", "--seed", "--set",
+              "--resume", "--overwrite", "--push-to-hub"),
     "check": ("--set",),
     "stage": ("run", "name"),
     "evaluate": ("--text", "--lang", "--sentences", "--rate", "--seed", "--words", "--precision"),
@@ -58,7 +58,8 @@ def test_python_m_lingraft_adapts_a_model_and_says_where_it_is(shorthand, tmp_pa
         f"model:  {run / 'model'}",
         f"report: {run / 'report.html'}",
     ]
-    assert "XPT" in ended.stdout
+    assert "XPT reaches perplexity" in ended.stdout
+    assert "What to change:\n- A larger learning rate" in ended.stdout
     assert "scratch" in ended.stdout
     assert "corpus: done in" in ended.stderr
     command = json.loads((run / "environment.json").read_text())["command"]
@@ -124,6 +125,17 @@ def test_the_options_of_the_short_form_reach_the_recipe(command, shorthand, tmp_
     assert recipe.phases[0].batch.size == 8
     assert recipe.tokenizer.vocab_size == 300
     assert [baseline.method for baseline in recipe.baselines] == ["scratch"]
+
+
+def test_learning_rate_and_batch_of_the_short_form_hold_in_every_phase(
+    command, tiny_source, korean_text, tmp_path
+):
+    given = ("adapt", "--source", tiny_source("roberta"), "--text", korean_text, "--lang", "ko")
+    sizes = ("--vocab-size", 300, "--steps", 2, "--learning-rate", 2e-3, "--batch-tokens", 128)
+    assert command(*given, *sizes, "--out", tmp_path / "run").status == 0
+    recipe = lingraft.read_recipe(tmp_path / "run" / "recipe.toml")
+    assert [phase.optimiser.learning_rate for phase in recipe.phases] == [2e-3, 2e-3]
+    assert {(phase.batch.size, phase.batch.unit) for phase in recipe.phases} == {(128, "tokens")}
 
 
 def test_another_seed_gives_other_weights(command, shorthand, adapted, tmp_path):
@@ -254,3 +266,26 @@ def test_processes_other_than_the_first_are_silent(command, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     command("list", "methods")
     assert levels == [logging.INFO, logging.ERROR]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("evaluate", "m", "--text", "t", "--sentences", 2**63), "--sentences: is a whole number"),
+        (("evaluate", "m", "--text", "t", "--rate", "nan"), "--rate: must be a finite number"),
+        (("finetune", "m", "--task", "nsmc", "--first-seed", 10**30), "--first-seed: is a whole"),
+        (("adapt", "r.toml", "--seed", 10**400), "--seed: is a whole number beyond 64 bits"),
+        (("bench", "--mean-length", "inf"), "--mean-length: must be a finite number; got inf"),
+    ],
+)
+def test_a_number_that_no_machine_holds_is_one_line(command, arguments, says):
+    ended = command(*arguments)
+    assert (ended.status, len(ended.err.splitlines())) == (1, 1)
+    assert says in ended.err
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "1e300", "-1"])
+def test_a_shard_has_a_size(command, value):
+    ended = command("corpus", "a.txt", "--lang", "ko", "--out", "o", "--shard-mb", value)
+    assert ended.status == 2
+    assert "Invalid value for '--shard-mb'" in ended.err

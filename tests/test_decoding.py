@@ -156,3 +156,49 @@ def test_a_file_that_is_no_recipe_is_refused(content, message, tmp_path):
 def test_a_directory_is_no_recipe(tmp_path):
     with pytest.raises(RecipeError, match="is a directory; name a recipe file"):
         load(tmp_path)
+
+
+DEEP, LARGE = "nested more than 32 levels", "is a whole number beyond 64 bits"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a = " + "[" * 1_000 + "]" * 1_000, DEEP),
+        ("a = " + "[" * 100_000, DEEP),
+        ("a = " + "{a=" * 1_000 + "1" + "}" * 1_000, DEEP),
+        (".".join("a" * 1_000) + " = 1", DEEP),
+        ("[" + ".".join("a" * 1_000) + "]", DEEP),
+        ("seed = " + "9" * 5_000, LARGE),
+        ("seed = 9223372036854775808", f"seed: {LARGE}"),
+        ("[corpus]\nsentences = [1, -9223372036854775809]", f"corpus.sentences.1: {LARGE}"),
+        ('language = "k\\u0000o"', "language: has a NUL character"),
+    ],
+)
+def test_what_no_recipe_can_mean_is_refused_when_it_is_read(content, message, tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text(content)
+    with pytest.raises(RecipeError, match=message) as caught:
+        load(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [("[" * 1_000 + "]" * 1_000, DEEP), ("9" * 5_000, LARGE), ("9" * 20, LARGE)],
+)
+def test_what_no_recipe_can_mean_is_refused_as_an_override(value, message):
+    with pytest.raises(RecipeError, match=message) as caught:
+        override(SMALL, [f"seed={value}"])
+    assert len(str(caught.value)) < 250
+
+
+def test_an_override_of_a_thousand_steps_is_refused():
+    with pytest.raises(RecipeError, match=DEEP):
+        override(SMALL, [f"{'.'.join('a' * 1_000)}=1"])
+
+
+@pytest.mark.parametrize("key", ["²", "9" * 5_000, "-1"])
+def test_an_index_of_an_override_is_a_plain_number(key):
+    with pytest.raises(RecipeError, match="must be an index below 1"):
+        override(SMALL, [f"corpus.text.{key}=a"])

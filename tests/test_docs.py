@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,15 +83,38 @@ def test_every_command_and_python_block_of_the_page_runs(
                 run_command(line, monkeypatch)
 
 
-def test_the_table_in_the_readme_is_made_from_the_measured_figures() -> None:
+@pytest.fixture
+def demo_table() -> Any:
+    """The script, as a module."""
     spec = importlib.util.spec_from_file_location("demo_table", ROOT / "scripts/demo_table.py")
     assert spec is not None
     assert spec.loader is not None
-    demo_table = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(demo_table)
-    figures = (ROOT / "docs/demo.jsonl").read_text(encoding="utf-8").splitlines()
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def figures() -> list[dict[str, Any]]:
+    """The demo's measured figures."""
+    lines = (ROOT / "docs/demo.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_the_table_in_the_readme_is_made_from_the_measured_figures(
+    demo_table: Any, figures: list[dict[str, Any]]
+) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert demo_table.rewritten(readme, [json.loads(line) for line in figures]) == readme
+    assert demo_table.rewritten(readme, figures) == readme
+
+
+def test_the_demos_table_counts_ties_where_there_are_any(
+    demo_table: Any, figures: list[dict[str, Any]]
+) -> None:
+    rows = [{key: row[key] for key in row if key != "ties"} for row in figures]
+    assert "Ties" not in demo_table.table(rows)
+    assert "Ties" not in demo_table.table([{**row, "ties": 0} for row in rows])
+    assert "Ties: 12 of 22,530." in demo_table.table([{**row, "ties": 2} for row in rows])
 
 
 @pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "docs/papers.md", "docs/log.md"])

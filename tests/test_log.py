@@ -3,9 +3,11 @@ from __future__ import annotations
 import io
 import logging
 import sys
+from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.table import Table
 
 from lingraft import log
 
@@ -113,3 +115,30 @@ def test_a_quiet_command_shows_no_bar(lines, monkeypatch):
         ticker.update(10)
     assert screen.getvalue() == ""
     assert sys.stderr is not screen
+
+
+def test_names_in_tables_and_progress_are_printed_as_they_are(monkeypatch, lines):
+    name = "[/] [bold]a :smile: [red]"
+    shown = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", shown)
+    table = Table(name, title=name, caption=name)
+    table.add_row(name)
+    out = log.results_console()
+    out.print(table)
+    out.print(f"name: {name}")
+    assert shown.getvalue().count(name) == 5
+    bar_file = io.StringIO()
+    terminal = Console(file=bar_file, force_terminal=True, width=200, markup=False, emoji=False)
+    monkeypatch.setattr(log, "console", terminal)
+    with log.progress(name, 2, name) as ticker:
+        ticker.update(1, name)
+    assert name in bar_file.getvalue()
+
+
+def test_every_command_prints_results_without_mark_up():
+    homes = [
+        path
+        for path in Path(log.__file__).parent.rglob("*.py")
+        if "Console(" in path.read_text("utf-8")
+    ]
+    assert [path.name for path in homes] == ["log.py"]

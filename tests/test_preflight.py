@@ -215,3 +215,33 @@ def test_an_epoch_of_few_sentences_is_estimated_by_them(tiny_source, korean_text
     ]
     whole, few = (plan.phases[0]["tokens_estimate"] for plan in plans)
     assert few == 2 * 10 * preflight.TOKENS_PER_SENTENCE < whole
+
+
+def too_small(tiny_source, korean_text, **method):
+    return preflight.too_small(small(tiny_source, korean_text, method=method))
+
+
+def test_steps_too_few_for_their_learning_rate_are_noted_before_training(tiny_source, korean_text):
+    (note,) = too_small(tiny_source, korean_text, budget={"value": 60})
+    assert "the learning rates of all 60 steps add up to 0.003" in note
+    recipe = small(tiny_source, korean_text, method={"budget": {"value": 60}})
+    assert preflight.check(recipe).notes == [note]
+
+
+def test_a_plan_that_can_learn_has_no_such_note(tiny_source, korean_text):
+    steps = {"value": 60}
+    assert too_small(tiny_source, korean_text) == []
+    assert too_small(tiny_source, korean_text, budget=steps, learning_rate=2e-3) == []
+
+
+def test_steps_that_depend_on_the_text_are_not_judged(tiny_source, korean_text):
+    assert too_small(tiny_source, korean_text, budget={"value": 1, "unit": "epochs"}) == []
+
+
+def test_training_on_with_nothing_new_is_never_called_too_small(tiny_source, korean_text):
+    assert too_small(tiny_source, korean_text, name="continued", budget={"value": 2}) == []
+
+
+def test_adapt_warns_before_it_trains_on_a_plan_that_is_too_small(shorthand, command, tmp_path):
+    ended = command(*shorthand(tmp_path / "run"))
+    assert "the plan is too small to learn from" in ended.err

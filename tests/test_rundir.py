@@ -2,13 +2,24 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 from safetensors import SafetensorError
 
 from lingraft.errors import DataError
 from lingraft.recipe import Budget, Masking
-from lingraft.rundir import Run, Stage, fingerprint, read_json, write_json, write_text, writing
+from lingraft.rundir import (
+    Run,
+    Stage,
+    clear_temporary,
+    fingerprint,
+    read_json,
+    write_json,
+    write_text,
+    writing,
+)
 
 
 def names(folder):
@@ -144,7 +155,26 @@ def test_a_file_in_a_runs_place_is_refused(tmp_path):
         pass
 
 
-@pytest.mark.parametrize("error", [SafetensorError("I/O error"), RuntimeError("enforce fail")])
+def test_temporary_files_of_dead_processes_are_deleted_and_no_others(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    ours, theirs = f".scores.json.{dead.pid}.tmp", f".scores.json.{os.getppid()}.tmp"
+    left = [theirs, ".notes.tmp", "mine.12.tmp", "scores.json"]
+    earlier = f".inputs.{os.getpid()}.tmp"  # of a process that had our number before us
+    for name in (ours, earlier, *left):
+        (tmp_path / name).touch()
+    clear_temporary(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(left)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SafetensorError("I/O error"),
+        RuntimeError("enforce fail"),
+        Exception("No space left on device (os error 28)"),
+    ],
+)
 def test_what_libraries_raise_on_a_full_disk_names_the_file(error, tmp_path):
     with pytest.raises(DataError) as caught, writing(tmp_path / "model"):
         raise error

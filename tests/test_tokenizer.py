@@ -330,7 +330,7 @@ def test_saving_twice_writes_the_same_bytes(trained, tmp_path):
 
 
 def test_loading_a_missing_directory_is_one_line(tmp_path):
-    with pytest.raises(DataError, match=r"nowhere: no such directory") as error:
+    with pytest.raises(DataError, match=r"nowhere': no such directory") as error:
         tokenizers_module.load(tmp_path / "nowhere")
     assert "\n" not in str(error.value)
 

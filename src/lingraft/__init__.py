@@ -19,6 +19,7 @@ from lingraft.errors import (
 )
 from lingraft.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
+from lingraft.threads import wait_passively
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from lingraft.recipe import Recipe
+
+wait_passively()
 
 try:
     __version__ = version("lingraft")

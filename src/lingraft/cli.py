@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import shlex
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from typer.core import TyperCommand
 
-from lingraft import __version__, log
+from lingraft import __version__, decoding, log
 from lingraft.bench import command as benchmarks
 from lingraft.comparison import command as comparison
 from lingraft.curation import command as curation
-from lingraft.errors import LingraftError, RecipeError
+from lingraft.errors import LingraftError, RecipeError, explain
 from lingraft.finetuning import command as finetuning
 from lingraft.probing import command as probing
 from lingraft.recipe.streams import named_texts
@@ -38,9 +40,30 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+out = log.results_console()
 
 INTERRUPTED = 128 + signal.SIGINT
+
+
+class Command(TyperCommand):
+    """A command whose numbers are what numpy, torch and the operating system can hold."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command.
+
+        Raises:
+            RecipeError: a whole number is beyond 64 bits, or another one not finite.
+        """
+        for name, value in ctx.params.items():
+            option = f"--{name.replace('_', '-')}"
+            if isinstance(value, int) and abs(value) > decoding.MAX_INTEGER:
+                raise RecipeError(f"{option}: {decoding.TOO_LARGE}")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise RecipeError(f"{option}: must be a finite number; got {value:g}")
+        return super().invoke(ctx)
+
+
+command = partial(app.command, cls=Command)
 
 Settings = Annotated[
     list[str] | None,
@@ -72,7 +95,7 @@ def everywhere(
         logging.getLogger("lingraft").setLevel(logging.ERROR)
 
 
-@app.command()
+@command()
 def adapt(
     recipe: Annotated[
         Path | None, typer.Argument(help="A recipe (TOML). Leave it out and use --source, --text …")
@@ -107,6 +130,10 @@ def adapt(
         int | None, typer.Option(help="Pieces of the new vocabulary (50000).")
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps over all phases.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak; the preset's: 1e-4.")] = None,
+    batch_tokens: Annotated[
+        int | None, typer.Option(help="Tokens in a step; the preset's: 256 sentences.")
+    ] = None,
     baseline: Annotated[
         list[str] | None,
         typer.Option(help="Also train this method on the same budget, to compare: scratch."),
@@ -135,7 +162,12 @@ def adapt(
     OUT/report.html.
     """
     needed: dict[str, object] = {"--source": source, "--text": text, "--lang": lang}
-    sizes: dict[str, object] = {"--vocab-size": vocab_size, "--steps": steps}
+    sizes: dict[str, object] = {
+        "--vocab-size": vocab_size,
+        "--steps": steps,
+        "--learning-rate": learning_rate,
+        "--batch-tokens": batch_tokens,
+    }
     assignments = list(settings or [])
     assignments += [f"export.push_to_hub={json.dumps(push_to_hub)}"] if push_to_hub else []
     assignments += [f"seed={seed}"] if seed is not None else []
@@ -154,10 +186,14 @@ def adapt(
             data["tokenizer"] = {"vocab_size": vocab_size}
         if steps is not None:
             data["method"]["budget"] = {"value": steps, "unit": "steps"}
+        if learning_rate is not None:
+            data["method"]["learning_rate"] = learning_rate
+        if batch_tokens is not None:
+            data["method"]["batch"] = {"size": batch_tokens, "unit": "tokens"}
         chosen = _from_options(data, needed, out_dir, assignments)
     folder = out_dir or Path("runs") / chosen.name
     from lingraft import pipeline
-    from lingraft.report import tables
+    from lingraft.report import advice, tables
 
     run = pipeline.adapt(
         chosen,
@@ -168,6 +204,7 @@ def adapt(
     )
     if int(os.environ.get("RANK", "0")) == 0:
         out.print(tables.console([run], out.width))
+        out.print(advice.summary([run]), soft_wrap=True, markup=False)
         out.print(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}", soft_wrap=True)
 
 
@@ -201,7 +238,7 @@ def _from_options(
     return recipe_from(named | data, assignments, "command line")
 
 
-@app.command()
+@command()
 def check(
     recipe: Annotated[Path, typer.Argument(help="A recipe (TOML).")], settings: Settings = None
 ) -> None:
@@ -243,7 +280,7 @@ def check(
         out.print(f"note: {note}", soft_wrap=True)
 
 
-@app.command()
+@command()
 def stage(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
     name: Annotated[
@@ -256,7 +293,7 @@ def stage(
     typer.echo(json.dumps(pipeline.run_stage(run, name), ensure_ascii=False))
 
 
-@app.command()
+@command()
 def evaluate(
     model: Annotated[
         str, typer.Argument(help="Any masked language model: directory, Hub id or name.")
@@ -298,7 +335,7 @@ def evaluate(
     typer.echo(json.dumps(result, ensure_ascii=False))
 
 
-@app.command()
+@command()
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Runs; the first is the main one.")],
     out_file: Annotated[
@@ -306,16 +343,17 @@ def report(
     ] = None,
 ) -> None:
     """Write the report of a run, or one page that compares several."""
-    from lingraft.report import page, tables
+    from lingraft.report import advice, page, tables
     from lingraft.rundir import Run
 
     opened = [Run.existing(path) for path in runs]
     target = out_file or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     out.print(tables.console(opened, out.width))
+    out.print(advice.summary(opened), soft_wrap=True, markup=False)
     out.print(f"report: {page.write(opened, target)}", soft_wrap=True)
 
 
-@app.command("list")
+@command("list")
 def list_entries(
     what: Annotated[
         str,
@@ -336,13 +374,13 @@ def list_entries(
     out.print(table)
 
 
-app.command()(curation.corpus)
-app.command()(commands.study)
-app.command()(commands.probe)
-app.command()(comparison.compare)
-app.command()(finetuning.finetune)
-app.command()(probing.probe_source)
-app.command()(benchmarks.bench)
+command()(curation.corpus)
+command()(commands.study)
+command()(commands.probe)
+command()(comparison.compare)
+command()(finetuning.finetune)
+command()(probing.probe_source)
+command()(benchmarks.bench)
 
 
 def spread(arguments: list[str], options: tuple[str, ...] = ("--text", "--only")) -> list[str]:
@@ -372,10 +410,5 @@ def main() -> None:
             typer.echo("lingraft: stopped; the same command with --resume goes on", err=True)
         raise
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        typer.echo(
-            f"lingraft: {where}{error.strerror or error}; nothing half-made was kept: "
-            "mend that and run the same command again",
-            err=True,
-        )
+        typer.echo(f"lingraft: {explain(error)}", err=True)
         sys.exit(1)

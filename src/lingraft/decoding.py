@@ -10,7 +10,7 @@ import copy
 import difflib
 import tomllib
 import typing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import tomli_w
 from pydantic import ValidationError
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+MAX_DEPTH = 32
+MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1
+"""The integers that TOML promises (TOML 1.0.0, Integer), which numpy and torch hold too."""
+TOO_DEEP = f"is nested more than {MAX_DEPTH} levels deep; write tables and lists less deep"
+MAX_SHOWN, MAX_DIGITS = 80, 9
+TOO_LARGE = "is a whole number beyond 64 bits; numbers are from -2^63 to 2^63 - 1"
+
+
 def load(path: Path) -> dict[str, Any]:
     """Read a TOML recipe as plain data.
 
@@ -30,7 +38,7 @@ def load(path: Path) -> dict[str, Any]:
         RecipeError: the file is missing, not UTF-8 or not TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise RecipeError(f"{path}: no such recipe; give the path of a TOML file") from None
     except IsADirectoryError:
@@ -39,8 +47,70 @@ def load(path: Path) -> dict[str, Any]:
         raise RecipeError(
             f"{path}: not UTF-8 at byte {error.start}; a recipe is a UTF-8 text file"
         ) from None
+    try:
+        return _parsed(text, str(path))
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{path}: not valid TOML: {error}") from None
+
+
+def _parsed(text: str, where: str) -> dict[str, Any]:
+    """TOML as plain data that everything downstream can hold.
+
+    Raises:
+        TOMLDecodeError: it is not TOML.
+        RecipeError: it is nested too deep, or has a number or a string that nothing
+            can use.
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except RecursionError:
+        raise RecipeError(f"{where}: {TOO_DEEP}") from None
+    except ValueError:  # Python reads no decimal number of more than 4,300 digits
+        raise RecipeError(f"{where}: {TOO_LARGE}") from None
+    _check_plain(data, where)
+    return data
+
+
+def _check_plain(data: Any, where: str, *path: str) -> None:
+    """Refuse what numpy, torch or the file system cannot hold, in whatever table it is.
+
+    Raises:
+        RecipeError: data is nested too deep, or has a number beyond 64 bits or a NUL character.
+    """
+    if len(path) > MAX_DEPTH:
+        raise RecipeError(f"{where}: {TOO_DEEP}")
+    place = f"{where}: {'.'.join(path)}" if path else where
+    if isinstance(data, int) and not MIN_INTEGER <= data <= MAX_INTEGER:
+        raise RecipeError(f"{place}: {TOO_LARGE}")
+    if isinstance(data, str) and "\0" in data:
+        raise RecipeError(f"{place}: has a NUL character, which no name has; leave it out")
+    entries = data.items() if isinstance(data, dict) else enumerate(data) if _is_list(data) else ()
+    for key, value in entries:
+        if "\0" in str(key):
+            raise RecipeError(f"{place}: a key has a NUL character, which no name has")
+        _check_plain(value, where, *path, str(key)[:MAX_SHOWN])
+
+
+def _is_list(data: Any) -> bool:
+    return isinstance(data, list | tuple)
+
+
+S = TypeVar("S", bound=Section)
+
+
+def checked(kind: type[S], data: Any, where: str) -> S:
+    """Check plain data and freeze it as a table of some kind.
+
+    Raises:
+        RecipeError: the first thing that is wrong, on one line.
+    """
+    _check_plain(data, where)
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        raise RecipeError(f"{where}: {explain(error, kind)}") from None
 
 
 def decode(data: dict[str, Any], where: str = "recipe") -> Recipe:
@@ -53,10 +123,7 @@ def decode(data: dict[str, Any], where: str = "recipe") -> Recipe:
     Raises:
         RecipeError: the first thing that is wrong, on one line.
     """
-    try:
-        return Recipe.model_validate(data)
-    except ValidationError as error:
-        raise RecipeError(f"{where}: {explain(error)}") from None
+    return checked(Recipe, data, where)
 
 
 def override(data: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
@@ -66,18 +133,23 @@ def override(data: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]
         RecipeError: an assignment without '=', or a path that runs through something that is no
             table.
     """
+    _check_plain(data, "recipe")
     changed = copy.deepcopy(data)
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
+        shown = assignment if len(assignment) <= MAX_SHOWN else f"{assignment[:MAX_SHOWN]}…"
         if not equals or not path.strip():
-            raise RecipeError(f"--set {assignment}: write it as path.to.key=value")
-        _assign(changed, path.strip().split("."), _parse_value(text), assignment)
+            raise RecipeError(f"--set {shown}: write it as path.to.key=value")
+        keys = path.strip().split(".")
+        if len(keys) > MAX_DEPTH:
+            raise RecipeError(f"--set {shown}: {TOO_DEEP}")
+        _assign(changed, keys, _parse_value(text, f"--set {shown}"), shown)
     return changed
 
 
-def _parse_value(text: str) -> Any:
+def _parse_value(text: str, where: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        return _parsed(f"value = {text}", where)["value"]
     except tomllib.TOMLDecodeError:
         return text
 
@@ -86,7 +158,7 @@ def _assign(data: Any, keys: list[str], value: Any, assignment: str) -> None:
     for position, key in enumerate(keys):
         last = position == len(keys) - 1
         if isinstance(data, list):
-            if not key.isdigit() or int(key) >= len(data):
+            if not key.isdecimal() or len(key) > MAX_DIGITS or int(key) >= len(data):
                 raise RecipeError(f"--set {assignment}: '{key}' must be an index below {len(data)}")
             index: Any = int(key)
         elif isinstance(data, dict):

@@ -1,11 +1,19 @@
 """The errors that lingraft raises on purpose. Each message is one line that says what to do."""
 
+import errno
+import os
+import re
+
 
 class LingraftError(Exception):
     """Base of every error that a user can cause and mend."""
 
     exit_status = 1
     """What the command line ends with."""
+
+    def __str__(self) -> str:
+        """The message on one line, whatever names and values of the user stand in it."""
+        return " ".join(super().__str__().splitlines())
 
 
 class RecipeError(LingraftError, ValueError):
@@ -22,3 +30,37 @@ class UnsupportedModelError(LingraftError, ValueError):
 
 class TrainingError(LingraftError, RuntimeError):
     """Training cannot go on (the loss is not finite, say); names the last good checkpoint."""
+
+
+class NoRoomError(DataError):
+    """A library could not write a file; the disk is full, say."""
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
+"""What numpy says, without an error number, when not all of an array could be written."""
+
+
+def explain(error: OSError, path: object = None) -> str:
+    """What the operating system refused, on one line.
+
+    Args:
+        error: not one of ours.
+        path: named where the error names no file.
+    """
+    where = error.filename or path
+    what = os.strerror(errno.ENOSPC) if SHORT_WRITE.search(str(error)) else error.strerror or error
+    return (
+        f"{where}: " if where else ""
+    ) + f"{what}; nothing half-made was kept: mend that and run the same command again"
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether an error, or one that it was made from, is that of a full disk."""
+    while error is not None:
+        if isinstance(error, NoRoomError):
+            return True
+        if isinstance(error, OSError) and (error.errno in FULL or SHORT_WRITE.search(str(error))):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

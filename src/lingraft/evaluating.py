@@ -11,11 +11,11 @@ from lingraft import tokenizer as tokenizers_module
 from lingraft.corpus.streams import folder_of, read_lines
 from lingraft.evaluation import intrinsic, records, samples, words
 from lingraft.evaluation.scorer import Scorer
-from lingraft.models.source import quiet_transformers
 from lingraft.objectives.common import TokenIds
+from lingraft.pretrained import quiet_transformers
 from lingraft.recipe import Masking
 from lingraft.rundir import fingerprint, write_text
-from lingraft.stages import FORMAT, nonempty, weights_before
+from lingraft.stages import FORMAT, nonempty, position_settings, weights_before
 from lingraft.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from lingraft.recipe import Stream
     from lingraft.stages import Context
 
-RESULT = 2
-"""Form of the result: 2 has blocks and words.tsv. What an older form evaluated is done again."""
+RESULT = 3
+"""Form of the result: 3 has logits in fp32, unigrams without special tokens, and words deep in long
+sentences. What an older form evaluated is done again."""
 
 
 def evaluate(context: Context, trained: str) -> str:
@@ -46,6 +47,7 @@ def evaluate(context: Context, trained: str) -> str:
         str(weights_before(context, len(recipe.phases))), ids.pad, recipe.training.precision
     )
     with stage.building(made) as (partial, result):
+        result["form"] = RESULT
         found = {
             stream.name: _evaluate_stream(context, stream, scorer, ours, partial)
             for stream in recipe.texts
@@ -76,19 +78,29 @@ def _evaluate_stream(
         seed=section.seed,
         number=section.samples,
     )
-    train = Tokens.open(folder, f"{stream.prefix}train")
+    train, ids = Tokens.open(folder, f"{stream.prefix}train"), TokenIds.of(tokenizer)
     result["unigram_entropy"] = intrinsic.unigram_entropy(
-        train.counts(TokenIds.of(tokenizer).size), result.pop("targets")
+        train.counts(ids.size), result.pop("targets"), ids.ordinary
     )
     if section.words:
         corpus = folder_of(run.stage("corpus").path, stream)
         text = words.choose(read_lines(corpus / "test.txt"), section.words, section.seed)
-        longest = int(run.stage("tokenizer").result()["max_tokens"])
-        scored = words.measure(scorer, tokenizer, text, longest)
+        scored = words.measure(scorer, tokenizer, text, _longest(context))
         result["words"] = records.word_metrics(scored)
         result["blocks"]["words"] = records.word_blocks(scored)
         write_text(partial / f"{stream.prefix}{records.WORDS_FILE}", records.text_of(scored))
     return result
+
+
+def _longest(context: Context) -> int:
+    """How many tokens of a sentence a word is scored within.
+
+    As many as in training; with the source's vocabulary, which cuts other languages into many more
+    tokens, as many as the model has positions.
+    """
+    if context.recipe.tokenizer.kind == "keep":
+        return position_settings(context.recipe)[1]
+    return int(context.run.stage("tokenizer").result()["max_tokens"])
 
 
 def evaluate_sentences(

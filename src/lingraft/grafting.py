@@ -145,7 +145,7 @@ class Grafting:
             origin,
             target,
             generator=torch.Generator().manual_seed(self.seed_for("embeddings")),
-            copy_special_tokens=settings.copy_special_tokens,
+            copy_special_tokens=settings.copies_special_tokens,
             material=self.material,
         )
         return keep_rows(made, _rows(loaded), origin) if self.keeps_rows else made

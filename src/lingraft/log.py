@@ -32,7 +32,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LINE_EVERY_SECONDS = 30.0
-console = Console(stderr=True)
+PAGE_WIDTH = 140
+"""Characters in a line of results that go to a file."""
+# Names of tasks, labels, models and files are printed as they are: [/] in one is no mark-up.
+console = Console(stderr=True, markup=False, emoji=False)
+
+
+def results_console() -> Console:
+    """What prints a command's results on standard output; every text as it is, no mark-up."""
+    width = None if sys.stdout.isatty() else PAGE_WIDTH
+    return Console(width=width, highlight=False, markup=False, emoji=False)
 
 
 def set_up(*, verbose: bool = False, quiet: bool = False) -> None:
@@ -114,7 +123,7 @@ def progress(what: str, total: float | None, unit: str) -> Iterator[Ticker]:
         yield Ticker(what, total, unit, None)
         return
     columns = [
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         MofNCompleteColumn(),
@@ -123,7 +132,7 @@ def progress(what: str, total: float | None, unit: str) -> Iterator[Ticker]:
         RateColumn(unit),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", markup=False),
     ]
     with Progress(*columns, console=console, transient=False) as bar:
         yield Ticker(what, total, unit, bar)

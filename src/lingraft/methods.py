@@ -82,7 +82,7 @@ METHODS: dict[str, MethodRecord] = {
     "xpt-sp": MethodRecord("XPT in a single phase: the same model, nothing frozen", {}, ONE_PHASE),
     "scratch": MethodRecord(
         "the same depth with random weights: what the language's own text gives",
-        {"source_weights": "random", "embeddings": "random", "copy_special_tokens": False},
+        {"source_weights": "random", "embeddings": "random", "copy_special_tokens": None},
         ONE_PHASE,
     ),
     "adapters": MethodRecord(
@@ -104,12 +104,12 @@ METHODS: dict[str, MethodRecord] = {
     "xpt-no-itl": MethodRecord("XPT without translation layers", NO_ITL, TWO_PHASES),
     "xpt-random": MethodRecord(
         "XPT on a source with random weights: what its depth and phases alone give",
-        {"source_weights": "random", "embeddings": "random", "copy_special_tokens": False},
+        {"source_weights": "random", "embeddings": "random", "copy_special_tokens": None},
         TWO_PHASES,
     ),
     "untrained": MethodRecord(
         "scratch before its first step: the floor that fine-tuning alone reaches",
-        {"source_weights": "random", "embeddings": "random", "copy_special_tokens": False},
+        {"source_weights": "random", "embeddings": "random", "copy_special_tokens": None},
         (),
     ),
     "continued": MethodRecord(

@@ -15,11 +15,12 @@ from lingraft.decoding import load, to_toml
 from lingraft.errors import DataError, RecipeError
 from lingraft.methods import baseline, recipe_from, settled
 from lingraft.models import export as exporting
-from lingraft.models.source import load_model, quiet_transformers
-from lingraft.preflight import check_inputs, check_names
+from lingraft.models.source import load_model
+from lingraft.preflight import check_inputs, check_names, too_small
+from lingraft.pretrained import quiet_transformers
 from lingraft.recipe import STAGE_NAMES
 from lingraft.report import card, page
-from lingraft.rundir import Run, fingerprint, write_json, write_text
+from lingraft.rundir import Run, clear_temporary, fingerprint, write_json, write_text
 from lingraft.stages import Context
 from lingraft.training.machine import accelerator_for, environment
 
@@ -72,6 +73,8 @@ def adapt(
     with run.locked() if main else contextlib.nullcontext():
         if main:
             prepare(recipe, run, resume=resume, overwrite=overwrite)
+            for note in too_small(recipe):
+                logger.warning("%s", note)
             write_json(run.path / "environment.json", environment(accelerator, command))
         accelerator.wait_for_everyone()
         if recipe.training.trackers:
@@ -122,8 +125,8 @@ def prepare(recipe: Recipe, run: Run, *, resume: bool, overwrite: bool) -> None:
     if resume and overwrite:
         raise RecipeError("--resume and --overwrite contradict each other; give one")
     wanted = to_toml(settled(recipe))
-    for leftover in run.path.glob(".*.tmp"):  # of a process that was killed while it wrote a file
-        leftover.unlink()
+    for folder in (run.path, *run.path.glob("*/"), *run.path.glob("baselines/*/*/")):
+        clear_temporary(folder)
     present = [path.name for path in run.path.iterdir() if path.name != ".lock"]
     if overwrite:
         if present and not run.recipe_path.is_file():

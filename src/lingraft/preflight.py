@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft import catalogue
+from lingraft.checkpoints import folder_of, refuse_code
 from lingraft.corpus import scripts, streams
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.methods import baseline
-from lingraft.models.families import Family, family_of
+from lingraft.models.families import FAMILIES, Family, family_of
 from lingraft.models.kinds import KINDS
 from lingraft.models.modules import Stack, in_folder, wanted_by
 from lingraft.models.parts import (
@@ -23,6 +24,7 @@ from lingraft.models.parts import (
     tied_once,
     trained_parts,
 )
+from lingraft.recipe.reach import SPREAD, reach
 
 if TYPE_CHECKING:
     from lingraft.recipe import Phase, Recipe, Resources
@@ -120,7 +122,10 @@ def _source(recipe: Recipe) -> tuple[Family | None, Path | None]:
     folder = _local_folder(str(recipe.source.model), recipe.source.revision)
     if folder is None:
         return None, None
-    family = family_of(str(_config(folder).get("model_type", "unknown")))
+    config = _config(folder)
+    model_type = str(config.get("model_type", "unknown"))
+    refuse_code(str(recipe.source.model), config, model_type in FAMILIES)
+    family = family_of(model_type)
     for module in in_folder(folder):
         raise UnsupportedModelError(
             f"source model '{folder}': has {module.part}, which cannot be grafted onto; "
@@ -157,7 +162,37 @@ def check(recipe: Recipe) -> Plan:
     plan.phases = [_phase(recipe, phase, plan) for phase in recipe.phases]
     if plan.parameters:
         _estimates(recipe, plan)
+    plan.notes += too_small(recipe)
     return plan
+
+
+def too_small(recipe: Recipe) -> list[str]:
+    """A note where the phases cannot move new weights away from where they start.
+
+    Silent where the number of steps is not known before the text is read, and where nothing is new.
+    """
+    graft = recipe.graft
+    inserted = graft.layers_before + graft.layers_after
+    is_old = recipe.tokenizer.kind == "keep" and not inserted and graft.source_weights != "random"
+    steps = [_steps(phase) for phase in recipe.phases]
+    known = [count for count in steps if count is not None]
+    total = sum(map(reach, recipe.phases, known))
+    if is_old or not known or len(known) < len(steps) or total >= SPREAD:
+        return []
+    return [
+        f"the plan is too small to learn from: the learning rates of all {sum(known):,.0f} steps "
+        f"add up to {total:.2g}, about as far as a weight can move, and new weights start with a "
+        f"spread of {SPREAD:g}; take more steps or a larger learning rate"
+    ]
+
+
+def _steps(phase: Phase) -> float | None:
+    """Optimiser steps of a phase; None where they depend on the text."""
+    if phase.budget.unit == "steps":
+        return phase.budget.value
+    if phase.budget.unit == "tokens" and phase.batch.unit == "tokens":
+        return phase.budget.value / phase.batch.size
+    return None
 
 
 def _sizes(recipe: Recipe, plan: Plan) -> None:
@@ -192,14 +227,9 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
 
 
 def _local_folder(name: str, revision: str | None) -> Path | None:
-    path = Path(name).expanduser()
-    if path.is_dir():
+    path = folder_of(name)
+    if path is not None:
         return path
-    if name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise DataError(
-            f"source model '{name}': no such directory; give one, or a Hub id such as "
-            "FacebookAI/roberta-base"
-        )
     from huggingface_hub import try_to_load_from_cache  # a second's import, only for Hub ids
 
     found = try_to_load_from_cache(name, "config.json", revision=revision)
@@ -215,7 +245,7 @@ def _config(folder: Path) -> dict[str, Any]:
         )
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(
             f"{path}: not valid JSON ({error}); save or download the model again"
         ) from None
@@ -238,13 +268,15 @@ def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]] | None:
                 header = json.loads(file.read(min(length, 100_000_000)))
             if not isinstance(header, dict):
                 raise ValueError("its header is no JSON object")
-        except (struct.error, ValueError, OSError) as error:
+            header.pop("__metadata__", None)
+            found = {name: tuple(entry["shape"]) for name, entry in header.items()}
+            if not all(isinstance(size, int) for shape in found.values() for size in shape):
+                raise ValueError("its header has shapes that are no numbers")
+        except (struct.error, ValueError, KeyError, TypeError, RecursionError, OSError) as error:
             raise DataError(
                 f"{path}: not a safetensors file ({error}); save or download the model again"
             ) from None
-        shapes |= {
-            name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"
-        }
+        shapes |= found
     return shapes or None
 
 

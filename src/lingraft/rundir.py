@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from dataclasses import dataclass
@@ -20,13 +21,17 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 from safetensors import SafetensorError
 
-from lingraft.errors import DataError
+from lingraft.errors import DataError, NoRoomError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 SHARED_STAGES = ("corpus", "tokenizer")
+OS_ERROR = "(os error "
+"""In the messages of libraries written in Rust."""
+TEMPORARY = re.compile(r"\..+\.(\d+)\.tmp")
+"""Names of `write_text`'s temporary files: they end with the number of the process."""
 
 
 def fingerprint(*parts: Any) -> str:
@@ -52,9 +57,43 @@ def write_text(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
     except BaseException:
-        temporary.unlink()
+        temporary.unlink(missing_ok=True)  # a full disk may have refused even an empty file
         raise
     temporary.replace(path)
+
+
+def clear_temporary(folder: Path) -> None:
+    """Delete what `write_text` left in a folder when its process was killed.
+
+    Files of a process that lives are its own: a killed study's cells may still end their work.
+    """
+    for path in folder.glob(".*.tmp"):
+        match = TEMPORARY.fullmatch(path.name)
+        if match and not _lives(int(match[1])):
+            path.unlink(missing_ok=True)
+
+
+def _lives(number: int) -> bool:
+    """Whether another process has this number; with ours, an earlier one left the file."""
+    if number == os.getpid():
+        return False
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@contextlib.contextmanager
+def removed_on_failure(folder: Path) -> Iterator[None]:
+    """Delete a folder that is being filled if that fails."""
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 @contextlib.contextmanager
@@ -62,12 +101,14 @@ def writing(path: Path) -> Iterator[None]:
     """Name the file where a library writes: safetensors, torch and tokenizers raise no OSError.
 
     Raises:
-        DataError: in place of what they raise when the disk is full, say.
+        NoRoomError: in place of what they raise when the disk is full, say.
     """
     try:
         yield
-    except (SafetensorError, RuntimeError) as error:
-        raise DataError(
+    except Exception as error:  # tokenizers has no class of its own for what the system refuses
+        if not (isinstance(error, SafetensorError | RuntimeError) or OS_ERROR in str(error)):
+            raise
+        raise NoRoomError(
             f"{path}: cannot be written ({' '.join(str(error).split())[:200]}); "
             "make room, then run the same command again"
         ) from error

@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft import grafting, tokenizer_extension
+from lingraft import grafting, pretrained, tokenizer_extension
 from lingraft import tokenizer as tokenizers_module
+from lingraft.checkpoints import folder_of
 from lingraft.corpus import streams
+from lingraft.corpus.inputs import FORMAT as CORPUS_FORMAT
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.streams import read_lines
 from lingraft.embeddings import INITIALISERS
-from lingraft.errors import DataError
+from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models import source
 from lingraft.models.families import family_of
 from lingraft.models.parts import itl_layers
@@ -74,8 +76,8 @@ def source_fingerprint(recipe: Recipe) -> str:
     """Names the source: its files' sizes and times where it is local, else id and revision."""
     if recipe.source.model is None:
         return fingerprint(recipe.source)
-    path = Path(recipe.source.model).expanduser()
-    if not path.is_dir():
+    path = folder_of(recipe.source.model)
+    if path is None:
         return fingerprint(recipe.source.model, recipe.source.revision)
     files = sorted(
         p for p in path.iterdir() if p.suffix in (".json", ".safetensors", ".bin", ".txt", ".model")
@@ -87,7 +89,7 @@ def corpus(context: Context) -> str:
     """Raw text to clean, split sentences."""
     recipe = context.recipe
     stage = context.run.stage("corpus")
-    made = fingerprint(FORMAT, *streams.inputs(recipe))
+    made = fingerprint((FORMAT, CORPUS_FORMAT), *streams.inputs(recipe))
     if not stage.is_done(made):
         with stage.building(made) as (folder, result):
             result.update(streams.prepare(recipe, folder))
@@ -108,12 +110,17 @@ def position_settings(recipe: Recipe) -> tuple[int | None, int]:
         family = family_of(str(settings["model_type"]))
         pad, longest = 1, int(settings.get("max_position_embeddings", 512))
     else:
-        config = source.load_config(str(recipe.source.model), recipe.source.revision)
+        config = pretrained.load_config(str(recipe.source.model), recipe.source.revision)
         family = family_of(config.model_type)
-        pad, longest = int(config.pad_token_id), int(config.max_position_embeddings)
+        pad, longest = config.pad_token_id, int(config.max_position_embeddings)
     if not family.pad_decides_positions:
-        return None, longest
-    return pad, longest - pad - 1
+        return None, pretrained.check_longest(recipe.source.model, longest)
+    if pad is None:
+        raise UnsupportedModelError(
+            f"source model '{recipe.source.model}': config.json has no pad_token_id, from which "
+            f"a {family.model_type} counts positions; put the padding token's id there"
+        )
+    return pad, pretrained.check_longest(recipe.source.model, longest - pad - 1)
 
 
 def tokenizer(context: Context, corpus_made: str) -> str:
@@ -210,14 +217,14 @@ def graft(context: Context, tokenizer_made: str) -> str:
         FORMAT,
         tokenizer_made,
         source_fingerprint(recipe),
-        recipe.graft,
+        recipe.graft.decisive,
         recipe.seed,
         *_resources(recipe),
         *_share(recipe),
     )
     if stage.is_done(made):
         return made
-    source.quiet_transformers()
+    pretrained.quiet_transformers()
     plan = grafting.Grafting(
         recipe,
         source_tokenizer(recipe),
@@ -295,7 +302,7 @@ def phase(context: Context, index: int, before_made: str) -> str:
     if main:
         _claim(run, stage.path, made)
     context.accelerator.wait_for_everyone()
-    source.quiet_transformers()
+    pretrained.quiet_transformers()
     changed, kept = _dropout(weights_before(context, index), section)
     loaded = source.load_model(str(weights_before(context, index)), settings=changed)
     folder = run.stage("tokenizer").path
@@ -388,6 +395,6 @@ def _dropout(checkpoint: Path, section: Phase) -> tuple[dict[str, Any], dict[str
     """Configuration values that set the phase's dropout, and those that put the source's back."""
     if section.dropout is None:
         return {}, {}
-    config = source.load_config(str(checkpoint))
+    config = pretrained.load_config(str(checkpoint))
     keys = family_of(config.model_type).dropout_keys
     return dict.fromkeys(keys, section.dropout), {key: getattr(config, key) for key in keys}

@@ -14,8 +14,8 @@ from lingraft.corpus import stage as corpus_stage
 from lingraft.errors import DataError
 from lingraft.evaluation import words
 from lingraft.evaluation.scorer import Scorer
-from lingraft.models.source import load_config
 from lingraft.objectives.common import TokenIds
+from lingraft.pretrained import check_longest, load_config
 from lingraft.recipe import Corpus
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def evaluate(
     lines = list(islice(corpus_stage.read_clean(list(text), section, language), sentences))
     if not lines:
         raise DataError(f"{', '.join(text)}: holds no sentences; give UTF-8 text")
-    longest = _longest(config, ids.pad)
+    longest = check_longest(model, _longest(config, ids.pad))
     encoded = tokenizer(lines, truncation=True, max_length=longest)["input_ids"]
     arrays = [np.array(row, dtype=np.int64) for row in encoded]
     scorer = Scorer.load(model, ids.pad, precision)

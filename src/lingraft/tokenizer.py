@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tokenizers import (
@@ -24,15 +23,18 @@ from tokenizers import (
     pre_tokenizers,
     processors,
 )
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
+from lingraft.checkpoints import folder_of
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
-from lingraft.rundir import read_json, write_json
+from lingraft.pretrained import load_tokenizer
+from lingraft.rundir import read_json, write_json, writing
 from lingraft.tokenizer_frame import Frame, default_frame, frame_of
 from lingraft.tokenizer_training import Sample, train_byte_bpe, train_unigram, train_wordpiece
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from transformers import PreTrainedTokenizerBase
 
@@ -205,7 +207,8 @@ def save(tokenizer: PreTrainedTokenizerFast, path: Path) -> None:
     Transformers 5 writes the class name "TokenizersBackend", which 4.57 does not know; both know
     "PreTrainedTokenizerFast".
     """
-    tokenizer.save_pretrained(path)
+    with writing(path):
+        tokenizer.save_pretrained(path)
     config_path = path / "tokenizer_config.json"
     config = read_json(config_path)
     for key in ("backend", "is_local", "local_files_only"):
@@ -219,26 +222,15 @@ def load(path_or_id: str | Path, revision: str | None = None) -> PreTrainedToken
 
     Raises:
         DataError: it is missing or broken.
-        UnsupportedModelError: it has no `tokenizers` backend.
+        UnsupportedModelError: it has no `tokenizers` backend, or needs Python code of its own.
     """
-    folder = Path(path_or_id)
-    if folder.is_dir():
-        if not any(match for pattern in TOKENIZER_FILES for match in folder.glob(pattern)):
-            raise DataError(
-                f"{folder}: has no tokenizer (none of {', '.join(TOKENIZER_FILES)}); "
-                "save the model's tokenizer there with save_pretrained"
-            )
-    elif folder.is_absolute() or str(path_or_id).startswith(".") or len(folder.parts) > 2:
-        raise DataError(f"{path_or_id}: no such directory; give a model's directory or its Hub id")
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(str(path_or_id), revision=revision)
-    except Exception as error:  # the Rust backend raises bare Exception for a broken tokenizer.json
-        reason = " ".join(str(error).split())[:300]
+    folder = folder_of(str(path_or_id))
+    if folder and not any(match for pattern in TOKENIZER_FILES for match in folder.glob(pattern)):
         raise DataError(
-            f"{path_or_id}: its tokenizer cannot be loaded ({type(error).__name__}: {reason}); "
-            "check the name and the files, or save the tokenizer again"
-        ) from error
-    return _fast(tokenizer)
+            f"{folder}: has no tokenizer (none of {', '.join(TOKENIZER_FILES)}); "
+            "save the model's tokenizer there with save_pretrained"
+        )
+    return _fast(load_tokenizer(str(path_or_id), revision))
 
 
 def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:

@@ -15,7 +15,7 @@ from lingraft.embeddings.common import RULES
 from lingraft.embeddings.material import Material
 from lingraft.embeddings.vectors import WORD
 from lingraft.errors import RecipeError, UnsupportedModelError
-from lingraft.recipe import Resources
+from lingraft.recipe import Graft, Resources
 from lingraft.recipe import Tokenizer as Section
 from lingraft.vocabulary import Vocabulary
 
@@ -151,11 +151,12 @@ def test_the_result_follows_the_generator_and_nothing_else(name, family, kind, s
     source_VD = rows(sources[family].vocabulary)
     torch.manual_seed(5)
     np.random.seed(5)  # noqa: NPY002
-    first = run(name, source_VD, family, kind)
+    drawn = {"copy_special_tokens": False}  # so that something is left to the generator
+    first = run(name, source_VD, family, kind, **drawn)
     torch.manual_seed(6)
     np.random.seed(6)  # noqa: NPY002
-    again = run(name, source_VD, family, kind)
-    other = run(name, source_VD, family, kind, seed=1)
+    again = run(name, source_VD, family, kind, **drawn)
+    other = run(name, source_VD, family, kind, seed=1, **drawn)
     assert torch.equal(first.target_UD, again.target_UD)
     assert not torch.equal(first.target_UD, other.target_UD)
     assert first.provenance.rules == again.provenance.rules == other.provenance.rules
@@ -179,7 +180,7 @@ def test_the_source_is_not_touched_and_not_shared(name, family, kind, sources, r
 def test_every_row_is_what_its_provenance_says(name, family, kind, sources, targets, run):
     target = targets[kind].vocabulary
     source_VD = rows(sources[family].vocabulary)
-    made = run(name, source_VD, family, kind)
+    made = run(name, source_VD, family, kind, copy_special_tokens=False)
     provenance = made.provenance
     assert len(provenance.rules) == len(provenance.source_ids) == target.size
     assert set(provenance.rules) <= set(RULES)
@@ -219,12 +220,12 @@ def test_pieces_that_do_not_match_are_made_of_others(name, family, kind, sources
 @names
 @families
 @kinds
-def test_special_tokens_are_copied_by_role_only_when_asked_for(
+def test_special_tokens_are_copied_by_role_or_drawn_when_asked_for(
     name, family, kind, sources, targets, run
 ):
     source, target = sources[family].vocabulary, targets[kind].vocabulary
     source_VD = rows(source)
-    plain = run(name, source_VD, family, kind).provenance
+    plain = run(name, source_VD, family, kind, copy_special_tokens=False).provenance
     made = run(name, source_VD, family, kind, copy_special_tokens=True)
     for role in ("bos", "eos", "unk", "mask"):
         index = target.specials[role]
@@ -233,6 +234,15 @@ def test_special_tokens_are_copied_by_role_only_when_asked_for(
         assert made.provenance.source_ids[index] == source.specials[role]
         assert torch.equal(made.target_UD[index], source_VD[source.specials[role]])
     assert made.provenance.rules[target.specials["pad"]] == "pad"
+
+
+@names
+def test_special_tokens_are_copied_unless_every_row_is_drawn(name, sources, targets, run):
+    target = targets["unigram"].vocabulary
+    made = run(name, rows(sources["roberta"].vocabulary), "roberta", "unigram").provenance
+    found = {made.rules[target.specials[role]] for role in ("bos", "eos", "unk", "mask")}
+    assert found == ({"fresh"} if name in DRAWN else {"special"})
+    assert Graft(embeddings=name).copies_special_tokens is (name not in DRAWN)
 
 
 @names

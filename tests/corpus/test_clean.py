@@ -1,3 +1,4 @@
+import time
 import unicodedata
 
 import numpy as np
@@ -92,3 +93,11 @@ def test_a_share_of_zero_switches_the_letter_filter_off():
 
 def test_no_sentences_have_no_reasons():
     assert clean.reasons([], section(), ("Hang",)).shape == (0,)
+
+
+def test_a_long_run_of_combining_marks_is_cut_to_what_a_script_can_need():
+    begin = time.process_time()
+    cut = clean.normalise("a" + "\u0301\u0323" * 100_000 + " b")
+    assert time.process_time() - begin < 10  # minutes, when the normal form is made of all of them
+    assert cut == clean.normalise("a" + "\u0301\u0323" * 15 + " b")
+    assert clean.normalise(cut) == cut

@@ -25,7 +25,9 @@ def contaminated(sentence: str, *texts: str) -> bool:
         ("two three four five six seven eight nine ten eleven twelve thirteen", False),
         ("the cat sleeps on the stove", True),
         ("See, the cat sleeps on the stove", False),
-        ("It does.", False),
+        ("It does.", True),
+        ("Itdoes", True),
+        ("It", False),
         ("A sentence of its own that nobody has asked about.", False),
         ("", False),
     ],
@@ -38,7 +40,42 @@ def test_thirteen_words_in_a_row_or_a_whole_sentence_contaminate(
 
 def test_a_whole_evaluation_text_counts_as_a_sentence() -> None:
     assert contaminated("이 영화 정말 재미있다", "이 영화, 정말 재미있다!!")
-    assert not contaminated("정말 재미있다", "정말 재미있다")
+    assert not contaminated("이 영화 정말 재미있다", "이 영화, 정말 재미있다!! 그런데 길다")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "text"),
+    [
+        ("이영화정말 재미있다", "이 영화 정말재미있다!!"),
+        ("ＯＳＴ가 최고 ♥♥", "ost가최고"),
+        ("정말... 재미있다ㅋㅋ", "정말 재미있다 ㅋㅋ"),
+        ("ねこがねる", "ねこ が、ねる。"),
+        ("कितना अच्छा", "कितनाअच्छा!"),
+    ],
+)
+def test_letters_and_digits_alone_are_compared(sentence: str, text: str) -> None:
+    assert contaminated(sentence, text)
+
+
+@pytest.mark.parametrize(("sentence", "text"), [("정말좋다 2", "정말좋다 3"), ("कितना", "कतना")])
+def test_marks_of_a_letter_and_digits_tell_texts_apart(sentence: str, text: str) -> None:
+    assert not contaminated(sentence, text)
+
+
+def test_the_fewest_letters_are_a_guard_that_can_be_lowered() -> None:
+    assert not contaminated("최고!", "최고")
+    assert Evaluations(["최고"], split, min_letters=1).contaminated(["최고!", "?!"]).tolist() == [
+        True,
+        False,
+    ]
+
+
+def test_a_line_that_was_cut_into_sentences_is_found_whole() -> None:
+    text = "재미있다 배우도 좋다 또 본다"
+    found = Evaluations([text], split).contaminated(
+        ["앞 문장이다.", "재미있다.", "배우도 좋다.", "또 본다!", "뒤 문장이다."]
+    )
+    assert found.tolist() == [False, True, True, True, False]
 
 
 def test_scripts_without_spaces_are_compared_by_character() -> None:

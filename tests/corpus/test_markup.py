@@ -1,3 +1,4 @@
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -109,3 +110,17 @@ def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(__import__("sys").modules, "resiliparse.extract.html2text", None)
     with pytest.raises(DataError, match=r'pip install "lingraft\[web\]"'):
         markup.html_to_text("<p>x")
+
+
+def test_comments_that_are_never_closed_take_a_time_that_grows_with_the_file():
+    begin = time.process_time()
+    assert markup.markdown_to_text("앞이다.\n\n" + "<!--" * 100_000 + "뒤다.") == "앞이다."
+    assert time.process_time() - begin < 10  # hours, when every one looks for its end
+
+
+@pytest.mark.parametrize("charset", ["undefined", "unicode_escape"])
+def test_a_page_that_names_no_encoding_of_text_is_read_all_the_same(charset: str):
+    page = PAGE.format(charset).replace("끝 문단", r"끝 문단 \ud800").encode("euc-kr")
+    text = markup.decode_html(page)
+    assert text is not None
+    assert r"끝 문단 \ud800" in text

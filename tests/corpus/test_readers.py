@@ -163,6 +163,45 @@ def test_a_directory_is_read_in_sorted_order_without_hidden_and_unknown_files(tm
     assert texts(tmp_path) == ["a.txt", "b/1.txt", "b/2.txt"]
 
 
+ABOUT = ("README.md", "readme.txt", "SOURCE.md", "SOURCES.txt", "LICENSE.txt", "COPYING.md",
+         "NOTICE.txt", "CHANGELOG-2024.md", "sub/LICENCE.md", "README.txt.gz")  # fmt: skip
+
+
+def test_files_about_a_folder_are_left_out_and_told_in_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    texts = ("a.txt.xz", "b.txt.xz", "notes.md", "source.txt")
+    for name in (*texts, *ABOUT):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"text\n")
+    read_names = {Path(source.name).name for source in readers.resolve([tmp_path])}
+    assert read_names == {"a.txt.xz", "b.txt.xz", "notes.md", "source.txt"}
+    with caplog.at_level(logging.INFO, logger="lingraft"):
+        readers.tell([tmp_path, "hub:a/b", tmp_path / "a.txt.xz"])
+    told = caplog.messages
+    assert len(told) == 2
+    assert told[0] == (f"{tmp_path}: 1 .md file, 1 .txt file, 2 .txt.xz files are read")
+    assert "left out as no text: CHANGELOG-2024.md, COPYING.md" in told[1]
+    assert "and 5 more" in told[1]
+
+
+def test_a_file_about_a_folder_is_read_when_it_is_named(tmp_path: Path):
+    (tmp_path / "README.txt").write_text("text\n")
+    assert [source.name for source in readers.resolve([tmp_path / "README.txt"])] == [
+        str(tmp_path / "README.txt")
+    ]
+
+
+def test_a_folder_of_one_kind_of_file_is_not_talked_about(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    (tmp_path / "a.txt").write_text("text\n")
+    (tmp_path / "b.txt").write_text("text\n")
+    with caplog.at_level(logging.INFO, logger="lingraft"):
+        readers.tell([tmp_path])
+    assert not caplog.messages
+
+
 def test_a_file_named_twice_is_read_once_and_said_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):

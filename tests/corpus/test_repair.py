@@ -51,3 +51,13 @@ def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(__import__("sys").modules, "ftfy", None)
     with pytest.raises(DataError, match=r'pip install "lingraft\[clean\]"'):
         repair.repair([TEXT])
+
+
+@pytest.mark.parametrize(
+    "declared",
+    ["undefined", "unicode_escape", "raw-unicode-escape", "idna", "punycode", "utf-7", "rot13",
+     "a\0b", "\udc80"],
+)  # fmt: skip
+def test_a_codec_that_is_no_encoding_of_text_counts_as_unknown(declared: str) -> None:
+    pytest.importorskip("charset_normalizer")
+    assert repair.decode(TEXT.encode("euc-kr"), declared) == repair.decode(TEXT.encode("euc-kr"))

@@ -1,4 +1,5 @@
 import random
+import time
 
 import pytest
 
@@ -62,6 +63,39 @@ def test_hangul_sentences_without_a_space_between_are_cut():
     assert segment("ko", "재밌다.그런데 별로.") == ["재밌다.", "그런데 별로."]
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("ko", '피고는 "빌려 달라."라고 말했다. 끝.', ['피고는 "빌려 달라."라고 말했다.', "끝."]),
+        ("ko", "그는 ‘가자!’하고 “어서.”라며 뛰었다.", ["그는 ‘가자!’하고 “어서.”라며 뛰었다."]),
+        ("ko", "『간다.』고 말했다. 끝.", ["『간다.』고 말했다.", "끝."]),
+        ("ja", "彼は「行く。」と言った。終わり。", ["彼は「行く。」と言った。", "終わり。"]),
+        ("zh", "他说：“走吧。”然后走了。完。", ["他说：“走吧。”然后走了。", "完。"]),
+    ],
+)
+def test_a_sentence_goes_on_behind_the_quotation_it_holds(
+    language: str, text: str, expected: list[str]
+):
+    assert segment(language, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("en", 'He left. "Go." She went.', ["He left.", '"Go."', "She went."]),
+        ("en", 'She said "Stop!" Then "Go." Then left.',
+         ['She said "Stop!"', 'Then "Go."', "Then left."]),
+        ("ko", '"빌려 달라." 피고는 거절했다.', ['"빌려 달라."', "피고는 거절했다."]),
+        ("ja", "「行く。」「待て。」", ["「行く。」", "「待て。」"]),
+        ("ko", '그는 갔다. "어서 가자." 끝.', ["그는 갔다.", '"어서 가자."', "끝."]),
+    ],
+)  # fmt: skip
+def test_a_quotation_with_a_space_or_a_mark_behind_it_ends_a_sentence(
+    language: str, text: str, expected: list[str]
+):
+    assert segment(language, text) == expected
+
+
 def test_line_ends_of_every_kind_cut():
     split = splitter("en", split_sentences=False)
     assert split("a b\rc d\u2028e f\x0bg h\x85i") == ["a b", "c d", "e f", "g h", "i"]
@@ -79,3 +113,27 @@ def test_a_line_of_300_000_dotted_names_is_one_sentence_in_linear_time():
 def test_an_invalid_language_is_refused():
     with pytest.raises(RecipeError, match="BCP 47"):
         splitter("korean", split_sentences=True)
+
+
+def test_a_long_line_with_quotation_marks_takes_a_time_that_grows_with_its_length():
+    quoted = "그는 '모른다'고 말했다. 그리고 \"안다\"고 했다. "
+    begin = time.process_time()
+    pieces = segment("ko", quoted * 8_000)
+    assert time.process_time() - begin < 30  # 200 s when sentencex sees the line whole
+    assert "".join(pieces).replace(" ", "") == (quoted * 8_000).replace(" ", "")
+    assert pieces[-1] == '그리고 "안다"고 했다.'
+
+
+def test_a_long_line_is_cut_as_its_parts_are():
+    text = "나는 학교에 갔다. 친구를 만났다! 그는 왔니? "
+    assert segment("ko", text * 500) == segment("ko", text) * 500
+
+
+@pytest.mark.parametrize("length", [3_000, 4_001, 9_999, 50_000])
+def test_a_sentence_longer_than_a_window_stays_whole(length: int):
+    endless = "가" * length
+    assert segment("ko", f"처음이다. {endless} 끝이다. 다음이다.") == [
+        "처음이다.",
+        f"{endless} 끝이다.",
+        "다음이다.",
+    ]

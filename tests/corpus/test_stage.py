@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lingraft.corpus import stage
+from lingraft.corpus import clean, stage
+from lingraft.corpus.engine import parts
+from lingraft.corpus.inputs import inputs
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe import Corpus
@@ -121,7 +123,7 @@ def test_the_size_of_a_batch_changes_nothing(tmp_path: Path, monkeypatch: pytest
     path = corpus_file(tmp_path)
     path.write_text(path.read_text() + document(3) + "\n")
     prepare(tmp_path / "one", path)
-    monkeypatch.setattr(stage, "BATCH_SENTENCES", 5)
+    monkeypatch.setattr(parts, "BATCH_SENTENCES", 5)
     prepare(tmp_path / "two", path)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
@@ -231,9 +233,9 @@ def test_input_that_leaves_nothing_is_refused_with_the_counts(tmp_path: Path, te
 
 @pytest.mark.parametrize("split", ["valid", "test"])
 def test_an_empty_held_out_split_is_refused_with_advice(tmp_path: Path, split: str):
-    shares = {"valid": 0.3, "test": 0.3} | {split: 1e-12}
+    shares = {"valid": 0.0, "test": 0.0} | {split: 1e-12}
     with pytest.raises(DataError, match=rf"no {split} sentence .*raise corpus\.{split}"):
-        prepare(tmp_path / "out", corpus_file(tmp_path), **shares)
+        prepare(tmp_path / "out", corpus_file(tmp_path, 2), **shares)
 
 
 def test_a_share_of_zero_leaves_an_empty_file(tmp_path: Path):
@@ -266,18 +268,19 @@ def test_a_folder_that_does_not_exist_is_a_data_error(tmp_path: Path):
 
 def test_lone_surrogates_in_json_do_no_harm(tmp_path: Path):
     path = tmp_path / "a.jsonl"
-    rows = [{"id": "\ud800", "text": f"{document(n)} \ud83d"} for n in range(5)]
+    rows = [{"id": "\ud800", "text": f"\ud83d {document(n)}"} for n in range(5)]
     rows += [{"id": n, "text": document(n)} for n in range(100, 200)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     result = prepare(tmp_path / "out", path)
     assert result["sentences_in"] == 315
+    assert result["dropped"] == {clean.DAMAGED: 5}
 
 
 def test_inputs_name_every_file_with_size_and_time(tmp_path: Path):
     path = corpus_file(tmp_path)
     os.utime(path, ns=(5, 7))
     section = Corpus(text=(str(tmp_path), "hub:some/set"))
-    assert stage.inputs(section) == [
+    assert inputs(section) == [
         {"name": str(path), "bytes": path.stat().st_size, "mtime_ns": 7},
         {"name": "hub:some/set"},
     ]
@@ -285,7 +288,7 @@ def test_inputs_name_every_file_with_size_and_time(tmp_path: Path):
 
 def test_inputs_of_a_missing_file_are_a_data_error():
     with pytest.raises(DataError, match=r"gone\.txt: no such file"):
-        stage.inputs(Corpus(text=("gone.txt",)))
+        inputs(Corpus(text=("gone.txt",)))
 
 
 def test_read_clean_normalises_and_splits_but_keeps_every_sentence(tmp_path: Path):

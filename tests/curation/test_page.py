@@ -17,6 +17,7 @@ def made(**changes):
         "sources": [{"name": f"{EVIL}.xml", "bytes": 5_000_000, "documents": 100}],
         "dropped": {"duplicate": 30, "redirect": 40, "near duplicate": 5, "wrong script": 70},
         "changed": {"e-mail address": 3}, "subset": {"not in the subset": 400},
+        "widened": ["valid"],
         "splits": {
             "train": {"documents": 40, "sentences": 450, "characters": 9000},
             "valid": {"documents": 5, "sentences": 30, "characters": 700},
@@ -106,6 +107,12 @@ def test_tables_show_sources_hosts_languages_lengths_scripts_and_settings():
     ):  # fmt: skip
         assert row in rows, row
     assert "12 more languages" in page.render(made())
+
+
+def test_the_page_says_where_more_is_held_out_than_the_shares_give():
+    said = "more held out than the shares give"
+    assert said in page.render(made())
+    assert said not in page.render(made(widened=[]))
 
 
 def test_what_was_not_looked_for_is_said():

@@ -166,15 +166,18 @@ def test_a_text_without_a_token_to_hide_is_a_data_error():
         mask_text([np.array([0, 2])], IDS, "tokenizer", Masking(), 0)
 
 
-def test_unigram_entropy_by_hand():
-    entropy = unigram_entropy(np.array([3, 0, 1]), np.array([0, 1]))
+def test_unigram_entropy_by_hand_over_the_tokens_that_can_be_targets():
+    counts, ordinary = np.array([9, 3, 0, 9, 1]), np.array([1, 2, 4])
+    entropy = unigram_entropy(counts, np.array([1, 2]), ordinary)
     assert entropy == pytest.approx(-(math.log(4 / 7) + math.log(1 / 7)) / 2)
 
 
 def test_a_model_of_token_frequencies_scores_the_unigram_entropy(known_scorer, tiny_tokens):
     tokens = tiny_tokens(50)
     text, counts = hidden(tokens), tokens.counts(320)
-    frequencies = np.log((counts + 1) / (counts + 1).sum()).tolist()
+    counts[:4] += 50  # special tokens, two around every sentence
+    ordinary = np.where(np.isin(np.arange(320), IDS.ordinary), counts + 1.0, 1e-30)
+    frequencies = np.log(ordinary / ordinary.sum()).tolist()
     targets = np.concatenate([item.targets for item in text.items])
     found = score(known_scorer(lambda *_: frequencies), text)["loss"]
-    assert found == pytest.approx(unigram_entropy(counts, targets), rel=1e-6)
+    assert found == pytest.approx(unigram_entropy(counts, targets, IDS.ordinary), rel=1e-6)

@@ -83,6 +83,21 @@ def test_half_precision_changes_the_loss_a_little_only(tiny_model, text):
     assert rounded == pytest.approx(exact, rel=0.02)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_head_of_a_family_is_in_fp32_so_that_no_target_is_tied(family, tiny_model, text):
+    assert score(Scorer(tiny_model(family), 1, "bf16"), text)["ties"] == 0
+
+
+def test_a_model_that_lingraft_does_not_know_is_scored_in_fp32_throughout(distilbert, text):
+    scorer = Scorer(distilbert, 1, "bf16")
+    assert not scorer.bf16
+    assert score(scorer, text) == score(Scorer(distilbert, 1, "fp32"), text)
+
+
+def test_a_model_given_in_bf16_is_scored_with_an_fp32_head_too(tiny_model, text):
+    assert score(Scorer(tiny_model("roberta").bfloat16(), 1, "bf16"), text)["ties"] == 0
+
+
 def test_scoring_needs_no_gradients(tiny_model, text):
     for _, logits in Scorer(tiny_model("bert"), 1, "fp32").logits(text.items):
         assert not logits.requires_grad

@@ -88,10 +88,37 @@ def test_words_with_an_unknown_token_are_dropped_and_counted(known_scorer):
     assert (found["words"], found["dropped"], found["characters"]) == (1, 1, 2)
 
 
-def test_words_that_are_cut_off_are_dropped(known_scorer):
+def test_a_word_far_into_a_long_sentence_is_scored_within_the_tokens_around_it(known_scorer):
+    tokenizer, seen = tokenizer_of(PIECES), []
+
+    def spy(item, place):
+        seen.append((tokenizer.convert_ids_to_tokens(item.ids.tolist()), int(item.masked[place])))
+        return [0.0] * 12
+
+    sentence = "가 " * 20 + "책을 읽 가 나"
+    found = bits_per_character(known_scorer(spy), tokenizer, [Word(sentence, 40, 42)], 8)
+    assert found["words"] == 1
+    assert seen == [
+        (["[CLS]", "가", "가", "[MASK]", "[MASK]", "읽", "가", "[SEP]"], 3),
+        (["[CLS]", "가", "가", "책", "[MASK]", "읽", "가", "[SEP]"], 4),
+    ]
+
+
+@pytest.mark.parametrize(("start", "shown"), [(0, "책 가 가 가 가 가"), (42, "가 가 가 가 가 읽")])
+def test_the_tokens_around_a_word_end_where_the_sentence_ends(start, shown, known_scorer):
+    tokenizer, seen = tokenizer_of(PIECES), []
+    sentence = "책 " + "가 " * 20 + "읽"
+    scorer = known_scorer(lambda item, _: seen.append(item) or [0.0] * 12)
+    bits_per_character(scorer, tokenizer, [Word(sentence, start, start + 1)], 8)
+    ((item,), gold) = seen, tokenizer.convert_tokens_to_ids(shown.split())
+    masked = [4 if index == item.masked[0] - 1 else token for index, token in enumerate(gold)]
+    assert item.ids.tolist() == [2, *masked, 3]
+
+
+def test_words_of_more_tokens_than_are_read_are_dropped(known_scorer):
     tokenizer = tokenizer_of(PIECES)
     words = [Word("나는 책을", 3, 5)]
-    for longest, kept in ((6, 1), (5, 0), (4, 0)):
+    for longest, kept in ((6, 1), (4, 1), (3, 0)):
         found = bits_per_character(known_scorer(uniform(12)), tokenizer, words, longest)
         assert found["words"] == kept
     assert found["bits_per_character"] is None

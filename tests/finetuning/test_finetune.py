@@ -122,6 +122,18 @@ def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(nli, tmp_path, mo
     assert contents(folder) == contents(tmp_path / "straight" / "M" / "klue-nli" / "seed-0")
 
 
+def test_temporary_files_of_a_killed_process_go_with_the_next_call(nli, tmp_path):
+    seed = tmp_path / "M" / "klue-nli" / "seed-0"
+    seed.mkdir(parents=True)
+    left = [seed / f".{name}.{os.getpid()}.tmp" for name in ("inputs", "examples-dev.jsonl")]
+    left.append(tmp_path / f".results.jsonl.{os.getpid()}.tmp")
+    for path in left:
+        path.touch()
+    ended = nli(tmp_path, "--label", "M")
+    assert ended.status == 0, ended.err
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
 def test_finished_seeds_are_kept_and_others_are_added(nli, tmp_path, monkeypatch):
     assert nli(tmp_path, "--label", "M").status == 0
     before = (tmp_path / "M" / "klue-nli" / "seed-0" / "scores.json").stat().st_mtime_ns

@@ -1,22 +1,28 @@
 """Batches, losses and padding of fine-tuning; the parser's masks."""
 
+import copy
+import functools
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import tiny_tokenizers
 import torch
 
+from lingraft import tokenizer as tokenizers_module
 from lingraft.finetuning import biaffine, heads
 from lingraft.finetuning.biaffine import Parser
 from lingraft.finetuning.coding import Shape, collate
 from lingraft.finetuning.parsing import candidate_mask, edges_of, words_of_tokens
 from lingraft.finetuning.problem import TASK, Finetuning, micro_batches
 from lingraft.finetuning.recipe import Changes, settings_of
+from lingraft.finetuning.texts import PIECES
 from lingraft.models import adapters, loading
 from lingraft.models.families import family_of
 from lingraft.models.loading import own_tensors
 from lingraft.models.losses import IGNORED
 from lingraft.models.modules import MODULES
+from lingraft.recipe import Tokenizer as Section
 from lingraft.tasks import TASKS
 from lingraft.tasks.examples import (
     Answer,
@@ -27,6 +33,7 @@ from lingraft.tasks.examples import (
     TaggedExample,
     TextExample,
 )
+from lingraft.tasks.markers import MARKERS, WORD_START
 from lingraft.tasks.predictions import gold
 from lingraft.tasks.trees import greedy_heads
 
@@ -215,6 +222,63 @@ def test_entity_markers_are_new_tokens_and_what_follows_begins_no_word(tiny_sour
     assert tokens.count("<subj>") == tokens.count("</obj>") == 1
     after = tokens[tokens.index("</subj>") + 1]
     assert not after.startswith("▁") or after.removeprefix("▁") not in tokenizer.get_vocab()
+
+
+KINDS = (*tiny_tokenizers.BUILDERS, "our unigram", "our byte-bpe", "our wordpiece")
+
+
+@functools.cache
+def marking(kind):
+    """A tokenizer that knows the entity markers: a family's, or one trained as a run does."""
+    if kind in tiny_tokenizers.BUILDERS:
+        tokenizer = copy.deepcopy(tiny_tokenizers.build(kind))
+    else:
+        section = Section(kind=kind.removeprefix("our "), vocab_size=400, character_coverage=1.0)
+        text = tiny_tokenizers.TEXT
+        tokenizer = tokenizers_module.train(section, None, lambda: text, pad_id=None, seed=0)
+    tokenizer.add_special_tokens({"extra_special_tokens": list(MARKERS)})
+    return tokenizer
+
+
+def pieces_of(kind, text, subject, obj):
+    """What the model reads of a sentence, without the tokens around it."""
+    tokenizer = marking(kind)
+    shape = Shape(tokenizer, tokenizer.pad_token_id, 128, False)
+    spans = [Entity(text.index(word), text.index(word) + len(word), "") for word in (subject, obj)]
+    coder = heads.CODERS["relation"](TASKS["klue-re"], shape)
+    (item,) = coder.encode([RelationExample("0", text, *spans, "no_relation")])
+    around = {tokenizer.cls_token, tokenizer.bos_token, tokenizer.sep_token, tokenizer.eos_token}
+    tokens = tokenizer.convert_ids_to_tokens(item.ids.tolist())
+    return [token for token in tokens if token not in around]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("subject", "obj"), [("coffee", "menu"), ("The", "coffee"), ("menu", "lists"), ("cake", "The")]
+)
+def test_entities_of_whole_words_leave_every_piece_what_it_is_without_markers(kind, subject, obj):
+    text = "The menu lists coffee and cake"
+    unmarked = [token for token in pieces_of(kind, text, subject, obj) if token not in MARKERS]
+    assert unmarked == marking(kind).tokenize(text)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("bert", "electra")])
+@pytest.mark.parametrize("text", ["친구를 학교에 저장", "책을 친구를 학교에 갔다"])
+def test_an_entity_begins_a_word_and_its_particle_does_not(kind, text):
+    tokenizer = marking(kind)
+    tokens = pieces_of(kind, text, "친구", "학교")
+    pieces = PIECES[tokenizers_module.kind_of(tokenizer)]
+    first_word = tokenizer.tokenize(text)[0]
+    for start, end in (("<subj>", "</subj>"), ("<obj>", "</obj>")):
+        first, after = (tokens[tokens.index(marker) + 1] for marker in (start, end))
+        if pieces == "wordpiece":
+            assert not first.startswith("##")
+            assert after.startswith("##")
+        else:
+            at_the_start = tokens.index(start) == 0
+            expected = first_word[0] == WORD_START[pieces] if at_the_start else True
+            assert (first[0] == WORD_START[pieces]) is expected
+            assert after[0] != WORD_START[pieces]
 
 
 def test_heads_depend_on_the_seed_alone_and_encoders_do_not(tiny_source):

@@ -6,7 +6,8 @@ from transformers import AutoConfig, BertModel, ElectraForPreTraining
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import rebuild
-from lingraft.models.source import from_architecture, load_config, load_model
+from lingraft.models.source import from_architecture, load_model
+from lingraft.pretrained import load_config
 from lingraft.recipe import Source
 
 
@@ -75,7 +76,7 @@ def test_a_directory_without_config_is_no_model(tmp_path):
 def test_broken_weights_are_a_data_error_on_one_line(tiny_model, tmp_path):
     tiny_model("bert").save_pretrained(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0not a safetensors header")
-    with pytest.raises(DataError, match=r"weights of source model .* are broken") as caught:
+    with pytest.raises(DataError, match=r"weights of source model .* cannot be loaded") as caught:
         load_model(str(tmp_path))
     assert "\n" not in str(caught.value)
 

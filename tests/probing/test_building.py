@@ -92,6 +92,27 @@ def test_all_that_is_not_taken_out_or_put_back_is_as_the_phase_left_it(
     assert model.config.vocab_size == len(model.get_input_embeddings().weight)
 
 
+@pytest.mark.parametrize("family", ["roberta", "modernbert"])
+@pytest.mark.parametrize("vocabulary", ["target", "source"])
+def test_the_floor_has_the_shape_and_the_tokenizer_but_no_weight_of_the_model(
+    family, vocabulary, adapted, tiny_source, built
+):
+    run = adapted(family)
+    model, folder = built(run, f"random.{vocabulary}-vocab")
+    trained = run / "phase-1" / "best" if vocabulary == "target" else tiny_source(family)
+    shaped = AutoModelForMaskedLM.from_pretrained(trained).state_dict()
+    assert {n: t.shape for n, t in model.state_dict().items()} == {
+        name: tensor.shape for name, tensor in shaped.items()
+    }
+    drawn = [name for name, tensor in shaped.items() if tensor.dim() == 2]
+    assert drawn
+    assert not any(torch.equal(model.state_dict()[name], shaped[name]) for name in drawn)
+    theirs = run / "tokenizer" if vocabulary == "target" else tiny_source(family)
+    text = "The quick brown fox, 나는 학교에"
+    wanted = AutoTokenizer.from_pretrained(theirs)(text)["input_ids"]
+    assert AutoTokenizer.from_pretrained(folder)(text)["input_ids"] == wanted
+
+
 def test_another_source_than_the_run_s_is_refused(adapted, tiny_source, tiny_model, tmp_path):
     run = adapted("roberta")
     with pytest.raises(DataError, match=r"is a bert of 2 layers.*from a roberta of 2 layers"):

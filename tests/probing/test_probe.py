@@ -25,6 +25,8 @@ LABELS = [
     "phase-2.no-itl.target-vocab",
     "phase-2.itl.source-vocab",
     "phase-2.no-itl.source-vocab",
+    "random.target-vocab",
+    "random.source-vocab",
 ]
 
 
@@ -59,7 +61,10 @@ def test_the_table_has_a_row_for_the_source_and_each_model_of_each_phase(finishe
     out, ended = finished
     table = json.loads((out / "table.json").read_text())
     assert [row["label"] for row in table["rows"]] == LABELS
-    assert [row["after"] for row in table["rows"]] == [None] + ["phase-1"] * 4 + ["phase-2"] * 4
+    assert [row["after"] for row in table["rows"]] == [
+        None, *["phase-1"] * 4, *["phase-2"] * 4, None, None,
+    ]  # fmt: skip
+    assert [row["label"] for row in table["rows"] if row["random_weights"]] == LABELS[-2:]
     found = finetuned.by_cell(finetuned.outcomes(out))
     for row in table["rows"]:
         (score,) = row["scores"]
@@ -78,6 +83,10 @@ def test_the_table_has_a_row_for_the_source_and_each_model_of_each_phase(finishe
         ["| the source as it was", "none", "source"],
         ["| phase-1", "with", "target"],
         ["| phase-1", "without", "target"],
+    ]
+    assert [line.split(" | ")[:3] for line in lines[-2:]] == [
+        ["| random weights, no pretraining", "with", "target"],
+        ["| random weights, no pretraining", "none", "source"],
     ]
     assert "Weights equal to the source's, bit for bit: phase-1.no-itl.source-vocab." in ended.out
     assert not [path for path in (out / "models").iterdir() if path.is_dir()]
@@ -159,6 +168,8 @@ def test_a_run_without_translation_layers_has_no_rows_without_them_and_says_so(a
         "phase-1.source-vocab",
         "phase-2.target-vocab",
         "phase-2.source-vocab",
+        "random.target-vocab",
+        "random.source-vocab",
     ]
     assert {one.layers for one in probed.variants()} == {"none"}
     assert "rows without them are left out" in probed.notes()[0]

@@ -1,11 +1,13 @@
 import io
+import json
 import math
 
 import pytest
 from rich.console import Console
 
 from lingraft.evaluation.records import WordRecord, key, text_of
-from lingraft.report import numbers, tables
+from lingraft.report import numbers, sections, tables
+from lingraft.report.rows import labelled
 from lingraft.report.tables import Comparison, Line, comparison, verdict
 
 UNIGRAMS = 411.6
@@ -48,22 +50,35 @@ def test_the_verdict_calls_a_difference_below_one_per_cent_none():
     assert "no difference worth the name" in said(line("XPT", 100.0), line("scratch", 100.4))
 
 
-def test_the_verdict_says_when_models_are_not_better_than_unigrams():
+def test_the_verdict_says_when_models_are_no_better_than_unigrams():
     sentence = said(line("XPT", 405.0), line("scratch", 420.0))
-    assert "XPT and scratch are not clearly better than guessing by frequency alone" in sentence
-    assert "(unigram perplexity 411.6)" in sentence
+    assert (
+        "But XPT is hardly better than and scratch is worse than guessing by token frequency alone"
+        in sentence
+    )
+    assert "(perplexity 411.6)" in sentence
 
 
 def test_the_verdict_names_only_the_model_that_has_learnt_nothing():
     sentence = said(line("XPT", 46.4), line("scratch", 420.0))
-    assert "But scratch is not clearly better" in sentence
+    assert "But scratch is worse than guessing" in sentence
 
 
 def test_the_verdict_without_a_baseline_compares_with_unigrams():
     assert said(line("XPT", 46.4)) == (
-        "XPT reaches perplexity 46.4 after 0.88 M tokens; guessing by frequency alone gives 411.6."
+        "XPT reaches perplexity 46.4 after 0.88 M tokens; guessing by token frequency alone "
+        "gives 411.6."
     )
-    assert "that is not clearly better than guessing" in said(line("XPT", 400.0))
+
+
+@pytest.mark.parametrize(
+    ("perplexity", "words"),
+    [(1_722.0, "worse than"), (411.7, "worse than"), (335.0, "hardly better than")],
+)
+def test_the_verdict_says_plainly_that_a_model_has_learnt_next_to_nothing(perplexity, words):
+    assert f"; that is {words} guessing by token frequency alone (411.6)." in said(
+        line("XPT", perplexity)
+    )
 
 
 def test_the_verdict_takes_the_best_of_several_rivals():
@@ -115,7 +130,7 @@ def test_no_best_is_marked_where_the_masks_differ_and_a_note_says_so(build):
     found = comparison([builder.run])
     assert not found.comparable
     assert all(one.best == frozenset() for one in found.lines)
-    assert "2 different sets of masked tokens" in found.notes[0]
+    assert "2 different sets of masked tokens" in found.notes[1]
 
 
 def test_the_unigram_reference_is_one_line_for_each_test_text(build):
@@ -129,7 +144,10 @@ def test_the_unigram_reference_is_one_line_for_each_test_text(build):
 
 def test_models_not_yet_evaluated_are_named(build):
     builder = build().corpus().tokenizer().model()
-    assert comparison([builder.run]).notes == ("scratch is not evaluated yet.",)
+    assert comparison([builder.run]).notes == (
+        "scratch is not evaluated yet.",
+        "Bits per character are over 2,000 words.",
+    )
 
 
 def test_the_terminal_table_marks_the_best_with_an_asterisk(build):
@@ -184,7 +202,7 @@ def test_bits_per_character_compare_where_the_masks_differ_but_the_words_do_not(
     write_words(builder.run, "baselines/scratch", [3.0, 5.0])
     found = comparison([builder.run])
     assert [one.best for one in found.lines] == [frozenset({"bits_per_character"}), frozenset()]
-    assert "No best is marked but for bits per character" in found.notes[0]
+    assert "No best is marked but for bits per character" in found.notes[1]
 
 
 def test_models_asked_for_other_words_keep_their_own_bits_per_character(build):
@@ -193,3 +211,41 @@ def test_models_asked_for_other_words_keep_their_own_bits_per_character(build):
     write_words(run, "", [2.0, 4.0])
     write_words(run, "baselines/scratch", [3.0, 5.0, 6.0])
     assert [one.metrics for one in comparison([run]).lines] == before
+
+
+def changed(run, folder, change):
+    """Edit the result of an evaluation."""
+    path = run.path / folder / "evaluation" / "done.json"
+    done = json.loads(path.read_text(encoding="utf-8"))
+    change(done["result"])
+    path.write_text(json.dumps(done), encoding="utf-8")
+
+
+def test_targets_tied_with_other_tokens_are_counted_beneath(build):
+    run = build().whole().run
+    assert not any("Ties" in note for note in comparison([run]).notes)
+    changed(run, "baselines/scratch", lambda of: of["metrics"]["mask-only"].update(ties=660))
+    told = "Ties (another token has the target's score; the middle rank counts): scratch 660 of "
+    assert comparison([run]).notes[-1] == f"{told}1,366."
+    assert comparison([run], "bert").notes[-1] == "Bits per character are over 2,000 words."
+    assert f"{told}1,366." in tables.console([run]).caption
+
+
+def test_an_evaluation_that_did_not_count_ties_is_still_read(build):
+    run = build().whole().run
+    changed(run, "", lambda of: [scores.pop("ties") for scores in of["metrics"].values()])
+    (first, second) = comparison([run]).lines
+    assert (first.ties, second.ties) == (None, (0, 1_366))
+    rows = sections.schemes(labelled([run])).rows
+    assert [row[-1] for row in rows] == [numbers.ABSENT] * 2 + ["0"] * 2
+
+
+def test_models_that_scored_different_words_say_so_and_none_is_best(build):
+    run = build().whole().run
+    changed(run, "baselines/scratch", lambda of: of["words"].update(words=1_115))
+    found = comparison([run])
+    assert found.notes == (
+        "Bits per character are over different words and compare only roughly: XPT 2,000, scratch "
+        "1,115 words.",
+    )
+    assert found.lines[0].best == frozenset(tables.METRIC_TITLES) - {"bits_per_character"}

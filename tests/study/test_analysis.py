@@ -1,12 +1,14 @@
 import numpy as np
 import pytest
+from scipy import stats
 from synthetic_study import cell_rows, study_rows
 
 from lingraft.errors import DataError
-from lingraft.study.analysis import Resampling, difference, shared_blocks
+from lingraft.study.analysis import Resampling, difference, paired_t_test, shared_blocks
 from lingraft.study.results import BITS, LOSS, METRICS, PERPLEXITY, collect
 
 RESAMPLING = Resampling(2_000)
+NAN = float("nan")
 
 
 def pair(losses_by_method, **options):
@@ -78,6 +80,36 @@ def test_one_seed_gives_an_interval_of_the_text_alone():
     found = difference(*pair({"xpt": [3.0], "scratch": [4.0]}), LOSS, RESAMPLING)
     assert found.seeds == 1
     assert found.low < -1.0 < found.high
+
+
+@pytest.mark.parametrize("metric", [LOSS, PERPLEXITY, BITS])
+def test_beside_it_stands_the_paired_t_test_over_the_common_seeds(metric):
+    groups = pair({"xpt": [3.0, 3.3, 3.1], "scratch": [3.1, 3.2, 3.5, 9.0]})
+    found = difference(*groups, metric, RESAMPLING)
+    ours, theirs = (group.values(metric)[:3] for group in groups)
+    assert found.p_seeds == pytest.approx(stats.ttest_rel(ours, theirs).pvalue)
+    assert found.trained == 3
+
+
+def test_few_seeds_that_agree_are_no_proof_to_the_t_test():
+    """The bootstrap never sees a draw on the other side; two seeds say little all the same."""
+    found = difference(*pair({"xpt": [3.0, 3.0], "scratch": [3.4, 3.8]}), LOSS, RESAMPLING)
+    assert found.p < 0.002
+    assert found.p_seeds == pytest.approx(2 * stats.t.sf(3, 1))  # −0.6 ± 0.2
+
+
+@pytest.mark.parametrize(
+    ("gains", "expected"), [([0.5], None), ([0.0, 0.0], 1.0), ([0.5, 0.5], 0.0), ([1.0, NAN], None)]
+)
+def test_a_t_test_that_cannot_be_made(gains, expected):
+    assert paired_t_test(gains) == expected
+
+
+def test_models_of_different_precision_are_told_of():
+    rows = [cell_rows(method, 1_000, 0, loss) for method, loss in (("xpt", 3.0), ("scratch", 4.0))]
+    rows[0][-1] = rows[0][-1].model_copy(update={"machine": {"precision": "bf16"}})
+    assert difference(*collect(rows[0] + rows[1]).groups, LOSS, RESAMPLING).mixed
+    assert not difference(*pair({"xpt": [3.0], "scratch": [4.0]}), LOSS, RESAMPLING).mixed
 
 
 def test_the_same_seed_of_the_bootstrap_gives_the_same_interval():

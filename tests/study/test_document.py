@@ -4,8 +4,8 @@ import pytest
 from synthetic_study import failed_rows, initialiser_rows, study_rows
 
 from lingraft.study import document
+from lingraft.study.entries import Entry, Line, Table
 from lingraft.study.rows import append
-from lingraft.study.tables import Entry, Line, Table
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,6 +52,14 @@ def test_a_study_gives_tables_figures_and_the_notes_beside_it(folder, tmp_path):
     for name in figures:
         assert f"]({name})" in text
         assert made[name].startswith("<svg")
+
+
+def test_what_holds_for_all_studies_stands_at_the_top(folder, tmp_path):
+    append(folder / "demo.jsonl", study_rows(methods=["xpt"], sizes=(1_000,), seeds=(0,)))
+    (folder / "page.notes.md").write_text("## Beware\n", encoding="utf-8")
+    text = document.files(folder, tmp_path)["results.md"]
+    headings = [line for line in text.splitlines() if line.startswith("## ")]
+    assert headings == ["## Beware", "## How to read the tables", "## demo"]
 
 
 def test_studies_stand_in_the_order_of_their_names_and_are_the_same_every_time(folder, tmp_path):

@@ -227,6 +227,12 @@ class TestFingerprint:
         assert of(training={"row_tokens": 32}, export={"licence": "mit"}) == first
         assert of(resources={"lexicons": ["nowhere.txt"]}) == first
 
+    def test_copied_special_tokens_count_the_same_whether_said_or_not(self, of):
+        matched = of(graft={"embeddings": "match"})
+        assert of(graft={"embeddings": "match", "copy_special_tokens": True}) == matched
+        assert of(graft={"embeddings": "match", "copy_special_tokens": False}) != matched
+        assert of(graft={"copy_special_tokens": False}) == of()
+
     @pytest.mark.parametrize(
         "changes",
         [

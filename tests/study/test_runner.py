@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from tiny_study import Here, run_here, write_study
 
+from lingraft import evaluating
 from lingraft.errors import RecipeError
 from lingraft.study import grid, planning, processes, rows, runner
 from lingraft.study.rows import CurveRow, EndRow, MetricRow
@@ -84,6 +85,19 @@ def test_blocks_add_up_to_the_metrics(finished):
     assert len(loss) == 4
     assert all(value == pytest.approx(mean, rel=1e-4) for value, mean in loss.values())
     assert {key[1] for key in sums} >= {"mask-only/perplexity", "bits_per_character"}
+
+
+def test_words_are_told_one_by_one_and_how_they_were_scored_too(finished):
+    found = planning.current_rows(*finished)
+    rows = [row for row in found if isinstance(row, MetricRow) and row.words]
+    assert {row.metric for row in rows} == {"bits_per_character"}
+    assert len(rows) == 4
+    for row in rows:
+        bits, characters = (sum(part) for part in zip(*row.words, strict=True))
+        assert bits / characters == pytest.approx(row.value, rel=1e-4)
+        assert sum(count > 0 for _, count in row.words) == row.n
+    ends = [row for row in found if isinstance(row, EndRow)]
+    assert {row.machine["evaluation"] for row in ends} == {f"form {evaluating.RESULT}"}
 
 
 def test_text_and_vocabulary_are_made_once_and_linked_into_ordinary_runs(finished, command):
@@ -269,6 +283,16 @@ def test_a_folder_of_something_else_is_not_touched(make, tmp_path):
         with pytest.raises(RecipeError, match="holds files but no study of lingraft"):
             run_here(study, out, **options)
     assert [path.name for path in out.iterdir() if path.name != ".lock"] == ["thesis.txt"]
+
+
+def test_a_study_that_was_killed_while_it_wrote_its_first_file_can_be_run_again(make, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / f".study.toml.{os.getpid()}.tmp").touch()
+    study = make(tmp_path / "study")
+    tally, _ = run_here(study, out, start=Stub(looks=1))
+    assert len(tally.failed) == 4
+    assert not list(out.glob(".*.tmp"))
 
 
 def test_another_study_needs_resume_or_overwrite(again, make, tmp_path):

@@ -85,6 +85,33 @@ def test_how_much_text_was_scored_stands_beneath(rows):
     assert note == "2,000 masked tokens, 4,900 to 5,000 words."
 
 
+def with_ties(rows, ties, positions=2_000):
+    first = rows[0].model_copy(
+        update={"metric": "mask-only/ties", "value": float(ties), "n": positions, "blocks": None}
+    )
+    return [first, *rows]
+
+
+def test_targets_tied_with_other_tokens_are_counted_beneath():
+    given = [
+        *with_ties(cell_rows("xpt", 1_000, 0, 3.0), 0),
+        *with_ties(cell_rows("adapters", 1_000, 0, 3.0), 1_100),
+        *with_ties(cell_rows("adapters", 1_000, 1, 3.0), 150),
+        *cell_rows("scratch", 1_000, 0, 4.0),
+    ]
+    told = "Ties (another token has the target's score; the middle rank counts): Adapters 1,250 of "
+    assert [n for n in tables.quality(collect(given), 1_000).notes if "Ties" in n] == [
+        f"{told}4,000."
+    ]
+    assert tables.console(SimpleNamespace(name="demo"), given).caption == f"{told}4,000."
+
+
+def test_where_no_target_is_tied_nothing_is_said(rows):
+    found = collect(with_ties(cell_rows("xpt", 1_000, 0, 3.0), 0))
+    assert not any("Ties" in note for note in tables.quality(found, 1_000).notes)
+    assert tables.console(SimpleNamespace(name="demo"), rows).caption is None
+
+
 def test_differences_have_a_sign_an_interval_and_p(rows):
     table = tables.differences(collect(rows), 4_000, RESAMPLING)
     entry = column(table, "bits/char")["XPT"]
@@ -92,6 +119,48 @@ def test_differences_have_a_sign_an_interval_and_p(rows):
     assert entry.under.startswith("[−0.6")
     assert column(table, "hits@1")["XPT"].text.startswith("+")
     assert "scratch" not in column(table, "PPL")
+
+
+def test_p_says_what_it_is_of(rows):
+    several = column(tables.differences(collect(rows), 4_000, RESAMPLING), "bits/char")["XPT"]
+    assert several.under.endswith("] p 0.004, over 3 seeds < 0.001")
+    alone = study_rows(methods=["xpt", "scratch"], sizes=(4_000,), seeds=(0,))
+    one = column(tables.differences(collect(alone), 4_000, RESAMPLING), "bits/char")["XPT"]
+    assert one.under.endswith("] p 0.004, text alone")
+
+
+def in_bf16(rows):
+    return [
+        row.model_copy(update={"machine": {"precision": "bf16"}}) if row.kind == "end" else row
+        for row in rows
+    ]
+
+
+def test_seeds_of_different_precision_are_neither_averaged_nor_compared_in_silence():
+    """XPT has one seed in each; scratch both in fp32, so seed 1 is compared across the two."""
+    rows = study_rows(methods=["scratch"], sizes=(1_000,), seeds=(0, 1))
+    rows += cell_rows("xpt", 1_000, 0, 3.0) + in_bf16(cell_rows("xpt", 1_000, 1, 3.1))
+    quality = tables.quality(collect(rows), 1_000)
+    assert [line.entries[0].text for line in quality.lines[:2]] == ["XPT§", "scratch"]
+    assert any("XPT: trained in different precision (seed 0 fp32, 1 bf16)" in note
+               for note in quality.notes)  # fmt: skip
+    less = tables.differences(collect(rows), 1_000, RESAMPLING)
+    assert column(less, "PPL")["XPT"].text.endswith("§")
+    assert any(note.startswith("§ the two were trained") for note in less.notes)
+
+
+def test_equal_precision_is_not_marked(rows):
+    found = collect(rows)
+    shown = tables.quality(found, 4_000), tables.differences(found, 4_000, RESAMPLING)
+    assert not any("§" in str(table) for table in shown)
+
+
+def test_initialisers_of_another_precision_than_their_base_are_marked():
+    rows = [row for row in initialiser_rows() if row.axes["graft.embeddings"] != "random"]
+    table = tables.initialisers(collect(study_rows() + in_bf16(rows)), RESAMPLING)
+    gains = column(table, "bits/char less the base recipe's")
+    assert gains["focus"].text == "−0.099§"
+    assert table.notes
 
 
 def test_what_does_not_compare_has_no_difference_and_a_reason(rows):

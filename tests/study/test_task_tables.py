@@ -66,6 +66,15 @@ def test_seeds_count_alike_however_often_each_was_fine_tuned():
     assert shares == pytest.approx([0.25, 0.25, 0.5], abs=0.03)
 
 
+def test_p_of_tasks_says_how_many_seeds_were_trained(rows):
+    both = task_tables.differences(collect(rows), 1_000, RESAMPLING)
+    assert "over 2 seeds" in column(both, "nsmc accuracy")["XPT"].under
+    once = study_rows(methods=["scratch", "xpt"], sizes=(1_000,), seeds=(0,))
+    once += task_rows(sizes=(1_000,), seeds=(0,))
+    one = task_tables.differences(collect(once), 1_000, RESAMPLING)
+    assert column(one, "nsmc accuracy")["XPT"].under.endswith("text and fine-tunings alone")
+
+
 def test_metrics_of_tasks_are_in_per_cent_and_better_where_higher():
     record = metric_named("task/klue-ner/entity_macro_f1")
     assert (record.title, record.lower, record.show(71.25)) == (

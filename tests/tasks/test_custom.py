@@ -207,3 +207,27 @@ def test_broken_conll_names_the_line(text: str, says: str, tmp_path: Path) -> No
 def test_an_unknown_kind_of_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"unknown kind of file; allowed: \.jsonl"):
         _task(tmp_path, GOOD.replace("a.csv", "a.xlsx"), a__xlsx="x")
+
+
+def test_a_task_of_a_training_file_alone_reports_a_cut_of_it(tmp_path: Path) -> None:
+    rows = "".join(f'{{"text": "글 {n}", "label": "{"ab"[n % 2]}"}}\n' for n in range(100))
+    toml = 'name = "t"\nkind = "classification"\nfiles.train = "train.jsonl"\n'
+    data = load(_task(tmp_path, toml, **{"train.jsonl": rows}), tmp_path)
+    assert {split: len(rows) for split, rows in data.splits.items()} == {"train": 95, "dev": 5}
+    assert data.evaluation == ("dev",)
+    assert data.names["dev"] == "cut of train (5 %, seed 0)"
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ('{"text": "글 \\ud83d", "label": "a"}', r"line 2: holds '\\ud83d', half of a surrogate"),
+        ('{"text": %s, "label": "a"}' % ("[" * 100_000), "line 2: is nested too deep"),
+        ('{"text": %s, "label": "a"}' % ("9" * 5_000), "line 2: holds a number of thousands"),
+    ],
+)
+def test_json_that_no_tokenizer_takes_is_one_line(row: str, says: str, tmp_path: Path) -> None:
+    toml = 'name = "t"\nkind = "classification"\nfiles.train = "train.jsonl"\n'
+    with pytest.raises(DataError, match=says) as caught:
+        _task(tmp_path, toml, **{"train.jsonl": f'{{"text": "글", "label": "b"}}\n{row}\n'})
+    assert "\n" not in str(caught.value)

@@ -2,6 +2,7 @@
 sentence a row, rows as long as the sentences, and 64 tokens to predict (`PackedBatch.filled`)."""
 
 import json
+import logging
 
 import numpy as np
 import pytest
@@ -182,6 +183,30 @@ def test_the_ceiling_is_measured_once_and_only_when_the_phase_has_lasted(clock):
         speed.read()
         assert (speed.mfu is None) == (not asked)
     assert asked == [100.0 + throughput.SETTLED_SECONDS]
+
+
+def test_a_ceiling_that_training_exceeds_is_measured_again_and_the_larger_one_counts(clock):
+    ceilings = iter([10.0, 50.0])
+    speed = Speedometer(lambda: next(ceilings))
+    for flops, wanted in ((1_000.0, 0.5), (2_000.0, 1.0), (1_000.0, 0.5)):
+        speed.add(10, flops)
+        clock[0] += 40
+        speed.read()
+        assert speed.mfu == wanted
+
+
+def test_utilisation_above_the_ceiling_is_left_out_with_a_reason(clock, caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("lingraft"), "propagate", True)
+    asked = []
+    speed = Speedometer(lambda: asked.append(1) or 10.0)
+    for _ in range(3):
+        speed.add(40, 1_000.0)
+        clock[0] += 40
+        speed.read()
+        assert speed.mfu is None
+    assert len(asked) == 2
+    assert speed.shown == ", 1 tokens/s"
+    assert caplog.text.count("other work slowed the machine down") == 1
 
 
 def test_where_operations_are_not_known_there_is_no_utilisation(clock):

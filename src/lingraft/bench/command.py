@@ -9,9 +9,9 @@ from pathlib import Path  # noqa: TC003 - typer reads the annotations when it ru
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from lingraft import log, workers
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lingraft.bench.measure import Effort
     from lingraft.bench.subject import Subject
 
-out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+out = log.results_console()
 
 BASE = "14x768x50000"
 EVALUATION = "evaluation"
@@ -104,7 +104,7 @@ def chosen(asked: Subject, phase: str) -> list[str]:
         return [*names, EVALUATION]
     if phase in (*names, EVALUATION):
         return [phase]
-    if phase.isdigit() and 1 <= int(phase) <= len(names):
+    if phase.isdecimal() and len(phase) < 9 and 1 <= int(phase) <= len(names):
         return [names[int(phase) - 1]]
     raise RecipeError(
         f"--phase {phase}: there is no such phase; give a number from 1 to {len(names)}, "
@@ -116,23 +116,21 @@ def results(
     asked: Subject, names: Sequence[str], effort: Effort, command: str
 ) -> list[dict[str, Any]]:
     """Measure several things, each in a process of its own; a single one in this process."""
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-
     from lingraft.bench.measure import measured
 
     if len(names) == 1:
         return [measured(asked, names[0], effort, command)]
     found = []
     for name in names:
-        fresh = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(max_workers=1, mp_context=fresh) as pool:
+        with workers.pool(1) as pool:
             found.append(pool.submit(measured, asked, name, effort, command).result())
     return found
 
 
 def table_of(found: Sequence[dict[str, Any]]) -> Table:
     """A row for each thing that was measured."""
+    from lingraft.training.throughput import TOO_LOW
+
     first = found[0]
     machine, ceiling = first["machine"], first["ceiling"]
     table = Table(title=first["model"], title_justify="left", caption_justify="left")
@@ -147,17 +145,18 @@ def table_of(found: Sequence[dict[str, Any]]) -> Table:
             one["what"],
             f"{speed['median']:,.0f} ({speed['min']:,.0f} – {speed['max']:,.0f})",
             f"{one['tokens_per_cpu_second']['median']:,.0f}",
-            f"{mfu['median']:.1%}",
+            f"{mfu['median']:.1%}" if mfu else "left out",
             f"{one['fill']:.1%}" if "fill" in one else "",
             ", ".join(f"{name} {part / whole:.0%}" for name, part in parts.items()),
             f"{memory / 1e9:,.2f} GB" if memory is not None else "not known",
         )
+    reason = "" if all(one["mfu"] for one in found) else f"; MFU above 100 % is left out: {TOO_LOW}"
     device = machine["cpu"] if machine["devices"] == ["cpu"] else machine["devices"][0]
     load = max(value for one in found for value in one["load_average"])
     table.caption = (
         f"{device}, {machine['threads']} threads, load average up to {load:.1f}, "
         f"{machine['precision']}; ceiling {ceiling['flops_per_second'] / 1e9:,.0f} GFLOP/s "
         f"({ceiling['kind']}, {ceiling['product']}); lingraft {machine['lingraft']}, "
-        f"torch {machine['torch']}, transformers {machine['transformers']}"
+        f"torch {machine['torch']}, transformers {machine['transformers']}{reason}"
     )
     return table

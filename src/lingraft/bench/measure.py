@@ -218,7 +218,8 @@ def measured(subject: Subject, what: str, effort: Effort, command: str = "") -> 
 
     Returns:
         Plain data: speeds with minimum, median and maximum over the windows, the parts of a step in
-        seconds, operations a token, MFU, memory in bytes, and the machine.
+        seconds, operations a token, MFU (None where the ceiling was measured too low: other work
+        went on), memory in bytes, and the machine.
     """
     accelerator = accelerator_for(subject.training, Path())
     clock = Clock(accelerator.device)
@@ -327,7 +328,11 @@ def _speeds(windows: Sequence[Window], ceilings: Sequence[Ceiling]) -> dict[str,
         "targets_per_second": total.targets / total.seconds,
         "flops_per_second": spread(flops),
         "ceiling": asdict(best) | {"measured": [one.flops_per_second for one in ceilings]},
-        "mfu": spread([speed / best.flops_per_second for speed in flops]),
+        "mfu": (
+            spread([speed / best.flops_per_second for speed in flops])
+            if max(flops) <= best.flops_per_second
+            else None
+        ),
         "mfu_of_datasheet": (
             spread([speed / best.datasheet for speed in flops]) if best.datasheet else None
         ),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import AutoConfig
 
+from lingraft import pretrained
 from lingraft.bench import text
 from lingraft.errors import RecipeError
 from lingraft.methods import read_recipe, recipe_from
@@ -57,7 +58,7 @@ class Shape:
             RecipeError: it is something else.
         """
         numbers = written.lower().replace("×", "x").split("x")
-        if len(numbers) != 3 or not all(number.isdigit() for number in numbers):
+        if len(numbers) != 3 or not all(n.isdecimal() and len(n) < 9 for n in numbers):
             raise RecipeError(
                 f"--shape {written}: write LAYERSxWIDTHxVOCABULARY, for instance 14x768x50000"
             )
@@ -119,7 +120,7 @@ class Subject:
         Raises:
             LingraftError: its configuration cannot be read, or the recipe wants modules.
         """
-        source.quiet_transformers()
+        pretrained.quiet_transformers()
         graft = self.recipe.graft
         before, after = graft.layers_before, graft.layers_after
         if self.run is not None:
@@ -148,7 +149,7 @@ class Subject:
         if self.shape is not None:
             return self.shape.config(self.lengths.longest)
         if section.model is not None:
-            return source.load_config(section.model, section.revision)
+            return pretrained.load_config(section.model, section.revision)
         size = self.recipe.tokenizer.vocab_size
         return source.from_architecture(section, size, _specials(), self.recipe.seed).model.config
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+from lingraft import log
+
+console = log.results_console()
 
 
 def compare(
@@ -26,7 +26,9 @@ def compare(
     out_file: Annotated[
         Path | None, typer.Option("--out", help="The page; comparison.html in the first folder.")
     ] = None,
-    resamples: Annotated[int, typer.Option(min=100, help="Draws of the paired bootstrap.")] = 1_000,
+    resamples: Annotated[
+        int, typer.Option(min=100, max=1_000_000, help="Draws of the paired bootstrap.")
+    ] = 1_000,
 ) -> None:
     """Compare models after fine-tuning: scores, significance, mistakes.
 

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.comparison.weighted import weighted
-from lingraft.tasks.bootstrap import Difference
+from lingraft.tasks.bootstrap import of_draws
 from lingraft.tasks.examples import document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lingraft.comparison.collect import Comparison, Part, Run
+    from lingraft.tasks.bootstrap import Difference
     from lingraft.tasks.examples import Example
 
     Array = np.ndarray[Any, Any]
@@ -108,12 +109,12 @@ def differences(comparison: Comparison, resamples: int = RESAMPLES, seed: int = 
             own = {run.seed: replicates(part, run, resamples, seed) for run in runs}
             for key in part.keys:
                 gains_SR = np.stack([own[one][key] - drawn[one][key] for one in own])
-                found = _difference(gains_SR, f"{part.title} {key} {label}", seed)
+                found = over_seeds(gains_SR, f"{part.title} {key} {label}", seed)
                 tested.append(Tested(part.title, key, label, found, len(own)))
     return tested
 
 
-def _difference(gains_SR: Array, name: str, seed: int) -> Difference:
+def over_seeds(gains_SR: Array, name: str, seed: int) -> Difference:
     """The mean over the seeds, with draws of seeds on top of those of examples.
 
     Args:
@@ -126,8 +127,4 @@ def _difference(gains_SR: Array, name: str, seed: int) -> Difference:
     seeds, resamples = draws_SR.shape
     generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
     share_SR = generator.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples).T / seeds
-    draws = (draws_SR * share_SR).sum(0)
-    below, above = int((draws <= 0).sum()), int((draws >= 0).sum())
-    p = min(1.0, 2 * (min(below, above) + 1) / (resamples + 1))
-    low, high = np.percentile(draws, [2.5, 97.5])
-    return Difference(value, float(low), float(high), p, resamples)
+    return of_draws(value, (draws_SR * share_SR).sum(0))

@@ -7,8 +7,10 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 import numpy as np
+import regex
 
 from lingraft.corpus import scripts as scripts_module
+from lingraft.corpus.lines import REPLACEMENT_CHARACTER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,16 +49,22 @@ INVISIBLE = re.compile(
 )
 # Letters to Unicode, blanks to the eye: Korean pages use them as spaces.
 HANGUL_FILLERS = re.compile("[\u3164\uffa0]")
-REPLACEMENT_CHARACTER = "\ufffd"
+# Unicode's normal forms take a time that grows with the square of a run of combining marks (80,000
+# of them: 19 s); no script puts more than 30 on a letter (UAX #15, Stream-Safe Text Format).
+LONG_RUN = 1_000
+MARKS = regex.compile(r"(\p{M}{30})\p{M}{970,}+")
 
 
 def normalise(line: str) -> str:
     """One line of text in the form that everything downstream sees.
 
     Invisible characters go (see `INVISIBLE`), Unicode form NFC, runs of white space of any kind
-    become one space, none at the ends. Applying it twice changes nothing.
+    become one space, none at the ends. Of a thousand combining marks or more on one letter, 30
+    stay. Applying it twice changes nothing.
     """
     line = HANGUL_FILLERS.sub(" ", INVISIBLE.sub("", line))
+    if len(line) > LONG_RUN:
+        line = MARKS.sub(r"\1", line)
     return " ".join(unicodedata.normalize("NFC", line).split())
 
 

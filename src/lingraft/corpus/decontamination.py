@@ -2,7 +2,8 @@
 
 A sentence goes when it shares 13 words in a row with an evaluation text (Brown et al. 2020,
 arXiv 2005.14165, appendix C), or, since many sentences and questions are shorter than that, when
-the whole of it is a sentence of an evaluation text.
+the whole of it is an evaluation text or a sentence of one. Whole sentences are compared by their
+letters and digits alone, since Korean reviews are spaced in any way.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lingraft.corpus import dedup
-from lingraft.corpus.words import words
+from lingraft.corpus.words import letters, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -20,45 +21,77 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NGRAM_WORDS = 13
-# Shorter sentences ("Yes." or "정말 좋아요") occur everywhere and give nothing away.
-MIN_WORDS = 4
+MIN_LETTERS = 4
+"""Shorter sentences and cells ("Yes.", "1", a label) say nothing of the evaluation they are in.
+
+Counted in letters, since words depend on the spacing; so low, since a corpus holds a sentence once,
+so that one dropped without need is no loss.
+"""
+RUN_SENTENCES = 5
+"""A text of so many sentences is found too where it was cut into them."""
 
 
 class Evaluations:
     """Hashes of what the evaluation texts consist of.
 
     Compared are words without case and punctuation (see `words`; in Chinese, Japanese and Thai
-    13 words are 13 characters). Memory: 8 bytes a word of the evaluation texts.
+    13 words are 13 characters), and the letters of whole sentences (see `letters`). Memory: 8 bytes
+    a word of the evaluation texts.
 
     Args:
         texts: every text of the evaluations: premises, questions, contexts, answers.
         split: cuts a text into sentences, so that short sentences within a passage are found.
+        min_letters: whole texts and sentences with fewer letters and digits do not count.
     """
 
-    def __init__(self, texts: Iterable[str], split: Callable[[str], list[str]]) -> None:
+    def __init__(
+        self,
+        texts: Iterable[str],
+        split: Callable[[str], list[str]],
+        min_letters: int = MIN_LETTERS,
+    ) -> None:
+        self.min_letters = max(min_letters, 1)
+        self.longest = 0
         ngrams: list[NDArray[np.uint64]] = []
         sentences: list[NDArray[np.uint64]] = []
         for text in texts:
-            tokens = words(text)
-            ngrams.append(_ngrams(tokens))
-            pieces = [tokens, *map(words, split(text))]
-            sentences.append(dedup.hashes(" ".join(p) for p in pieces if len(p) >= MIN_WORDS))
+            ngrams.append(_ngrams(words(text)))
+            pieces = [letters(piece) for piece in (text, *split(text))]
+            self.longest = max(self.longest, len(pieces[0]))
+            sentences.append(dedup.hashes(p for p in pieces if len(p) >= self.min_letters))
         self.ngrams = _union(ngrams)
         self.sentences = _union(sentences)
 
     def contaminated(self, sentences: Sequence[str]) -> NDArray[np.bool_]:
         """Which training sentences occur in the evaluations.
 
+        Args:
+            sentences: in the order of the text, so that a line that was cut is found.
+
         Returns:
             bool, an entry a sentence; True is to be dropped.
         """
-        tokens = [words(sentence) for sentence in sentences]
-        whole = dedup.hashes(map(" ".join, tokens))
-        long_enough = np.fromiter((len(t) >= MIN_WORDS for t in tokens), np.bool_, len(tokens))
-        found = _contains(self.sentences, whole) & long_enough
-        grams = [_ngrams(sentence) for sentence in tokens]
+        found = np.zeros(len(sentences), np.bool_)
+        pieces = [letters(sentence) for sentence in sentences]
+        for count in range(1, RUN_SENTENCES + 1):
+            found |= self._runs(pieces, count)
+        grams = [_ngrams(words(sentence)) for sentence in sentences]
         owners = np.repeat(np.arange(len(grams)), [len(gram) for gram in grams])
         found[owners[_contains(self.ngrams, _joined(grams))]] = True
+        return found
+
+    def _runs(self, pieces: list[str], count: int) -> NDArray[np.bool_]:
+        """Which sentences are part of so many in a row that are a whole text together."""
+        found = np.zeros(len(pieces), np.bool_)
+        runs: dict[int, str] = {}
+        for first in range(len(pieces) - count + 1):
+            run = "".join(pieces[first : first + count])
+            own = pieces[first] and pieces[first + count - 1]  # else a shorter run is the same
+            if own and self.min_letters <= len(run) <= self.longest:
+                runs[first] = run
+        firsts = np.fromiter(runs, np.int64, len(runs))
+        for first in firsts[_contains(self.sentences, dedup.hashes(runs.values()))].tolist():
+            found[first : first + count] = True
         return found
 
 

@@ -25,6 +25,11 @@ logger = logging.getLogger(__name__)
 NOT_IN_SUBSET = "not in the subset"
 PLACES = "places"
 """Of a row: the places of its sentences in the whole document, where some were left out."""
+KEPT = (
+    *("language", "scripts", "sources", "documents", "sentences_in"),
+    *("dropped", "changed", "subset", "widened", "splits"),
+)
+"""What the corpus stage tells of a corpus, of all that stands in `corpus.json`."""
 FREE = {"text", "sentences"}
 """Settings in which a run may differ from the corpus that it takes."""
 
@@ -94,8 +99,8 @@ def adopt(folder: Path, section: recipe.Corpus, out: Path) -> dict[str, Any]:
             f"{error.filename or out}: cannot be read or written: {error.strerror or error}; "
             "nothing was kept"
         ) from None
-    kept = ("language", "scripts", "sources", "documents", "sentences_in", "dropped", "changed")
-    return {key: result[key] for key in (*kept, "subset")} | {"splits": counts}
+    result["splits"] = counts
+    return {key: result[key] for key in KEPT if key in result}
 
 
 def _documents(folder: Path) -> Iterator[tuple[str, list[str], Sequence[int]]]:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from lingraft.corpus import freedict, stardict
-from lingraft.corpus.clean import REPLACEMENT_CHARACTER, normalise
-from lingraft.corpus.lines import COMPRESSED, Reading, text_lines
+from lingraft.corpus.clean import normalise
+from lingraft.corpus.lines import COMPRESSED, REPLACEMENT_CHARACTER, Reading, text_lines
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:

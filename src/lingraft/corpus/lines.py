@@ -6,7 +6,9 @@ import bz2
 import contextlib
 import gzip
 import io
+import json
 import lzma
+import re
 import zlib
 from collections import Counter
 from dataclasses import dataclass, field
@@ -29,6 +31,9 @@ WRONG_ENCODING_ODDS = 9
 LINE_TOO_LONG = "line too long"
 BROKEN_UTF8 = "broken UTF-8"
 EMPTY = "empty"
+# Half of a surrogate pair, which JSON can write (\ud800) and UTF-8 cannot.
+SURROGATE = re.compile("[\ud800-\udfff]")
+REPLACEMENT_CHARACTER = "\ufffd"
 
 COMPRESSED = {
     ".gz": b"\x1f\x8b\x08",
@@ -311,3 +316,20 @@ def text_lines(
             f"{path}: {broken:,} of its {broken + good:,} lines are not UTF-8, so it is binary or "
             "in another encoding; convert it, for example: iconv -f EUC-KR -t UTF-8"
         )
+
+
+def json_value(line: str) -> Any:
+    """The JSON value of a line; halves of surrogate pairs become U+FFFD, as broken characters do.
+
+    The sentences that hold one are then dropped, and counted, as damaged.
+
+    Raises:
+        ValueError: it is not JSON.
+        RecursionError: it is nested too deep.
+    """
+    value = json.loads(line)
+    if "\\ud" in line or "\\uD" in line:
+        plain = json.dumps(value, ensure_ascii=False)
+        if SURROGATE.search(plain):
+            return json.loads(SURROGATE.sub(REPLACEMENT_CHARACTER, plain))
+    return value

@@ -29,7 +29,8 @@ META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([A-Za-z0-9._:-
 FRONT_MATTER = re.compile(
     r"\A\ufeff?---[ \t]*\r?\n.*?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL
 )
-HTML_TAG = re.compile(r"<!--.*?-->|<[!/?a-zA-Z][^<>]*>", re.DOTALL)
+# A comment that is never closed hides all that follows, as in a browser.
+HTML_TAG = re.compile(r"<!--.*?(?:-->|\Z)|<[!/?a-zA-Z][^<>]*>", re.DOTALL)
 HTML_BREAK = re.compile(r"<br\b", re.IGNORECASE)
 # Between characters of scripts without spaces, the end of a source line is no space.
 UNSPACED_BREAK = re.compile(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import aligned, pairs
 from lingraft.corpus.lines import Reading
+from lingraft.corpus.result import check_result, log_result
 from lingraft.corpus.split import SPLITS, split_of
 from lingraft.corpus.split_file import SplitFile
-from lingraft.corpus.stage import check_result, log_result
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,8 +74,9 @@ def prepare(section: recipe.Corpus, languages: tuple[str, str], out: Path) -> di
         "dropped": dict(sorted((checker.dropped + reading.dropped).items())),
         "changed": {},
         "subset": {},
+        "widened": [],
         "splits": {name: file.save() for name, file in files.items()},
     }
-    log_result(result)
+    log_result(result, section)
     check_result(result, section)
     return result

@@ -6,7 +6,6 @@ Reading one more format is one function here and one line in `FORMATS`.
 from __future__ import annotations
 
 import itertools
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from lingraft.corpus.lines import (
     COMPRESSED,
     LINE_TOO_LONG,
     Reading,
+    json_value,
     raw_lines,
     text_lines,
 )
@@ -179,7 +179,7 @@ def _json_lines(path: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
             continue
         rows += 1
         try:
-            row = json.loads(line)
+            row = json_value(line)
         except (ValueError, RecursionError):
             reading.drop(BROKEN_JSON)
             continue

@@ -9,7 +9,6 @@ The format: https://www.gnu.org/software/gettext/manual/html_node/PO-Files.html
 
 from __future__ import annotations
 
-import codecs
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from lingraft.corpus.lines import (
     reading_errors,
 )
 from lingraft.corpus.parallel import Pair
+from lingraft.corpus.repair import text_encoding
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
@@ -275,11 +275,10 @@ def _encoding(path: Path) -> str:
     if found is None or found.group(1).upper() == b"CHARSET":
         return "utf-8"
     name = found.group(1).decode("ascii")
-    try:
-        "".encode(name)
-    except (LookupError, ValueError):
+    known = text_encoding(name)
+    if known is None:
         raise DataError(
             f"{path}: its header says charset={name}, which is no known encoding; "
             "convert it: msgconv -t UTF-8"
-        ) from None
-    return codecs.lookup(name).name
+        )
+    return known

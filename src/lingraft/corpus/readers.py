@@ -7,9 +7,10 @@ is one function here and one line in `FORMATS`.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
+import re
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -23,7 +24,15 @@ from lingraft.corpus.columns import (
     read_hub,
     read_parquet,
 )
-from lingraft.corpus.lines import COMPRESSED, EMPTY, Reading, opened, reading_errors, text_lines
+from lingraft.corpus.lines import (
+    COMPRESSED,
+    EMPTY,
+    Reading,
+    json_value,
+    opened,
+    reading_errors,
+    text_lines,
+)
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.wiki.dump import wiki_dump
 from lingraft.errors import DataError
@@ -37,7 +46,11 @@ logger = logging.getLogger(__name__)
 
 BROKEN_JSON = "broken JSON"
 MAX_DOCUMENT_CHARACTERS = 100_000_000
-ABOUT = {"readme", "license", "licence"}
+ABOUT = re.compile(
+    r"((?i:readme|licen[cs]e|changelog|copying|notice)|SOURCES?)([._-].*)?"
+    r"\.(?i:txt|md|markdown|html?)"
+)
+"""Names of files that say what the others are; `source.txt` may be text of a source language."""
 ARCHIVES = {".zip", ".tar", ".tgz", ".tbz2", ".txz", ".7z", ".rar"}
 DUMP_ROOT = b"<mediawiki"
 DUMP_HEAD_BYTES = 4_096
@@ -124,10 +137,12 @@ def _resolve_one(name: str) -> list[Source]:
         return [Source(name, None)]
     path = Path(name).expanduser()
     if path.is_dir():
-        files = _shards(path) or [file for file in _walk(path) if _is_text(file)]
+        files, about = _inside(path)
         if not files:
+            left_out = f" but {about[0].name}, which must be named to be read" if about else ""
             raise DataError(
-                f"{name}: no text in this directory; files that are read end in {_known()}"
+                f"{name}: no text in this directory{left_out}; files that are read end in "
+                f"{_known()}"
             )
         return [Source(str(file), file) for file in files]
     if not path.exists():
@@ -144,6 +159,38 @@ def _resolve_one(name: str) -> list[Source]:
     if not _format(path):
         raise DataError(f"{name}: unknown kind of file; allowed: {_known()}")
     return [Source(name, path)]
+
+
+def tell(texts: Iterable[str | Path]) -> None:
+    """Log of each folder which kinds of files are read, where there are several, and what is not.
+
+    Args:
+        texts: what `resolve` takes.
+    """
+    for folder in (Path(text).expanduser() for text in texts):
+        if not folder.is_dir():
+            continue
+        files, about = _inside(folder)
+        kinds = Counter(
+            "".join(file.suffixes[-2:]) if _packed(file) else file.suffix for file in files
+        )
+        if len(kinds) > 1:
+            logger.info("%s: %s are read", folder, ", ".join(_counted(kinds)))
+        if about:
+            names = ", ".join(str(file.relative_to(folder)) for file in about[:5])
+            more = f" and {len(about) - 5:,} more" if len(about) > 5 else ""
+            logger.info(
+                "%s: left out as no text: %s%s (name a file to have it read)", folder, names, more
+            )
+
+
+def _counted(kinds: Counter[str]) -> Iterator[str]:
+    for kind, count in sorted(kinds.items()):
+        yield f"{count:,} {kind} file{'s' if count > 1 else ''}"
+
+
+def _packed(path: Path) -> bool:
+    return path.suffix.lower() in COMPRESSED
 
 
 def is_finished(folder: Path) -> bool:
@@ -163,14 +210,26 @@ def _shards(folder: Path) -> list[Path]:
     return sorted(file for split in splits for file in _walk(split) if _format(file))
 
 
-def _is_text(path: Path) -> bool:
-    """Whether a file of a directory is read; of the many kinds of XML only dumps are.
+def _inside(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The files of a folder that are read, and those that only tell what these are."""
+    shards = _shards(folder)
+    if shards:
+        return shards, []
+    files = [file for file in _walk(folder) if _is_text(file)]
+    about = [file for file in files if _about(file)]
+    return [file for file in files if not _about(file)], about
 
-    What says how a folder is to be used is no part of its text.
-    """
+
+def _about(path: Path) -> bool:
+    name = path.stem if _packed(path) else path.name
+    return ABOUT.fullmatch(name) is not None
+
+
+def _is_text(path: Path) -> bool:
+    """Whether a file of a directory can be read; of the many kinds of XML only dumps are."""
     kind = _format(path)
     if kind != ".xml":
-        return bool(kind) and path.stem.lower() not in ABOUT
+        return bool(kind)
     with reading_errors(path), opened(path, Reading()) as stream:
         return DUMP_ROOT in stream.read(DUMP_HEAD_BYTES).replace(b"\0", b"")
 
@@ -266,7 +325,7 @@ def _json_lines(source: Source, section: recipe.Corpus, reading: Reading) -> Ite
             reading.drop(EMPTY)
             continue
         try:
-            row = json.loads(line)
+            row = json_value(line)
         except (ValueError, RecursionError):
             reading.drop(BROKEN_JSON)
             broken += 1

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 REPAIRED = "encoding repaired"
+# Codecs of Python that no page is written in: one that always fails, two that resolve escapes, two
+# for domain names, and one that gives halves of surrogate pairs and that browsers do not know.
+NOT_FOR_TEXT = {"undefined", "unicode-escape", "raw-unicode-escape", "idna", "punycode", "utf-7"}
 
 
 def repair(texts: Sequence[str]) -> tuple[list[str], Counter[str]]:
@@ -43,6 +46,16 @@ def repair(texts: Sequence[str]) -> tuple[list[str], Counter[str]]:
     return repaired, Counter({REPAIRED: changed} if changed else {})
 
 
+def text_encoding(name: str) -> str | None:
+    """Python's name of an encoding that text can be in; None where there is none of that name."""
+    try:
+        "".encode(name)  # refuses what is no text encoding
+        known = codecs.lookup(name).name
+    except (LookupError, ValueError):
+        return None
+    return None if known.replace("_", "-") in NOT_FOR_TEXT else known
+
+
 def decode(data: bytes, declared: str | None = None) -> tuple[str, str] | None:
     """Decode bytes of unknown encoding.
 
@@ -51,7 +64,7 @@ def decode(data: bytes, declared: str | None = None) -> tuple[str, str] | None:
 
     Args:
         data: a whole text; a sample cut within a character is no UTF-8.
-        declared: what a header says, if anything; unknown names are passed over.
+        declared: what a header says, if anything; what names no text encoding is passed over.
 
     Returns:
         The text and the name of its encoding, or None where nothing fits.
@@ -64,12 +77,12 @@ def decode(data: bytes, declared: str | None = None) -> tuple[str, str] | None:
         candidates.insert(0, "utf-32")
     elif data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         candidates.insert(0, "utf-16")
-    if declared:
-        candidates.append(declared)
+    if declared and (known := text_encoding(declared)):
+        candidates.append(known)
     for name in candidates:
         try:
             return data.decode(name), codecs.lookup(name).name.removesuffix("-sig")
-        except (UnicodeDecodeError, LookupError):
+        except UnicodeError:
             continue
     best = require("charset_normalizer", "text that is not UTF-8", "clean").from_bytes(data).best()
     return None if best is None else (str(best), best.encoding)

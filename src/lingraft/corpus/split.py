@@ -1,16 +1,31 @@
-"""Which documents train and which are held out: a function of the document's id alone.
+"""Which documents train and which are held out: a function of the document's id.
 
-Adding text never moves a document from one side to the other, and two runs with the same
-`split_seed` hold out the same documents whatever else they do.
+Every id has a place in [0, 1). Test documents are those with the lowest places, validation
+documents come next, up to the shares asked for. So adding text never moves a document from one side
+to the other, and two runs with the same `split_seed` hold out the same documents whatever else they
+do. Only where the shares give a small corpus fewer than `LEAST` documents are more of the lowest
+ones taken; these can go back to training when text is added.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+RANKED: tuple[Split, ...] = ("test", "valid", "train")
+"""Whose copy stays of what occurs on several sides: held-out text must not change."""
+LEAST = 5
+"""So many documents are held out where the share gives fewer, but not more than a tenth of all."""
+FEWEST = 3
+"""Of fewer documents than one a side nothing more is held out than the shares give."""
 
 
 def position(document_id: str, seed: int, purpose: str = "split") -> float:
@@ -32,3 +47,49 @@ def split_of(document_id: str, seed: int, valid: float, test: float) -> Split:
     if place < test:
         return "test"
     return "valid" if place < test + valid else "train"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Where in [0, 1) the sides end.
+
+    Attributes:
+        test: test documents have lower places.
+        valid: validation documents have lower places that are no test documents'.
+    """
+
+    test: float
+    valid: float
+
+    def side(self, place: float) -> Split:
+        """The side of a document at a place."""
+        return RANKED[int(self.ranks(np.float64(place)))]
+
+    def ranks(self, places: NDArray[np.float64] | np.float64) -> NDArray[np.int8]:
+        """For each place the index of its side in `RANKED`."""
+        ranks = np.asarray(places >= self.test, np.int8)
+        return ranks + (ranks & np.asarray(places >= self.valid, np.int8))
+
+
+def bounds(places: NDArray[np.float64], valid: float, test: float) -> Bounds:
+    """Where the sides end, for the documents there are.
+
+    Args:
+        places: of every document with a sentence that passed the filters; repetitions do not count.
+        valid: share of documents for validation.
+        test: share of documents for the final test.
+
+    Returns:
+        The shares, or more where a share gives fewer than `LEAST` documents.
+    """
+    places = np.unique(places)
+    least = min(LEAST, max(1, len(places) // 10)) if len(places) >= FEWEST else 0
+
+    def end(share: float, first: int, bound: float) -> float:
+        by_share = int(np.searchsorted(places, bound)) - first
+        if share <= 0 or by_share >= least or first + least >= len(places):
+            return bound
+        return float(places[first + least])
+
+    test_end = end(test, 0, test)
+    return Bounds(test_end, end(valid, int(np.searchsorted(places, test_end)), test + valid))

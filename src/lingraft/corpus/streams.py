@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lingraft.corpus import inputs as text_inputs
 from lingraft.corpus import pair_stage, stage
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
@@ -37,7 +38,7 @@ def inputs(recipe: Recipe) -> list[Any]:
     """
     if not recipe.streams:
         (short,) = recipe.texts
-        return [short.corpus, short.language, stage.inputs(short.corpus)]
+        return [short.corpus, short.language, text_inputs.inputs(short.corpus)]
     return list(itertools.chain(*((s, inputs_of(s)) for s in recipe.streams)))
 
 
@@ -49,7 +50,7 @@ def inputs_of(stream: Stream) -> list[dict[str, Any]]:
     """
     if stream.pair is not None:
         return pair_stage.inputs(stream.corpus, stream.pair)
-    return stage.inputs(stream.corpus)
+    return text_inputs.inputs(stream.corpus)
 
 
 def prepare(recipe: Recipe, out: Path) -> dict[str, Any]:
@@ -94,6 +95,7 @@ def together(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "splits": {split: added(result["splits"][split] for result in results) for split in SPLITS},
         **summed,
         **counted,
+        "widened": [split for split in SPLITS if any(split in r["widened"] for r in results)],
     }
 
 

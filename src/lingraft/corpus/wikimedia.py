@@ -10,11 +10,10 @@ https://enterprise.wikimedia.com/docs/snapshot/
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.extras import require
-from lingraft.corpus.lines import Reading, text_lines
+from lingraft.corpus.lines import Reading, json_value, text_lines
 from lingraft.corpus.markup import NO_MAIN_TEXT
 from lingraft.errors import DataError
 
@@ -82,7 +81,7 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[t
 
 def _parse(line: str) -> dict[str, Any] | None:
     try:
-        row = json.loads(line)
+        row = json_value(line)
     except (ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) else None

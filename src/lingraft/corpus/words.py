@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import regex
 
 # Scripts that put no spaces between words: a character counts as a word.
@@ -11,6 +13,18 @@ WORD = regex.compile(
     r"[\p{L}\p{N}\p{M}--[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]]*",
     regex.VERSION1,
 )
+
+
+NO_LETTER = regex.compile(r"[^\p{L}\p{N}\p{M}]+")
+
+
+def letters(text: str) -> str:
+    """The letters (with their marks) and digits of a text, of one case and width (NFKC).
+
+    White space and punctuation go: what is left is the same however somebody spaced the text.
+    """
+    kept: str = NO_LETTER.sub("", unicodedata.normalize("NFKC", text).casefold())
+    return kept
 
 
 def words(text: str) -> list[str]:

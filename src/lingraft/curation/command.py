@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import sys
+import re
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import ValidationError
-from rich.console import Console
 from rich.table import Table
 
+from lingraft import log
 from lingraft.errors import RecipeError
 from lingraft.recipe import Corpus, Section
 
 if TYPE_CHECKING:
     from lingraft.corpus.engine.executors import Kind
 
-out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+COLUMN = re.compile(r"\s*[0-9]{1,6}\s*")
+out = log.results_console()
 
 
 class CorpusRecipe(Section):
@@ -50,12 +50,13 @@ def corpus(
         typer.Option(
             "--set",
             metavar="a.b=c",
-            help="Say --set corpus.identify_language=true; near-duplicates go unless "
-            "corpus.near_duplicates=false is set.",
+            help="Say --set corpus.identify_language=true, on crawls above all: Chinese passes for "
+            "Korean by its script; near-duplicates go unless corpus.near_duplicates=false is set.",
         ),
     ] = None,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Tasks at a time: 1 here, no limit on a cluster.")
+        int | None,
+        typer.Option(min=1, max=65_536, help="Tasks at a time: 1 here, no limit on a cluster."),
     ] = None,
     executor: Annotated[str, typer.Option(help="local, slurm or ray.")] = "local",
     executor_options: Annotated[
@@ -70,6 +71,7 @@ def corpus(
         float | None,
         typer.Option(
             min=0.001,
+            max=1e9,
             help="Megabytes of the sources, as stored, in a shard; a 64th of all, from 1 to 32, "
             "where it is left out.",
         ),
@@ -182,10 +184,7 @@ def chosen_recipe(
         raise RecipeError(f"give SOURCE and --lang, or --recipe; missing: {', '.join(missing)}")
     corpus: dict[str, Any] = {"text": sources} | ({} if pairs else {"near_duplicates": True})
     data = decoding.override({"language": lang, "corpus": corpus}, settings)
-    try:
-        return CorpusRecipe.model_validate(data)
-    except ValidationError as error:
-        raise RecipeError(f"command line: {decoding.explain(error, CorpusRecipe)}") from None
+    return decoding.checked(CorpusRecipe, data, "command line")
 
 
 def _without(
@@ -223,7 +222,7 @@ def _kind(executor: str) -> Kind:
 
 def _columns(text: str) -> tuple[int, int]:
     numbers = text.split(",")
-    if len(numbers) != 2 or not all(n.strip().isdecimal() for n in numbers):
+    if len(numbers) != 2 or not all(COLUMN.fullmatch(n) for n in numbers):
         raise RecipeError(f"--columns: must be two numbers from 0 with a comma, not {text!r}")
     first, second = map(int, numbers)
     if first == second:

@@ -194,6 +194,8 @@ def _facts(result: dict[str, Any]) -> list[tuple[str, str]]:
         ("duplicate sentences", numbers.count(duplicates)),
         ("near-duplicate documents", numbers.count(near)),
     ]
+    if result["widened"]:
+        facts.append(("more held out than the shares give", ", ".join(result["widened"])))
     left_out = result["subset"].get(NOT_IN_SUBSET)
     return facts if left_out is None else [*facts, (NOT_IN_SUBSET, numbers.count(left_out))]
 

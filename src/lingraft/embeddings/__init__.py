@@ -1,10 +1,11 @@
 """Initialisers of the new word embeddings: one pure function a file, one line here.
 
-Contract: `function(source_VD, source, target, *, generator, copy_special_tokens=False,
-material=None) -> Initialised`. The result is float32 on the CPU whatever the source's type; the
+Contract: `function(source_VD, source, target, *, generator, copy_special_tokens, material=None) ->
+Initialised`. The result is float32 on the CPU whatever the source's type; the
 source is not touched; what is random follows the generator and the material's seed; pieces of the
-same spelling are copied from their own row (by all but the two that draw every row); the padding
-row is zero.
+same spelling are copied from their own row, and special tokens from the row of their role (by all
+but the two that draw every row, which copy special tokens only when asked to); the padding row is
+zero.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Function(Protocol):
         target: Vocabulary,
         *,
         generator: torch.Generator,
-        copy_special_tokens: bool = False,
+        copy_special_tokens: bool = ...,
         material: Material | None = None,
     ) -> Initialised: ...
 

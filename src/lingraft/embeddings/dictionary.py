@@ -36,7 +36,7 @@ def dictionary(
     target: Vocabulary,
     *,
     generator: torch.Generator,
-    copy_special_tokens: bool = False,
+    copy_special_tokens: bool = True,
     material: Material | None = None,
     average_pieces: bool = False,
 ) -> Initialised:

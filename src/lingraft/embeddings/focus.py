@@ -33,7 +33,7 @@ def focus(
     target: Vocabulary,
     *,
     generator: torch.Generator,
-    copy_special_tokens: bool = False,
+    copy_special_tokens: bool = True,
     material: Material | None = None,
 ) -> Initialised:
     """Copy the rows of pieces that both vocabularies have; make the others out of those.

@@ -26,7 +26,7 @@ def mean(
     target: Vocabulary,
     *,
     generator: torch.Generator,
-    copy_special_tokens: bool = False,
+    copy_special_tokens: bool = True,
     material: Material | None = None,
 ) -> Initialised:
     """Average the source rows of the pieces into which the source tokenizer cuts each new piece.

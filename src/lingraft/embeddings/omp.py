@@ -36,7 +36,7 @@ def omp(
     target: Vocabulary,
     *,
     generator: torch.Generator,
-    copy_special_tokens: bool = False,
+    copy_special_tokens: bool = True,
     material: Material | None = None,
     terms: int = 16,
 ) -> Initialised:

@@ -38,7 +38,7 @@ def ramen(
     target: Vocabulary,
     *,
     generator: torch.Generator,
-    copy_special_tokens: bool = False,
+    copy_special_tokens: bool = True,
     material: Material | None = None,
     translations: int = 10,
 ) -> Initialised:

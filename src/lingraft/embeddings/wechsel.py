@@ -36,7 +36,7 @@ def wechsel(
     target: Vocabulary,
     *,
     generator: torch.Generator,
-    copy_special_tokens: bool = False,
+    copy_special_tokens: bool = True,
     material: Material | None = None,
     neighbours: int = 10,
     temperature: float = 0.1,

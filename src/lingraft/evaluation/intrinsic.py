@@ -192,14 +192,18 @@ def score(scorer: Scorer, text: MaskedText) -> dict[str, float]:
     return measure(scorer, text).metrics()
 
 
-def unigram_entropy(counts: Array, targets: Array) -> float:
+def unigram_entropy(counts: Array, targets: Array, ordinary: Array) -> float:
     """Cross-entropy in nats of the targets under the training text's token frequencies.
 
-    One is added to each count. A model that scores no better has learnt nothing but frequencies.
+    One is added to each count. The frequencies are over the tokens that can be targets: special
+    tokens, which stand around every sentence, are never asked for. A model that scores no better
+    has learnt nothing but frequencies.
 
     Args:
         counts: [V] occurrences of each token in the training text.
         targets: [M] the hidden tokens.
+        ordinary: ids of the tokens that can be targets, `TokenIds.ordinary`.
     """
-    smoothed = counts.astype(np.float64) + 1
+    smoothed = np.zeros(len(counts))
+    smoothed[ordinary] = counts[ordinary] + 1
     return float(-np.log(smoothed[targets] / smoothed.sum()).mean())

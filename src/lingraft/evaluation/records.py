@@ -37,7 +37,7 @@ class WordRecord:
     """Key: hash of its sentence, and its place there in characters."""
     characters: int
     tokens: int
-    """0 if the model dropped the word: it has an unknown token or is cut off."""
+    """0 if the model dropped the word: it has an unknown token or more than are read."""
     right: int
     """Tokens that were the model's first choice."""
     nats: float

@@ -62,25 +62,34 @@ def _tokens_of(
 ) -> tuple[list[int], list[int]] | None:
     """Token ids of the sentence and positions of the word's tokens.
 
-    None if the word has an unknown token or is cut off.
+    Of a sentence of more than `max_tokens`, the tokens around the word, as many before it as
+    behind it where there are so many; special tokens stay at its ends. None if the word has an
+    unknown token, or more tokens than are read.
     """
     encoded = tokenizer(
-        word.sentence, return_offsets_mapping=True, truncation=True, max_length=max_tokens
+        word.sentence, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False
     )
     ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
     special = set(tokenizer.all_special_ids)
-    places = [
-        index
-        for index, (start, end) in enumerate(offsets)
-        if start < word.end and end > word.start and ids[index] not in special
+    within = [
+        index for index, (start, end) in enumerate(offsets) if start < word.end and end > word.start
     ]
-    unknown = any(
-        ids[index] == tokenizer.unk_token_id and start < word.end and end > word.start
-        for index, (start, end) in enumerate(offsets)
-    )
+    places = [index for index in within if ids[index] not in special]
+    unknown = any(ids[index] == tokenizer.unk_token_id for index in within)
     covered = sum(min(offsets[i][1], word.end) - max(offsets[i][0], word.start) for i in places)
-    whole = bool(places) and offsets[places[-1]][1] >= word.end and covered >= word.end - word.start
-    return None if unknown or not whole else (ids, places)
+    if unknown or not places or covered < word.end - word.start:
+        return None
+    if len(ids) <= max_tokens:
+        return ids, places
+    text = [index for index, around in enumerate(encoded["special_tokens_mask"]) if not around]
+    first, end = text[0], text[-1] + 1
+    room = max_tokens - first - (len(ids) - end)
+    wide = places[-1] + 1 - places[0]
+    if wide > room:
+        return None
+    start = min(max(places[0] - (room - wide) // 2, first), end - room)
+    window = [*ids[:first], *ids[start : start + room], *ids[end:]]
+    return window, [place - start + first for place in places]
 
 
 def _items(words: Sequence[tuple[list[int], list[int]]], mask_id: int) -> Iterator[Item]:
@@ -129,7 +138,8 @@ def bits_per_character(
     """Surprisal of whole words.
 
     Returns:
-        words, dropped (with an unknown token, or cut off), characters, bits_per_character, and
-        `exact`: percent of the words of which every token is the model's first choice.
+        words, dropped (with an unknown token, or longer than is read), characters,
+        bits_per_character, and `exact`: percent of the words of which every token is the model's
+        first choice.
     """
     return word_metrics(measure(scorer, tokenizer, words, max_tokens))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lingraft.finetuning.recipe import Finetune
     from lingraft.tasks import Data, Task
 
-FORMAT = 2
+FORMAT = 3
 """Part of every fingerprint; raise it when the same inputs give other results."""
 
 

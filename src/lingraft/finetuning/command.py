@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from lingraft import log
 from lingraft.errors import RecipeError
 from lingraft.finetuning import options as ask
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lingraft.finetuned import Outcome
 
-out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+out = log.results_console()
 
 
 def finetune(

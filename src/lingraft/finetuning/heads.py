@@ -19,6 +19,7 @@ from transformers import (
 
 from lingraft import catalogue
 from lingraft import tokenizer as tokenizers_module
+from lingraft.checkpoints import folder_of
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.finetuning.biaffine import Parser
 from lingraft.finetuning.parsing import ParseCoder
@@ -27,7 +28,9 @@ from lingraft.finetuning.tagging import TagCoder
 from lingraft.finetuning.texts import LabelCoder, RelationCoder, ScoreCoder
 from lingraft.models import export
 from lingraft.models.modules import MODULES, in_folder
-from lingraft.models.source import load_config, load_model
+from lingraft.models.source import load_model
+from lingraft.pretrained import load_config, one_line
+from lingraft.pretrained import load_model as load_pretrained
 from lingraft.rundir import write_json, writing
 from lingraft.tasks.markers import MARKERS
 
@@ -86,19 +89,14 @@ def resolve(name: str, base: Path) -> Path:
     Raises:
         DataError: it is neither here nor on the Hub, or holds no weights.
     """
-    folder = base / Path(name).expanduser()
+    folder = base / ((name.startswith("~") and folder_of(name)) or name)
     if not folder.is_dir():
         name = catalogue.resolve(name)
         load_config(name)  # says what is wrong, with names of what is allowed
-        try:
+        with one_line(f"model '{name}': cannot be downloaded", "go online, or try again"):
             folder = Path(snapshot_download(name, allow_patterns=PATTERNS))
             if not any(folder.glob(WEIGHTS[0])):
                 folder = Path(snapshot_download(name, allow_patterns=[*PATTERNS, WEIGHTS[1]]))
-        except (OSError, ValueError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise DataError(
-                f"model '{name}': cannot be downloaded ({reason}); go online"
-            ) from error
     load_config(str(folder))
     if not any(path for pattern in WEIGHTS for path in folder.glob(pattern)):
         raise DataError(f"model '{name}': {folder} holds no weights (*.safetensors)")
@@ -186,26 +184,12 @@ def _settings(task: Task, config: PreTrainedConfig) -> dict[str, Any]:
 
 
 def _stock(folder: Path, head: str, settings: dict[str, Any]) -> PreTrainedModel:
-    try:
-        model, info = HEADS[head].from_pretrained(
-            folder,
-            dtype=torch.float32,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # a head for other labels gives way to a new one
-            **settings,
-        )
-    except ValueError as error:
-        if "Unrecognized configuration class" in str(error):
-            raise UnsupportedModelError(
-                f"{folder}: transformers has no {HEADS[head].__name__} for this architecture; "
-                "choose an encoder such as BERT, RoBERTa, ELECTRA or ModernBERT"
-            ) from None
-        raise DataError(f"{folder}: {_one_line(error)}") from error
-    except Exception as error:  # safetensors and pickle raise classes of their own
-        raise DataError(
-            f"{folder}: the weights cannot be loaded ({_one_line(error)}); "
-            "save or download the model again"
-        ) from error
+    model, info = load_pretrained(
+        HEADS[head],
+        str(folder),
+        settings=settings,
+        ignore_mismatched_sizes=True,  # a head for other labels gives way to a new one
+    )
     prefix = "" if head == "parser" else f"{model.base_model_prefix}."
     mismatched = {name for name, *_ in info["mismatched_keys"]}
     lacking = sorted(
@@ -220,8 +204,7 @@ def _stock(folder: Path, head: str, settings: dict[str, Any]) -> PreTrainedModel
         )
     if head != "parser" and not any(not name.startswith(prefix) for name in info["missing_keys"]):
         logger.info("%s: has a head for as many labels already, which is trained further", folder)
-    loaded: PreTrainedModel = model
-    return loaded
+    return model
 
 
 def _with_modules(folder: Path, head: str, settings: dict[str, Any]) -> PreTrainedModel:
@@ -230,7 +213,7 @@ def _with_modules(folder: Path, head: str, settings: dict[str, Any]) -> PreTrain
     encoder: Any = pretrained.base_model
     if head == "parser":
         return encoder
-    model: PreTrainedModel = HEADS[head].from_config(pretrained.config)
+    model: PreTrainedModel = HEADS[head].from_config(pretrained.config, trust_remote_code=False)
     pooler = getattr(model.base_model, "pooler", None)
     if pooler is not None:
         encoder.pooler = pooler
@@ -283,10 +266,6 @@ def _fill(module: nn.Module, stored: dict[str, torch.Tensor], folder: Path) -> N
     with torch.no_grad():
         for name, parameter in wanted.items():
             parameter.copy_(stored[name])
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]
 
 
 def forward_of(config: PreTrainedConfig, head: str) -> Any:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Data = Annotated[str | None, typer.Option(help="Directory of the tasks' files, or 'hub'.")]
-Seeds = Annotated[int | None, typer.Option(min=1, help="How many seeds (10).")]
+Seeds = Annotated[int | None, typer.Option(min=1, max=10_000, help="How many seeds (10).")]
 FirstSeed = Annotated[int | None, typer.Option(min=0, help="The first of them (0).")]
 Settings = Annotated[
     list[str] | None,

@@ -7,9 +7,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from lingraft.decoding import explain, load, override
+from lingraft.decoding import checked, load, override
 from lingraft.errors import RecipeError
 from lingraft.recipe import Batch, Budget, Optimiser, Phase, Schedule, Validation
 from lingraft.recipe.base import Decay, Names, Section, Share
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lingraft.tasks.task import Settings, Spans, Task
 
 Count = Annotated[int, Field(ge=1)]
+MAX_SEEDS = 10_000
 COMMAS = re.compile(r",(?=\s*[a-z_]+\s*=)")
 """Between two assignments, not inside a list."""
 
@@ -91,7 +92,7 @@ class Finetune(Section):
     """A user's own tasks, written out here."""
     data: str | None = None
     """The directory that holds the tasks' files, or 'hub' for the Hugging Face Hub."""
-    seeds: Annotated[int, Field(ge=1)] = 10
+    seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] = 10
     """How many; they are counted from `first_seed`."""
     first_seed: Annotated[int, Field(ge=0)] = 0
     cut: Cut | None = None
@@ -134,7 +135,7 @@ class Finetune(Section):
 
 def label_of(model: str) -> str:
     """What a model is called: the last part of its id, of RUN/model the run's name."""
-    parts = [part for part in Path(model).expanduser().resolve().parts if part != "/"]
+    parts = [part for part in Path(model).resolve().parts if part != "/"] or ["model"]
     if "/" in model and not Path(model).exists():
         parts = model.split("/")
     name = parts[-2] if parts[-1] in ("model", "best") and len(parts) > 1 else parts[-1]
@@ -170,10 +171,7 @@ def decode_finetune(
     """
     split = [part for text in assignments for part in COMMAS.split(text)]
     changed = override(data, [f"settings.{part.strip()}" for part in split])
-    try:
-        return Finetune.model_validate(changed)
-    except ValidationError as error:
-        raise RecipeError(f"{where}: {explain(error, Finetune)}") from None
+    return checked(Finetune, changed, where)
 
 
 def tasks_of(recipe: Finetune, base: Path) -> list[Task]:

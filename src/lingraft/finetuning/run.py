@@ -20,11 +20,11 @@ from lingraft.finetuning.cells import plan
 from lingraft.finetuning.coding import Shape, say_what_was_cut
 from lingraft.finetuning.problem import Finetuning
 from lingraft.finetuning.recipe import phase_of
-from lingraft.models.source import load_config, quiet_transformers
+from lingraft.pretrained import load_config, quiet_transformers
 from lingraft.recipe import Training
-from lingraft.rundir import Run, read_json, write_json, write_text
+from lingraft.rundir import Run, clear_temporary, read_json, write_json, write_text
 from lingraft.tasks import predictions
-from lingraft.tasks.extras import sklearn_metrics, stats
+from lingraft.tasks.extras import sklearn_metrics
 from lingraft.tasks.splits import DEV, TRAIN
 from lingraft.training import loop, machine
 from lingraft.training.checkpoint import latest
@@ -83,7 +83,7 @@ def finetune(
     if options.resume and options.overwrite:
         raise RecipeError("--resume and --overwrite contradict each other; give one")
     quiet_transformers()
-    sklearn_metrics(), stats()  # before an hour of training, not after it
+    sklearn_metrics()  # before an hour of training, not after it
     cells = plan(recipe, base)
     training = Training(precision=recipe.precision, micro_batch_tokens=recipe.micro_batch_tokens)
     accelerator = machine.accelerator_for(training, out)
@@ -161,9 +161,11 @@ class _Call:
         Raises:
             RecipeError: something does not, and the options do not say what to do with it.
         """
+        clear_temporary(self.out)
         for cell, seed in jobs:
             folder, wanted = self.folder(cell, seed), self.inputs(cell, seed)
             mark = folder / "inputs"
+            clear_temporary(folder)
             if not folder.is_dir():
                 continue
             if not mark.is_file() and any(folder.iterdir()):
@@ -297,8 +299,17 @@ class _Call:
         result: dict[str, Any],
         steps: float,
     ) -> None:
-        """Write scores.json, then delete the weights that are not kept."""
+        """Delete the weights that are not kept, then write scores.json.
+
+        In this order, since nobody looks for them once there are scores; a kill between the two
+        costs the seed's training, and no result.
+        """
         folder, inputs = self.folder(cell, seed), self.inputs(cell, seed)
+        leftovers = sorted(folder.glob("checkpoint-*"))
+        if not self.options.keep_models:
+            leftovers.append(folder / "best")
+        for leftover in leftovers:
+            shutil.rmtree(leftover)
         best = result["best"]
         write_json(
             folder / SCORES,
@@ -332,11 +343,6 @@ class _Call:
                 "fingerprint": inputs["fingerprint"],
             },
         )
-        leftovers = list(folder.glob("checkpoint-*"))
-        if not self.options.keep_models:
-            leftovers.append(folder / "best")
-        for leftover in leftovers:
-            shutil.rmtree(leftover)
 
 
 def claim(folder: Path, inputs: dict[str, Any]) -> None:

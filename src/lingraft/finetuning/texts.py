@@ -10,7 +10,7 @@ import torch
 from lingraft.finetuning.coding import Item, label_ids, row_of
 from lingraft.models.losses import summed_cross_entropy
 from lingraft.tasks.examples import RelationExample, TextExample
-from lingraft.tasks.markers import WORD_START, glue, mark
+from lingraft.tasks.markers import WORD_START, glue, mark, spaced
 from lingraft.tasks.predictions import LabelPrediction, ScorePrediction
 from lingraft.tokenizer import kind_of
 
@@ -145,6 +145,7 @@ def encode_texts(shape: Shape, examples: Sequence[Example]) -> Any:
 class RelationCoder(LabelCoder):
     """A sentence with markers around subject and object, and the relation between them.
 
+    The first piece of an entity has the form that it has in the sentence without markers.
     A piece after an end marker that began no word in the sentence gets the form that it has inside
     a word, where the vocabulary has that form; else it stays (the reference makes it unknown).
     """
@@ -159,7 +160,7 @@ class RelationCoder(LabelCoder):
         marked = []
         for example in examples:
             assert isinstance(example, RelationExample)
-            marked.append(mark(example))
+            marked.append(spaced(mark(example), self.pieces))
         encoded = self.shape.encode(marked)
         items = []
         for index, example in enumerate(examples):

@@ -15,13 +15,14 @@ import torch
 import transformers
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig
 from transformers.utils.hub import cached_file
 
+from lingraft.checkpoints import folder_of
 from lingraft.errors import DataError
 from lingraft.models.families import FAMILIES, family_of
 from lingraft.models.kinds import KINDS
 from lingraft.models.modules import MODULES, owner_of, owners_of
+from lingraft.pretrained import load_config, load_model, one_line
 from lingraft.rundir import read_json, write_json
 
 if TYPE_CHECKING:
@@ -94,19 +95,18 @@ def load(
         The model in fp32 on the CPU, and what transformers says of the loading.
 
     Raises:
-        DataError: a module's files are broken or do not fit the model; otherwise whatever
-        `from_pretrained` raises.
+        DataError: the checkpoint or a module's files are broken, or do not fit each other.
+        UnsupportedModelError: as `pretrained.load_model`.
     """
-    config = AutoConfig.from_pretrained(name, revision=revision)
+    config = load_config(name, revision)
     files = {part: _file(name, MODULES[part].settings_file, revision) for part in MODULES}
     found = {part: path for part, path in files.items() if path is not None}
-    model, info = auto_class(config).from_pretrained(
+    model, info = load_model(
+        auto_class(config),
         name,
-        revision=revision,
-        dtype=torch.float32,
-        output_loading_info=True,
+        revision,
+        settings,
         variant=variant_of([MODULES[part] for part in found]),
-        **(settings or {}),
         **options,
     )
     for part, path in found.items():
@@ -139,16 +139,17 @@ def _fill(model: PreTrainedModel, module: Module, path: Path | None, name: str) 
 
 def _file(name: str, file: str, revision: str | None) -> Path | None:
     """A file of a checkpoint; None where it has no such file."""
-    folder = Path(name).expanduser()
-    if folder.is_dir():
+    folder = folder_of(name)
+    if folder is not None:
         path = folder / file
         return path if path.is_file() else None
-    found = cached_file(
-        name,
-        file,
-        revision=revision,
-        _raise_exceptions_for_gated_repo=False,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-    )
+    with one_line(f"source model '{name}' cannot be loaded", "try again, or give a directory"):
+        found = cached_file(
+            name,
+            file,
+            revision=revision,
+            _raise_exceptions_for_gated_repo=False,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+        )
     return Path(found) if found else None

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from transformers import AutoConfig
-from transformers.utils import logging as transformers_logging
 
-from lingraft import catalogue
-from lingraft.errors import DataError, RecipeError, UnsupportedModelError
+from lingraft.errors import LingraftError, RecipeError, UnsupportedModelError
 from lingraft.models import loading
 from lingraft.models.families import Family, family_of
 from lingraft.models.graft import build
+from lingraft.pretrained import DEEPEST, load_config, quiet_transformers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +27,9 @@ logger = logging.getLogger(__name__)
 OLDER_SETTINGS = frozenset({"global_attn_every_n_layers", "global_rope_theta", "local_rope_theta"})
 """ModernBERT settings that transformers 5 reads but does not list."""
 
+LARGEST = 100_000_000_000
+"""Parameters of a model that is trained from nothing: 400 GB in fp32."""
+
 
 @dataclass(frozen=True)
 class LoadedSource:
@@ -37,28 +39,6 @@ class LoadedSource:
     family: Family
     missing: frozenset[str]
     unexpected: tuple[str, ...]
-
-
-def quiet_transformers() -> None:
-    """Keep transformers' own log and bars out of the terminal; lingraft says what matters."""
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-
-
-def load_config(name: str, revision: str | None = None) -> PreTrainedConfig:
-    """The configuration of a checkpoint.
-
-    Raises:
-        DataError: there is no such checkpoint here, or it cannot be read.
-    """
-    quiet_transformers()
-    _check_directory(name)
-    try:
-        return AutoConfig.from_pretrained(name, revision=revision)
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(
-            f"source model '{name}' cannot be loaded{catalogue.hint(name)}: {_one_line(error)}"
-        ) from error
 
 
 def load_model(
@@ -75,26 +55,14 @@ def load_model(
         DataError: there is no such checkpoint here, or it is broken.
         UnsupportedModelError: an architecture without a record in `FAMILIES`.
     """
-    family = family_of(load_config(name, revision).model_type)
-    try:
-        model, info = loading.load(
-            name,
-            revision,
-            settings,
-            ignore_mismatched_sizes=True,  # reported below, with names
-        )
-    except DataError:
-        raise
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise DataError(
-            f"source model '{name}' cannot be loaded: {_one_line(error)} "
-            "Save or download the model again."
-        ) from error
-    except Exception as error:  # safetensors and pickle raise classes of their own
-        raise DataError(
-            f"the weights of source model '{name}' are broken: {_one_line(error)}; "
-            "save or download the model again"
-        ) from error
+    config = load_config(name, revision)
+    family = family_of(config.model_type)
+    model, info = loading.load(
+        name,
+        revision,
+        settings,
+        ignore_mismatched_sizes=True,  # reported below, with names
+    )
     if info["mismatched_keys"]:
         tensor, stored, wanted = min(info["mismatched_keys"])
         raise UnsupportedModelError(
@@ -103,6 +71,12 @@ def load_model(
             "put back the config.json that belongs to the weights"
         )
     missing = frozenset(info["missing_keys"])
+    if missing and getattr(config, "auto_map", None):
+        raise UnsupportedModelError(
+            f"source model '{name}': its weights lack {len(missing)} tensors of a "
+            f"{family.model_type} ('{min(missing)}' is one), for its own Python code makes it, "
+            "which lingraft never runs; choose another model"
+        )
     if missing:
         logger.warning(
             "source model '%s' lacks %d tensors; they start fresh: %s",
@@ -136,37 +110,26 @@ def from_architecture(
             )
         model_class = loading.stock_class(config)
         assert model_class is not None, f"{family.model_type} has no class for its kind"
+        _check_size(model_class, config)
         return LoadedSource(build(model_class, config, seed).eval(), family, frozenset(), ())
-    except (TypeError, ValueError, AssertionError, ZeroDivisionError) as error:
-        if isinstance(error, RecipeError):
-            raise
-        raise RecipeError(f"source.architecture: {_one_line(error)}") from error
+    except LingraftError:
+        raise
+    except Exception as error:  # transformers checks some values, torch and Python others
+        reason = " ".join(str(error).split())[:300]
+        raise RecipeError(f"source.architecture: {reason}") from error
 
 
-def _check_directory(name: str) -> None:
-    path = Path(name).expanduser()
-    if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise DataError(
-                f"source model '{name}': the directory holds no config.json, "
-                "so it is not a Hugging Face model"
-            )
-    elif name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise DataError(
-            f"source model '{name}': no such directory; give one, or a Hub id such as "
-            "FacebookAI/roberta-base"
+def _check_size(model_class: Any, config: PreTrainedConfig) -> None:
+    """Refuse what no memory holds before it is allocated."""
+    if not 1 <= config.num_hidden_layers <= DEEPEST:
+        raise RecipeError(
+            f"source.architecture: num_hidden_layers must be 1 to {DEEPEST}; "
+            f"got {config.num_hidden_layers}"
         )
-
-
-def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    if (
-        "offline" in text.lower()
-        or "connection" in text.lower()
-        or "couldn't connect" in text.lower()
-    ):
-        text = (
-            "not on this machine and the Hub cannot be reached; "
-            f"give a local directory, or go online once. {text}"
+    with torch.device("meta"):
+        parameters = sum(parameter.numel() for parameter in model_class(config).parameters())
+    if parameters > LARGEST:
+        raise RecipeError(
+            f"source.architecture: has {parameters:,} parameters, {LARGEST:,} at most are allowed; "
+            "choose smaller sizes"
         )
-    return text[:300]

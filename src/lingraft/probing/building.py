@@ -12,7 +12,9 @@ from lingraft.errors import DataError
 from lingraft.models import export
 from lingraft.models.graft import Vocabulary, rebuild
 from lingraft.models.kinds import KINDS
-from lingraft.models.source import LoadedSource, load_config, load_model
+from lingraft.models.source import LoadedSource, load_model
+from lingraft.pretrained import load_config
+from lingraft.rundir import writing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,6 +95,7 @@ def build(probed: Probed, variant: Variant, folder: Path) -> None:
         list(plan),
         config_changes=_settings(origin) if put_back else {},
         seed=0,
+        keep_source=not variant.random,
         vocabulary=Vocabulary.of(origin.model, origin.family, "the source's") if put_back else None,
         missing=loaded.missing,
     )
@@ -105,7 +108,8 @@ def build(probed: Probed, variant: Variant, folder: Path) -> None:
         if variant.vocabulary == "target"
         else tokenizers_module.load(probed.source, probed.revision)
     )
-    tokenizer.save_pretrained(folder)
+    with writing(folder):
+        tokenizer.save_pretrained(folder)
 
 
 def _settings(origin: LoadedSource) -> dict[str, Any]:

@@ -8,12 +8,12 @@ from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from lingraft import log
 from lingraft.errors import RecipeError
 from lingraft.finetuning import options as ask
 
-out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+out = log.results_console()
 
 
 def probe_source(

@@ -32,11 +32,14 @@ class Variant:
     label: str
     """Its folder in OUT, and its name in `lingraft compare`."""
     after: str | None
-    """The phase whose best weights it has; None is the source as it was."""
+    """The phase whose best weights it has; None is the source as it was. With random weights, the
+    model that it has the shape of."""
     layers: Literal["with", "without", "none"]
     """Its translation layers: there, taken out, or the run never had any."""
     vocabulary: Literal["target", "source"]
     """Whose tokenizer, word embeddings and output bias it has."""
+    random: bool = False
+    """All weights drawn anew: the floor, what fine-tuning alone reaches."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class Probed:
         return tuple(phase.name for phase in self.recipe.phases)
 
     def variants(self, phases: Sequence[str] = ()) -> list[Variant]:
-        """The models of a probe, the source first.
+        """The models of a probe: the source first, the floors of both vocabularies last.
 
         Args:
             phases: after these only; empty takes all.
@@ -105,9 +108,8 @@ class Probed:
                     f"{', '.join(self.phases)}"
                 )
         found = [Variant(SOURCE, None, "none", "source")]
-        for phase in self.phases:
-            if phases and phase not in phases:
-                continue
+        wanted = [phase for phase in self.phases if not phases or phase in phases]
+        for phase in wanted:
             if any(self.inserted):
                 found += [
                     Variant(f"{phase}.itl.target-vocab", phase, "with", "target"),
@@ -120,7 +122,12 @@ class Probed:
                     Variant(f"{phase}.target-vocab", phase, "none", "target"),
                     Variant(f"{phase}.source-vocab", phase, "none", "source"),
                 ]
-        return found
+        layers: Literal["with", "none"] = "with" if any(self.inserted) else "none"
+        return [
+            *found,
+            *(Variant("random.target-vocab", one, layers, "target", True) for one in wanted[:1]),
+            Variant("random.source-vocab", None, "none", "source", True),
+        ]
 
     def weights(self, phase: str) -> Path:
         """The best weights of a phase.

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from lingraft.errors import RecipeError
 from lingraft.finetuning import run as finetuning
 from lingraft.finetuning.recipe import tasks_of
-from lingraft.models.source import quiet_transformers
+from lingraft.pretrained import quiet_transformers
 from lingraft.probing import building, table
-from lingraft.rundir import Run, write_json
+from lingraft.rundir import Run, clear_temporary, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,6 +68,7 @@ def probe(
         probed.weights(phase)
     building.check_source(probed, wanted[0])
     with Run(out / MODELS).locked():
+        clear_temporary(out)
         every = probed.variants()
         write_json(
             out / RECORD,

@@ -103,6 +103,8 @@ def table_of(variants: Sequence[Variant], scores: Table, notes: Sequence[str]) -
 
 def _names(variant: Variant) -> tuple[str, str, str]:
     after = variant.after or "the source as it was"
+    if variant.random:
+        after = "random weights, no pretraining"
     return after, variant.layers, variant.vocabulary
 
 
@@ -129,7 +131,8 @@ def _row(variant: Variant, comparison: Comparison, equal: bool) -> dict[str, Any
             )
     return {
         "label": variant.label,
-        "after": variant.after,
+        "after": None if variant.random else variant.after,
+        "random_weights": variant.random,
         "translation_layers": variant.layers,
         "vocabulary": variant.vocabulary,
         "equals_source": equal,
@@ -139,7 +142,7 @@ def _row(variant: Variant, comparison: Comparison, equal: bool) -> dict[str, Any
 
 def _sheet(rows: Sequence[Mapping[str, Any]]) -> str:
     """One row a model and score."""
-    own = ("label", "after", "translation_layers", "vocabulary", "equals_source")
+    own = ("label", "after", "random_weights", "translation_layers", "vocabulary", "equals_source")
     score = ("task", "split", "metric", "mean", "deviation", "seeds", "n", "split_note")
     lines = [
         [*("" if row[key] is None else row[key] for key in own),

@@ -67,7 +67,8 @@ class Corpus(Section):
     """ISO 15924 names of the scripts that the language is written in; None takes those of
     `language`."""
     min_script_share: Share = 0.1
-    """A sentence with a smaller share of its letters in these scripts is dropped."""
+    """A sentence with a smaller share of its letters in these scripts is dropped. Han counts as a
+    script of Korean: use `identify_language` on crawls, where Chinese would pass."""
     min_letter_share: Share = 0.2
     """A sentence with a smaller share of letters among its non-space characters is dropped."""
     identify_language: bool = False
@@ -78,11 +79,12 @@ class Corpus(Section):
     """Files of evaluations (.txt .tsv .csv .json .jsonl .parquet, or directories): sentences that
     occur in them are dropped."""
     deduplicate: bool = True
-    """Drop sentences that occurred before, in any document (exact, after normalisation)."""
+    """Drop sentences that occur again, in any document (exact, after normalisation); the copy that
+    is held out stays, else the first."""
     valid: Share = 0.02
-    """Share of the documents held out for validation."""
+    """Share of the documents held out for validation; a small corpus holds out 5, or a tenth."""
     test: Share = 0.02
-    """Share of the documents held out for the final evaluation."""
+    """Share of the documents held out for the final evaluation, as many at least as `valid`'s."""
     sentences: Annotated[int, Field(ge=1)] | None = None
     """Train on this many sentences only; smaller sets are contained in larger ones. None takes all.
     """

@@ -45,7 +45,7 @@ class Tokenizer(Section):
     """The algorithm of a new vocabulary; 'source' takes the one of the source model's tokenizer.
     'keep' is the source's vocabulary as it is; 'extend' adds to it the pieces of a new one of
     `vocab_size` pieces that it lacks."""
-    vocab_size: Annotated[int, Field(ge=32)] = 50_000
+    vocab_size: Annotated[int, Field(ge=32, le=2_000_000)] = 50_000
     """Pieces, special tokens included; a small corpus may give fewer."""
     normalisation: Literal["nfc", "nfkc"] = "nfc"
     """Unicode form that the tokenizer brings text into; nfc keeps the exact round trip."""
@@ -56,8 +56,12 @@ class Tokenizer(Section):
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.5
     """With several streams: a stream of N sentences gives a share that is proportional to N^alpha
     (XLM takes 0.5)."""
-    max_tokens: Annotated[int, Field(ge=8)] = 512
+    max_tokens: Annotated[int, Field(ge=8, le=65_536)] = 512
     """Longer sentences are cut into pieces of at most this many tokens, special tokens included."""
+
+
+DRAWN = ("random", "random-statistics")
+"""Initialisers that take no row of the source."""
 
 
 class Graft(Section):
@@ -79,8 +83,21 @@ class Graft(Section):
     then needs lingraft to load."""
     embeddings: Initialiser = "random"
     """Initialiser of the new word embeddings: `lingraft list initialisers`."""
-    copy_special_tokens: bool = False
-    """Copy the rows of the special tokens from the source, by role."""
+    copy_special_tokens: bool | None = None
+    """Copy the rows of the special tokens (all but padding) from the source, by role. Left out, all
+    initialisers do but 'random' and 'random-statistics', which draw every row (the paper)."""
+
+    @property
+    def copies_special_tokens(self) -> bool:
+        """Whether the rows of the special tokens are copied, said or not."""
+        if self.copy_special_tokens is None:
+            return self.embeddings not in DRAWN
+        return self.copy_special_tokens
+
+    @property
+    def decisive(self) -> Graft:
+        """For fingerprints: a default written out is the same as one left out."""
+        return self.model_copy(update={"copy_special_tokens": self.copies_special_tokens or None})
 
 
 class Resources(Section):
@@ -147,7 +164,7 @@ class Training(Section):
 
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """auto: bf16 (weights stay fp32) where the hardware multiplies it fast, else fp32."""
-    row_tokens: Annotated[int, Field(ge=16)] = 128
+    row_tokens: Annotated[int, Field(ge=16, le=65_536)] = 128
     """Sentences are packed into rows of this many tokens; a longer sentence makes its rows longer.
     """
     micro_batch_tokens: Annotated[int, Field(ge=16)] = 4_096

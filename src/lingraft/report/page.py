@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from lingraft import decoding
 from lingraft.errors import DataError
-from lingraft.report import figure, numbers, plots, samples, sections, tables
+from lingraft.report import advice, figure, numbers, plots, samples, sections, tables
 from lingraft.report.rows import HEADLINE_SCHEME, Variant, labelled
 from lingraft.rundir import Run, write_text
 
@@ -71,6 +71,8 @@ def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
     return {
         "title": title or _title(found),
         "verdict": tables.verdict(compared),
+        "advice": advice.advice(main, compared.lines[0]),
+        "advice_heading": tables.advice_heading(compared.lines[0]),
         "facts": _facts(main),
         "main": main,
         "recipe": recipe,

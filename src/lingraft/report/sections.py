@@ -294,7 +294,7 @@ def schemes(found: Sequence[Variant]) -> Table:
                     numbers.fixed(metrics["mrr"], 4),
                     numbers.significant(metrics["mr"]),
                     numbers.count(metrics["positions"]),
-                    numbers.count(metrics["ties"]),
+                    numbers.count(metrics.get("ties")),
                 )
             )
     return Table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
@@ -42,8 +42,8 @@ FORMATS: dict[str, Callable[[float | None], str]] = {
     "mr": numbers.significant,
     "bits_per_character": lambda value: numbers.fixed(value, 2),
 }
-CLEARLY = 0.95
-"""A perplexity above this share of the unigrams' is not clearly better than theirs."""
+CLEARLY = 0.8
+"""A perplexity above this share of the unigrams' is hardly better than theirs."""
 SAME = 0.01
 """Perplexities or budgets that differ by less than this share are called the same."""
 
@@ -64,6 +64,11 @@ class Line:
     unigram_perplexity: float | None
     best: frozenset[str] = frozenset()
     """Metrics in which no other line is better."""
+    words: int | None = None
+    """How many words bits per character are over."""
+    ties: tuple[int, int] | None = None
+    """Of how many masked tokens another token has the score, and of how many it was counted; None
+    before evaluation, and where an old one did not count."""
 
     @property
     def perplexity(self) -> float | None:
@@ -75,6 +80,12 @@ class Line:
         if self.perplexity is None or self.unigram_perplexity is None:
             return False
         return self.perplexity < CLEARLY * self.unigram_perplexity
+
+    @property
+    def beside_unigrams(self) -> str:
+        """'worse than' or 'hardly better than' guessing by frequency, where it has not learnt."""
+        worse = (self.perplexity or math.inf) > (self.unigram_perplexity or math.inf)
+        return "worse than" if worse else "hardly better than"
 
     def shown(self, metric: str) -> str:
         """A metric as text."""
@@ -120,12 +131,8 @@ def compare(found: Sequence[Variant], scheme: str = HEADLINE_SCHEME) -> Comparis
     prints = {line.fingerprint for line in evaluated}
     notes = [f"{line.name} is not evaluated yet." for line in lines if line.fingerprint is None]
     comparable = len(prints) <= 1
-    if common is not None and common.dropped:
-        notes.append(
-            f"Bits per character are over the {common.words:,} words that every model can score; "
-            f"{numbers.percent(common.dropped)} of the chosen ones hold a token that is unknown to "
-            "one of them, or are cut off."
-        )
+    words = _words_note(lines, common)
+    notes += [words] if words else []
     if not comparable:
         but = "" if common is None else " but for bits per character"
         notes.append(
@@ -135,17 +142,24 @@ def compare(found: Sequence[Variant], scheme: str = HEADLINE_SCHEME) -> Comparis
         )
         lines = _with_best(lines, (BITS,)) if common is not None else lines
     elif len(evaluated) > 1:
-        lines = _with_best(lines, METRIC_TITLES)
+        alike = len({line.words for line in lines if line.words}) < 2
+        lines = _with_best(lines, [name for name in METRIC_TITLES if alike or name != BITS])
+    ties = _ties_note(lines)
+    notes += [ties] if ties else []
     return Comparison(tuple(lines), _unigrams(evaluated), comparable, tuple(notes))
 
 
 def _line(variant: Variant, scheme: str) -> Line:
     graft, evaluation = variant.result("graft"), variant.result("evaluation")
     metrics: dict[str, float] = {}
+    words: dict[str, Any] = {}
+    ties = None
     if evaluation is not None:
         words = evaluation.get("words") or {}
+        scores = evaluation["metrics"][scheme]
+        ties = (int(scores["ties"]), int(scores["positions"])) if "ties" in scores else None
         measured = {
-            **evaluation["metrics"][scheme],
+            **scores,
             "bits_per_character": words.get("bits_per_character"),
         }
         metrics = {
@@ -160,7 +174,38 @@ def _line(variant: Variant, scheme: str) -> Line:
         metrics=metrics,
         fingerprint=str(evaluation["masks"]["fingerprint"]) if evaluation else None,
         unigram_perplexity=math.exp(evaluation["unigram_entropy"]) if evaluation else None,
+        words=words.get("words"),
+        ties=ties,
     )
+
+
+def _words_note(lines: Sequence[Line], common: Common | None) -> str:
+    """How many words bits per character are over."""
+    if common is not None and common.dropped:
+        return (
+            f"Bits per character are over the {common.words:,} words that every model can score; "
+            f"{numbers.percent(common.dropped)} of the chosen ones hold a token that is unknown to "
+            "one of them, or have more tokens than it reads."
+        )
+    counted = {line.name: line.words for line in lines if line.words}
+    if len(set(counted.values())) > 1:
+        told = ", ".join(f"{name} {words:,}" for name, words in counted.items())
+        return (
+            f"Bits per character are over different words and compare only roughly: {told} words."
+        )
+    return "".join(f"Bits per character are over {n:,} words." for n in set(counted.values()))
+
+
+def _ties_note(lines: Sequence[Line]) -> str:
+    """Of how many masked tokens another token has the score, where there are any."""
+    tied = [
+        f"{line.name} {line.ties[0]:,} of {line.ties[1]:,}"
+        for line in lines
+        if line.ties is not None and line.ties[0]
+    ]
+    told = "; ".join(tied)
+    start = "Ties (another token has the target's score; the middle rank counts)"
+    return f"{start}: {told}." if tied else ""
 
 
 def _common_words(found: Sequence[Variant]) -> Common | None:
@@ -185,7 +230,11 @@ def _on_common(lines: Sequence[Line], common: Common) -> list[Line]:
         metrics = {name: value for name, value in line.metrics.items() if name != BITS}
         value = next(bits)
         changed.append(
-            replace(line, metrics=metrics if value is None else {**metrics, BITS: value})
+            replace(
+                line,
+                metrics=metrics if value is None else {**metrics, BITS: value},
+                words=common.words,
+            )
         )
     return changed
 
@@ -287,13 +336,13 @@ def verdict(found: Comparison) -> str:
         f"{reached}, {name} {rival.shown('perplexity')}{_budgets(main, rival)}: "
         f"{_ratio(main, rival)}."
     )
-    unlearnt = [line.name for line in (main, rival) if not line.learnt]
+    unlearnt = [
+        f"{line.name} is {line.beside_unigrams}" for line in (main, rival) if not line.learnt
+    ]
     if unlearnt:
-        names = " and ".join(unlearnt)
-        verb = "is" if len(unlearnt) == 1 else "are"
         sentence += (
-            f" But {names} {verb} not clearly better than guessing by frequency alone "
-            f"(unigram perplexity {numbers.significant(main.unigram_perplexity)})."
+            f" But {' and '.join(unlearnt)} guessing by token frequency alone "
+            f"(perplexity {numbers.significant(main.unigram_perplexity)})."
         )
     return sentence
 
@@ -333,5 +382,10 @@ def _times(ratio: float, direction: str) -> str:
 def _against_unigrams(line: Line) -> str:
     unigrams = numbers.significant(line.unigram_perplexity)
     if line.learnt:
-        return f"guessing by frequency alone gives {unigrams}"
-    return f"that is not clearly better than guessing by frequency alone ({unigrams})"
+        return f"guessing by token frequency alone gives {unigrams}"
+    return f"that is {line.beside_unigrams} guessing by token frequency alone ({unigrams})"
+
+
+def advice_heading(line: Line) -> str:
+    """What stands above the advice on a model."""
+    return "What could still be gained:" if line.learnt else "What to change:"

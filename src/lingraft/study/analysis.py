@@ -4,7 +4,8 @@ Two things make a difference uncertain: which text it was tested on, and the see
 resampled: blocks of the test text, which all models share, and seeds. The same blocks are drawn for
 both models (Koehn 2004, "Statistical significance tests for machine translation evaluation", with
 blocks for sentences). Few seeds make the interval too narrow (three seeds give a standard deviation
-low by a factor of 0.8 on average); with a single seed it tells of the text alone.
+low by a factor of 0.8 on average) and p too small: a paired t-test over the seeds stands beside it.
+With a single seed both tell of the text alone.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import stdtr
 
 from lingraft.errors import DataError
 from lingraft.study.results import TASK, Array, metric_named
@@ -98,6 +100,12 @@ class Difference:
     """Two-sided: twice the share of resamples on the other side of 0, one added to each count."""
     seeds: int
     """How many models both have: seeds, or fine-tunings."""
+    trained: int = 1
+    """How many seeds of training both have."""
+    p_seeds: float | None = None
+    """Two-sided, of a paired t-test over the seeds of training; None for one."""
+    mixed: bool = False
+    """Whether the two were trained in different precision at a seed."""
 
 
 def incomparable(groups: Sequence[Group], metric: str) -> str | None:
@@ -165,16 +173,34 @@ def difference(one: Group, other: Group, metric: str, resampling: Resampling) ->
             f"{one.label} and {other.label} have no seed in common; run both with the same seeds"
         )
     pairs = [(ours[seed], theirs[seed]) for seed in common]
-    alone = {key[0]: sum(other[0] == key[0] for other in common) for key in common}
-    shares = [1 / alone[key[0]] for key in common]
-    value = float(np.average([a.value - b.value for a, b in pairs], weights=shares))
+    gains: dict[int, list[float]] = {}
+    for key, (a, b) in zip(common, pairs, strict=True):
+        gains.setdefault(key[0], []).append(a.value - b.value)
+    by_seed = [float(np.mean(of_seed)) for of_seed in gains.values()]
+    value, p_seeds = float(np.mean(by_seed)), paired_t_test(by_seed)
+    mixed = any(one.precisions.get(seed) != other.precisions.get(seed) for seed in gains)
+    facts = (len(common), len(gains), p_seeds, mixed)
     kept = shared_blocks([row for pair in pairs for row in pair])
     if kept is None:
-        return Difference(value, None, None, None, len(common))
+        return Difference(value, None, None, None, *facts)
     seeds_RS = resampling.runs(common, "seeds")
     drawn_R = resampling.replicates([a for a, _ in pairs], metric, kept, seeds_RS)
     drawn_R = drawn_R - resampling.replicates([b for _, b in pairs], metric, kept, seeds_RS)
     low, high = np.quantile(drawn_R, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     least = min(int((drawn_R <= 0).sum()), int((drawn_R >= 0).sum()))
     p = min(1.0, 2 * (least + 1) / (resampling.resamples + 1))
-    return Difference(value, float(low), float(high), p, len(common))
+    return Difference(value, float(low), float(high), p, *facts)
+
+
+def paired_t_test(gains: Sequence[float]) -> float | None:
+    """Two-sided p that the mean gain of a seed is 0; None for fewer than two, or no numbers.
+
+    Args:
+        gains: of each seed, what one model has more than the other.
+    """
+    if len(gains) < 2 or not np.isfinite(gains).all():
+        return None
+    mean, deviation = np.mean(gains), np.std(gains, ddof=1)
+    if deviation == 0:
+        return 1.0 if mean == 0 else 0.0
+    return float(2 * stdtr(len(gains) - 1, -abs(mean) / deviation * len(gains) ** 0.5))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lingraft import log
-from lingraft.errors import DataError, LingraftError
+from lingraft.errors import DataError, LingraftError, explain, is_disk_full
 from lingraft.rundir import Run, read_json, write_json, write_text
 from lingraft.study.collect import INITIAL
 from lingraft.study.studydir import with_tokenizer
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 FAILURE = "failure.txt"
 """In the folder: why the process ended with an error, on one line."""
+NO_ROOM = os.EX_IOERR
+"""Exit status where the disk is full, for then there may be no room for a reason either."""
 INITIAL_KIND = "train-initial"
 TASKS_KIND = "tasks"
 GRACE_SECONDS = 120.0
@@ -65,7 +67,7 @@ def train(folder: Path, *, initial: bool = False) -> None:
         initial: also measure the validation loss before the first step.
     """
     from lingraft import evaluating, pipeline, stages
-    from lingraft.models.source import quiet_transformers
+    from lingraft.pretrained import quiet_transformers
     from lingraft.stages import Context
     from lingraft.training.machine import accelerator_for, environment
 
@@ -182,14 +184,24 @@ def work(kind: str, folder: Path) -> int:
     try:
         KINDS[kind](folder)
     except LingraftError as error:
-        message, status = " ".join(str(error).split()), error.exit_status
+        message = " ".join(str(error).split())
+        status = NO_ROOM if is_disk_full(error) else error.exit_status
+    except OSError as error:
+        if not is_disk_full(error):
+            log.logger.exception("%s: failed", folder.name)
+        message, status = explain(error, folder), NO_ROOM if is_disk_full(error) else 1
     except Exception as error:
         log.logger.exception("%s: failed", folder.name)
         message, status = f"{type(error).__name__}: {' '.join(str(error).split())}", 1
     else:
         return 0
-    write_text(folder / FAILURE, message + "\n")
     log.logger.error("lingraft: %s", message)
+    try:
+        write_text(folder / FAILURE, message + "\n")
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        status = NO_ROOM
     return status
 
 
@@ -198,7 +210,12 @@ def main() -> None:
     end_with_the_study()
     log.set_up()
     _, kind, folder = sys.argv
-    sys.exit(work(kind, Path(folder)))
+    status = work(kind, Path(folder))
+    if status == NO_ROOM:  # what cannot be flushed to the log would change the exit status
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+            os.dup2(nowhere.fileno(), 2)
+    sys.exit(status)
 
 
 if __name__ == "__main__":

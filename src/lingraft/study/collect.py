@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
+from lingraft.evaluation import records
 from lingraft.report import rows as report_rows
 from lingraft.rundir import read_json
+from lingraft.study.results import BITS
 from lingraft.study.rows import AnyRow, CurveRow, EndRow, MetricRow
 
 if TYPE_CHECKING:
@@ -59,6 +62,7 @@ def done(common: dict[str, Any], run: Run, seconds: float) -> Rows:
             seconds=row.seconds or 0.0,
             masks=row.fingerprint,
             blocks=_blocks(evaluation.get("blocks", {}), row.metric),
+            words=_words(run) if row.metric == BITS else None,
         )
         for row in measured
     ]
@@ -67,6 +71,7 @@ def done(common: dict[str, Any], run: Run, seconds: float) -> Rows:
     machine: dict[str, Value] = {
         "device": ", ".join(dict.fromkeys(map(str, environment.get("devices", ())))),
         **{key: environment[key] for key in MACHINE_KEYS if key in environment},
+        "evaluation": f"form {evaluation.get('form', 2)}",
     }
     stages = ["graft", *trained, "evaluation"]
     least = sum(float(run.stage(name).done()["seconds"]) for name in stages)
@@ -90,6 +95,14 @@ def _blocks(blocks: dict[str, Any], metric: str) -> tuple[tuple[float, float], .
     by_name = blocks.get(scheme if slash else "words", {})
     found = by_name.get(BLOCK_NAMES.get(name, name))
     return None if found is None else tuple((float(total), float(n)) for total, n in found)
+
+
+def _words(run: Run) -> tuple[tuple[float, float], ...]:
+    found = records.read(run.stage("evaluation").path / records.WORDS_FILE)
+    return tuple(
+        (records.rounded(word.nats / math.log(2)), float(word.characters if word.scored else 0))
+        for word in found
+    )
 
 
 def _curves(common: dict[str, Any], variant: report_rows.Variant, initial: Path) -> list[CurveRow]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from lingraft import log
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -17,10 +16,13 @@ if TYPE_CHECKING:
     from lingraft.study.recipe import Study
     from lingraft.study.runner import Options, Tally
 
-out = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+out = log.results_console()
 
 Jobs = Annotated[
-    int, typer.Option(min=1, help="Cells at a time; they share the cores, or take GPUs in turn.")
+    int,
+    typer.Option(
+        min=1, max=1_024, help="Cells at a time; they share the cores, or take GPUs in turn."
+    ),
 ]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Let --out hold another study; keep what both share.")
@@ -175,7 +177,9 @@ def probe(
         str, typer.Option(help="Names with commas between them; all by default.")
     ] = "",
     steps: Annotated[int, typer.Option(min=1, help="Optimiser steps.")] = 50,
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds, counted up from the recipe's.")] = 1,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Seeds, counted up from the recipe's.")
+    ] = 1,
     train: Annotated[str, typer.Option(help="Parts that train, with commas between them.")] = "all",
     settings: Annotated[
         list[str] | None,

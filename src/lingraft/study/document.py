@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from lingraft.study.entries import Table
     from lingraft.study.results import Results
 
 HEAD = """# Results
@@ -30,7 +31,10 @@ Mean ± sample standard deviation over the seeds. PPL, hits@k (per cent), MRR an
 tokens of held-out text, all hidden; bits/char is measured on whole words and compares across
 vocabularies. PPL, MR and bits/char: lower is better. The best of each column is bold. “unigrams”
 knows only how often each token occurs. Intervals are 95 %, from a paired bootstrap over blocks of
-the test text and over seeds; with one seed they tell of the text alone.
+the test text and over seeds, as is the p behind them; “over 3 seeds” is the p of a paired t-test
+over the seeds. Where the two disagree, believe the t-test: two or three seeds drawn again differ
+too little. With one seed (“text alone”) nothing is known of other seeds. §: trained in different
+precision, fp32 and bf16.
 
 A data-efficiency factor says how many times more sentences scratch needs to be as good as the
 method is with that many (straight lines over log(sentences), nothing extrapolated; for PPL, its
@@ -41,7 +45,8 @@ per cent of the resamples.
 HOW_TO_READ_TASKS = """Scores in per cent, all of them better where higher: mean ± sample standard
 deviation over all fine-tunings. Rows in italics: not trained, what fine-tuning alone reaches.
 Intervals: blocks of the test set, seeds of training, and seeds of fine-tuning within them are drawn
-again; scores that are no means by jackknife values of the blocks.
+again; scores that are no means by jackknife values of the blocks. “text and fine-tunings alone”:
+one seed of training, so nothing is known of others.
 
 """
 RESULTS = "results.md"
@@ -52,7 +57,8 @@ def files(folder: Path, recipes: Path) -> dict[str, str]:
     """What the folder of documents holds.
 
     Args:
-        folder: has NAME.jsonl for each study, and NAME.notes.md where there is something to say.
+        folder: has NAME.jsonl for each study, and NAME.notes.md where there is something to say;
+            page.notes.md, if it is there, stands at the top of the page.
         recipes: has NAME.toml.
 
     Returns:
@@ -69,7 +75,9 @@ def files(folder: Path, recipes: Path) -> dict[str, str]:
         sections.append(section)
         made |= {f"{folder.name}/{name}": svg for name, svg in figures.items()}
     body = [HOW_TO_READ, *sections] if sections else ["No study has been run yet.\n"]
-    return {RESULTS: "\n".join([HEAD, *body]), **made}
+    top = folder / f"page{NOTES}"
+    head = [HEAD, top.read_text(encoding="utf-8")] if top.is_file() else [HEAD]
+    return {RESULTS: "\n".join([*head, *body]), **made}
 
 
 def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
@@ -185,7 +193,7 @@ def _picture(drawing: plots.Drawing, path: str) -> str:
     return f"![{alternative}]({path})\n\n{drawing.caption}"
 
 
-def markdown(table: tables.Table) -> str:
+def markdown(table: Table) -> str:
     """A table in Markdown, its notes beneath; the best in bold, references in italics."""
     head = "| " + " | ".join(_escaped(text) for text in table.head) + " |"
     lines = [head, "|---|" + "---:|" * (len(table.head) - 1)]

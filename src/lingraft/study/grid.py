@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 import fnmatch
 import itertools
@@ -148,6 +149,8 @@ def inline(value: Any) -> str:
         return "{ " + inner + " }" if inner else "{}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(inline(item) for item in value) + "]"
+    if isinstance(value, (dt.date, dt.time)):
+        return value.isoformat()
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -10,6 +10,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lingraft.checkpoints import folder_of
 from lingraft.corpus import evaluations, pairs, readers
 from lingraft.corpus.lines import reading_errors
 from lingraft.methods import settled
@@ -66,7 +67,8 @@ class Identity:
 
     def _plain(self, recipe: Recipe) -> dict[str, Any]:
         """What differs from the defaults, with contents in place of paths."""
-        plain = settled(recipe).model_dump(mode="json", exclude_defaults=True, exclude=NOT_DECISIVE)
+        whole = settled(recipe).model_copy(update={"graft": recipe.graft.decisive})
+        plain = whole.model_dump(mode="json", exclude_defaults=True, exclude=NOT_DECISIVE)
         for stream, written in zip(recipe.texts, plain.get("streams", [plain]), strict=True):
             written["corpus"]["text"] = self._stream(stream)
             if stream.corpus.decontaminate:
@@ -103,8 +105,8 @@ class Identity:
         ]
 
     def _source(self, name: str, revision: str | None) -> Any:
-        folder = Path(name).expanduser()
-        if not folder.is_dir():
+        folder = folder_of(name)
+        if folder is None:
             return {"model": name, "revision": revision}
         files = sorted(path for path in folder.iterdir() if path.suffix in SOURCE_FILES)
         return [[path.name, self._file(path)] for path in files if path.name != "done.json"]

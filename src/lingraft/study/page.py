@@ -11,6 +11,7 @@ from lingraft.report.page import inline, templates
 from lingraft.rundir import write_text
 from lingraft.study import grid, plots, recipe, tables, task_tables
 from lingraft.study.analysis import Resampling
+from lingraft.study.notes import asked
 from lingraft.study.results import BITS, LOSS, METRICS, PERPLEXITY, collect, size_text
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def verdict(found: Results) -> str:
             (mean, group)
             for group in groups
             if (mean := group.sound(metric)) is not None
-            and (metric == BITS or group.masks() == (reference or groups[0]).masks())
+            and asked(group, metric) == asked(reference or groups[0], metric)
         ]
         if len(rivals) > 1:
             best, first = min(rivals, key=lambda pair: pair[0])

@@ -18,6 +18,7 @@ from lingraft.report.figure import DASHES, FAINT, colour, dash_of
 from lingraft.report.plots import tokens_axis, unigram_line
 from lingraft.study.analysis import incomparable
 from lingraft.study.factor import BELOW, NOT_REACHED, factor
+from lingraft.study.notes import asked
 from lingraft.study.results import (
     BITS,
     LOSS,
@@ -110,8 +111,14 @@ def against_data(found: Results, metric: str) -> Drawing | None:
         names=tuple(indices.items()),
         description=_described(lines, metric),
         caption=f"{record.title} against sentences of training text ({direction} is better). "
-        "Points: mean over the seeds; bands: lowest to highest seed.",
+        f"Points: mean over the seeds; bands: lowest to highest seed.{_other_words(lines, metric)}",
     )
+
+
+def _other_words(lines: dict[str, list[Group]], metric: str) -> str:
+    sets = {asked(group, metric) for groups in lines.values() for group in groups}
+    apart = metric == BITS and len(sets) > 1
+    return " Not all over the same words, so lines compare only roughly." if apart else ""
 
 
 def _file_name(metric: str) -> str:

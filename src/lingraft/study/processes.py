@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -10,7 +11,8 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
-from lingraft.study.cell import FAILURE
+from lingraft.errors import explain
+from lingraft.study.cell import FAILURE, NO_ROOM
 
 LOG = "log.txt"
 """In the folder: what the process said."""
@@ -104,6 +106,8 @@ def failure(folder: Path, status: int) -> str:
     said = folder / FAILURE
     if said.is_file():
         return said.read_text(encoding="utf-8").strip()
+    if status == NO_ROOM:
+        return explain(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), folder)
     if status < 0:
         name = signal.Signals(-status).name
         memory = " (out of memory?)" if -status == signal.SIGKILL else ""

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from lingraft.decoding import explain, load
+from lingraft.decoding import checked, load
 from lingraft.errors import RecipeError
-from lingraft.finetuning.recipe import Changes, Count, Cut, Finetune
+from lingraft.finetuning.recipe import MAX_SEEDS, Changes, Count, Cut, Finetune
 from lingraft.recipe import Section, Training
 
 Axis = Annotated[tuple[Any, ...], Field(strict=False, min_length=1)]
@@ -29,6 +29,8 @@ class Rule(Section):
 def _counted(value: Any) -> Any:
     """A number of seeds as the seeds; anything else as it is."""
     whole = isinstance(value, int) and not isinstance(value, bool)
+    if whole and value > MAX_SEEDS:
+        raise ValueError(f"{value} seeds are too many; give {MAX_SEEDS:,} at most")
     return tuple(range(value)) if whole else value
 
 
@@ -128,10 +130,7 @@ def decode(data: dict[str, Any], where: str = "study") -> Study:
     Raises:
         RecipeError: the first thing that is wrong, on one line.
     """
-    try:
-        return Study.model_validate(data)
-    except ValidationError as error:
-        raise RecipeError(f"{where}: {explain(error, Study)}") from None
+    return checked(Study, data, where)
 
 
 def read_study(path: Path) -> Study:

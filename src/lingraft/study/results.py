@@ -13,6 +13,7 @@ from lingraft.methods import METHODS
 from lingraft.report import numbers
 from lingraft.report.rows import TITLES
 from lingraft.study.rows import CurveRow, EndRow, MetricRow, TaskRow, fine_tuned, latest
+from lingraft.study.words import on_common
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -149,6 +150,11 @@ class Group:
         values = self.values(metric)
         return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
+    @property
+    def precisions(self) -> dict[int, str]:
+        """What each seed was trained in."""
+        return {cell.seed: str(cell.end.machine.get("precision", "")) for cell in self.cells}
+
     def masks(self) -> frozenset[str]:
         """The masks that the seeds were scored on, usually one set."""
         return frozenset(row.masks for cell in self.cells for row in cell.metrics.values())
@@ -243,7 +249,8 @@ def collect(rows: Iterable[AnyRow]) -> Results:
     """Put the rows of a results file in order.
 
     Rows of attempts that failed or were killed count for nothing. Of a cell that was run again with
-    another fingerprint, the last one that was done counts.
+    another fingerprint, the last one that was done counts. Bits per character are over the words
+    that all cells score, where the rows tell of words.
     """
     read = list(rows)
     tuned = fine_tuned(read)
@@ -262,7 +269,9 @@ def collect(rows: Iterable[AnyRow]) -> Results:
         tasks |= {row.task: _shown(row) for row in found}
         done[repr(sorted(end.axes.items()))] = (end.axes, _cell(end, outcome.rows, found))
     failures = tuple(Failure(*item) for item in failed.items())
-    return replace(_ordered(list(done.values()), failures), tasks=tuple(tasks.values()))
+    cells = on_common([cell for _, cell in done.values()], BITS)
+    placed = [(axes, cell) for (axes, _), cell in zip(done.values(), cells, strict=True)]
+    return replace(_ordered(placed, failures), tasks=tuple(tasks.values()))
 
 
 def _current(tuned: Tuned) -> tuple[list[TaskRow], str]:

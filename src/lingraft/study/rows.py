@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -18,6 +18,7 @@ from lingraft.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from io import FileIO
     from pathlib import Path
 
 Value = str | int | float | bool | None
@@ -56,6 +57,9 @@ class MetricRow(CellRow):
     blocks: tuple[tuple[float, float], ...] | None = None
     """Sum and count of the averaged quantity by block of the test text (by hash of the sentence),
     for paired bootstrap intervals. Perplexity's are those of its logarithm, the loss in nats."""
+    words: tuple[tuple[float, float], ...] | None = None
+    """Of bits per character: bits and characters of each word that was asked for, in an order that
+    is the same for every model; 0 and 0 of one that the model dropped."""
 
 
 class CurveRow(CellRow):
@@ -170,15 +174,20 @@ def append(path: Path, rows: Iterable[AnyRow]) -> None:
         json.dumps(row.model_dump(mode="json"), ensure_ascii=False) + "\n" for row in rows
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab+") as file:
+    with path.open("ab+", buffering=0) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         _cut_half_line(file)
-        file.write(text.encode())
-        file.flush()
-        os.fsync(file.fileno())
+        end, left = file.seek(0, os.SEEK_END), memoryview(text.encode())
+        try:
+            while left:
+                left = left[file.write(left) :]
+            os.fsync(file.fileno())
+        except OSError as error:
+            file.truncate(end)
+            raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-def _cut_half_line(file: BinaryIO) -> None:
+def _cut_half_line(file: FileIO) -> None:
     end = file.seek(0, os.SEEK_END)
     start, tail = end, b""
     while start and b"\n" not in tail:

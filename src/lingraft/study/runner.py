@@ -17,7 +17,7 @@ from lingraft.finetuning import stage
 from lingraft.log import progress
 from lingraft.rundir import Run
 from lingraft.study import collect, estimate, processes, rows, studydir, tuning
-from lingraft.study.cell import TASKS_KIND
+from lingraft.study.cell import NO_ROOM, TASKS_KIND
 from lingraft.study.planning import Planned, plan, results_path
 from lingraft.study.rows import MetricRow
 from lingraft.study.studydir import StudyDir
@@ -118,6 +118,7 @@ class _Runner:
         self.live: dict[int, _Live] = {}
         self.stop = StopRequest()
         self.finished_weight = 0.0
+        self.disk_is_full = False
 
     def run(self, planned: Sequence[Planned]) -> Tally:
         todo = []
@@ -178,8 +179,11 @@ class _Runner:
             self.live.clear()
             self.end_if_asked()
             took = time.monotonic() - started
-            if process.poll():
-                failures[name] = processes.failure(run.path, process.poll() or 0)
+            if status := process.poll():
+                failures[name] = processes.failure(run.path, status)
+                if status == NO_ROOM:
+                    self.disk_is_full = True
+                    break
             else:
                 logger.info("text and vocabulary of %s: done in %.1f s", one.cell.id, took)
         for one in todo:
@@ -194,12 +198,12 @@ class _Runner:
         waiting = list(reversed(todo))
         looked = time.monotonic()
         while waiting or self.live:
-            while waiting and len(self.live) < self.options.jobs and self.stop.number is None:
+            while waiting and len(self.live) < self.options.jobs and self.goes_on:
                 one = waiting.pop()
                 slot = min(set(range(self.options.jobs)) - set(self.live))
                 (self.begin if one.trains else self.begin_tasks)(one, slot)
-            if self.stop.number is not None:
-                waiting.clear()
+            if waiting and not self.goes_on:
+                self.drop(waiting)
             for slot, live in list(self.live.items()):
                 status = live.process.poll()
                 if status is not None:
@@ -213,6 +217,20 @@ class _Runner:
                 time.sleep(POLL_SECONDS)
         self.show(ticker)
         self.end_if_asked()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether another process may be started."""
+        return self.stop.number is None and not self.disk_is_full
+
+    def drop(self, waiting: list[Planned]) -> None:
+        """Start nothing more: on a full disk cells would train for nothing, one after another."""
+        if self.disk_is_full:
+            logger.error(
+                "study %s: the disk is full, so nothing else is started (%d cells wait); make "
+                "room, then run the same command again", self.study.name, len(waiting),
+            )  # fmt: skip
+        waiting.clear()
 
     def begin(self, one: Planned, slot: int) -> None:
         """Start a process that trains and evaluates a cell."""
@@ -255,9 +273,10 @@ class _Runner:
                 self.close(one, seconds)
             elif live.kind == TASKS_KIND:
                 self.fail(one, "its files were changed while it ran; run the study again", seconds)
-            elif self.stop.number is None:
+            elif self.goes_on:
                 self.begin_tasks(one, slot)
         elif self.stop.number is None:
+            self.disk_is_full |= status == NO_ROOM
             self.fail(one, processes.failure(live.run.path, status), seconds)
             self.finished_weight += live.planned.weight
 
@@ -304,14 +323,14 @@ class _Runner:
 
     def fail(self, one: Planned, message: str, seconds: float) -> None:
         """Write the row of a cell that failed, or of the task that did."""
+        found: Sequence[AnyRow] = collect.failed(self.common(one), message, seconds)
         if one.trained and one.missing:
             task, seed = one.missing[0]
             message = f"task {task.name}, seed {seed}: {message}"
-            rows.append(self.results, [tuning.failed(self.common(one), task, seed, message)])
-        else:
-            rows.append(self.results, collect.failed(self.common(one), message, seconds))
+            found = [tuning.failed(self.common(one), task, seed, message)]
         self.tally.failed.append(one.cell.id)
-        logger.error("%s: failed: %s", one.cell.id, message)
+        logger.error("%s: failed: %s", one.cell.id, message)  # a full disk may refuse the rows
+        rows.append(self.results, found)
 
     def common(self, one: Planned) -> dict[str, object]:
         return collect.start_of(self.study.name, one.cell, one.fingerprint)

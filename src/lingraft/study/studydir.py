@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.decoding import load, to_toml
 from lingraft.errors import RecipeError
 from lingraft.methods import settled
-from lingraft.rundir import SHARED_STAGES, Run, read_json, write_json, write_text
+from lingraft.rundir import SHARED_STAGES, Run, clear_temporary, read_json, write_json, write_text
 from lingraft.study import recipe as studies
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ class StudyDir:
         """
         if resume and overwrite:
             raise RecipeError("--resume and --overwrite contradict each other; give one")
+        for folder in (self.path, *self.path.glob("cells/*/"), *self.path.glob("shared/*/")):
+            clear_temporary(folder)
         present = [path.name for path in self.path.iterdir() if path.name != ".lock"]
         if present and not self.study_path.is_file():
             raise RecipeError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table as RichTable
@@ -12,7 +12,27 @@ from rich.text import Text
 from lingraft.report import numbers
 from lingraft.report.rows import TITLES
 from lingraft.study.analysis import Resampling, difference, incomparable
+from lingraft.study.entries import (
+    MIXED,
+    MIXED_PAIRS,
+    Entry,
+    Line,
+    Table,
+    interval,
+    mixed_means,
+    named,
+    spread,
+)
 from lingraft.study.factor import factor
+from lingraft.study.notes import (
+    OTHER_MASKS,
+    OTHER_WORDS,
+    asked,
+    left_out,
+    quality_notes,
+    ties_note,
+    words_note,
+)
 from lingraft.study.results import (
     BITS,
     INITIALISER,
@@ -27,10 +47,9 @@ from lingraft.study.results import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from lingraft.study.analysis import Difference
-    from lingraft.study.results import Group, Metric, Results
+    from lingraft.study.results import Group, Results
     from lingraft.study.rows import AnyRow, MetricRow
 
 QUALITY = (
@@ -43,55 +62,20 @@ QUALITY = (
 """Columns of Lee et al. 2021, Table 2, and bits per character."""
 COMPARED = (PERPLEXITY, BITS, "mask-only/hits@1", "mask-only/mrr")
 REACHED = (LOSS, BITS, "mask-only/hits@1", "mask-only/mrr")
-OTHER_MASKS = "†"
 BASES = "the base recipe's"
 """Where a cell names no initialiser."""
 WIDE = 160
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One cell of a table."""
-
-    text: str
-    under: str = ""
-    """Its uncertainty, which stands beneath or behind it."""
-    best: bool = False
-
-    @property
-    def whole(self) -> str:
-        """All of it on one line."""
-        return f"{self.text} {self.under}".rstrip()
-
-
-@dataclass(frozen=True)
-class Line:
-    """One row of a table."""
-
-    entries: tuple[Entry, ...]
-    reference: bool = False
-    """Not a result but what results are read against."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table with a heading; the first column names the row."""
-
-    title: str
-    head: tuple[str, ...]
-    lines: tuple[Line, ...]
-    notes: tuple[str, ...] = ()
-
-
 def quality(found: Results, sentences: int | None) -> Table:
     """Every metric of every label at one size, mean ± sample standard deviation over the seeds."""
     groups = found.at(sentences)
-    main = _main_masks(found, groups)
+    main = _main(found, groups)
     best = _best(groups, main)
     lines = [
         Line(
             (
-                Entry(group.label),
+                Entry(named(group)),
                 *(_measured(group, metric, main, best) for metric in QUALITY),
                 *(Entry(text) for text in _costs(group)),
             ),
@@ -99,7 +83,8 @@ def quality(found: Results, sentences: int | None) -> Table:
         )
         for group in (*groups, *found.floors)
     ]
-    floor = [value for group in groups if group.masks() == main for value in group.values(UNIGRAMS)]
+    alike = [group for group in groups if asked(group, PERPLEXITY) == asked(main, PERPLEXITY)]
+    floor = [value for group in alike for value in group.values(UNIGRAMS)]
     columns = len(QUALITY) + 5
     if floor:
         unigrams = numbers.significant(sum(floor) / len(floor))
@@ -107,48 +92,45 @@ def quality(found: Results, sentences: int | None) -> Table:
         lines.append(Line((Entry("unigrams"), Entry(unigrams), *blank), reference=True))
     titles = (METRICS[metric].title for metric in QUALITY)
     head = ("method", *titles, "seeds", "tokens", "parameters", "trained")
-    return Table(size_text(sentences), head, tuple(lines), _quality_notes(groups, main))
+    notes = (*quality_notes((*groups, *found.floors), main), *mixed_means(groups))
+    return Table(size_text(sentences), head, tuple(lines), notes)
 
 
-def _main_masks(found: Results, groups: Sequence[Group]) -> frozenset[str]:
-    """The masks of the reference, else the commonest: those that the best is chosen among."""
+def _main(found: Results, groups: Sequence[Group]) -> Group:
+    """The reference, else one of those with the commonest masks: others are compared with it."""
     reference = found.reference()
     counted = Counter(group.masks() for group in groups)
-    for group in groups:
-        if group.label == reference:
-            return group.masks()
-    return max(counted, key=lambda masks: counted[masks], default=frozenset())
+    return max(groups, key=lambda group: (group.label == reference, counted[group.masks()]))
 
 
-def _best(groups: Sequence[Group], main: frozenset[str]) -> dict[str, float]:
+def _best(groups: Sequence[Group], main: Group) -> dict[str, float]:
     """By metric, the best mean among groups that compare; none where there is but one."""
     best = {}
     for metric in QUALITY:
-        rivals = [g for g in groups if not METRICS[metric].by_tokens or g.masks() == main]
+        rivals = [group for group in groups if asked(group, metric) == asked(main, metric)]
         means = [mean for group in rivals if (mean := group.sound(metric)) is not None]
         if len(means) > 1:
             best[metric] = min(means) if METRICS[metric].lower else max(means)
     return best
 
 
-def _measured(group: Group, metric: str, main: frozenset[str], best: dict[str, float]) -> Entry:
-    entry = spread(group, metric)
-    if METRICS[metric].by_tokens and group.masks() != main and entry.text != numbers.ABSENT:
-        return Entry(entry.text + OTHER_MASKS, entry.under)
-    return Entry(entry.text, entry.under, metric in best and group.mean(metric) == best[metric])
+def _measured(group: Group, metric: str, main: Group, best: dict[str, float]) -> Entry:
+    entry = marked(spread(group, metric), group, main, metric)
+    alike = asked(group, metric) == asked(main, metric)
+    chosen = alike and metric in best and group.mean(metric) == best[metric]
+    return replace(entry, best=chosen)
 
 
-def spread(group: Group, metric: str) -> Entry:
-    """Mean ± sample standard deviation over the seeds, which is left out for a single one."""
-    record, mean, deviation = metric_named(metric), group.mean(metric), group.deviation(metric)
-    if mean is None or deviation is None:
-        return Entry(record.show(mean))
-    return Entry(record.show(mean), f"± {_like(mean, deviation, record)}")
+def marked(entry: Entry, group: Group, main: Group, metric: str) -> Entry:
+    """The entry with a sign where its metric was measured on other tokens or words than `main`'s.
 
-
-def _like(mean: float, value: float, record: Metric) -> str:
-    """A value with as many decimals as the mean that it stands beside."""
-    return numbers.fixed(value, len(record.show(mean).partition(".")[2]))
+    A sum over words compares roughly with one over most of them; one over tokens of another
+    vocabulary does not.
+    """
+    if asked(group, metric) == asked(main, metric) or entry.text == numbers.ABSENT:
+        return entry
+    sign = OTHER_MASKS if metric_named(metric).by_tokens else OTHER_WORDS
+    return replace(entry, text=entry.text + sign)
 
 
 def _costs(group: Group) -> tuple[str, ...]:
@@ -161,28 +143,6 @@ def _costs(group: Group) -> tuple[str, ...]:
         numbers.short(last.parameters),
         ", ".join(trained) or numbers.ABSENT,
     )
-
-
-def _quality_notes(groups: Sequence[Group], main: frozenset[str]) -> tuple[str, ...]:
-    notes = []
-    positions = {row.n for g in groups if g.masks() == main for row in g.rows(PERPLEXITY).values()}
-    words = {row.n for group in groups for row in group.rows(BITS).values()}
-    sizes = ((positions, "masked tokens"), (words, "words"))
-    told = [f"{_range(numbers_of)} {what}" for numbers_of, what in sizes if numbers_of]
-    if told:
-        notes.append(f"{', '.join(told)}.")
-    others = [group.label for group in groups if group.masks() != main]
-    if others:
-        notes.append(
-            f"{OTHER_MASKS} {', '.join(others)}: other masked tokens (another vocabulary); of "
-            f"these columns only {METRICS[BITS].title} compares with the others."
-        )
-    return tuple(notes)
-
-
-def _range(values: Iterable[int]) -> str:
-    low, high = min(values), max(values)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def differences(found: Results, sentences: int | None, resampling: Resampling) -> Table | None:
@@ -202,10 +162,15 @@ def differences(found: Results, sentences: int | None, resampling: Resampling) -
             reason = apart(group, base, metric)
             if reason is None:
                 found_one = difference(group, base, metric, resampling)
-                entries.append(interval(found_one, group.mean(metric) or 0.0, metric))
+                entry = interval(found_one, group.mean(metric) or 0.0, metric)
+                entries.append(marked(entry, group, base, metric))
+                if found_one.mixed:
+                    notes.setdefault(MIXED_PAIRS)
+                if metric == BITS:
+                    notes |= dict.fromkeys(words_note([group, base], base))
             else:
                 entries.append(Entry(numbers.ABSENT))
-                notes.setdefault(_left_out(group, base))
+                notes.setdefault(left_out(group, base))
         lines.append(Line(tuple(entries)))
     head = (f"less {base.label}", *(METRICS[metric].title for metric in COMPARED))
     return Table(size_text(sentences), head, tuple(lines), tuple(notes))
@@ -217,33 +182,6 @@ def apart(one: Group, other: Group, metric: str) -> str | None:
     if reason is None and not one.rows(metric).keys() & other.rows(metric).keys():
         return f"{one.label} and {other.label} have no seed in common"
     return reason
-
-
-def _left_out(group: Group, *base: Group) -> str:
-    if any(group.masks() != other.masks() for other in base):
-        return (
-            f"{group.label} and {base[0].label} were asked for different masked tokens (another "
-            f"vocabulary or text): of these only {METRICS[BITS].title} compares."
-        )
-    return f"{group.label} and {base[0].label} lack a metric or a seed that both have."
-
-
-def interval(found: Difference, mean: float, metric: str) -> Entry:
-    """A difference as `−118.2 [−130.1, −110.4] p < 0.001`."""
-    record = metric_named(metric)
-    value = _signed(found.value, mean, record)
-    if found.low is None or found.high is None or found.p is None:
-        return Entry(value)
-    low, high = (_signed(bound, mean, record) for bound in (found.low, found.high))
-    p = "p < 0.001" if found.p < 0.001 else f"p {found.p:.3f}"
-    return Entry(value, f"[{low}, {high}] {p}")
-
-
-def _signed(value: float, mean: float, record: Metric) -> str:
-    text = _like(mean, abs(value), record)
-    if not any(digit in text for digit in "123456789"):
-        return text
-    return f"{'+' if value > 0 else '−'}{text}"
 
 
 def factors(found: Results, resampling: Resampling) -> Table | None:
@@ -261,10 +199,13 @@ def factors(found: Results, resampling: Resampling) -> Table | None:
                 measured = [one for one in baseline if one.rows(metric)]
                 reason = incomparable((group, *measured), metric) if measured else "none"
                 if reason is None:
-                    entries.append(Entry(*factor(group, measured, metric, resampling).shown()))
+                    entry = Entry(*factor(group, measured, metric, resampling).shown())
+                    entries.append(marked(entry, group, measured[0], metric))
+                    if metric == BITS:
+                        notes |= dict.fromkeys(words_note([group, measured[0]], measured[0]))
                 else:
                     entries.append(Entry(numbers.ABSENT))
-                    notes.setdefault(_left_out(group, *baseline))
+                    notes.setdefault(left_out(group, *baseline))
             lines.append(Line(tuple(entries)))
     if not lines:
         return None
@@ -287,7 +228,7 @@ def initialisers(found: Results, resampling: Resampling) -> Table | None:
                 Entry(_initialiser(group)),
                 Entry(", ".join(TITLES.get(str(p), str(p)) for p in group.beside.values())),
                 Entry(numbers.ABSENT if group.sentences is None else f"{group.sentences:,}"),
-                *(spread(group, metric) for metric in COMPARED),
+                *(marked(spread(group, m), group, groups[0], m) for m in COMPARED),
                 _gain(group, groups, resampling),
                 Entry(str(len(group.cells))),
             )
@@ -297,7 +238,10 @@ def initialisers(found: Results, resampling: Resampling) -> Table | None:
     titles = (METRICS[metric].title for metric in COMPARED)
     less = " or ".join(name for name in (RANDOM, BASES) if name in names)
     head = ("initialiser", "method", "sentences", *titles, f"bits/char less {less}", "seeds")
-    return Table("initialisers of the embeddings", head, tuple(lines))
+    gains = [line.entries[-2] for line in lines]
+    mixed = (MIXED_PAIRS,) if any(entry.text.endswith(MIXED) for entry in gains) else ()
+    notes = (*quality_notes(groups, groups[0]), *mixed)
+    return Table("initialisers of the embeddings", head, tuple(lines), notes)
 
 
 def _initialiser(group: Group) -> str:
@@ -311,7 +255,7 @@ def _gain(group: Group, groups: Sequence[Group], resampling: Resampling) -> Entr
     if group is base or apart(group, base, BITS) is not None:
         return Entry(numbers.ABSENT)
     one = difference(group, base, BITS, resampling)
-    return interval(one, group.mean(BITS) or 0.0, BITS)
+    return marked(interval(one, group.mean(BITS) or 0.0, BITS), group, base, BITS)
 
 
 def machines(found: Results) -> Table:
@@ -371,7 +315,13 @@ def console(study: Any, rows: Sequence[AnyRow], width: int = WIDE) -> RichTable:
     found = collect(rows)
     metrics = QUALITY if width >= WIDE else (PERPLEXITY, "mask-only/hits@1", BITS)
     failed = f", {len(found.failures)} failed" if found.failures else ""
-    table = RichTable(title=f"{study.name}: {len(found.cells)} cells{failed}", title_justify="left")
+    notes = {note: None for size in found.sizes for note in ties_note(found.at(size))}
+    table = RichTable(
+        title=f"{study.name}: {len(found.cells)} cells{failed}",
+        title_justify="left",
+        caption=" ".join(notes) or None,
+        caption_justify="left",
+    )
     table.add_column("sentences", justify="right")
     table.add_column("method", overflow="fold")
     for metric in metrics:
@@ -379,7 +329,7 @@ def console(study: Any, rows: Sequence[AnyRow], width: int = WIDE) -> RichTable:
     table.add_column("seeds", justify="right")
     for size in found.sizes:
         groups = found.at(size)
-        main = _main_masks(found, groups)
+        main = _main(found, groups)
         best = _best(groups, main)
         for group in (*groups, *found.floors):
             entries = [_measured(group, metric, main, best) for metric in metrics]

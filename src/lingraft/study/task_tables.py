@@ -9,9 +9,19 @@ from rich.text import Text
 
 from lingraft.report import numbers
 from lingraft.study.analysis import difference, incomparable
+from lingraft.study.entries import (
+    MIXED_PAIRS,
+    Entry,
+    Line,
+    Table,
+    interval,
+    mixed_means,
+    named,
+    spread,
+)
 from lingraft.study.factor import factor
 from lingraft.study.results import collect, metric_named, size_text
-from lingraft.study.tables import Entry, Line, Table, apart, interval, spread
+from lingraft.study.tables import apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +39,7 @@ def scores(found: Results, sentences: int | None) -> Table | None:
         return None
     best = _best(groups, metrics)
     lines = [
-        Line((Entry(group.label), *_scores(group, metrics, best), Entry(_runs(group, metrics))))
+        Line((Entry(named(group)), *_scores(group, metrics, best), Entry(_runs(group, metrics))))
         for group in groups
     ]
     lines += [
@@ -37,7 +47,7 @@ def scores(found: Results, sentences: int | None) -> Table | None:
         for group in _tuned(found.floors, metrics)
     ]
     head = ("method", *_titles(metrics), "fine-tunings")
-    return Table(size_text(sentences), head, tuple(lines), ())
+    return Table(size_text(sentences), head, tuple(lines), tuple(mixed_means(groups)))
 
 
 def _tuned(groups: Iterable[Group], metrics: Sequence[str]) -> list[Group]:
@@ -91,7 +101,8 @@ def differences(found: Results, sentences: int | None, resampling: Resampling) -
     base = next((group for group in groups if group.label == found.reference()), None)
     if base is None or len(groups) < 2:
         return None
-    lines = []
+    lines: list[Line] = []
+    notes: dict[str, None] = {}
     for group in groups:
         if group is base:
             continue
@@ -100,11 +111,12 @@ def differences(found: Results, sentences: int | None, resampling: Resampling) -
             if apart(group, base, metric) is None:
                 one = difference(group, base, metric, resampling)
                 entries.append(interval(one, group.mean(metric) or 0.0, metric))
+                notes |= {MIXED_PAIRS: None} if one.mixed else {}
             else:
                 entries.append(Entry(numbers.ABSENT))
         lines.append(Line(tuple(entries), reference=group in found.floors))
     head = (f"less {base.label}", *_titles(metrics))
-    return Table(size_text(sentences), head, tuple(lines))
+    return Table(size_text(sentences), head, tuple(lines), tuple(notes))
 
 
 def factors(found: Results, resampling: Resampling) -> Table | None:

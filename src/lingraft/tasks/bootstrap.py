@@ -68,7 +68,7 @@ def compare_means(
         ].mean(axis=1)
         for done in range(0, resamples, block)
     ]
-    return _difference(float(gain_N.mean()), np.concatenate(draws))
+    return of_draws(float(gain_N.mean()), np.concatenate(draws))
 
 
 def _same_length(first: Sequence[float] | Array, second: Sequence[float] | Array) -> Array:
@@ -114,7 +114,7 @@ def compare(
         draws.append(
             score(some, [first[i] for i in chosen]) - score(some, [second[i] for i in chosen])
         )
-    return _difference(score(examples, first) - score(examples, second), np.asarray(draws))
+    return of_draws(score(examples, first) - score(examples, second), np.asarray(draws))
 
 
 def compare_on(
@@ -144,8 +144,15 @@ def compare_on(
     )
 
 
-def _difference(value: float, draws: Array) -> Difference:
-    """Two-sided p: twice the smaller share of draws on one side of zero, the sample counted in."""
+def of_draws(value: float, draws: Array) -> Difference:
+    """The interval of a difference and its two-sided p, from draws of it.
+
+    p is twice the smaller share of draws on one side of zero, the sample itself counted in.
+
+    Args:
+        value: of the sample.
+        draws: [R] of the bootstrap.
+    """
     n = len(draws)
     below, above = int((draws <= 0).sum()), int((draws >= 0).sum())
     p = min(1.0, 2 * (min(below, above) + 1) / (n + 1))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from lingraft.decoding import explain, load
+from lingraft.decoding import checked, load
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe.base import Names, Section, Share
 from lingraft.tasks import klue_mrc
@@ -82,10 +82,7 @@ def decode(table: dict[str, Any], where: str = "task") -> UserTask:
     Raises:
         RecipeError: the first thing that is wrong, on one line.
     """
-    try:
-        return UserTask.model_validate(table)
-    except ValidationError as error:
-        raise RecipeError(f"{where}: {explain(error, UserTask)}") from None
+    return checked(UserTask, table, where)
 
 
 def task_in(path: Path) -> Task:

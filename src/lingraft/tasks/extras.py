@@ -27,9 +27,5 @@ def sklearn_metrics() -> Any:
 
 
 def stats() -> Any:
-    """The module `scipy.stats`.
-
-    Raises:
-        DataError: it is not installed.
-    """
-    return _require("scipy.stats", "scipy")
+    """The module `scipy.stats`, which takes a second to load."""
+    return importlib.import_module("scipy.stats")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -36,6 +37,22 @@ def mark(example: RelationExample) -> str:
     return text
 
 
+def spaced(marked: str, pieces: Pieces) -> str:
+    """The text with the space before an entity between start marker and entity.
+
+    Tokenizers cut a text at special tokens, and a word start is a space in the same part. Where
+    entity and text begin together, SentencePiece's word start is a space as well.
+
+    Args:
+        marked: what `mark` gave.
+        pieces: how the tokenizer writes the start of a word.
+    """
+    moved = _SPACE_BEFORE.sub(r"\2\1", marked)
+    if pieces == "sentencepiece":
+        moved = _AT_THE_START.sub(r"\1 ", moved)
+    return moved
+
+
 def glue(tokens: Sequence[str], marked: str, pieces: Pieces) -> list[str]:
     """Tokens in which what follows an end marker without a space begins no word.
 
@@ -45,7 +62,7 @@ def glue(tokens: Sequence[str], marked: str, pieces: Pieces) -> list[str]:
 
     Args:
         tokens: of `marked`, special tokens of the model allowed.
-        marked: what `mark` gave.
+        marked: what `mark` or `spaced` gave.
         pieces: how the tokenizer writes the start of a word.
 
     Differs from the reference: a marker at the very end of the sentence is no error.
@@ -70,3 +87,5 @@ def _continued(token: str, pieces: Pieces) -> list[str]:
 
 
 _STARTS = (SUBJECT[0], OBJECT[0])
+_SPACE_BEFORE = re.compile(rf"(\s+)({'|'.join(_STARTS)})")
+_AT_THE_START = re.compile(rf"^({'|'.join(_STARTS)})(?!\s)")

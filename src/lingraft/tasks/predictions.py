@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
+from lingraft.rundir import write_text
 from lingraft.tasks.examples import (
     Example,
     ParseExample,
@@ -140,11 +141,8 @@ def align(examples: Sequence[Example], predictions: Iterable[Prediction]) -> lis
 
 def save(path: Path, predictions: Iterable[Prediction]) -> None:
     """Write one JSON object a line; the file appears when it is complete."""
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w", encoding="utf-8") as file:
-        for prediction in predictions:
-            file.write(json.dumps(asdict(prediction), ensure_ascii=False) + "\n")
-    partial.replace(path)
+    lines = (json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in predictions)
+    write_text(path, "".join(lines))
 
 
 def load(path: Path) -> list[Prediction]:

@@ -173,13 +173,27 @@ def suffix(path: Path) -> str:
 
 
 def _parse_json(text: str, path: Path, line: int | None = None) -> Any:
+    where = f"{path}: line {line}" if line is not None else str(path)
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        # A tokenizer takes no half of a surrogate pair, which JSON can write.
+        json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         at = error.lineno if line is None else line
         raise DataError(
             f"{path}: line {at}: broken JSON: {error.msg} at column {error.colno}"
         ) from None
+    except UnicodeEncodeError as error:
+        half = str(error.object)[error.start]
+        raise DataError(
+            f"{where}: holds {half!r}, half of a surrogate pair and no character; "
+            "write the character or leave it out"
+        ) from None
+    except RecursionError:
+        raise DataError(f"{where}: is nested too deep; write plain records") from None
+    except ValueError:  # Python reads no number of more than 4,300 digits
+        raise DataError(f"{where}: holds a number of thousands of digits; correct it") from None
+    return value
 
 
 def jsonl_rows(path: Path) -> Iterator[Row]:

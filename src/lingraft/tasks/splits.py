@@ -172,7 +172,8 @@ def load(
     """
     if shares is not None:
         return _load_cut(task, directory, shares, seed)
-    wanted = [TRAIN, *([DEV] if DEV in task.splits else []), *task.evaluation]
+    # A user's own task may report a dev set that it has not: a part of train becomes one below.
+    wanted = [TRAIN, *(name for name in (DEV, *task.evaluation) if name in task.splits)]
     try:
         found = find(task, directory, list(dict.fromkeys(wanted)))
     except DataError as error:

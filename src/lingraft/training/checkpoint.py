@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from lingraft.errors import DataError
-from lingraft.rundir import read_json, write_json, writing
+from lingraft.rundir import read_json, removed_on_failure, write_json, writing
 from lingraft.training import sharding
 
 if TYPE_CHECKING:
@@ -92,10 +92,11 @@ def save(
     partial = folder / f"partial-{step:08d}"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    with writing(partial):
-        save_file(tensors, partial / "model.safetensors")
-        torch.save(moved, partial / "optimiser.pt")
-    write_json(partial / "state.json", state)
+    with removed_on_failure(partial):
+        with writing(partial):
+            save_file(tensors, partial / "model.safetensors")
+            torch.save(moved, partial / "optimiser.pt")
+        write_json(partial / "state.json", state)
     if path.exists():
         shutil.rmtree(path)
     partial.replace(path)

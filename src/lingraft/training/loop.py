@@ -22,7 +22,7 @@ import torch
 from lingraft.errors import TrainingError
 from lingraft.log import progress
 from lingraft.models.parts import trained_parts
-from lingraft.rundir import fingerprint
+from lingraft.rundir import fingerprint, removed_on_failure
 from lingraft.training import checkpoint, compiling, sharding
 from lingraft.training.accumulation import accumulate
 from lingraft.training.data import Position
@@ -298,7 +298,8 @@ class _Trainer:
         """Write the weights to `best`, whole or not at all."""
         partial, best = self.job.folder / "best.partial", self.job.folder / "best"
         shutil.rmtree(partial, ignore_errors=True)
-        self.problem.save(partial)
+        with removed_on_failure(partial):
+            self.problem.save(partial)
         shutil.rmtree(best, ignore_errors=True)
         partial.replace(best)
 

@@ -12,6 +12,7 @@ torch is imported by the functions that need it: studies estimate their cost wit
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import defaultdict
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
     from lingraft.models.families import Family
 
+logger = logging.getLogger(__name__)
+
 Array = np.ndarray[Any, Any]
 
 READ_LAYER_INPUT = (".query", ".key", ".value")
@@ -41,6 +44,7 @@ PRODUCTS = 12
 CEILING_SECONDS = 1.0
 SETTLED_SECONDS = 30.0
 """A phase that is shorter than this has no MFU in its log: measuring the ceiling takes a second."""
+TOO_LOW = "other work slowed the machine down while the fastest matrix product was measured"
 
 
 def flops_per_token(multiplied: float, trained: float) -> float:
@@ -290,10 +294,12 @@ class Speedometer:
         """Start the clock.
 
         Args:
-            ceiling: measures operations a second, of all processes together. Called once, when the
-                phase has run for `SETTLED_SECONDS`; its time counts as nobody's.
+            ceiling: measures operations a second, of all processes together. Called when the phase
+                has run for `SETTLED_SECONDS`, and once more where training turns out to be faster:
+                then other work had slowed the measurement down. Its time counts as nobody's.
         """
         self.ceiling = ceiling
+        self.measured_again = False
         self.limit: float | None = None
         self.ran = 0.0
         self.mfu: float | None = None
@@ -318,12 +324,19 @@ class Speedometer:
         if self.limit is None and self.flops is not None and self.ran >= SETTLED_SECONDS:
             self.limit = self.ceiling()
         self.tokens_per_second = self.tokens / seconds
-        self.mfu = (
-            self.flops / seconds / self.limit
-            if self.limit is not None and self.flops is not None
-            else None
-        )
+        self.mfu = None
+        if self.limit is not None and self.flops is not None:
+            self.mfu = self.share(self.flops / seconds, self.limit)
         self.restart()
+
+    def share(self, speed: float, limit: float) -> float | None:
+        """Speed over the ceiling; None where it is above it although that was measured twice."""
+        if speed > limit and not self.measured_again:
+            self.measured_again = True
+            self.limit = limit = max(limit, self.ceiling())
+            if speed > limit:
+                logger.warning("MFU is left out where it is above 100 %%: %s", TOO_LOW)
+        return speed / limit if speed <= limit else None
 
     @property
     def shown(self) -> str:

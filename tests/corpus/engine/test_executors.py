@@ -10,7 +10,7 @@ from datatrove.executor import slurm as slurm_module
 from lingraft.corpus.engine import executors, job
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.executors import Cluster
-from lingraft.errors import RecipeError
+from lingraft.errors import DataError, RecipeError
 from lingraft.recipe import Corpus
 
 
@@ -39,7 +39,7 @@ def test_slurm_gets_a_chain_of_jobs_whose_tasks_make_the_corpus(
     chosen = job.Settings(SLURM, 4_000)
     assert job.make(section, "ko", out, chosen) is None
     jobs = [script for script, _ in scripts if "launch_pickled_pipeline" in script]
-    names = ("clean", "near-duplicates", "duplicates", "subset", "write", "finish")
+    names = ("clean", "split", "near-duplicates", "duplicates", "subset", "write", "finish")
     for name, script in zip(names, jobs, strict=True):
         assert f"#SBATCH --job-name=lingraft-{name}\n" in script
     assert "#SBATCH --array=0-11%8" in jobs[0]
@@ -102,3 +102,9 @@ def test_options_of_a_cluster_are_checked(
     chosen = job.Settings(Cluster(kind, None, options))
     with pytest.raises(RecipeError, match=message):
         job.make(section, "ko", tmp_path / "out", chosen)
+
+
+def test_ray_that_is_not_installed_is_one_line(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(DataError, match="--executor ray: needs the package ray; run: pip install"):
+        executors.check_installed("ray")

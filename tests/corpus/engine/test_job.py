@@ -4,9 +4,6 @@ import logging
 import os
 import random
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -197,7 +194,7 @@ def test_a_full_disk_is_one_line_and_keeps_the_parts_that_are_done(
     def full(path: Path, array: Any) -> None:
         nonlocal calls
         calls += 1
-        if calls > 5:
+        if calls > 7:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         save(path, array)
 
@@ -238,33 +235,6 @@ def test_a_worker_that_is_killed_ends_the_run_with_one_line(
     monkeypatch.setattr(blocks, "ReadPart", KillWorker)
     with pytest.raises(DataError, match=r"a worker process was killed.*fewer --processes"):
         made(corpus(sources), tmp_path / "out", settings(processes=2))
-
-
-LIVING = """
-import os, sys, time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-from lingraft.corpus.engine.executors import end_with_parent
-if __name__ == "__main__":
-    pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=end_with_parent)
-    print(pool.submit(os.getpid).result(), flush=True)
-    time.sleep(60)
-"""
-
-
-def test_workers_end_when_the_process_that_started_them_is_killed(tmp_path: Path):
-    script = tmp_path / "living.py"
-    script.write_text(LIVING)
-    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        worker = int(process.stdout.readline())
-        process.kill()
-    for _ in range(200):
-        if not Path(f"/proc/{worker}").exists():
-            return
-        time.sleep(0.05)
-    os.kill(worker, signal.SIGKILL)
-    pytest.fail("the worker lived on")
 
 
 def test_a_finished_corpus_goes_into_a_run_as_it_is(

@@ -20,15 +20,20 @@ from datatrove.pipeline.base import PipelineStep
 from lingraft.corpus.cleaning import SentenceFilter, document_steps
 from lingraft.corpus.engine import duplicates, parts, shards
 from lingraft.corpus.engine.plan import Folder
-from lingraft.corpus.near_duplicates import BANDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from lingraft import recipe
     from lingraft.corpus.engine.plan import Plan
 
 SENTENCES, PLACES = "sentences", "places"
+PASSES = {
+    duplicates.SPLIT: "split",
+    duplicates.NEAR: "near-duplicates",
+    duplicates.EXACT: "duplicates",
+    duplicates.SUBSET: "subset",
+}
 
 
 class ReadPart(PipelineStep):
@@ -116,7 +121,8 @@ class Decide(PipelineStep):
 
     def run(self, data: Any, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
         if not self.folder.decision(self.name, rank).exists():
-            DECISIONS[self.name](self.folder, rank)
+            decide, _ = duplicates.tasks(self.folder.plan())[self.name]
+            decide(self.folder, rank)
         yield from ()
 
 
@@ -133,7 +139,7 @@ class ReadKept(PipelineStep):
 
     def run(self, data: Any, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
         self.counts.clear()
-        for row in shards.kept(self.folder, rank, self.counts):
+        for row in shards.kept(duplicates.Decisions(self.folder), rank, self.counts):
             self.stat_update("forwarded")
             metadata = row["metadata"] | {SENTENCES: row["sentences"], PLACES: row["places"]}
             yield Document(text="\n".join(row["sentences"]), id=row["id"], metadata=metadata)
@@ -156,7 +162,7 @@ class WriteShard(PipelineStep):
     def run(self, data: Any, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
         if not self.folder.written(rank).exists():
             rows = (_row(document) for document in data)
-            shards.write(rows, self.folder.plan().section, self.counts, self.folder, rank)
+            shards.write(rows, self.counts, self.folder, rank)
         yield from ()
 
 
@@ -183,28 +189,13 @@ def _row(document: Document) -> shards.Kept:
     return document.id, metadata, sentences, places
 
 
-def _choose(folder: Folder, rank: int) -> None:
-    duplicates.choose_subset(folder)
-
-
-DECISIONS: dict[str, Callable[[Folder, int], None]] = {
-    duplicates.NEAR: duplicates.find_near,
-    duplicates.EXACT: duplicates.find_exact,
-    duplicates.SUBSET: _choose,
-}
-
-
 def passes(folder: Folder, plan: Plan) -> dict[str, tuple[list[PipelineStep], int]]:
     """The pipelines of a job, by name and in order, and how many tasks each has."""
     out, section, count = str(folder.out.absolute()), plan.section, len(plan.parts)
     counts = shards.Counts()
     found: dict[str, tuple[list[PipelineStep], int]] = {"clean": (_cleaning(out, section), count)}
-    if section.near_duplicates:
-        found["near-duplicates"] = ([Decide(out, duplicates.NEAR)], BANDS)
-    if section.deduplicate:
-        found["duplicates"] = ([Decide(out, duplicates.EXACT)], plan.buckets)
-    if section.sentences is not None:
-        found["subset"] = ([Decide(out, duplicates.SUBSET)], 1)
+    for name, (_, tasks) in duplicates.tasks(plan).items():
+        found[PASSES[name]] = ([Decide(out, name)], tasks)
     found["write"] = ([ReadKept(out, counts), WriteShard(out, counts)], count)
     found["finish"] = ([Finish(out)], 1)
     return found

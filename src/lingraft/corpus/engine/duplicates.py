@@ -1,36 +1,46 @@
-"""Pass 2: which documents and sentences occurred before, over all parts.
+"""Pass 2: what is held out, and which documents and sentences occurred before, over all parts.
 
-Of what is alike the first is kept, in the order of the parts, as where everything is read in one
-go. A decision is an array of the numbers (int64, ascending) of what is dropped, counted over the
-parts in their order.
+Of what is alike that on the side of the test is kept, else that on the side of validation, and of
+what is on one side the first in the order of the parts: so text that is added, wherever it is read,
+takes nothing away from what is held out. A decision is an array of the numbers (int64, ascending)
+of what is dropped, counted over the parts in their order; that on the split is the two bounds.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lingraft.corpus.engine.parts import NOT_TRAINING, writing_errors
+from lingraft.corpus.engine.parts import writing_errors
 from lingraft.corpus.near_duplicates import BANDS
+from lingraft.corpus.split import RANKED, Bounds, Split, bounds, position
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from lingraft.corpus.engine.plan import Folder
+    from lingraft.corpus.engine.plan import Folder, Plan
 
 logger = logging.getLogger(__name__)
 
-NEAR, EXACT, SUBSET = "near", "exact", "subset"
+SPLIT, NEAR, EXACT, SUBSET = "split", "near", "exact", "subset"
+TRAIN = RANKED.index("train")
 
 
-def repeated(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The indices, ascending, at which a key stands that stands at an earlier index too."""
-    order = np.argsort(keys, kind="stable")
+def repeated(keys: NDArray[np.uint64], ranks: NDArray[np.int8]) -> NDArray[np.int64]:
+    """The indices, ascending, at which a key stands that stands somewhere else too and stays there.
+
+    Args:
+        keys: uint64 [N].
+        ranks: int8 [N]; of equal keys that of the lowest rank stays, and of these the first.
+    """
+    order = np.lexsort((ranks, keys))
     again = keys[order[1:]] == keys[order[:-1]]
     return np.sort(order[1:][again]).astype(np.int64)
 
@@ -56,6 +66,29 @@ class Decisions:
         """For each sentence of a part the index of its document."""
         lengths = np.load(self.parts[rank] / "tallies.npy", "r")[:, 0]
         return np.repeat(np.arange(len(lengths)), lengths)
+
+    @functools.cached_property
+    def bounds(self) -> Bounds:
+        """Where the sides end."""
+        test, valid = np.load(self.folder.decision(SPLIT)).tolist()
+        return Bounds(test, valid)
+
+    def widened(self) -> list[Split]:
+        """The splits for which more is held out than their shares give."""
+        section, found = self.plan.section, self.bounds
+        wider: dict[Split, bool] = {
+            "valid": section.valid > 0 and found.valid > section.test + section.valid,
+            "test": found.test > section.test,
+        }
+        return [name for name, more in wider.items() if more]
+
+    def side(self, name: str) -> Split:
+        """The side that a document is on."""
+        return self.bounds.side(position(name, self.plan.section.split_seed))
+
+    def ranks(self, rank: int) -> NDArray[np.int8]:
+        """For each document of a part the index of its side in `RANKED`."""
+        return self.bounds.ranks(np.load(self.parts[rank] / "split.npy"))
 
     def fresh_documents(self, rank: int) -> NDArray[np.bool_]:
         """Which documents of a part are no near-duplicates."""
@@ -91,34 +124,62 @@ class Decisions:
         return left
 
 
+def tasks(plan: Plan) -> dict[str, tuple[Callable[[Folder, int], None], int]]:
+    """What pass 2 decides, in this order: by name, what makes a decision, and how many tasks."""
+    section = plan.section
+    wanted = {
+        SPLIT: (find_bounds, 1),
+        NEAR: (find_near, BANDS if section.near_duplicates else 0),
+        EXACT: (find_exact, plan.buckets if section.deduplicate else 0),
+        SUBSET: (choose_subset, int(section.sentences is not None)),
+    }
+    return {name: task for name, task in wanted.items() if task[1]}
+
+
+def find_bounds(folder: Folder, _: int) -> None:
+    """Find where the sides end, and write the decision.
+
+    Memory: 16 bytes a document at the peak.
+    """
+    section, places = folder.plan().section, []
+    for rank in range(len(folder.plan().parts)):
+        kept = np.load(folder.part(rank) / "tallies.npy", "r")[:, 0] > 0
+        places.append(np.load(folder.part(rank) / "split.npy")[kept])
+    found = bounds(np.concatenate(places), section.valid, section.test)
+    _save(folder.decision(SPLIT), np.array([found.test, found.valid]))
+
+
 def find_near(folder: Folder, band: int) -> None:
     """Find the documents whose key in one band occurred before, and write the decision.
 
-    Memory: 24 bytes a document at the peak.
+    Memory: 26 bytes a document at the peak.
     """
-    parts = range(len(folder.plan().parts))
-    keys = [np.load(folder.part(rank) / "bands.npy", "r")[:, band] for rank in parts]
-    _save(folder.decision(NEAR, band), repeated(np.concatenate(keys)))
+    decisions = Decisions(folder)
+    keys = [np.load(part / "bands.npy", "r")[:, band] for part in decisions.parts]
+    ranks = [decisions.ranks(rank) for rank in range(len(keys))]
+    _save(folder.decision(NEAR, band), repeated(np.concatenate(keys), np.concatenate(ranks)))
 
 
 def find_exact(folder: Folder, bucket: int) -> None:
     """Find the sentences of one bucket of hashes that occurred before, and write the decision.
 
-    Near-duplicate documents do not count. Memory: 32 bytes a sentence of the bucket at the peak.
+    Near-duplicate documents do not count. Memory: 34 bytes a sentence of the bucket at the peak.
     """
     decisions = Decisions(folder)
-    hashes, places = [], []
+    hashes, places, ranks = [], [], []
     for rank, part in enumerate(decisions.parts):
         found = np.load(part / "hashes.npy", "r")
         mine = found % np.uint64(decisions.plan.buckets) == bucket
-        mine &= decisions.fresh_documents(rank)[decisions.owners(rank)]
+        owners = decisions.owners(rank)
+        mine &= decisions.fresh_documents(rank)[owners]
         hashes.append(found[mine])
+        ranks.append(decisions.ranks(rank)[owners[mine]])
         places.append(np.flatnonzero(mine) + decisions.first_sentence[rank])
-    again = repeated(np.concatenate(hashes))
+    again = repeated(np.concatenate(hashes), np.concatenate(ranks))
     _save(folder.decision(EXACT, bucket), np.concatenate(places)[again])
 
 
-def choose_subset(folder: Folder) -> None:
+def choose_subset(folder: Folder, _: int) -> None:
     """Find the training sentences beyond the number asked for, and write the decision.
 
     The order does not depend on the number, so that smaller sets are contained in larger ones.
@@ -129,8 +190,8 @@ def choose_subset(folder: Folder) -> None:
     positions, places = [], []
     for rank, part in enumerate(decisions.parts):
         found = np.load(part / "positions.npy")
-        kept = decisions.fresh_sentences(rank) & (found != NOT_TRAINING)
-        kept &= decisions.fresh_documents(rank)[decisions.owners(rank)]
+        wanted_documents = decisions.fresh_documents(rank) & (decisions.ranks(rank) == TRAIN)
+        kept = decisions.fresh_sentences(rank) & wanted_documents[decisions.owners(rank)]
         positions.append(found[kept])
         places.append(np.flatnonzero(kept) + decisions.first_sentence[rank])
     order = np.argsort(np.concatenate(positions), kind="stable")
@@ -143,9 +204,12 @@ def choose_subset(folder: Folder) -> None:
     _save(folder.decision(SUBSET), np.sort(np.concatenate(places)[order[wanted:]]))
 
 
-def _save(path: Path, dropped: NDArray[np.int64]) -> None:
+def _save(path: Path, decision: NDArray[np.int64] | NDArray[np.float64]) -> None:
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    with writing_errors(path):
-        with partial.open("wb") as file:
-            np.save(file, dropped)
-        partial.replace(path)
+    try:
+        with writing_errors(path):
+            with partial.open("wb") as file:
+                np.save(file, decision)
+            partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

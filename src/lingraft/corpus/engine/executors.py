@@ -7,18 +7,16 @@ ever when a worker is killed (for want of memory, say), since `multiprocess.Pool
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import inspect
 import logging
-import multiprocessing
-import os
-import threading
 import time
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from multiprocessing import connection
 from typing import TYPE_CHECKING, Any, Literal
 
+from lingraft import workers
 from lingraft.corpus.engine import blocks
 from lingraft.corpus.extras import require
 from lingraft.errors import DataError, RecipeError
@@ -26,7 +24,7 @@ from lingraft.log import progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ProcessPoolExecutor
 
     from lingraft.corpus.engine.plan import Folder, Plan
     from lingraft.log import Ticker
@@ -78,6 +76,16 @@ def build(folder: Folder, plan: Plan, cluster: Cluster) -> dict[str, Any]:
     return made
 
 
+def check_installed(kind: Kind) -> None:
+    """Refuse a scheduler whose package is not there; Slurm's commands are looked for by datatrove.
+
+    Raises:
+        DataError: Ray is asked for and not installed.
+    """
+    if kind == "ray" and importlib.util.find_spec("ray") is None:
+        raise DataError("--executor ray: needs the package ray; run: pip install ray")
+
+
 def _class(kind: Kind) -> Any:
     name = {"local": "Local", "slurm": "Slurm", "ray": "Ray"}[kind]
     module = require(f"datatrove.executor.{kind}", f"--executor {kind}", "corpus")
@@ -117,9 +125,7 @@ def run_here(executors: dict[str, Any], plan: Plan, processes: int) -> None:
                     executor._run_for_rank(rank)
                     ticker.advance(_megabytes(name, plan, rank))
         return
-    # spawn, not fork: this process may hold threads of a tokenizer or of numpy.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as pool:
+    with workers.pool(processes) as pool:
         for name, executor in executors.items():
             with _told(name, plan) as ticker:
                 _run_pass(pool, name, executor, plan, ticker)
@@ -168,18 +174,3 @@ def run_task(executor: Any, rank: int) -> None:
     """Run one task, in a worker process."""
     require("loguru", "lingraft corpus", "corpus").logger.disable("datatrove")
     executor._run_for_rank(rank)
-
-
-def end_with_parent() -> None:
-    """End this worker when the process that started it is killed.
-
-    Else it would wait for ever for its next task.
-    """
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

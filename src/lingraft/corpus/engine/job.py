@@ -7,11 +7,11 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus import scripts
+from lingraft.corpus import readers, scripts
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.plan import Folder
 from lingraft.corpus.extras import require
-from lingraft.corpus.stage import log_result
+from lingraft.corpus.result import log_result
 from lingraft.rundir import Run, read_json
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def make(
     scripts.of_language(language, section.scripts)
     cluster = settings.cluster or executors.Cluster()
     made = planning.make(section, language, settings.part_bytes)
+    readers.tell(section.text)
     folder = Folder(out)
     with Run(out).locked():
         planning.check_free(folder, made, overwrite=settings.overwrite)
@@ -74,6 +75,7 @@ def make(
             if folder.fingerprint() is None:
                 folder.save(made)
             built = executors.build(folder, made, cluster)
+            executors.check_installed(cluster.kind)
             if cluster.kind != "local":
                 logger.info("corpus: %s parts go to %s", len(made.parts), cluster.kind)
                 built["finish"].run()
@@ -84,5 +86,5 @@ def make(
         if folder.work.exists():
             shutil.rmtree(folder.work)
         result: dict[str, Any] = read_json(folder.done)["result"]
-        log_result(result)
+        log_result(result, section)
         return result

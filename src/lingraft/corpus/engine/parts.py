@@ -8,6 +8,7 @@ A part's folder holds
 | `hashes.npy` | uint64, of each of these sentences |
 | `tallies.npy` | int32 [documents, reasons], sentences of each document by `clean.REASONS` |
 | `bands.npy` | uint64 [documents, bands], where near-duplicates are looked for |
+| `split.npy` | float64, of each document, its place in the order of the split |
 | `positions.npy` | float64, where a number of sentences is asked for: place in its order |
 | `counts.json` | documents, bytes, what was dropped |
 
@@ -20,6 +21,7 @@ import contextlib
 import json
 import os
 import shutil
+from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -29,7 +31,7 @@ import numpy as np
 from lingraft.corpus import clean, dedup, near_duplicates, readers
 from lingraft.corpus.cleaning import SentenceFilter, Tally
 from lingraft.corpus.lines import Reading
-from lingraft.corpus.split import position, split_of
+from lingraft.corpus.split import position
 from lingraft.errors import DataError
 from lingraft.rundir import write_json
 
@@ -45,8 +47,6 @@ if TYPE_CHECKING:
     from lingraft.corpus.readers import Document
 
 BATCH_SENTENCES = 16_384
-NOT_TRAINING = np.inf
-"""Position of a sentence that is held out: it is never left out of the number asked for."""
 
 
 @dataclass
@@ -183,7 +183,8 @@ class PartWriter:
         self.tally = Tally()
         self.hashes: list[NDArray[np.uint64]] = []
         self.tallies: list[NDArray[np.int32]] = []
-        self.positions: list[float] = []
+        self.places: array[float] = array("d")
+        self.positions: array[float] = array("d")
         self.waiting: list[tuple[str, dict[str, Any], list[str]]] = []
         self.sentences_waiting = 0
         with writing_errors(folder):
@@ -217,6 +218,7 @@ class PartWriter:
         for name, metadata, pieces in self.waiting:
             kept = np.flatnonzero(codes[start : start + len(pieces)] == 0).tolist()
             start += len(pieces)
+            self.places.append(position(name, self.section.split_seed))
             if kept:
                 sentences = [pieces[index] for index in kept]
                 row = {"id": name, "metadata": metadata, "sentences": sentences, "places": kept}
@@ -225,14 +227,9 @@ class PartWriter:
         self.waiting, self.sentences_waiting = [], 0
 
     def _place(self, name: str, kept: list[int]) -> None:
-        section = self.section
-        if section.sentences is None:
-            return
-        if split_of(name, section.split_seed, section.valid, section.test) == "train":
-            seed = section.split_seed
-            self.positions += [position(f"{name}#{index}", seed, "subset") for index in kept]
-        else:
-            self.positions += [NOT_TRAINING] * len(kept)
+        if self.section.sentences is not None:
+            seed = self.section.split_seed
+            self.positions.extend(position(f"{name}#{index}", seed, "subset") for index in kept)
 
     def finish(self, progress: Progress) -> None:
         """Write what is left, the arrays and the counts."""
@@ -242,6 +239,7 @@ class PartWriter:
         np.save(self.folder / "tallies.npy", np.concatenate([none, *self.tallies]))
         nothing = np.zeros(0, np.uint64)
         np.save(self.folder / "hashes.npy", np.concatenate([nothing, *self.hashes]))
+        np.save(self.folder / "split.npy", np.array(self.places, np.float64))
         if self.section.near_duplicates:
             keys = np.array(progress.bands, np.uint64).reshape(-1, near_duplicates.BANDS)
             np.save(self.folder / "bands.npy", keys)

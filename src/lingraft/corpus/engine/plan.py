@@ -9,22 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft import recipe
-from lingraft.corpus import evaluations, readers, stage, wikimedia
+from lingraft.corpus import evaluations, readers, wikimedia
+from lingraft.corpus.inputs import FORMAT, inputs
 from lingraft.corpus.lines import reading_errors
 from lingraft.corpus.wiki import streams
 from lingraft.errors import DataError
-from lingraft.rundir import fingerprint, read_json, write_json
+from lingraft.rundir import clear_temporary, fingerprint, read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-FORMAT = 2
-"""Part of the fingerprint; raise it when the same sources and settings give another corpus."""
 PARTS = 64
 """Where nothing else is asked for: enough for some processes to share evenly."""
 SMALLEST_PART, LARGEST_PART = 1 << 20, 32 << 20
-BUCKET_BYTES = 4 << 30
-"""Sources of this size give about 50 million sentences, whose hashes take 1.2 GB to compare."""
+BUCKET_BYTES = 1 << 30
+"""Sources of this size give about 12 million sentences, whose hashes take 0.4 GB to compare."""
 HUB_BUCKETS = 8
 CUT_BY_LINES = (".txt", ".jsonl", ".ndjson", ".json")
 
@@ -68,7 +67,7 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
     Raises:
         DataError: a source is missing, unreadable or of an unknown kind.
     """
-    made = fingerprint(FORMAT, section, language, stage.inputs(section), part_bytes)
+    made = fingerprint(FORMAT, section, language, inputs(section), part_bytes)
     sources = readers.resolve(section.text)
     if part_bytes is None:
         part_bytes = _part_bytes(sources)
@@ -205,6 +204,8 @@ class Folder:
         """Delete what a killed process left half-written."""
         for path in self.out.glob("*/**/*.partial"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for folder in (self.out, self.work, *self.work.glob("*/")):
+            clear_temporary(folder)
 
     def save(self, plan: Plan) -> None:
         """Write the plan, from which every task works."""

@@ -19,7 +19,7 @@ from lingraft.corpus.engine.parts import writing_errors
 from lingraft.corpus.finished import NOT_IN_SUBSET, PLACES
 from lingraft.corpus.lines import EMPTY
 from lingraft.corpus.near_duplicates import NEAR_DUPLICATE
-from lingraft.corpus.split import SPLITS, split_of
+from lingraft.corpus.split import SPLITS
 from lingraft.rundir import read_json, write_json
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TextIO
 
-    from lingraft import recipe
     from lingraft.corpus.engine.plan import Folder
     from lingraft.corpus.split import Split
 
@@ -89,13 +88,12 @@ class Counts:
         return cls(**plain | {name: Counter(plain[name]) for name in COUNTERS})
 
 
-def kept(folder: Folder, rank: int, counts: Counts) -> Iterator[dict[str, Any]]:
+def kept(decisions: Decisions, rank: int, counts: Counts) -> Iterator[dict[str, Any]]:
     """The documents of a part with the sentences that pass 2 leaves; the rest is counted.
 
     Yields:
         id, metadata, sentences and their places, of documents that have some left.
     """
-    decisions = Decisions(folder)
     part = decisions.parts[rank]
     tallies = np.load(part / "tallies.npy")
     fresh_documents = decisions.fresh_documents(rank)
@@ -140,7 +138,6 @@ def _count(tallies: Any, fresh: Any, counts: Counts) -> None:
 
 def write(
     found: Iterable[Kept],
-    section: recipe.Corpus,
     counts: Counts,
     folder: Folder,
     rank: int,
@@ -149,7 +146,6 @@ def write(
 
     Args:
         found: the documents, in order.
-        section: says what is held out.
         counts: those of `kept`; gets the rest.
         folder: of the corpus.
         rank: of the part.
@@ -157,6 +153,7 @@ def write(
     Raises:
         DataError: something cannot be written.
     """
+    decisions = Decisions(folder)
     with contextlib.ExitStack() as stack:
         stack.enter_context(writing_errors(folder.out))
         files: dict[Split, TextIO] = {}
@@ -166,7 +163,7 @@ def write(
         for path in partial.values():
             stack.callback(path.unlink, missing_ok=True)
         for name, metadata, sentences, places in found:
-            split = split_of(name, section.split_seed, section.valid, section.test)
+            split = decisions.side(name)
             if split not in files:
                 partial[split].parent.mkdir(parents=True, exist_ok=True)
                 files[split] = stack.enter_context(partial[split].open("w", encoding="utf-8"))

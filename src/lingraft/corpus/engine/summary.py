@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import scripts
 from lingraft.corpus.cleaning import Tally
+from lingraft.corpus.engine.duplicates import Decisions
 from lingraft.corpus.engine.shards import Counts
 from lingraft.corpus.finished import NOT_IN_SUBSET
-from lingraft.corpus.stage import check_result
+from lingraft.corpus.result import check_result
 from lingraft.rundir import read_json, write_json
 
 if TYPE_CHECKING:
@@ -27,7 +28,10 @@ def finish(folder: Folder) -> None:
     if folder.done.exists():
         return
     plan = folder.plan()
-    result = add_up(folder, plan)
+    counts = Counts()
+    for rank in range(len(plan.parts)):
+        counts.add(Counts.load(folder.written(rank)))
+    result = add_up(folder, plan, counts)
     check_result(result, plan.section)
     write_json(
         folder.done,
@@ -41,14 +45,19 @@ def finish(folder: Folder) -> None:
     folder.clear_work()
 
 
-def add_up(folder: Folder, plan: Plan) -> dict[str, Any]:
+def add_up(folder: Folder, plan: Plan, counts: Counts) -> dict[str, Any]:
     """The result of the corpus stage, and the statistics of the report.
+
+    Args:
+        folder: every part has been cleaned, and every decision made.
+        plan: of the job.
+        counts: of all shards.
 
     Returns:
         What `stage.prepare` returns, and samples, languages, lengths, documents_by_sentences,
         letters_by_script, domains and parts.
     """
-    tally, counts = Tally(), Counts()
+    tally = Tally()
     languages: Counter[str] = Counter()
     sources: dict[str, dict[str, Any]] = {}
     documents = 0
@@ -62,7 +71,6 @@ def add_up(folder: Folder, plan: Plan) -> dict[str, Any]:
             own = sources.setdefault(source["name"], source | {"bytes": 0, "documents": 0})
             own["bytes"] += source["bytes"]
             own["documents"] += source["documents"]
-        counts.add(Counts.load(folder.written(rank)))
     tally.add(Tally(counts.dropped, Counter(), counts.samples))
     left_out = tally.dropped.pop(NOT_IN_SUBSET, 0)
     asked = plan.section.sentences is not None
@@ -75,6 +83,7 @@ def add_up(folder: Folder, plan: Plan) -> dict[str, Any]:
         "dropped": dict(sorted(tally.dropped.items())),
         "changed": dict(sorted(tally.changed.items())),
         "subset": {NOT_IN_SUBSET: left_out} if asked else {},
+        "widened": Decisions(folder).widened(),
         "splits": counts.splits,
         "samples": tally.samples,
         "languages": dict(languages.most_common()),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context
 from typing import TYPE_CHECKING
 from xml.parsers import expat
 
+from lingraft import workers
 from lingraft.corpus.lines import Reading
 from lingraft.corpus.wiki import streams
 from lingraft.corpus.wiki.balance import MarkupError
@@ -210,8 +209,7 @@ def _in_parallel(
     path: Path, site: Site, reading: Reading, options: Options, processes: int
 ) -> Iterator[Page]:
     parts = streams.blocks(path, BLOCK_BYTES)
-    # spawn, not fork: the parent may hold threads of torch or of a tokenizer.
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    with workers.pool(processes) as pool:
         if len(parts) > 1:
             given = (pool.submit(_work_block, part, site, options) for part in parts)
         else:

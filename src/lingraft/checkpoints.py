@@ -1,0 +1,70 @@
+"""Where a model's files lie, and whether they need Python code of their own. No torch here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import DataError, UnsupportedModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def folder_of(name: str) -> Path | None:
+    """The directory that a model's name stands for; None where it is an id on the Hub.
+
+    Raises:
+        DataError: it is a path without a directory, or nothing that the Hub could have.
+    """
+    try:
+        path = Path(name).expanduser()
+        if path.is_dir():
+            return path
+    except (RuntimeError, ValueError, OSError):  # no such user, a null byte, a name too long
+        path = Path(name)
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise DataError(
+            f"source model '{name}': no such directory; give one, or a Hub id such as "
+            "FacebookAI/roberta-base"
+        )
+    from huggingface_hub.errors import HFValidationError  # slow, and only for ids
+    from huggingface_hub.utils._validators import validate_repo_id
+
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        raise DataError(
+            f"source model '{name}': is no directory, and no id on the Hub is spelt so; give a "
+            "directory, or an id such as FacebookAI/roberta-base"
+        ) from None
+    return None
+
+
+def refuse_code(name: str, settings: Mapping[str, Any], stock: bool) -> None:
+    """Refuse a checkpoint that cannot be loaded without Python code that lies beside it.
+
+    Code that somebody else wrote is never run, and nobody is asked whether to.
+
+    Args:
+        name: of the checkpoint, for the message.
+        settings: what config.json or tokenizer_config.json holds; the code is under `auto_map`.
+        stock: whether transformers itself has the class; then the code is left aside.
+
+    Raises:
+        UnsupportedModelError: the code would be needed.
+    """
+    if settings.get("auto_map") and not stock:
+        raise UnsupportedModelError(
+            f"model '{name}': brings its own Python code ({_modules(settings['auto_map'])}), which "
+            "lingraft never runs; choose a model and a tokenizer whose classes are part of "
+            "transformers"
+        )
+
+
+def _modules(auto_map: Any) -> str:
+    """The modules that `auto_map` names: `modeling_x.XModel`, a list of such, or by class."""
+    values = list(auto_map.values()) if isinstance(auto_map, dict) else [auto_map]
+    flat = [part for value in values for part in (value if isinstance(value, list) else [value])]
+    names = {part.rpartition(".")[0] or part for part in flat if isinstance(part, str)}
+    return ", ".join(f"{name}.py" for name in sorted(names)) or "auto_map"

@@ -1,0 +1,81 @@
+"""What became of a corpus: told, and checked."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from lingraft.corpus import clean
+from lingraft.corpus.split import LEAST, SPLITS, Split
+from lingraft.errors import DataError
+
+if TYPE_CHECKING:
+    from lingraft import recipe
+
+logger = logging.getLogger(__name__)
+
+WRONG_SCRIPT_LIMIT = 0.95
+
+
+def log_result(result: dict[str, Any], section: recipe.Corpus) -> None:
+    """Tell the whole way from documents to splits, one line a fact."""
+    logger.info(
+        "corpus: %s documents and %s sentences from %s",
+        f"{result['documents']:,}",
+        f"{result['sentences_in']:,}",
+        ", ".join(source["name"] for source in result["sources"][:5])
+        + (", …" if len(result["sources"]) > 5 else ""),
+    )
+    for reason, count in (result["dropped"] | result["subset"]).items():
+        logger.info("corpus: %s left out: %s", f"{count:,}", reason)
+    for name in result["widened"]:
+        logger.info("corpus: %s", widened(name, result, section))
+    for name, counts in result["splits"].items():
+        logger.info(
+            "corpus: %s: %s sentences of %s documents, %s characters",
+            name,
+            *(f"{counts[key]:,}" for key in ("sentences", "documents", "characters")),
+        )
+
+
+def widened(name: Split, result: dict[str, Any], section: recipe.Corpus) -> str:
+    """Say that more is held out for a split than its share gives."""
+    documents = sum(split["documents"] for split in result["splits"].values())
+    return (
+        f"corpus.{name} = {getattr(section, name)} gives fewer than {LEAST} of the "
+        f"{documents:,} documents, so the next ones in the order of the split are held "
+        "out too; some of them train when more text is added"
+    )
+
+
+def check_result(result: dict[str, Any], section: recipe.Corpus) -> None:
+    """Refuse a corpus that cannot be trained on.
+
+    Raises:
+        DataError: nearly all is in another script, or a split that was asked for is empty.
+    """
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in result["dropped"].items())
+    counts = (
+        f"{result['documents']:,} documents, {result['sentences_in']:,} sentences; "
+        f"dropped: {dropped or 'none'}"
+    )
+    wrong = result["dropped"].get(clean.WRONG_SCRIPT, 0)
+    if wrong > WRONG_SCRIPT_LIMIT * max(result["sentences_in"], 1):
+        raise DataError(
+            f"corpus: {wrong:,} of {result['sentences_in']:,} sentences are not in "
+            f"{'/'.join(result['scripts'])}, the script of language '{result['language']}' "
+            f"({counts}); check language and corpus.text, or set corpus.scripts"
+        )
+    asked = {"train": 1.0, "valid": section.valid, "test": section.test}
+    for name in SPLITS:
+        if asked[name] > 0 and not result["splits"][name]["sentences"]:
+            raise DataError(f"corpus: no {name} sentence is left ({counts}); {_advice(name)}")
+
+
+def _advice(name: Split) -> str:
+    if name == "train":
+        return "check corpus.text and the filters in [corpus]"
+    return (
+        f"give more documents, raise corpus.{name}, "
+        'or cut files into more documents (corpus.document = "line")'
+    )

@@ -1,0 +1,31 @@
+"""How far a plan lets the weights move: the sum of its learning rates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lingraft.recipe.phase import Phase
+
+SPREAD = 0.02
+"""Standard deviation that all families draw new weights with, unless a configuration says else."""
+
+
+def warmup_share(phase: Phase, steps: float) -> float:
+    """The share of the phase's steps in which the learning rate still rises."""
+    warmup = phase.schedule.warmup
+    return min(1.0, warmup if warmup < 1 else warmup / max(steps, 1))
+
+
+def reach(phase: Phase, steps: float) -> float:
+    """The sum of the learning rates of a phase's steps.
+
+    A step of AdamW moves a weight by about the learning rate at most (Kingma and Ba 2015, section
+    2.1), so no weight gets much farther than this from where it started.
+
+    Args:
+        phase: peak learning rate and schedule.
+        steps: how many it takes.
+    """
+    mean = 1 - warmup_share(phase, steps) / 2 if phase.schedule.shape == "constant" else 0.5
+    return phase.optimiser.learning_rate * steps * mean

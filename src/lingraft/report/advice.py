@@ -1,0 +1,171 @@
+"""What to change where a run is no better than guessing by frequency: rules over its own facts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lingraft.recipe.reach import SPREAD, reach, warmup_share
+from lingraft.report import numbers, tables
+from lingraft.report.rows import labelled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingraft.report.rows import PhaseRecord, Variant
+    from lingraft.report.tables import Line
+    from lingraft.rundir import Run
+
+FEW_STEPS = 1_000
+"""A run of fewer steps that has learnt nothing is told to take more."""
+BATCH_TOKENS = 2_048
+"""The batch of recipes/demo.toml, for runs of few steps."""
+SHORT_REACH = 5 * SPREAD
+"""Learning rates that add up to less move new weights little beside their random start."""
+LONG_WARMUP = 0.4
+"""A longer warm-up, as a share of a phase, is called too long."""
+TOKENS_A_PIECE = 50
+"""Fewer training tokens for each piece of the vocabulary are called too few."""
+STILL_FALLING = 0.02
+"""Nats by which the validation loss fell over the last fifth of a run that could go on."""
+NARROW = 512
+"""Width up to which the demo's learning rate is proposed, not that of the papers' wider models."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a finished run did, over all its phases."""
+
+    steps: int
+    tokens: int
+    learning_rate: float
+    """The highest peak."""
+    reach: float
+    """The sum of the learning rates of all steps."""
+    warmup: float
+    """The longest, as a share of its phase."""
+    vocabulary: int
+    width: int
+    """Numbers in an embedding row."""
+    falling: tuple[float, float] | None
+    """Validation loss before the last fifth of the last phase and at its end, where it fell."""
+
+
+def facts(variant: Variant) -> Facts | None:
+    """The facts of a variant; None while a phase, the tokenizer or the graft is missing."""
+    tokenizer, graft = variant.result("tokenizer"), variant.result("graft")
+    done = [
+        (phase, phase.plan, phase.result)
+        for phase in variant.phases
+        if phase.plan is not None and phase.result is not None
+    ]
+    if tokenizer is None or graft is None or not done or len(done) < len(variant.phases):
+        return None
+    steps = [int(result["steps"]) for _, _, result in done]
+    plans = [plan for _, plan, _ in done]
+    vocabulary = int(tokenizer["vocab_size"])
+    return Facts(
+        steps=sum(steps),
+        tokens=sum(int(result["tokens"]) for _, _, result in done),
+        learning_rate=max(plan.optimiser.learning_rate for plan in plans),
+        reach=sum(map(reach, plans, steps)),
+        warmup=max(map(warmup_share, plans, steps)),
+        vocabulary=vocabulary,
+        width=int(graft["parameters"]["by_part"]["embeddings"]) // vocabulary,
+        falling=_falling(done[-1][0], steps[-1]),
+    )
+
+
+def _falling(phase: PhaseRecord, steps: int) -> tuple[float, float] | None:
+    """The loss before the last fifth and at the end, where the end is the best and lower."""
+    looks = [(int(row["step"]), float(row["loss"])) for row in phase.valid]
+    before = [loss for step, loss in looks if step <= 0.8 * steps]
+    if not before or looks[-1][1] > min(loss for _, loss in looks):
+        return None
+    return (before[-1], looks[-1][1]) if before[-1] - looks[-1][1] >= STILL_FALLING else None
+
+
+def advice(variant: Variant, line: Line) -> list[str]:
+    """What to change, the most likely cause first.
+
+    A model that has learnt gets none, but for a loss that still fell at the end.
+
+    Args:
+        variant: the run's own model.
+        line: its numbers.
+    """
+    known = facts(variant)
+    if known is None or line.perplexity is None or not math.isfinite(line.perplexity):
+        return []
+    causes = [] if line.learnt else _causes(known)
+    if known.falling is not None:
+        before, end = known.falling
+        causes.append(
+            f"More steps (--steps): the validation loss still fell over the last fifth of the last "
+            f"phase, from {numbers.fixed(before, 2)} to {numbers.fixed(end, 2)}."
+        )
+    if not causes and not line.learnt:
+        causes = [
+            f"No simple cause fits: {known.steps:,} steps, {numbers.short(known.tokens)} tokens "
+            f"and a learning rate of {known.learning_rate:g} are no small plan. Look at the curve "
+            "of the loss, and at what was left out of the text."
+        ]
+    return causes
+
+
+def _causes(known: Facts) -> list[str]:
+    few = known.steps < FEW_STEPS
+    found = []
+    if known.reach < SHORT_REACH:
+        found.append(
+            f"A larger learning rate (--learning-rate): it was {known.learning_rate:g}. Over "
+            f"{known.steps:,} steps the rates add up to {known.reach:.2g}, which is about as far "
+            f"as a weight can move; new weights start with a spread of {SPREAD:g}. "
+            f"{_example(known)}"
+        )
+    per_step = known.tokens / known.steps
+    if few and per_step > 1.25 * BATCH_TOKENS:
+        more = round(known.tokens / BATCH_TOKENS)
+        found.append(
+            f"A smaller batch (--batch-tokens): a step took {per_step:,.0f} tokens. With "
+            f"{BATCH_TOKENS:,} the same number of tokens gives {more:,} steps in place of "
+            f"{known.steps:,}."
+        )
+    if few and known.falling is None:
+        found.append(
+            f"More steps (--steps): {known.steps:,} are few, with "
+            f"{numbers.short(known.tokens)} tokens in all."
+        )
+    if known.warmup > LONG_WARMUP:
+        found.append(
+            f"A shorter warm-up (schedule.warmup): it took {numbers.percent(known.warmup, 0)} of a "
+            "phase."
+        )
+    each = known.tokens / known.vocabulary
+    if each < TOKENS_A_PIECE:
+        found.append(
+            f"A smaller vocabulary (--vocab-size) or more tokens of training: "
+            f"{known.vocabulary:,} pieces were trained on {numbers.short(known.tokens)} tokens, "
+            f"{each:.0f} for each piece."
+        )
+    return found
+
+
+def _example(known: Facts) -> str:
+    if known.width <= NARROW:
+        return f"recipes/demo.toml takes 2e-3; this model's width is {known.width}."
+    return f"The papers' models of width 768 take 1e-4 to 3e-4; this one's width is {known.width}."
+
+
+def summary(runs: Sequence[Run]) -> str:
+    """Verdict and advice on the first run, for a terminal.
+
+    Raises:
+        DataError: a folder is not a run.
+    """
+    found = labelled(runs)
+    compared = tables.compare(found)
+    changes = advice(found[0], compared.lines[0])
+    heading = [tables.advice_heading(compared.lines[0])] if changes else []
+    return "\n".join([tables.verdict(compared), *heading, *(f"- {change}" for change in changes)])

@@ -1,0 +1,117 @@
+"""What the tables of a study are made of: entries, lines, and how numbers are written in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lingraft.report import numbers
+from lingraft.study.results import TASK, metric_named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lingraft.study.analysis import Difference
+    from lingraft.study.results import Group, Metric
+
+MIXED = "§"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of a table."""
+
+    text: str
+    under: str = ""
+    """Its uncertainty, which stands beneath or behind it."""
+    best: bool = False
+
+    @property
+    def whole(self) -> str:
+        """All of it on one line."""
+        return f"{self.text} {self.under}".rstrip()
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of a table."""
+
+    entries: tuple[Entry, ...]
+    reference: bool = False
+    """Not a result but what results are read against."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a heading; the first column names the row."""
+
+    title: str
+    head: tuple[str, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...] = ()
+
+
+def named(group: Group) -> str:
+    """The label of a group, marked where its seeds were trained in different precision."""
+    return group.label + (MIXED if len(set(group.precisions.values())) > 1 else "")
+
+
+def mixed_means(groups: Iterable[Group]) -> list[str]:
+    """A note for every group whose means are over seeds of different precision."""
+    notes = []
+    for group in groups:
+        if named(group) != group.label:
+            told = ", ".join(f"{seed} {name}" for seed, name in group.precisions.items())
+            notes.append(
+                f"{MIXED} {group.label}: trained in different precision (seed {told}); mean and "
+                "deviation hold that too."
+            )
+    return notes
+
+
+MIXED_PAIRS = f"{MIXED} the two were trained in different precision at one seed or more."
+
+
+def spread(group: Group, metric: str) -> Entry:
+    """Mean ± sample standard deviation over the seeds, which is left out for a single one."""
+    record, mean, deviation = metric_named(metric), group.mean(metric), group.deviation(metric)
+    if mean is None or deviation is None:
+        return Entry(record.show(mean))
+    return Entry(record.show(mean), f"± {like(mean, deviation, record)}")
+
+
+def like(mean: float, value: float, record: Metric) -> str:
+    """A value with as many decimals as the mean that it stands beside."""
+    return numbers.fixed(value, len(record.show(mean).partition(".")[2]))
+
+
+def interval(found: Difference, mean: float, metric: str) -> Entry:
+    """A difference as `−118.2 [−130.1, −110.4] p < 0.001, over 3 seeds 0.023`.
+
+    With one seed, `p < 0.001, text alone`.
+    """
+    record = metric_named(metric)
+    value = _signed(found.value, mean, record) + (MIXED if found.mixed else "")
+    if found.low is None or found.high is None or found.p is None:
+        return Entry(value)
+    low, high = (_signed(bound, mean, record) for bound in (found.low, found.high))
+    return Entry(value, f"[{low}, {high}] {_tested(found, found.p, metric)}")
+
+
+def _tested(found: Difference, p: float, metric: str) -> str:
+    """The bootstrap's p, and what it is of."""
+    text = "p < 0.001" if p < 0.001 else f"p {p:.3f}"
+    if found.trained == 1:
+        tuned = metric.startswith(TASK) and found.seeds > 1
+        return f"{text}, text {'and fine-tunings ' if tuned else ''}alone"
+    if found.p_seeds is None:
+        return text
+    of_seeds = "< 0.001" if found.p_seeds < 0.001 else f"{found.p_seeds:.3f}"
+    return f"{text}, over {found.trained} seeds {of_seeds}"
+
+
+def _signed(value: float, mean: float, record: Metric) -> str:
+    text = like(mean, abs(value), record)
+    if not any(digit in text for digit in "123456789"):
+        return text
+    return f"{'+' if value > 0 else '−'}{text}"

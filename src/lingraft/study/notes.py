@@ -1,0 +1,110 @@
+"""What stands beneath a study's tables: what was scored, ties, and what does not compare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lingraft.report import numbers
+from lingraft.study.results import BITS, METRICS, PERPLEXITY, metric_named
+from lingraft.study.words import word_sets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lingraft.study.results import Group
+
+OTHER_MASKS = "†"
+OTHER_WORDS = "‡"
+TIES = "mask-only/ties"
+
+
+def asked(group: Group, metric: str) -> frozenset[object]:
+    """What a metric of a group was measured on: masked tokens, or words; empty where it lacks."""
+    if metric == BITS:
+        return frozenset(word_sets(group.rows(BITS).values()))
+    return frozenset(group.masks()) if metric_named(metric).by_tokens else frozenset()
+
+
+def quality_notes(groups: Sequence[Group], main: Group) -> tuple[str, ...]:
+    """The notes of a table with metrics of several groups.
+
+    Args:
+        groups: of the table.
+        main: the one that the others are compared with.
+    """
+    notes = []
+    alike = [group for group in groups if group.masks() == main.masks()]
+    positions = {row.n for group in alike for row in group.rows(PERPLEXITY).values()}
+    words = {row.n for group in groups for row in group.rows(BITS).values()}
+    sizes = ((positions, "masked tokens"), (words, "words"))
+    told = [f"{_range(numbers_of)} {what}" for numbers_of, what in sizes if numbers_of]
+    if told:
+        notes.append(f"{', '.join(told)}.{_dropped(groups)}")
+    others = [group.label for group in groups if group.masks() != main.masks()]
+    if others:
+        notes.append(
+            f"{OTHER_MASKS} {', '.join(others)}: other masked tokens (another vocabulary); of "
+            f"these columns only {METRICS[BITS].title} compares with the others."
+        )
+    return (*notes, *words_note(groups, main), *ties_note(groups))
+
+
+def _range(values: Iterable[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _dropped(groups: Sequence[Group]) -> str:
+    """How many of the words that models were asked for are left out for all of them."""
+    for group in groups:
+        for row in group.rows(BITS).values():
+            if row.words and row.n < len(row.words):
+                share = numbers.percent(1 - row.n / len(row.words))
+                return (
+                    f" Left out for all: {share} of the {len(row.words):,} words, which at least "
+                    "one model of the study does not score."
+                )
+    return ""
+
+
+def words_note(groups: Sequence[Group], main: Group) -> tuple[str, ...]:
+    """Whose bits per character are over other words, which their rows do not tell one by one."""
+    others = [
+        f"{group.label} ({_scored(group)})"
+        for group in groups
+        if group.rows(BITS) and asked(group, BITS) != asked(main, BITS)
+    ]
+    if not others or not main.rows(BITS):
+        return ()
+    return (
+        f"{OTHER_WORDS} {', '.join(others)}: {METRICS[BITS].title} over other words than those of "
+        f"{main.label} ({_scored(main)}), so it compares only roughly.",
+    )
+
+
+def _scored(group: Group) -> str:
+    return f"{_range({row.n for row in group.rows(BITS).values()})} words"
+
+
+def ties_note(groups: Sequence[Group]) -> tuple[str, ...]:
+    """How many masked tokens were tied with others, where there are any; older rows lack it."""
+    tied = []
+    for group in groups:
+        rows = [cell.metrics[TIES] for cell in group.cells if TIES in cell.metrics]
+        ties = round(sum(row.value for row in rows))
+        if ties:
+            tied.append(f"{group.label} {ties:,} of {sum(row.n for row in rows):,}")
+    if not tied:
+        return ()
+    told = "; ".join(tied)
+    return (f"Ties (another token has the target's score; the middle rank counts): {told}.",)
+
+
+def left_out(group: Group, *base: Group) -> str:
+    """Why a group has no difference or factor to others."""
+    if any(group.masks() != other.masks() for other in base):
+        return (
+            f"{group.label} and {base[0].label} were asked for different masked tokens (another "
+            f"vocabulary or text): of these only {METRICS[BITS].title} compares."
+        )
+    return f"{group.label} and {base[0].label} lack a metric or a seed that both have."

@@ -1,0 +1,35 @@
+"""Worker processes that end with the process that started them, however it ends.
+
+A worker watches once it has imported this module, so nothing heavy belongs here: numpy and
+datatrove take seconds on a busy machine, in which a worker would not notice.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import connection
+
+
+def pool(processes: int) -> ProcessPoolExecutor:
+    """A pool of fresh processes, not forked ones: this process may hold threads of a library."""
+    fresh = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(processes, mp_context=fresh, initializer=end_with_parent)
+
+
+def end_with_parent() -> None:
+    """End this worker when the process that started it is killed.
+
+    Else it would wait for ever for its next task. A thread watches, rather than Linux's
+    PR_SET_PDEATHSIG, which also ends a worker when only the thread that started it has ended.
+    """
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,152 @@
+import json
+import math
+
+import pytest
+
+from lingraft.report import advice, numbers, page
+from lingraft.report.rows import labelled
+from lingraft.report.tables import compare
+
+UNIGRAMS = 411.6
+
+
+def said(run):
+    """The advice on a run, with ordinary spaces."""
+    found = labelled([run])
+    changes = advice.advice(found[0], compare(found).lines[0])
+    return [change.replace(numbers.NO_BREAK, " ") for change in changes]
+
+
+def about(word, changes):
+    """The one piece of advice that starts so."""
+    (found,) = [change for change in changes if change.startswith(word)]
+    return found
+
+
+def phase(name, steps, *, rate=2e-3, batch=2_048, warmup=0.1):
+    return {
+        "name": name, "train": ["all"], "budget": {"value": float(steps), "unit": "steps"},
+        "batch": {"size": batch, "unit": "tokens"}, "optimiser": {"learning_rate": rate},
+        "schedule": {"warmup": warmup},
+    }  # fmt: skip
+
+
+@pytest.fixture
+def trained(build):
+    """A finished run of two phases, without training: `trained(perplexity, steps=60, …)`."""
+
+    def make(
+        perplexity,
+        *,
+        steps=400,
+        rate=2e-3,
+        batch=2_048,
+        warmup=0.1,
+        losses=(5.0, 5.0),
+        vocabulary=4_000,
+    ):
+        half = steps // 2
+        plans = [phase(f"phase-{n}", half, rate=rate, batch=batch, warmup=warmup) for n in (1, 2)]
+        builder = build(baselines=[], phases=plans).corpus().tokenizer(vocab_size=vocabulary)
+        builder.model(perplexity=perplexity)
+        for plan in plans:
+            path = builder.run.path / plan["name"] / "done.json"
+            done = json.loads(path.read_text())
+            done["result"] |= {"steps": half, "tokens": half * batch}
+            path.write_text(json.dumps(done))
+        looks = [
+            {
+                "kind": "valid",
+                "phase": "phase-2",
+                "step": step,
+                "tokens": step * batch,
+                "loss": loss,
+            }
+            for step, loss in ((half // 2, losses[0]), (half, losses[1]))
+        ]
+        text = "".join(json.dumps(row) + "\n" for row in looks)
+        builder.run.metrics_path.write_text(text)
+        return builder.run
+
+    return make
+
+
+def test_a_model_that_has_learnt_and_settled_gets_no_advice(trained):
+    assert said(trained(46.4)) == []
+
+
+def test_a_model_that_has_learnt_but_still_falls_is_told_to_train_longer(trained):
+    assert said(trained(46.4, losses=(4.0, 3.9))) == [
+        "More steps (--steps): the validation loss still fell over the last fifth of the last "
+        "phase, from 4.00 to 3.90."
+    ]
+
+
+def test_a_loss_that_rises_at_the_end_is_not_called_falling(trained):
+    assert said(trained(46.4, losses=(3.9, 4.0))) == []
+
+
+def test_a_run_worse_than_unigrams_gets_the_learning_rate_first_with_its_own_figures(trained):
+    changes = said(trained(1_722.0, steps=60, rate=1e-4, batch=4_040))
+    assert changes[0] == (
+        "A larger learning rate (--learning-rate): it was 0.0001. Over 60 steps the rates add up "
+        "to 0.003, which is about as far as a weight can move; new weights start with a spread of "
+        "0.02. recipes/demo.toml takes 2e-3; this model's width is 256."
+    )
+    assert "a step took 4,040 tokens" in about("A smaller batch", changes)
+    assert "gives 118 steps in place of 60" in about("A smaller batch", changes)
+    assert "60 are few, with 0.24 M tokens" in about("More steps", changes)
+
+
+def test_a_run_hardly_better_than_unigrams_is_advised_too(trained):
+    assert said(trained(0.9 * UNIGRAMS, steps=60, rate=1e-4)) != []
+    assert said(trained(0.7 * UNIGRAMS, steps=60, rate=1e-4)) == []
+
+
+def test_a_large_enough_learning_rate_is_not_blamed(trained):
+    changes = said(trained(1_722.0, steps=400, rate=2e-3))
+    assert [change.split(" (")[0] for change in changes] == ["More steps"]
+
+
+def test_a_warmup_of_half_a_phase_in_steps_is_called_long(trained):
+    changes = said(trained(500.0, steps=400, warmup=100))
+    assert "it took 50 % of a phase" in about("A shorter warm-up", changes)
+
+
+def test_a_vocabulary_too_large_for_the_tokens_is_named_with_the_tokens_for_each_piece(trained):
+    change = about("A smaller vocabulary", said(trained(500.0, steps=400, vocabulary=50_000)))
+    assert "50,000 pieces were trained on 0.82 M tokens, 16 for each piece" in change
+
+
+def test_a_wide_model_is_not_sent_to_the_learning_rate_of_the_demo(trained):
+    changes = said(trained(500.0, steps=60, rate=1e-4, vocabulary=1_000))
+    assert "width 768 take 1e-4 to 3e-4; this one's width is 1024" in changes[0]
+
+
+def test_where_no_rule_fits_the_advice_says_so(trained):
+    (change,) = said(trained(500.0, steps=4_000))
+    assert change.startswith("No simple cause fits: 4,000 steps")
+
+
+def test_a_run_that_has_not_ended_or_failed_gets_no_advice(build, trained):
+    assert said(build().corpus().tokenizer().run) == []
+    assert said(trained(math.inf, steps=60)) == []
+
+
+def test_the_page_shows_the_advice_under_the_verdict(trained, tmp_path):
+    out = page.write([trained(1_722.0, steps=60, rate=1e-4)], tmp_path / "report.html")
+    text = out.read_text(encoding="utf-8")
+    assert text.index('class="verdict"') < text.index("What to change:") < text.index("<dl")
+    assert "<li>A larger learning rate (--learning-rate)" in text
+
+
+def test_the_terminal_gets_verdict_and_advice(trained):
+    lines = advice.summary([trained(1_722.0, steps=60, rate=1e-4)]).splitlines()
+    assert "is worse than guessing by token frequency alone" in lines[0]
+    assert lines[1] == "What to change:"
+    assert all(line.startswith("- ") for line in lines[2:])
+
+
+def test_what_a_good_run_could_still_gain_is_not_called_a_fault(trained):
+    lines = advice.summary([trained(46.4, losses=(4.0, 3.9))]).splitlines()
+    assert lines[1] == "What could still be gained:"

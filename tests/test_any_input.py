@@ -1,0 +1,175 @@
+"""Recipes, studies and options that a random hand has changed: valid, or one line that says why."""
+
+from __future__ import annotations
+
+import copy
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from huggingface_hub.errors import HFValidationError
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+
+from lingraft.cli import spread
+from lingraft.decoding import checked, load
+from lingraft.errors import LingraftError
+from lingraft.finetuning.recipe import read_finetune, tasks_of
+from lingraft.listing import table_of
+from lingraft.methods import read_recipe
+from lingraft.preflight import check
+from lingraft.study import planning
+from lingraft.study.recipe import read_study
+from lingraft.tasks.custom import UserTask
+
+ROOT = Path(__file__).parents[1]
+RECIPES = sorted((ROOT / "recipes").rglob("*.toml"))
+EXAMPLES = int(os.environ.get("LINGRAFT_EXAMPLES", "40"))
+"""Thousands find the next ones; the default keeps the suite short."""
+shortly = settings(
+    max_examples=EXAMPLES,
+    derandomize="LINGRAFT_EXAMPLES" not in os.environ,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+numbers = some.one_of(
+    some.integers(-3, 3),
+    some.sampled_from([2**31, 2**63 - 1, 2**63, -(2**63), 10**30, 10**400]),
+    some.floats(),
+)
+strings = some.one_of(
+    some.text(max_size=8),
+    some.sampled_from(
+        ["", " ", "\0", "[/]", "[red]", "../..", "/", "~", "~nobody", "hub:", "ko",
+         "kor-Hang", "x" * 300,
+         "a\nb", "한글", "²", "{", "%s", "recipes", "all", "xpt", "demo/data", "."]
+    ),
+)  # fmt: skip
+plain = some.one_of(numbers, strings, some.booleans(), some.dates(), some.times())
+values = some.recursive(
+    plain,
+    lambda inner: some.one_of(
+        some.lists(inner, max_size=3), some.dictionaries(strings, inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+def places(data: Any, *path: Any) -> list[tuple[Any, ...]]:
+    """The path of everything in a table."""
+    entries = data.items() if isinstance(data, dict) else enumerate(data)
+    found = []
+    for key, value in entries:
+        found.append((*path, key))
+        if isinstance(value, dict | list):
+            found += places(value, *path, key)
+    return found
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = {"a": value} if depth % 2 else [value]
+    return value
+
+
+@some.composite
+def changed(draw: Any, files: list[Path]) -> tuple[Path, dict[str, Any]]:
+    """A shipped file with one to three changes."""
+    path = draw(some.sampled_from(files))
+    data = tomllib.loads(path.read_text("utf-8"))
+    for _ in range(draw(some.integers(1, 3))):
+        found = places(data)
+        if not found:
+            break
+        *steps, last = draw(some.sampled_from(found))
+        table: Any = data
+        for step in steps:
+            table = table[step]
+        change = draw(some.sampled_from(["delete", "replace", "replace", "add", "deep"]))
+        if change == "delete":
+            del table[last]
+        elif change == "replace":
+            table[last] = draw(values)
+        elif change == "deep":
+            table[last] = nested(draw(some.sampled_from([5, 31, 32, 33, 100])))
+        elif isinstance(table, dict):
+            table[draw(strings)] = copy.deepcopy(draw(values))
+    return path, data
+
+
+def is_valid_or_one_line(call: Any) -> None:
+    said = "valid"
+    try:
+        call()
+    except LingraftError as error:
+        said = str(error)
+    except HFValidationError:  # names of models have tests of their own
+        return
+    assert len(said.splitlines()) == 1, said
+
+
+def read_and_plan(path: Path) -> None:
+    """What the light commands do with a file."""
+    data = load(path)
+    if "grids" in data or "base" in data:
+        study = read_study(path)
+        planning.plan(study, (), path.parent / "results.jsonl")
+    elif "finetune" in data:
+        tasks_of(*read_finetune(path))
+    elif "kind" in data:
+        checked(UserTask, data, str(path))
+    else:
+        check(read_recipe(path))
+
+
+@pytest.fixture
+def placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder where the shipped paths are good."""
+    monkeypatch.chdir(ROOT)
+    return tmp_path
+
+
+@shortly
+@given(case=changed(RECIPES))
+def test_a_shipped_recipe_that_is_changed_at_random_is_valid_or_one_line(case, placed):
+    path, data = case
+    copy_path = placed / path.name
+    try:
+        text = tomli_w.dumps(data)
+        copy_path.write_text(text.replace('base = "', f'base = "{path.parent}/'), encoding="utf-8")
+    except (UnicodeEncodeError, ValueError, RecursionError):  # what no file can hold
+        return
+    is_valid_or_one_line(lambda: read_and_plan(copy_path))
+
+
+DEMO = tomllib.loads((ROOT / "recipes/demo.toml").read_text("utf-8"))
+PATHS = [".".join(map(str, path)) for path in places(DEMO)]
+
+
+@shortly
+@given(
+    path=some.one_of(some.sampled_from([*PATHS, "phases.0.budget.value"]), strings),
+    value=some.one_of(values.map(str), values.map(repr), strings),
+)
+def test_any_override_is_valid_or_one_line(path, value, placed):
+    is_valid_or_one_line(lambda: check(read_recipe(Path("recipes/demo.toml"), [f"{path}={value}"])))
+
+
+@shortly
+@given(what=strings, arguments=some.lists(strings, max_size=5))
+def test_any_word_for_a_list_is_known_or_one_line(what, arguments):
+    is_valid_or_one_line(lambda: table_of(what))
+    assert isinstance(spread(arguments), list)
+
+
+@shortly
+@given(only=some.lists(strings, max_size=2))
+def test_any_choice_of_cells_is_valid_or_one_line(only, placed):
+    study = read_study(Path("recipes/study-smoke.toml"))
+    is_valid_or_one_line(lambda: planning.plan(study, only, placed / "results.jsonl"))

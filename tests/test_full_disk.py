@@ -1,0 +1,174 @@
+"""A full disk: one sentence everywhere, nothing half-made, and a study that stops at once."""
+
+import contextlib
+import errno
+import logging
+import os
+import resource
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from synthetic_study import cell_rows
+from tiny_study import GRID, Here, run_here, write_study
+
+from lingraft import rundir
+from lingraft.errors import DataError, NoRoomError, explain, is_disk_full
+from lingraft.study import cell, processes, rows
+from lingraft.training import checkpoint, loop
+
+WANTED = "No space left on device; nothing half-made was kept: mend that and run the same command"
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@contextlib.contextmanager
+def largest_file(size):
+    """Files of this process cannot grow beyond so many bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def rubbish(folder):
+    return [str(path) for name in ("*partial*", "*.tmp") for path in folder.rglob(name)]
+
+
+# -- what is said
+
+
+def test_what_numpy_says_of_a_full_disk_is_told_as_that(tmp_path):
+    refused = pytest.raises(OSError, match="requested and")
+    with largest_file(1_000), refused as caught, (tmp_path / "a").open("wb") as file:
+        np.zeros(1_000).tofile(file)
+    assert explain(caught.value, "a").startswith(f"a: {WANTED}")
+    assert is_disk_full(caught.value)
+
+
+def _hidden():
+    try:
+        full()
+    except OSError:
+        raise DataError("cannot be written") from None
+
+
+def test_an_error_that_was_made_from_that_of_a_full_disk_counts_as_one():
+    with pytest.raises(DataError) as caught:
+        _hidden()
+    assert is_disk_full(caught.value)
+    assert is_disk_full(NoRoomError("x"))
+    assert not is_disk_full(DataError("x"))
+    assert not is_disk_full(FileNotFoundError(errno.ENOENT, "no such file"))
+
+
+def test_a_file_that_cannot_even_be_made_is_told_with_the_reason(tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(OSError, match="No space left"):
+        rundir.write_text(tmp_path / "a", "text")
+
+
+def test_a_cell_says_the_same_sentence_as_a_run(monkeypatch, tmp_path):
+    monkeypatch.setitem(cell.KINDS, "train", full)
+    status = cell.work("train", tmp_path)
+    assert status == cell.NO_ROOM
+    assert processes.failure(tmp_path, status) == f"{tmp_path}: {WANTED} again"
+
+
+def test_a_cell_that_has_no_room_for_the_reason_says_it_by_its_exit_status(monkeypatch, tmp_path):
+    monkeypatch.setitem(cell.KINDS, "train", full)
+    monkeypatch.setattr(cell, "write_text", full)
+    status = cell.work("train", tmp_path)
+    assert not (tmp_path / cell.FAILURE).exists()
+    assert processes.failure(tmp_path, status) == f"{tmp_path}: {WANTED} again"
+
+
+# -- what is left
+
+
+def test_rows_that_do_not_fit_leave_the_results_as_they_were(tmp_path):
+    path = tmp_path / "results.jsonl"
+    found = cell_rows("xpt", 1_000, 0, 6.5)
+    rows.append(path, found)
+    before = path.read_bytes()
+    with largest_file(len(before) + 10), pytest.raises(OSError, match="File too large") as caught:
+        rows.append(path, found)
+    assert path.read_bytes() == before
+    assert caught.value.filename == str(path)
+
+
+def test_best_weights_that_do_not_fit_leave_nothing(tiny_job, tiny_model, accelerator):
+    job = tiny_job()
+    with (
+        largest_file(50_000),
+        pytest.raises(NoRoomError, match=r"best\.partial: cannot be written"),
+    ):
+        loop.train_phase(job, tiny_model("roberta"), accelerator)
+    assert not rubbish(job.folder)
+
+
+def test_a_checkpoint_that_does_not_fit_leaves_nothing(tmp_path, tiny_model, monkeypatch):
+    monkeypatch.setattr(checkpoint, "write_json", full)
+    model = tiny_model("bert")
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint.save(tmp_path, 1, model, torch.optim.AdamW(model.parameters()), {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_fine_tuning_that_does_not_fit_is_one_line_and_leaves_nothing(
+    tiny_source, tmp_path, command
+):
+    data = "text,label\n" + "".join(f"text {n},{'ab'[n % 2]}\n" for n in range(6))
+    (tmp_path / "mood.csv").write_text(data)
+    table = 'name = "mood"\nkind = "classification"\nmetrics = ["accuracy"]\n'
+    table += 'files = { train = "mood.csv", dev = "mood.csv" }\nepochs = 1\n'
+    (tmp_path / "mood.toml").write_text(table)
+    out = tmp_path / "out"
+    words = ("finetune", tiny_source("bert"), "--task", tmp_path / "mood.toml", "--seeds", 1)
+    with largest_file(50_000):
+        ended = command("--quiet", *words, "--out", out)
+    assert ended.status == 1
+    assert "make room, then run the same command again" in ended.err
+    assert ended.err.count("\n") == 1
+    assert not rubbish(out)
+    assert command(*words, "--out", out).status == 0
+
+
+# -- a study
+
+
+def test_a_study_stops_at_the_first_cell_that_has_no_room_and_goes_on_later(
+    tiny_source, korean_text, tmp_path, caplog, monkeypatch
+):
+    study = write_study(tmp_path, tiny_source("roberta"), korean_text)
+    out, here = tmp_path / "out", Here()
+    monkeypatch.setattr(logging.getLogger("lingraft"), "propagate", True)
+    with largest_file(100_000):
+        tally, _ = run_here(study, out, start=here)
+    assert len(here.cells) == len(tally.failed) == 1
+    assert not rubbish(out)
+    assert "the disk is full, so nothing else is started (3 cells wait)" in caplog.text
+    last = rows.read(out / "results.jsonl")[-1]
+    assert "make room, then run the same command again" in last.message
+    tally, here = run_here(study, out)
+    assert (tally.done, len(here.cells)) == (4, 4)
+
+
+def test_a_probe_without_room_for_its_text_is_told_and_starts_no_cell(
+    tiny_source, korean_text, tmp_path, command, monkeypatch
+):
+    write_study(tmp_path, tiny_source("roberta"), korean_text, GRID)
+    here = Here()
+    monkeypatch.setattr(processes, "start", here)
+    words = ("probe", tmp_path / "base.toml", "--out", tmp_path / "p", "--steps", 2)
+    with largest_file(10_000):
+        ended = command(*words, "--initialisers", "match,mean", "--set", "phases=[]")
+    assert ended.status == 1
+    assert "make room" in ended.err
+    assert here.cells == []
+    assert not rubbish(tmp_path / "p")

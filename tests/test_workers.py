@@ -1,0 +1,69 @@
+"""Worker processes end with the one that started them, also while they load what they need."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+
+WORKING = """
+import os, time
+from lingraft import workers
+if __name__ == "__main__":
+    pool = workers.pool(1)
+    print(pool.submit(os.getpid).result(), flush=True)
+    time.sleep(60)
+"""
+LOADING = """
+import os, sys, time
+from pathlib import Path
+from lingraft import workers
+
+class Slow:  # a task whose modules take a minute to load, and tell when they are being loaded
+    def __reduce__(self):
+        return exec, ("import os, time; print(os.getpid(), flush=True); time.sleep(60)",)
+
+    def __call__(self):
+        pass
+
+if __name__ == "__main__":
+    workers.pool(1).submit(Slow())
+    time.sleep(60)
+"""
+
+
+def runs(number):
+    """Whether a process is there and is no zombie."""
+    try:
+        stat = Path(f"/proc/{number}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+@pytest.mark.parametrize("script", [WORKING, LOADING], ids=["working", "loading a task"])
+def test_workers_end_at_once_when_the_process_that_started_them_is_killed(script, tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(script)
+    with subprocess.Popen([sys.executable, path], stdout=subprocess.PIPE, text=True) as process:
+        worker = int(process.stdout.readline())
+        process.kill()
+        process.wait()
+    killed = time.monotonic()
+    while runs(worker):
+        if time.monotonic() > killed + 2:
+            os.kill(worker, signal.SIGKILL)
+            pytest.fail("the worker lived on")
+        time.sleep(0.02)
+
+
+def test_a_worker_watches_before_it_loads_anything_that_takes_long():
+    code = "import sys, lingraft.workers; print(*sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numpy", "torch", "datatrove", "tokenizers"} & set(said.stdout.split())
+    assert not [name for name in said.stdout.split() if name.startswith("lingraft.corpus")]
