@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from lingraft.report import numbers
 from lingraft.rundir import Run
-from lingraft.tokens import Tokens
+from lingraft.tokenizer.shards import Tokens
 
 WORDS = ("the", "a", "old", "small", "green", "house", "tree", "dog", "walks", "runs", "sees")
 

@@ -18,8 +18,8 @@ import pytest
 from safetensors.torch import load_file
 
 import lingraft
-from lingraft import stages
 from lingraft.models.packed import PackedModel
+from lingraft.pipeline import stages
 
 FILE = Path(__file__).with_name("golden.json")
 WRITING = bool(os.environ.get("LINGRAFT_WRITE_GOLDEN"))

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import AutoConfig
 
-from lingraft import pretrained
 from lingraft.bench import text
 from lingraft.errors import RecipeError
-from lingraft.methods import read_recipe, recipe_from
 from lingraft.models import source
 from lingraft.models.families import family_of
 from lingraft.models.graft import build, deeper_config, layer_plan
 from lingraft.models.loading import stock_class
 from lingraft.models.modules import wanted_by
 from lingraft.models.parts import itl_layers
+from lingraft.pretrained import load as pretrained
 from lingraft.recipe import Batch
+from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lingraft.models.families import Family
     from lingraft.objectives.common import TokenIds
     from lingraft.recipe import Phase, Recipe, Training
-    from lingraft.tokens import Tokens
+    from lingraft.tokenizer.shards import Tokens
 
 MADE_UP = "made-up"
 HEAD_WIDTH = 64

@@ -9,7 +9,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import aligned, pairs
-from lingraft.corpus.lines import Reading
+from lingraft.corpus.readers.lines import Reading
 from lingraft.corpus.result import check_result, log_result
 from lingraft.corpus.split import SPLITS, split_of
 from lingraft.corpus.split_file import SplitFile

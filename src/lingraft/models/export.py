@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedConfig, PreTrainedModel
 
-    from lingraft.vocabulary import Vocabulary
+    from lingraft.tokenizer.vocabulary import Vocabulary
 
 
 def special_ids(model_type: str, specials: Mapping[str, int]) -> dict[str, int | None]:

@@ -17,12 +17,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from transformers.utils.hub import cached_file
 
-from lingraft.checkpoints import folder_of
 from lingraft.errors import DataError
 from lingraft.models.families import FAMILIES, family_of
 from lingraft.models.kinds import KINDS
 from lingraft.models.modules import MODULES, owner_of, owners_of
-from lingraft.pretrained import load_config, load_model, one_line
+from lingraft.pretrained.checkpoints import folder_of
+from lingraft.pretrained.load import load_config, load_model, one_line
 from lingraft.rundir import read_json, write_json
 
 if TYPE_CHECKING:

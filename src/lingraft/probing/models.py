@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from lingraft import catalogue
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
-from lingraft.methods import read_recipe
 from lingraft.models.modules import wanted_by
+from lingraft.recipe import catalogue
+from lingraft.recipe.methods import read_recipe
 from lingraft.rundir import Run
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lingraft.objectives.common import Objective, TokenIds
     from lingraft.recipe import Masking, Phase, Training
-    from lingraft.tokens import Tokens
+    from lingraft.tokenizer.shards import Tokens
     from lingraft.training.data import Reading
 
 Array = np.ndarray[Any, Any]
