@@ -146,7 +146,7 @@ def _wrap(backend: Tokenizer, source: PreTrainedTokenizerFast) -> PreTrainedToke
         for role, token in source.special_tokens_map.items()
         if role in frame.roles
     }
-    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    return PreTrainedTokenizerFast(
         tokenizer_object=backend,
         model_input_names=list(frame.input_names),
         model_max_length=frame.max_length,
