@@ -42,9 +42,10 @@ import numpy as np
 import psutil
 from wikiextractor import CONSTRUCTS, FOOTER, HEADER, PAGE
 
-from lingraft.corpus import dedup, near_duplicates, readers
-from lingraft.corpus.cleaning import SentenceFilter
-from lingraft.corpus.lines import Reading
+from lingraft.corpus.cleaning import dedup, near_duplicates
+from lingraft.corpus.cleaning.steps import SentenceFilter
+from lingraft.corpus.readers import documents as readers
+from lingraft.corpus.readers.lines import Reading
 from lingraft.recipe import Corpus
 
 PASS = re.compile(r"corpus: pass (\S+) took ([\d.]+) s")

@@ -67,10 +67,12 @@ def peak_bytes() -> int:
 
 def run_stage(stage: str, folder: Path) -> None:
     """Do one stage in this process."""
-    from lingraft import recipe, tokenizer, tokens
+    from lingraft import recipe
     from lingraft.corpus import stage as corpus_stage
-    from lingraft.stages import read_lines
-    from lingraft.tokenizer_extension import make
+    from lingraft.pipeline.stages import read_lines
+    from lingraft.tokenizer import files as tokenizer
+    from lingraft.tokenizer import shards as tokens
+    from lingraft.tokenizer.extension import make
 
     out = folder / "run"
     out.mkdir(exist_ok=True)

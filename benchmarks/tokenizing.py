@@ -3,8 +3,8 @@
     python benchmarks/tokenizing.py --megabytes 20 --pairs 5
     RAYON_NUM_THREADS=1 python benchmarks/tokenizing.py --megabytes 20 --pairs 5
 
-`lingraft.tokens.encode` reads the text, tokenises it, puts special tokens around each sentence and
-writes ids and offsets. The library alone is `encode_batch_fast` on the same lines, which are in
+`lingraft.tokenizer.shards.encode` reads the text, tokenises it, puts special tokens around each
+sentence and writes ids and offsets. The library alone is `encode_batch_fast` on the same lines, which are in
 memory, and nothing is done with what it gives. They alternate; a ratio is taken within a pair.
 """
 
@@ -22,10 +22,10 @@ from pathlib import Path
 from memory import TRAINED_ON, VOCABULARY, write_text
 
 from lingraft import recipe
-from lingraft.stages import read_lines
-from lingraft.tokenizer import plain_backend
-from lingraft.tokenizer_extension import make
-from lingraft.tokens import CHUNK_LINES, encode
+from lingraft.pipeline.stages import read_lines
+from lingraft.tokenizer.extension import make
+from lingraft.tokenizer.files import plain_backend
+from lingraft.tokenizer.shards import CHUNK_LINES, encode
 
 KINDS = ("byte-bpe", "wordpiece", "unigram")
 

@@ -38,17 +38,17 @@ from lingraft.bench.subject import Shape, spread
 from lingraft.bench.text import BOS, EOS, PAD, UNKNOWN, TextShape, made_up, of_run, token_ids
 from lingraft.evaluation.intrinsic import mask_text, score
 from lingraft.evaluation.scorer import Scorer
-from lingraft.methods import PRESETS
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import build
 from lingraft.models.parts import itl_layers
 from lingraft.models.source import load_model
 from lingraft.objectives.common import TokenIds
-from lingraft.pretrained import quiet_transformers
+from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import PARTS, Masking, Phase
 from lingraft.recipe import Training as Use
+from lingraft.recipe.methods import PRESETS
 from lingraft.rundir import Run
-from lingraft.tokens import Tokens
+from lingraft.tokenizer.shards import Tokens
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment, keep_freed_memory
 from lingraft.training.phase import Job, freeze

@@ -1,4 +1,4 @@
-"""Text quality and speed of `lingraft.corpus.wiki` beside WikiExtractor's, and its own scaling.
+"""Text quality and speed of our Wikipedia reader beside WikiExtractor's, and its own scaling.
 
 WikiExtractor is AGPL and no dependency of ours; it goes into an environment of its own:
 
@@ -29,9 +29,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from lingraft.corpus.lines import Reading
-from lingraft.corpus.wiki import Block, pages
-from lingraft.corpus.wiki.streams import chunks
+from lingraft.corpus.readers.lines import Reading
+from lingraft.corpus.readers.wiki import Block, pages
+from lingraft.corpus.readers.wiki.streams import chunks
 
 HEADER = (
     '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="{0}">\n'

@@ -10,8 +10,8 @@ SOURCE.md (docs/results.md has the table). A document is never cut by the split:
   stretch of lines, and only the page or film at either end of it lies on two sides.
 
 Lines that are a text of a task that the study is judged by, by letters and digits alone, or share
-13 words in a row with one, are left out (`lingraft.corpus.decontamination`), and so are the pages
-whose English original is in the source model's text (C++ and PowerShell documentation). Beside OUT,
+13 words in a row with one, are left out (`lingraft.corpus.cleaning.decontamination`), and so are
+the pages whose English original is in the source model's text (C++ and PowerShell documentation). Beside OUT,
 in OUT-lexicon, goes the bilingual lexicon of the dictionary initialiser.
 """
 
@@ -26,10 +26,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lingraft.corpus.decontamination import Evaluations
-from lingraft.corpus.sentences import splitter
-from lingraft.corpus.words import letters
-from lingraft.curation import benchmarks
+from lingraft.corpus.cleaning.decontamination import Evaluations
+from lingraft.corpus.cleaning.sentences import splitter
+from lingraft.corpus.cleaning.words import letters
+from lingraft.tasks import held_out as benchmarks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

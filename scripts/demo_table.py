@@ -34,7 +34,7 @@ NAMES = {"xpt": "**XPT** (English source)", "scratch": "scratch (same depth, sam
 
 def measure(runs: list[Path]) -> list[dict[str, Any]]:
     """One row a run and method."""
-    from lingraft import decoding
+    from lingraft.recipe import decoding
     from lingraft.rundir import Run
 
     rows = []

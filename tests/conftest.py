@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from lingraft.tokens import Tokens
+    from lingraft.tokenizer.shards import Tokens
     from lingraft.training.phase import Job
 
 
@@ -230,7 +230,7 @@ def tiny_tokens() -> Callable[..., Tokens]:
     Ids 0 and 2 stand around each; the others are 5 to 319 with frequencies that differ. Two
     sentences of the default lengths never fit into one row of 16 tokens.
     """
-    from lingraft.tokens import Tokens
+    from lingraft.tokenizer.shards import Tokens
 
     def made(number: int, shortest: int = 9, longest: int = 16, seed: int = 0) -> Tokens:
         generator = np.random.default_rng(seed)

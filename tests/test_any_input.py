@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from lingraft.cli import spread
-from lingraft.decoding import checked, load
+from lingraft.commands.listing import table_of
 from lingraft.errors import LingraftError
 from lingraft.finetuning.recipe import read_finetune, tasks_of
-from lingraft.listing import table_of
-from lingraft.methods import read_recipe
-from lingraft.preflight import check
+from lingraft.pipeline.preflight import check
+from lingraft.recipe.decoding import checked, load
+from lingraft.recipe.methods import read_recipe
 from lingraft.study import planning
 from lingraft.study.recipe import read_study
 from lingraft.tasks.custom import UserTask

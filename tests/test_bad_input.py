@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from lingraft import preflight
+from lingraft.pipeline import preflight
 
-BAD_INPUT = runpy.run_path(str(Path(__file__).with_name("bad_input_cases.py")))
+BAD_INPUT = runpy.run_path(str(Path(__file__).parent / "support" / "bad_input_cases.py"))
 CASES, Place = BAD_INPUT["CASES"], BAD_INPUT["Place"]
 DOCS = Path(__file__).parents[1] / "docs" / "errors.md"
 WRITING = bool(os.environ.get("LINGRAFT_WRITE_DOCS"))

@@ -9,7 +9,7 @@ import pytest
 
 import lingraft
 from lingraft import cli
-from lingraft.listing import TABLES
+from lingraft.commands.listing import TABLES
 from lingraft.models.families import FAMILIES
 
 COMMANDS = {
@@ -235,7 +235,7 @@ def test_an_error_of_the_system_is_one_line(command, monkeypatch, adapted):
     def fail(*_):
         raise OSError(28, "No space left on device", "run/model/config.json")
 
-    monkeypatch.setattr("lingraft.preflight.check", fail)
+    monkeypatch.setattr("lingraft.pipeline.preflight.check", fail)
     ended = command("check", adapted("bert") / "recipe.toml")
     assert ended.status == 1
     assert ended.err == (
@@ -248,7 +248,7 @@ def test_ctrl_c_is_one_line_and_status_130(command, monkeypatch, adapted):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lingraft.preflight.check", stop)
+    monkeypatch.setattr("lingraft.pipeline.preflight.check", stop)
     ended = command("check", adapted("bert") / "recipe.toml")
     assert ended.status == 130
     assert ended.err.strip().splitlines()[-1].startswith("lingraft: stopped; ")
@@ -259,7 +259,7 @@ def test_processes_other_than_the_first_are_silent(command, monkeypatch):
 
     levels = []
     monkeypatch.setattr(
-        "lingraft.listing.table_of",
+        "lingraft.commands.listing.table_of",
         lambda what: levels.append(logging.getLogger("lingraft").level) or ("t", ("a",), []),
     )
     command("list", "methods")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-KILLING = Path(__file__).with_name("killing.py")
+KILLING = Path(__file__).parent / "support" / "killing.py"
 STEPS = 12  # six in each phase, twelve in the baseline; a checkpoint after every second
 
 
@@ -42,10 +42,10 @@ MOMENTS = {
         "corpus", "pathlib:Path.replace", 1, "corpus.partial')", "corpus.partial/done.json"
     ),
     "tokenizer, between two splits": Moment(
-        "tokenizer", "lingraft.stages:encode", 2, "", "tokenizer.partial/train.bin"
+        "tokenizer", "lingraft.pipeline.stages:encode", 2, "", "tokenizer.partial/train.bin"
     ),
     "graft, with the model written": Moment(
-        "graft", "lingraft.grafting:write_json", 1, "account.json", "graft.partial/model"
+        "graft", "lingraft.pipeline.grafting:write_json", 1, "account.json", "graft.partial/model"
     ),
     "phase 1, before its first checkpoint": Moment("phase-1", STEP, 2, "", "phase-1/inputs"),
     "phase 1, between two checkpoints": Moment(
@@ -81,7 +81,9 @@ def launch():
         patch.setenv("OMP_NUM_THREADS", "1")
         patch.setenv("HF_HUB_OFFLINE", "1")
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["lingraft.cli", "lingraft.pipeline", "lingraft.standalone"])
+        context.set_forkserver_preload(
+            ["lingraft.cli", "lingraft.pipeline.adapt", "lingraft.pipeline.standalone"]
+        )
 
         def start(arguments, errors, *moment):
             job = {"JOB": (list(map(str, arguments)), str(errors), *moment)}

@@ -17,7 +17,7 @@ from lingraft.errors import (
     TrainingError,
     UnsupportedModelError,
 )
-from lingraft.methods import read_recipe, recipe_from
+from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
 from lingraft.threads import wait_passively
 
@@ -75,7 +75,7 @@ def adapt(
     Raises:
         LingraftError: whatever the caller can mend.
     """
-    from lingraft import pipeline
+    from lingraft.pipeline import adapt as pipeline
 
     if isinstance(recipe, (str, Path)):
         recipe = read_recipe(Path(recipe), settings)
@@ -113,7 +113,7 @@ def run_stage(run: str | Path, name: str) -> dict[str, Any]:
     Raises:
         LingraftError: no such stage, or one before it is not done.
     """
-    from lingraft import pipeline
+    from lingraft.pipeline import adapt as pipeline
 
     return pipeline.run_stage(Path(run), name)
 
@@ -127,12 +127,12 @@ def evaluate(
         model: directory or Hub id.
         text: files or directories.
         language: of the text, for sentence splitting.
-        options: those of `lingraft.standalone.evaluate`, say sentences, rate, seed.
+        options: those of `lingraft.pipeline.standalone.evaluate`, say sentences, rate, seed.
 
     Raises:
         LingraftError: the model or the text cannot be used.
     """
-    from lingraft import standalone
+    from lingraft.pipeline import standalone
 
     return standalone.evaluate(
         str(model), [str(path) for path in text], language=language, **options

@@ -17,14 +17,15 @@ import typer
 from rich.table import Table
 from typer.core import TyperCommand
 
-from lingraft import __version__, decoding, log
-from lingraft.bench import command as benchmarks
-from lingraft.comparison import command as comparison
-from lingraft.curation import command as curation
+from lingraft import __version__, log
+from lingraft.commands import bench as benchmarks
+from lingraft.commands import compare as comparison
+from lingraft.commands import corpus as curation
+from lingraft.commands import finetune as finetuning
+from lingraft.commands import probe_source as probing
+from lingraft.commands import study as commands
 from lingraft.errors import LingraftError, RecipeError, explain
-from lingraft.finetuning import command as finetuning
-from lingraft.probing import command as probing
-from lingraft.study import commands
+from lingraft.recipe import decoding
 
 if TYPE_CHECKING:
     from lingraft.recipe import Recipe
@@ -187,7 +188,7 @@ def adapt(
             data["method"]["batch"] = {"size": batch_tokens, "unit": "tokens"}
         chosen = _from_options(data, needed, out_dir, assignments)
     folder = out_dir or Path("runs") / chosen.name
-    from lingraft import pipeline
+    from lingraft.pipeline import adapt as pipeline
     from lingraft.report import advice, tables
 
     run = pipeline.adapt(
@@ -205,7 +206,7 @@ def adapt(
 
 def _from_file(recipe: Path, shorthand: dict[str, object], assignments: list[str]) -> Recipe:
     """The recipe in a file; `shorthand` holds the options that do not go with one."""
-    from lingraft.methods import read_recipe
+    from lingraft.recipe.methods import read_recipe
 
     given = [name for name, value in shorthand.items() if value]
     if given:
@@ -220,7 +221,7 @@ def _from_options(
     data: dict[str, Any], needed: dict[str, object], out_dir: Path | None, assignments: list[str]
 ) -> Recipe:
     """The recipe that the options stand for; `needed` holds those that must be given."""
-    from lingraft.methods import recipe_from
+    from lingraft.recipe.methods import recipe_from
 
     missing = [name for name, value in needed.items() if not value]
     if missing:
@@ -238,8 +239,8 @@ def check(
     recipe: Annotated[Path, typer.Argument(help="A recipe (TOML).")], settings: Settings = None
 ) -> None:
     """Say whether a recipe is sound and what it will do; loads and downloads no model."""
-    from lingraft import preflight
-    from lingraft.methods import read_recipe
+    from lingraft.pipeline import preflight
+    from lingraft.recipe.methods import read_recipe
 
     plan = preflight.check(read_recipe(recipe, settings or []))
     out.print(f"{recipe}: sound", soft_wrap=True)
@@ -283,7 +284,7 @@ def stage(
     ],
 ) -> None:
     """Run one stage of a run alone; those before it must be done. Prints its counts as JSON."""
-    from lingraft import pipeline
+    from lingraft.pipeline import adapt as pipeline
 
     typer.echo(json.dumps(pipeline.run_stage(run, name), ensure_ascii=False))
 
@@ -311,7 +312,7 @@ def evaluate(
 
     Perplexity, hits@k, MRR, mean rank, and bits per character.
     """
-    from lingraft import standalone
+    from lingraft.pipeline import standalone
 
     if not 0 < rate < 1:
         raise RecipeError(f"--rate: must be above 0 and below 1; got {rate:g}")
@@ -338,14 +339,15 @@ def report(
     ] = None,
 ) -> None:
     """Write the report of a run, or one page that compares several."""
-    from lingraft.report import advice, page, tables
+    from lingraft.report import advice, tables
+    from lingraft.report.pages import run as run_page
     from lingraft.rundir import Run
 
     opened = [Run.existing(path) for path in runs]
     target = out_file or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     out.print(tables.console(opened, out.width))
     out.print(advice.summary(opened), soft_wrap=True, markup=False)
-    out.print(f"report: {page.write(opened, target)}", soft_wrap=True)
+    out.print(f"report: {run_page.write(opened, target)}", soft_wrap=True)
 
 
 @command("list")
@@ -358,7 +360,7 @@ def list_entries(
     ],
 ) -> None:
     """Print what there is, as a table made from the code."""
-    from lingraft import listing
+    from lingraft.commands import listing
 
     title, columns, rows = listing.table_of(what)
     table = Table(title=title)

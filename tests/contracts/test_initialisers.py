@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from lingraft import tokenizer as tokenizers_module
 from lingraft.embeddings import INITIALISERS
 from lingraft.embeddings.common import RULES
 from lingraft.embeddings.material import Material
@@ -17,7 +16,8 @@ from lingraft.embeddings.vectors import WORD
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.recipe import Graft, Resources
 from lingraft.recipe import Tokenizer as Section
-from lingraft.vocabulary import Vocabulary
+from lingraft.tokenizer import files as tokenizer_files
+from lingraft.tokenizer.vocabulary import Vocabulary
 
 WIDTH = 8
 FAMILIES = ("bert", "roberta", "xlm-roberta", "electra", "modernbert")
@@ -50,7 +50,7 @@ def targets(text):
     made = {}
     for kind in KINDS:
         section = Section(kind=kind, vocab_size=360, character_coverage=1.0)
-        ours = tokenizers_module.train(section, None, lambda: text, pad_id=None, seed=0)
+        ours = tokenizer_files.train(section, None, lambda: text, pad_id=None, seed=0)
         made[kind] = Side(ours, Vocabulary.of(ours))
     return made
 

@@ -9,15 +9,16 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState
 
-from lingraft import evaluating, pipeline, preflight, stages
-from lingraft.decoding import to_toml
-from lingraft.methods import METHODS, recipe_from
 from lingraft.models.families import FAMILIES
 from lingraft.models.parts import itl_layers, part_of, trained_parts
 from lingraft.models.source import load_model
+from lingraft.pipeline import adapt as pipeline
+from lingraft.pipeline import evaluating, preflight, stages
+from lingraft.pipeline.stages import Context
 from lingraft.recipe import Validation
+from lingraft.recipe.decoding import to_toml
+from lingraft.recipe.methods import METHODS, recipe_from
 from lingraft.rundir import Run
-from lingraft.stages import Context
 
 SMALL = {
     "language": "ko",

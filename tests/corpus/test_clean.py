@@ -4,7 +4,7 @@ import unicodedata
 import numpy as np
 import pytest
 
-from lingraft.corpus import clean
+from lingraft.corpus.cleaning import clean
 from lingraft.recipe import Corpus
 
 

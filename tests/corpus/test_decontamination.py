@@ -1,7 +1,7 @@
 import pytest
 
-from lingraft.corpus import decontamination
-from lingraft.corpus.decontamination import Evaluations
+from lingraft.corpus.cleaning import decontamination
+from lingraft.corpus.cleaning.decontamination import Evaluations
 
 PASSAGE = (
     "One two three four five six seven eight nine ten eleven twelve thirteen fourteen. "

@@ -2,7 +2,7 @@ import hashlib
 
 import numpy as np
 
-from lingraft.corpus.dedup import Seen, hashes
+from lingraft.corpus.cleaning.dedup import Seen, hashes
 
 
 def test_the_first_occurrence_is_fresh_and_later_ones_are_not():

@@ -1,6 +1,6 @@
 import pytest
 
-from lingraft.corpus.language_id import MIN_CHARACTERS, LanguageIdentifier
+from lingraft.corpus.cleaning.language_id import MIN_CHARACTERS, LanguageIdentifier
 from lingraft.errors import DataError, RecipeError
 
 pytest.importorskip("py3langid")
@@ -36,7 +36,7 @@ def test_a_language_that_the_model_does_not_know_is_refused() -> None:
 
 
 def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lingraft.corpus import language_id
+    from lingraft.corpus.cleaning import language_id
 
     language_id._model.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "py3langid.langid", None)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lingraft.corpus import freedict, lexicon, stardict
+from lingraft.corpus import lexicon
+from lingraft.corpus.readers import freedict, stardict
 from lingraft.errors import DataError
 
 TEI = """<?xml version="1.0" encoding="UTF-8"?>

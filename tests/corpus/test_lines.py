@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lingraft.corpus.lines import BROKEN_UTF8, LINE_TOO_LONG, Reading, raw_lines, text_lines
+from lingraft.corpus.readers.lines import BROKEN_UTF8, LINE_TOO_LONG, Reading, raw_lines, text_lines
 from lingraft.errors import DataError
 
 zstandard = pytest.importorskip("zstandard")

@@ -3,8 +3,8 @@ import random
 import numpy as np
 import pytest
 
-from lingraft.corpus import near_duplicates
-from lingraft.corpus.near_duplicates import NearDuplicates, signature, similarity
+from lingraft.corpus.cleaning import near_duplicates
+from lingraft.corpus.cleaning.near_duplicates import NearDuplicates, signature, similarity
 
 rng = random.Random(0)
 VOCABULARY = ["".join(rng.choices("가나다라마바사아자차카타파하", k=3)) for _ in range(3_000)]

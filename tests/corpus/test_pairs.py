@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lingraft.corpus import pairs, tmx
-from lingraft.corpus.lines import Reading
+from lingraft.corpus import pairs
 from lingraft.corpus.pairs import Layout
+from lingraft.corpus.readers import tmx
+from lingraft.corpus.readers.lines import Reading
 from lingraft.errors import DataError
 
 LAYOUT = Layout("en", "ko")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from lingraft.corpus import parallel
-from lingraft.corpus.lines import Reading
 from lingraft.corpus.pairs import Layout, read
 from lingraft.corpus.parallel import Checker, Limits, Pair
+from lingraft.corpus.readers.lines import Reading
 from lingraft.errors import DataError
 
 GOOD = Pair("The cat sleeps.", "고양이가 잔다.", "0")

@@ -1,6 +1,6 @@
 import pytest
 
-from lingraft.corpus import personal
+from lingraft.corpus.cleaning import personal
 
 
 @pytest.mark.parametrize(

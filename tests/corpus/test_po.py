@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from lingraft.corpus import po
-from lingraft.corpus.lines import Reading
-from lingraft.corpus.readers import Source
+from lingraft.corpus.readers import po
+from lingraft.corpus.readers.documents import Source
+from lingraft.corpus.readers.lines import Reading
 from lingraft.errors import DataError
 from lingraft.recipe import Corpus
 

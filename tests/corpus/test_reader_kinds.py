@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lingraft.corpus import readers
-from lingraft.corpus.lines import Reading
-from lingraft.corpus.readers import Document
+from lingraft.corpus.readers import documents
+from lingraft.corpus.readers.documents import Document
+from lingraft.corpus.readers.lines import Reading
 from lingraft.recipe import Corpus
 
 arrow = pytest.importorskip("pyarrow")
@@ -37,8 +37,8 @@ msgstr "제목은 글이다."
 
 def read(path: Path) -> tuple[list[Document], Reading]:
     section, reading = Corpus(text=(str(path),)), Reading()
-    found = readers.resolve(section.text)
-    return [one for source in found for one in readers.read(source, section, reading)], reading
+    found = documents.resolve(section.text)
+    return [one for source in found for one in documents.read(source, section, reading)], reading
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_title_and_revision_of_an_article_stay_with_it(tmp_path: Path):
 def test_of_the_xml_files_in_a_directory_only_dumps_are_read(tmp_path: Path):
     (tmp_path / "kowiki.xml.bz2").write_bytes(bz2.compress(DUMP.encode()))
     (tmp_path / "sitemap.xml").write_text("<urlset></urlset>")
-    assert [source.name for source in readers.resolve([tmp_path])] == [
+    assert [source.name for source in documents.resolve([tmp_path])] == [
         str(tmp_path / "kowiki.xml.bz2")
     ]
 

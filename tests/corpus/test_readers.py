@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lingraft.corpus import readers
-from lingraft.corpus.lines import BROKEN_UTF8, EMPTY, LINE_TOO_LONG, Reading
-from lingraft.corpus.readers import BROKEN_JSON, NO_TEXT_FIELD, Document, content_id
+from lingraft.corpus.readers import documents as readers
+from lingraft.corpus.readers.documents import BROKEN_JSON, NO_TEXT_FIELD, Document, content_id
+from lingraft.corpus.readers.lines import BROKEN_UTF8, EMPTY, LINE_TOO_LONG, Reading
 from lingraft.errors import DataError
 from lingraft.recipe import Corpus
 

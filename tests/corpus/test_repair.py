@@ -1,6 +1,6 @@
 import pytest
 
-from lingraft.corpus import repair
+from lingraft.corpus.cleaning import repair
 from lingraft.errors import DataError
 
 TEXT = "고양이가 따뜻한 아랫목에서 하루 종일 자고 있었다. 그리고 다시 잤다."

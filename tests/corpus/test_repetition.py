@@ -2,8 +2,8 @@ import random
 
 import pytest
 
-from lingraft.corpus import repetition
-from lingraft.corpus.repetition import Limits
+from lingraft.corpus.cleaning import repetition
+from lingraft.corpus.cleaning.repetition import Limits
 
 rng = random.Random(0)
 VOCABULARY = ["".join(rng.choices("가나다라마바사아자차카타파하", k=3)) for _ in range(3_000)]

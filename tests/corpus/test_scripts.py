@@ -3,7 +3,7 @@ import logging
 import pytest
 import regex
 
-from lingraft.corpus import scripts
+from lingraft.corpus.cleaning import scripts
 from lingraft.errors import RecipeError
 
 

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from lingraft.corpus.sentences import segment, splitter
+from lingraft.corpus.cleaning.sentences import segment, splitter
 from lingraft.errors import RecipeError
 
 

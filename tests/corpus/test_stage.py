@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lingraft.corpus import clean, stage
+from lingraft.corpus import stage
+from lingraft.corpus.cleaning import clean
 from lingraft.corpus.engine import parts
 from lingraft.corpus.inputs import inputs
 from lingraft.corpus.split import SPLITS

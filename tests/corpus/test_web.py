@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lingraft.corpus import markup, web
-from lingraft.corpus.lines import LINE_TOO_LONG, Reading
-from lingraft.corpus.readers import Source
+from lingraft.corpus.readers import markup, web
+from lingraft.corpus.readers.documents import Source
+from lingraft.corpus.readers.lines import LINE_TOO_LONG, Reading
 from lingraft.errors import DataError
 from lingraft.recipe import Corpus
 

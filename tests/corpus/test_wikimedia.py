@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lingraft.corpus import wikimedia
-from lingraft.corpus.lines import Reading
-from lingraft.corpus.readers import Source
+from lingraft.corpus.readers import wikimedia
+from lingraft.corpus.readers.documents import Source
+from lingraft.corpus.readers.lines import Reading
 from lingraft.errors import DataError
 from lingraft.recipe import Corpus
 

@@ -1,6 +1,6 @@
 import pytest
 
-from lingraft.corpus.words import words
+from lingraft.corpus.cleaning.words import words
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from lingraft.embeddings.common import Combination, Provenance, build
-from lingraft.vocabulary import Vocabulary
+from lingraft.tokenizer.vocabulary import Vocabulary
 
 
 def vocabulary(*pieces: str) -> Vocabulary:

@@ -7,7 +7,7 @@ from lingraft.embeddings.dictionary import dictionary
 from lingraft.embeddings.material import Material
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe import Resources
-from lingraft.vocabulary import Vocabulary, canonical_form
+from lingraft.tokenizer.vocabulary import Vocabulary, canonical_form
 
 
 def vocabulary(kind: str, *pieces: str) -> Vocabulary:

@@ -8,7 +8,7 @@ from lingraft.embeddings.focus import added_up, combine_alike, find_anchors, foc
 from lingraft.embeddings.material import Material
 from lingraft.errors import DataError
 from lingraft.recipe import Resources
-from lingraft.vocabulary import Vocabulary
+from lingraft.tokenizer.vocabulary import Vocabulary
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lingraft.embeddings.match import find_matches, match
-from lingraft.vocabulary import Vocabulary, canonical_form
+from lingraft.tokenizer.vocabulary import Vocabulary, canonical_form
 
 
 def vocabulary(kind: str, *pieces: str) -> Vocabulary:

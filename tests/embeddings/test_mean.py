@@ -5,7 +5,7 @@ import torch
 from lingraft.embeddings.material import Material
 from lingraft.embeddings.mean import mean
 from lingraft.recipe import Resources
-from lingraft.vocabulary import Vocabulary, canonical_form
+from lingraft.tokenizer.vocabulary import Vocabulary, canonical_form
 
 
 def target(*pieces: str) -> Vocabulary:

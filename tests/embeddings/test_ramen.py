@@ -9,7 +9,7 @@ from lingraft.embeddings.material import Material
 from lingraft.embeddings.ramen import ramen
 from lingraft.errors import DataError
 from lingraft.recipe import Resources
-from lingraft.vocabulary import Vocabulary
+from lingraft.tokenizer.vocabulary import Vocabulary
 
 NOTHING = 9
 

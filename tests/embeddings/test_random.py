@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 
 from lingraft.embeddings.random import random
-from lingraft.vocabulary import Canonical, Vocabulary
+from lingraft.tokenizer.vocabulary import Canonical, Vocabulary
 
 
 def test_rows_have_mean_zero_and_deviation_two_hundredths():

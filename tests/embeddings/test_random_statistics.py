@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 
 from lingraft.embeddings.random_statistics import random_statistics
-from lingraft.vocabulary import Canonical, Vocabulary
+from lingraft.tokenizer.vocabulary import Canonical, Vocabulary
 
 
 def words(size: int) -> Vocabulary:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lingraft.embeddings.segmentation import Segmenter
-from lingraft.vocabulary import Canonical, Vocabulary
+from lingraft.tokenizer.vocabulary import Canonical, Vocabulary
 
 
 @pytest.mark.parametrize("family", ["roberta", "modernbert", "xlm-roberta", "bert"])

@@ -14,7 +14,7 @@ from lingraft.embeddings.segmentation import Segmenter
 from lingraft.embeddings.vectors import Units, WordVectors, average_over_words, read_word_vectors
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe import Resources
-from lingraft.vocabulary import Vocabulary
+from lingraft.tokenizer.vocabulary import Vocabulary
 
 LEARN = """
 from lingraft.embeddings.vectors import Units, learn

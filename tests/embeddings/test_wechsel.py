@@ -13,7 +13,7 @@ from lingraft.embeddings.vectors import WordVectors
 from lingraft.embeddings.wechsel import combine_nearest, wechsel
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe import Resources
-from lingraft.vocabulary import Vocabulary
+from lingraft.tokenizer.vocabulary import Vocabulary
 
 
 def word_vectors(words: list[str], rows: np.ndarray) -> WordVectors:

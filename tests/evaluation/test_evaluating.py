@@ -2,15 +2,15 @@ import numpy as np
 import pytest
 
 import lingraft
-from lingraft import tokenizer as tokenizers_module
-from lingraft.decoding import decode, load
 from lingraft.evaluation import words
 from lingraft.evaluation.intrinsic import mask_text
 from lingraft.evaluation.records import WORDS_FILE, read, word_blocks, word_metrics
 from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Masking
+from lingraft.recipe.decoding import decode, load
 from lingraft.rundir import Run
-from lingraft.tokens import Tokens
+from lingraft.tokenizer import files as tokenizer_files
+from lingraft.tokenizer.shards import Tokens
 
 
 def test_the_stage_leaves_every_word_beside_its_averages_and_blocks(adapted):
@@ -29,7 +29,7 @@ def test_the_stage_leaves_every_word_beside_its_averages_and_blocks(adapted):
 def test_unigrams_are_over_the_tokens_that_can_be_targets(adapted):
     run = Run(adapted("roberta"))
     folder, section = run.stage("tokenizer").path, decode(load(run.recipe_path)).evaluation
-    ids = TokenIds.of(tokenizers_module.load(str(folder)))
+    ids = TokenIds.of(tokenizer_files.load(str(folder)))
     test = Tokens.open(folder, "test")
     masking = Masking(rate=section.rate, scheme="mask-only")
     text = mask_text(test.rows(range(len(test))), ids, "", masking, section.seed)

@@ -3,7 +3,6 @@ import math
 import numpy as np
 import pytest
 
-from lingraft import evaluating
 from lingraft.errors import DataError
 from lingraft.evaluation import words
 from lingraft.evaluation.intrinsic import HITS, MaskedText, measure
@@ -21,6 +20,7 @@ from lingraft.evaluation.records import (
 )
 from lingraft.evaluation.scorer import Item, Scorer
 from lingraft.evaluation.words import Word
+from lingraft.pipeline import evaluating
 
 
 def record(number, *, tokens=2, right=1, nats=3.0, characters=4):

@@ -6,7 +6,7 @@ from lingraft.evaluation.samples import choose, predictions, readable
 from lingraft.evaluation.scorer import Item, Scorer
 from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Masking
-from lingraft.vocabulary import Vocabulary
+from lingraft.tokenizer.vocabulary import Vocabulary
 
 
 def text_of_lengths(*lengths):

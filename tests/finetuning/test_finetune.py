@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForSequenceClassification
 
-from lingraft import finetuned
 from lingraft.errors import RecipeError
-from lingraft.finetuned import outcomes
-from lingraft.finetuning import biaffine
+from lingraft.finetuning import outcomes as finetuned
+from lingraft.finetuning.coders import biaffine
 from lingraft.finetuning.data import hub_rows, part_of
+from lingraft.finetuning.outcomes import outcomes
 from lingraft.finetuning.problem import Finetuning
 from lingraft.finetuning.recipe import decode_finetune
 from lingraft.finetuning.stage import finetune_cell, rows_of

@@ -9,19 +9,20 @@ import pytest
 import tiny_tokenizers
 import torch
 
-from lingraft import tokenizer as tokenizers_module
-from lingraft.finetuning import biaffine, heads
-from lingraft.finetuning.biaffine import Parser
-from lingraft.finetuning.coding import Shape, collate
-from lingraft.finetuning.parsing import candidate_mask, edges_of, words_of_tokens
+from lingraft.finetuning import heads
+from lingraft.finetuning.coders import biaffine
+from lingraft.finetuning.coders.biaffine import Parser
+from lingraft.finetuning.coders.common import Shape, collate
+from lingraft.finetuning.coders.parsing import candidate_mask, edges_of, words_of_tokens
+from lingraft.finetuning.coders.texts import PIECES
 from lingraft.finetuning.problem import Finetuning, micro_batches
 from lingraft.finetuning.recipe import Changes, settings_of
-from lingraft.finetuning.texts import PIECES
 from lingraft.models import adapters
 from lingraft.models.families import family_of
 from lingraft.models.losses import IGNORED
 from lingraft.recipe import Tokenizer as Section
 from lingraft.tasks import TASKS
+from lingraft.tasks.dependency.trees import greedy_heads
 from lingraft.tasks.examples import (
     Answer,
     Entity,
@@ -33,7 +34,7 @@ from lingraft.tasks.examples import (
 )
 from lingraft.tasks.markers import MARKERS, WORD_START
 from lingraft.tasks.predictions import gold
-from lingraft.tasks.trees import greedy_heads
+from lingraft.tokenizer import files as tokenizer_files
 
 SHORT, LONG = "나는 책을 읽었다", "나는 학교에 가서 친구를 만나고 집에 와서 책을 읽었다"
 
@@ -231,7 +232,7 @@ def marking(kind):
     else:
         section = Section(kind=kind.removeprefix("our "), vocab_size=400, character_coverage=1.0)
         text = tiny_tokenizers.TEXT
-        tokenizer = tokenizers_module.train(section, None, lambda: text, pad_id=None, seed=0)
+        tokenizer = tokenizer_files.train(section, None, lambda: text, pad_id=None, seed=0)
     tokenizer.add_special_tokens({"extra_special_tokens": list(MARKERS)})
     return tokenizer
 
@@ -263,7 +264,7 @@ def test_entities_of_whole_words_leave_every_piece_what_it_is_without_markers(ki
 def test_an_entity_begins_a_word_and_its_particle_does_not(kind, text):
     tokenizer = marking(kind)
     tokens = pieces_of(kind, text, "친구", "학교")
-    pieces = PIECES[tokenizers_module.kind_of(tokenizer)]
+    pieces = PIECES[tokenizer_files.kind_of(tokenizer)]
     first_word = tokenizer.tokenize(text)[0]
     for start, end in (("<subj>", "</subj>"), ("<obj>", "</obj>")):
         first, after = (tokens[tokens.index(marker) + 1] for marker in (start, end))

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lingraft import preflight
 from lingraft.errors import LingraftError
 from lingraft.evaluation.scorer import Scorer
 from lingraft.finetuning import heads
-from lingraft.methods import recipe_from
 from lingraft.models.source import load_model
-from lingraft.stages import position_settings
+from lingraft.pipeline import preflight
+from lingraft.pipeline.stages import position_settings
+from lingraft.recipe.methods import recipe_from
 from lingraft.tasks import TASKS
 
 FAMILIES = ("bert", "roberta", "electra", "modernbert")

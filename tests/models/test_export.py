@@ -6,7 +6,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from lingraft import tokenizer as tokenizers_module
 from lingraft.errors import DataError
 from lingraft.models.export import (
     check_reload,
@@ -18,7 +17,8 @@ from lingraft.models.families import FAMILIES
 from lingraft.models.graft import Vocabulary as NewVocabulary
 from lingraft.models.graft import layer_plan, rebuild
 from lingraft.recipe import Tokenizer
-from lingraft.vocabulary import Vocabulary
+from lingraft.tokenizer import files as tokenizer_files
+from lingraft.tokenizer.vocabulary import Vocabulary
 
 SENTENCE = "문서를 열고 형식을 선택한 다음 폴더에 저장합니다."
 # Nothing of lingraft can be imported here: -I leaves out PYTHONPATH and the current folder, and an
@@ -84,7 +84,7 @@ def exported(tiny_model, tiny_tokenizer, tiny_text, tmp_path_factory):
     """Models and tokenizers of all families, each written to a folder of its name."""
     root, made = tmp_path_factory.mktemp("exported"), {}
     for family, record in FAMILIES.items():
-        tokenizer = tokenizers_module.train(
+        tokenizer = tokenizer_files.train(
             Tokenizer(vocab_size=380, character_coverage=1.0),
             tiny_tokenizer(family),
             lambda: tiny_text,
@@ -93,7 +93,7 @@ def exported(tiny_model, tiny_tokenizer, tiny_text, tmp_path_factory):
         )
         model = grafted(family, tiny_model(family), tokenizer)
         write_model(model, root / family)
-        tokenizers_module.save(tokenizer, root / family)
+        tokenizer_files.save(tokenizer, root / family)
         made[family] = (model, tokenizer)
     return root, made
 

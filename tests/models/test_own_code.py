@@ -12,9 +12,9 @@ import tiny_study
 from transformers import dynamic_module_utils
 
 import lingraft
-from lingraft import tokenizer as tokenizers_module
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.source import load_model
+from lingraft.tokenizer import files as tokenizer_files
 
 ROOT = Path(__file__).parents[2]
 LOADING = ("from_pretrained", "from_config")
@@ -171,7 +171,7 @@ def test_a_stock_model_loads_by_the_stock_class_whatever_auto_map_says(planted, 
     loaded = load_model(str(source))
     assert type(loaded.model).__module__ == "transformers.models.roberta.modeling_roberta"
     assert "its own Python code is not run; it is loaded as a roberta" in caplog.text
-    ours, theirs = (tokenizers_module.load(one) for one in (source, planted.source_of("roberta")))
+    ours, theirs = (tokenizer_files.load(one) for one in (source, planted.source_of("roberta")))
     assert ours.get_vocab() == theirs.get_vocab()
 
 

@@ -7,7 +7,7 @@ from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import rebuild
 from lingraft.models.source import from_architecture, load_model
-from lingraft.pretrained import load_config
+from lingraft.pretrained.load import load_config
 from lingraft.recipe import Source
 
 

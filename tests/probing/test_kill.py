@@ -41,7 +41,9 @@ def launch(adapted, tmp_path_factory):
     words = ["probe-source", adapted("roberta"), "--phase", "phase-1", "--task", "glue-sst2"]
     words += ["--data", folder, "--seeds", 1, "--set", SETTINGS, "--out", folder / "out"]
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["lingraft.cli", "lingraft.pipeline", "lingraft.probing.probe"])
+    context.set_forkserver_preload(
+        ["lingraft.cli", "lingraft.pipeline.adapt", "lingraft.probing.probe"]
+    )
 
     def start(*moment):
         job = {"JOB": (list(map(str, words)), str(folder / "errors"), *moment)}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lingraft import finetuned
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
+from lingraft.finetuning import outcomes
 from lingraft.finetuning.problem import Finetuning
 from lingraft.probing import table
 from lingraft.probing.models import Probed
@@ -65,11 +65,11 @@ def test_the_table_has_a_row_for_the_source_and_each_model_of_each_phase(finishe
         None, *["phase-1"] * 4, *["phase-2"] * 4, None, None,
     ]  # fmt: skip
     assert [row["label"] for row in table["rows"] if row["random_weights"]] == LABELS[-2:]
-    found = finetuned.by_cell(finetuned.outcomes(out))
+    found = outcomes.by_cell(outcomes.outcomes(out))
     for row in table["rows"]:
         (score,) = row["scores"]
         values = [one.scores("dev")["accuracy"] for one in found[row["label"], "glue-sst2"]]
-        summary = finetuned.summary(values)
+        summary = outcomes.summary(values)
         assert (score["mean"], score["deviation"]) == (summary.mean, summary.deviation)
         assert (score["seeds"], score["n"]) == (1, 6)
     with (out / "table.csv").open(newline="") as file:
@@ -126,7 +126,7 @@ def test_equal_weights_with_other_scores_are_told(finished, adapted, tmp_path):
     assert not any("other scores" in note for note in told)
     said = [json.loads(line) for line in (seed / "predictions-dev.jsonl").read_text().splitlines()]
     scores = json.loads((seed / "scores.json").read_text())
-    examples = finetuned.load_examples(seed / "examples-dev.jsonl")
+    examples = outcomes.load_examples(seed / "examples-dev.jsonl")
     changed = {"0": "1", "1": "0"}[said[0]["label"]]
     right = 100 / 6 if changed == examples[0].label else -100 / 6
     scores["splits"]["dev"]["scores"]["accuracy"] += right

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from lingraft import decoding
+from lingraft.recipe import decoding
 from lingraft.rundir import Run
 
 SENTENCES = (

@@ -3,7 +3,8 @@ import math
 
 import pytest
 
-from lingraft.report import advice, numbers, page
+from lingraft.report import advice, numbers
+from lingraft.report.pages import run as run_page
 from lingraft.report.rows import labelled
 from lingraft.report.tables import compare
 
@@ -134,7 +135,7 @@ def test_a_run_that_has_not_ended_or_failed_gets_no_advice(build, trained):
 
 
 def test_the_page_shows_the_advice_under_the_verdict(trained, tmp_path):
-    out = page.write([trained(1_722.0, steps=60, rate=1e-4)], tmp_path / "report.html")
+    out = run_page.write([trained(1_722.0, steps=60, rate=1e-4)], tmp_path / "report.html")
     text = out.read_text(encoding="utf-8")
     assert text.index('class="verdict"') < text.index("What to change:") < text.index("<dl")
     assert "<li>A larger learning rate (--learning-rate)" in text

@@ -6,7 +6,7 @@ import tomllib
 import pytest
 import yaml
 
-from lingraft import decoding
+from lingraft.recipe import decoding
 from lingraft.report import card
 
 

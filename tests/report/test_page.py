@@ -5,7 +5,7 @@ import re
 import pytest
 
 from lingraft.errors import DataError
-from lingraft.report import page
+from lingraft.report.pages import run as run_page
 from lingraft.rundir import Run
 
 EVIL = "<script>alert(1)</script>"
@@ -40,7 +40,7 @@ class Outline(html.parser.HTMLParser):
 
 
 def written(runs, tmp_path, **options):
-    return page.write(runs, tmp_path / "report.html", **options).read_text(encoding="utf-8")
+    return run_page.write(runs, tmp_path / "report.html", **options).read_text(encoding="utf-8")
 
 
 def outline(text):
@@ -164,9 +164,9 @@ def test_local_folders_of_the_source_do_not_show_in_the_heading(build, tmp_path)
 
 def test_no_run_and_a_folder_that_is_none_are_refused(tmp_path):
     with pytest.raises(DataError, match="no run given"):
-        page.write([], tmp_path / "report.html")
+        run_page.write([], tmp_path / "report.html")
     with pytest.raises(DataError, match="not a run"):
-        page.write([Run(tmp_path)], tmp_path / "report.html")
+        run_page.write([Run(tmp_path)], tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
 
 

@@ -6,7 +6,8 @@ import pytest
 from rich.console import Console
 
 from lingraft.evaluation.records import WordRecord, key, text_of
-from lingraft.report import numbers, sections, tables
+from lingraft.report import numbers, tables
+from lingraft.report.pages import sections
 from lingraft.report.rows import labelled
 from lingraft.report.tables import Comparison, Line, comparison, verdict
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lingraft.corpus.decontamination import Evaluations
+from lingraft.corpus.cleaning.decontamination import Evaluations
 from lingraft.corpus.split import split_of
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"

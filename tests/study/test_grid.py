@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tiny_study import HEAD, write_study
 
-from lingraft.decoding import load
 from lingraft.errors import RecipeError
+from lingraft.recipe.decoding import load
 from lingraft.study import grid
 from lingraft.study.identity import Identity
 from lingraft.study.recipe import decode, read_study, to_toml

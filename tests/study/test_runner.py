@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from tiny_study import Here, run_here, write_study
 
-from lingraft import evaluating
 from lingraft.errors import RecipeError
+from lingraft.pipeline import evaluating
 from lingraft.study import grid, planning, processes, rows, runner
 from lingraft.study.rows import CurveRow, EndRow, MetricRow
 

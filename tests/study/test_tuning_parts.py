@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lingraft import finetuned
+from lingraft.finetuning import outcomes
 from lingraft.study import estimate, grid, tuning
 from lingraft.study.identity import Identity
 from lingraft.study.recipe import decode
@@ -61,12 +61,12 @@ def regression(tmp_path, size=400):
     said = gold + draw.normal(0, 1.5, size)
     examples = [TextExample(str(i), f"문장 {i}", "짝", None, float(g)) for i, g in enumerate(gold)]
     found = [ScorePrediction(str(i), float(s)) for i, s in enumerate(said)]
-    finetuned.save_examples(tmp_path / "examples-test.jsonl", examples)
+    outcomes.save_examples(tmp_path / "examples-test.jsonl", examples)
     save(tmp_path / "predictions-test.jsonl", found)
     scores = TASKS["korsts"].score(examples, found)
     data = {"task": "korsts", "seed": 0, "splits": {"test": {"n": size, "scores": scores}},
             "evaluation": ["test"]}  # fmt: skip
-    return finetuned.Outcome(tmp_path, data), examples, found
+    return outcomes.Outcome(tmp_path, data), examples, found
 
 
 def test_jackknife_values_have_the_score_as_their_mean_and_the_spread_of_a_bootstrap(tmp_path):

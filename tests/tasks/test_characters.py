@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from lingraft.errors import DataError
-from lingraft.tasks import markers, trees, windows
+from lingraft.tasks import markers, windows
 from lingraft.tasks.characters import (
     character_tags,
     covered_characters,
     straddling,
     token_labels,
 )
+from lingraft.tasks.dependency import trees
 from lingraft.tasks.examples import Answer, Entity, RelationExample
 from lingraft.tasks.task import Spans
 

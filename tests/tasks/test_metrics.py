@@ -8,7 +8,8 @@ import warnings
 import pytest
 
 from lingraft.errors import DataError
-from lingraft.tasks import klue_dp, klue_ner, klue_re, metrics
+from lingraft.tasks import klue_ner, klue_re, metrics
+from lingraft.tasks.dependency import files as klue_dp
 from lingraft.tasks.examples import (
     Answer,
     Entity,

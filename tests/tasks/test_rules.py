@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lingraft.finetuned import told
+from lingraft.finetuning.outcomes import told
 from lingraft.tasks import TASKS, find, rules
 from lingraft.tasks.examples import ParseExample, TaggedExample, TextExample
 from lingraft.tasks.splits import read_split

@@ -8,10 +8,10 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from lingraft.errors import TrainingError
-from lingraft.methods import PRESETS
 from lingraft.models.packed import PackedModel
 from lingraft.models.parts import part_of
 from lingraft.objectives import OBJECTIVES
+from lingraft.recipe.methods import PRESETS
 from lingraft.training import checkpoint
 from lingraft.training.data import Batcher
 from lingraft.training.loop import train_phase

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
 
-from lingraft import pretrained
 from lingraft.bench import text
 from lingraft.errors import RecipeError
-from lingraft.methods import read_recipe, recipe_from
 from lingraft.models import source
 from lingraft.models.families import family_of
 from lingraft.models.graft import build, deeper_config, layer_plan
 from lingraft.models.parts import itl_layers
+from lingraft.pretrained import load as pretrained
 from lingraft.recipe import Batch
+from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lingraft.models.families import Family
     from lingraft.objectives.common import TokenIds
     from lingraft.recipe import Phase, Recipe, Training
-    from lingraft.tokens import Tokens
+    from lingraft.tokenizer.shards import Tokens
 
 MADE_UP = "made-up"
 HEAD_WIDTH = 64

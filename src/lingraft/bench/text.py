@@ -13,7 +13,7 @@ import numpy as np
 
 from lingraft.errors import RecipeError
 from lingraft.objectives.common import TokenIds
-from lingraft.tokens import SMALL, Tokens
+from lingraft.tokenizer.shards import SMALL, Tokens
 
 if TYPE_CHECKING:
     from lingraft.rundir import Run
@@ -101,8 +101,8 @@ def made_up(shape: TextShape, vocab_size: int, seed: int = 0) -> Tokens:
 
 def of_run(run: Run) -> tuple[Tokens, TokenIds]:
     """The training text and the vocabulary of a run."""
-    from lingraft import tokenizer as tokenizers_module
+    from lingraft.tokenizer import files as tokenizer_files
 
     folder = run.stage("tokenizer").path
-    vocabulary = TokenIds.of(tokenizers_module.load(str(folder)))
+    vocabulary = TokenIds.of(tokenizer_files.load(str(folder)))
     return Tokens.open(folder, "train"), vocabulary

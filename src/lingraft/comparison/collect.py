@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lingraft import finetuned
 from lingraft.comparison.records import record
 from lingraft.errors import DataError, RecipeError
+from lingraft.finetuning import outcomes
 from lingraft.rundir import fingerprint
 from lingraft.tasks.predictions import align
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from lingraft.finetuned import Outcome
+    from lingraft.finetuning.outcomes import Outcome
     from lingraft.tasks import Task
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
@@ -55,11 +55,11 @@ class Run:
 
     def examples(self) -> list[Example]:
         """The examples that were scored."""
-        return finetuned.examples(self.outcome, self.split)
+        return outcomes.examples(self.outcome, self.split)
 
     def predictions(self, examples: Sequence[Example]) -> list[Prediction]:
         """What the model said, in the order of the examples."""
-        return align(examples, finetuned.predictions(self.outcome, self.split))
+        return align(examples, outcomes.predictions(self.outcome, self.split))
 
     @cached_property
     def examples_id(self) -> str:
@@ -157,7 +157,7 @@ def _labelled(folders: Sequence[Path]) -> list[tuple[str, Outcome]]:
     """Every run with the label of its model; equal labels of different folders are told apart."""
     found: dict[tuple[str, str], tuple[Path, list[Outcome]]] = {}
     for folder in dict.fromkeys(folders):
-        for outcome in finetuned.outcomes(folder):
+        for outcome in outcomes.outcomes(folder):
             key = (outcome.model_label, outcome.model_fingerprint)
             place, runs = found.setdefault(key, (folder, []))
             if not any(_same(outcome, one) for one in runs):

@@ -10,7 +10,7 @@ from lingraft.comparison.collect import collect
 from lingraft.comparison.errors import analyse
 from lingraft.comparison.significance import RESAMPLES, differences
 from lingraft.errors import RecipeError
-from lingraft.report.page import templates
+from lingraft.report.pages.run import templates
 from lingraft.rundir import write_text
 
 if TYPE_CHECKING:

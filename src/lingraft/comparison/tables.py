@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from lingraft.comparison.collect import OFFICIAL, differing_settings
-from lingraft.finetuned import metric_name, summary, told
+from lingraft.finetuning.outcomes import metric_name, summary, told
 from lingraft.report import numbers
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from lingraft.comparison.collect import Comparison
     from lingraft.comparison.significance import Tested
-    from lingraft.finetuned import Summary
+    from lingraft.finetuning.outcomes import Summary
     from lingraft.tasks import Task
 
 AVERAGE = "average"

@@ -15,7 +15,8 @@ import numpy as np
 
 from lingraft.comparison import statistics
 from lingraft.errors import DataError
-from lingraft.tasks import metrics, parsing_metrics
+from lingraft.tasks import metrics
+from lingraft.tasks.dependency import metrics as parsing_metrics
 from lingraft.tasks.tagging_metrics import chunk_spans, entity_spans
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus import lexicon, pairs, parallel, scripts
-from lingraft.corpus.language_id import LanguageIdentifier
-from lingraft.corpus.lines import Reading
+from lingraft.corpus import lexicon, pairs, parallel
+from lingraft.corpus.cleaning import scripts
+from lingraft.corpus.cleaning.language_id import LanguageIdentifier
+from lingraft.corpus.readers.lines import Reading
 from lingraft.errors import DataError, RecipeError
 from lingraft.rundir import write_json
 

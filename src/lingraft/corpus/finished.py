@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft import recipe
-from lingraft.corpus import evaluations
-from lingraft.corpus.readers import FINISHED, is_finished
+from lingraft.corpus.cleaning import evaluations
+from lingraft.corpus.readers.documents import FINISHED, is_finished
 from lingraft.corpus.split import SPLITS, position
 from lingraft.corpus.split_file import SplitFile, cut
 from lingraft.errors import DataError

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus import evaluations, readers
-from lingraft.corpus.lines import reading_errors
+from lingraft.corpus.cleaning import evaluations
+from lingraft.corpus.readers import documents
+from lingraft.corpus.readers.lines import reading_errors
 
 if TYPE_CHECKING:
     from lingraft import recipe
@@ -26,8 +27,8 @@ def inputs(section: recipe.Corpus) -> list[dict[str, Any]]:
         DataError: a file is missing or of an unknown kind, or a directory holds no text.
     """
     entries: list[dict[str, Any]] = []
-    sources = readers.resolve(section.text)
-    sources += [readers.Source(str(p), p) for p in evaluations.files_of(section.decontaminate)]
+    sources = documents.resolve(section.text)
+    sources += [documents.Source(str(p), p) for p in evaluations.files_of(section.decontaminate)]
     for source in sources:
         if source.path is None:
             entries.append({"name": source.name})

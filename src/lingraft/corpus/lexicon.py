@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from lingraft.corpus import freedict, stardict
-from lingraft.corpus.clean import normalise
-from lingraft.corpus.lines import COMPRESSED, REPLACEMENT_CHARACTER, Reading, text_lines
+from lingraft.corpus.cleaning.clean import normalise
+from lingraft.corpus.readers import freedict, stardict
+from lingraft.corpus.readers.lines import COMPRESSED, REPLACEMENT_CHARACTER, Reading, text_lines
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:

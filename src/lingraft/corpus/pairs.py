@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus import po, tmx
-from lingraft.corpus.lines import (
+from lingraft.corpus.parallel import Pair
+from lingraft.corpus.readers import po, tmx
+from lingraft.corpus.readers.lines import (
     BROKEN_UTF8,
     COMPRESSED,
     LINE_TOO_LONG,
@@ -20,7 +21,6 @@ from lingraft.corpus.lines import (
     raw_lines,
     text_lines,
 )
-from lingraft.corpus.parallel import Pair
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:

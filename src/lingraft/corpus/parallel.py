@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lingraft.corpus import clean, dedup, scripts
+from lingraft.corpus.cleaning import clean, dedup, scripts
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:

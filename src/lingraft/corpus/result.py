@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus import clean
+from lingraft.corpus.cleaning import clean
 from lingraft.corpus.split import LEAST, SPLITS, Split
 from lingraft.errors import DataError
 

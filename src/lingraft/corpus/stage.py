@@ -14,13 +14,15 @@ import logging
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus import finished, readers, sentences
-from lingraft.corpus.cleaning import SentenceFilter, document_steps
+from lingraft.corpus import finished
+from lingraft.corpus.cleaning import sentences
+from lingraft.corpus.cleaning.steps import SentenceFilter, document_steps
 from lingraft.corpus.engine import duplicates, parts, shards
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.plan import Folder
 from lingraft.corpus.engine.summary import add_up
-from lingraft.corpus.lines import EMPTY, Reading
+from lingraft.corpus.readers import documents
+from lingraft.corpus.readers.lines import EMPTY, Reading
 from lingraft.corpus.result import check_result, log_result
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.split_file import SplitFile
@@ -54,8 +56,8 @@ def read_clean(paths: Iterable[str | Path], section: recipe.Corpus, language: st
     """
     split = sentences.splitter(language, split_sentences=section.split_sentences)
     reading = Reading()
-    for source in readers.resolve(paths):
-        for document in readers.read(source, section, reading):
+    for source in documents.resolve(paths):
+        for document in documents.read(source, section, reading):
             yield from split(document.text)
     for reason, count in reading.dropped.items():
         if reason != EMPTY:
@@ -89,7 +91,7 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
         return finished.adopt(made, section, out)
     judge = SentenceFilter(section, language)
     plan = planning.make(section, language)
-    readers.tell(section.text)
+    documents.tell(section.text)
     folder, counts = Folder(out), shards.Counts()
     try:
         with contextlib.ExitStack() as stack:

@@ -15,7 +15,7 @@ from lingraft.embeddings.match import Cascade, find_matches, lower
 from lingraft.embeddings.material import needed
 from lingraft.embeddings.segmentation import Segmenter
 from lingraft.errors import DataError
-from lingraft.vocabulary import Canonical
+from lingraft.tokenizer.vocabulary import Canonical
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lingraft.corpus.lexicon import Lexicon
     from lingraft.embeddings.common import Initialised
     from lingraft.embeddings.material import Material
-    from lingraft.vocabulary import Vocabulary
+    from lingraft.tokenizer.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lingraft.embeddings.common import build
-from lingraft.vocabulary import Canonical
+from lingraft.tokenizer.vocabulary import Canonical
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lingraft.embeddings.common import Initialised
     from lingraft.embeddings.material import Material
-    from lingraft.vocabulary import Vocabulary
+    from lingraft.tokenizer.vocabulary import Vocabulary
 
 # The accents of Latin, Greek and Cyrillic. Other combining marks are no accents: the voicing mark
 # of kana and the vowel signs and viramas of Indic scripts make other syllables.
@@ -40,9 +40,9 @@ def match(
 
     The padding row is zero.
 
-    Pieces are compared in canonical form (word start and bytes, `lingraft.vocabulary`), in a
-    cascade of which the first hit wins: exact; NFKC; lower case; without accents, lower case. Each
-    of the last three compares the target's normal form with the source's pieces as they are, then
+    Pieces are compared in canonical form (word start and bytes, `lingraft.tokenizer.vocabulary`),
+    in a cascade of which the first hit wins: exact; NFKC; lower case; without accents, lower case.
+    Each of the last three compares the target's normal form with the source's pieces as they are, then
     with theirs in the same normal form; of several source pieces the lowest id wins. Pieces that
     are no whole characters match exactly or not at all.
 

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from lingraft.corpus.lines import Reading, text_lines
+from lingraft.corpus.readers.lines import Reading, text_lines
 from lingraft.errors import DataError, RecipeError
 
 if TYPE_CHECKING:

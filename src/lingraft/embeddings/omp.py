@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lingraft.embeddings.common import Combination, Initialised
     from lingraft.embeddings.material import Material
-    from lingraft.vocabulary import Vocabulary
+    from lingraft.tokenizer.vocabulary import Vocabulary
 
 ROWS_AT_ONCE = 512
 VANISHED = 1e-4

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lingraft.embeddings.common import Initialised
     from lingraft.embeddings.material import Material
-    from lingraft.vocabulary import Vocabulary
+    from lingraft.tokenizer.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 

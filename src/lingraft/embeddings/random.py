@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from lingraft.embeddings.common import Initialised
     from lingraft.embeddings.material import Material
-    from lingraft.vocabulary import Vocabulary
+    from lingraft.tokenizer.vocabulary import Vocabulary
 
 
 def random(

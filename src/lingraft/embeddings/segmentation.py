@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lingraft.tokenizer import kind_of
-from lingraft.vocabulary import BYTE_OF, WORD_START, Canonical, Vocabulary
+from lingraft.tokenizer.files import kind_of
+from lingraft.tokenizer.vocabulary import BYTE_OF, WORD_START, Canonical, Vocabulary
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

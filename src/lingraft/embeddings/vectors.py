@@ -20,12 +20,12 @@ import regex
 import torch
 
 from lingraft import recipe
-from lingraft.corpus import readers
-from lingraft.corpus.lines import Reading, text_lines
+from lingraft.corpus.readers import documents
+from lingraft.corpus.readers.lines import Reading, text_lines
 from lingraft.embeddings.material import MAX_LINE_BYTES
 from lingraft.embeddings.segmentation import Segmenter
 from lingraft.errors import DataError, RecipeError
-from lingraft.vocabulary import Canonical
+from lingraft.tokenizer.vocabulary import Canonical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -167,8 +167,8 @@ def _word_vectors(
 
 def _lines(names: Sequence[str]) -> Iterator[str]:
     section = recipe.Corpus(text=tuple(names), document="line")
-    for source in readers.resolve(names):
-        for document in readers.read(source, section, Reading()):
+    for source in documents.resolve(names):
+        for document in documents.read(source, section, Reading()):
             yield from document.text.splitlines()
 
 

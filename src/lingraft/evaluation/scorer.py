@@ -21,7 +21,7 @@ from lingraft.errors import DataError
 from lingraft.models import adapters
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel, assemble, check_isolation, pack
-from lingraft.pretrained import load_config
+from lingraft.pretrained.load import load_config
 from lingraft.training.machine import multiplies_bf16
 
 if TYPE_CHECKING:

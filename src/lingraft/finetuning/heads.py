@@ -17,22 +17,22 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
-from lingraft import catalogue
-from lingraft import tokenizer as tokenizers_module
-from lingraft.checkpoints import folder_of
 from lingraft.errors import DataError, UnsupportedModelError
-from lingraft.finetuning.biaffine import Parser
-from lingraft.finetuning.parsing import ParseCoder
-from lingraft.finetuning.spans import SpanCoder
-from lingraft.finetuning.tagging import TagCoder
-from lingraft.finetuning.texts import LabelCoder, RelationCoder, ScoreCoder
+from lingraft.finetuning.coders.biaffine import Parser
+from lingraft.finetuning.coders.parsing import ParseCoder
+from lingraft.finetuning.coders.spans import SpanCoder
+from lingraft.finetuning.coders.tagging import TagCoder
+from lingraft.finetuning.coders.texts import LabelCoder, RelationCoder, ScoreCoder
 from lingraft.models import export
 from lingraft.models.parts import ADAPTERS_FILE
 from lingraft.models.source import load_model
-from lingraft.pretrained import load_config, one_line
-from lingraft.pretrained import load_model as load_pretrained
+from lingraft.pretrained.checkpoints import folder_of
+from lingraft.pretrained.load import load_config, one_line
+from lingraft.pretrained.load import load_model as load_pretrained
+from lingraft.recipe import catalogue
 from lingraft.rundir import write_json, writing
 from lingraft.tasks.markers import MARKERS
+from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-    from lingraft.finetuning.coding import Coder
+    from lingraft.finetuning.coders.common import Coder
     from lingraft.tasks.task import Task
 
 logger = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ def _digest(paths: Iterable[Path]) -> str:
 
 def tokenizer_for(folder: Path, task: Task) -> PreTrainedTokenizerFast:
     """The model's tokenizer; with the entity markers where the task needs them."""
-    tokenizer = tokenizers_module.load(folder)
+    tokenizer = tokenizer_files.load(folder)
     if task.kind == "relation":
         tokenizer.add_special_tokens({"extra_special_tokens": list(MARKERS)})
     return tokenizer

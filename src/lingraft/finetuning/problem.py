@@ -11,7 +11,7 @@ from accelerate.utils import gather_object
 from torch import nn
 
 from lingraft.finetuning import heads
-from lingraft.finetuning.coding import collate
+from lingraft.finetuning.coders.common import collate
 from lingraft.models import dropout
 from lingraft.models.packed import attend_fast
 from lingraft.training.data import Step, share
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-    from lingraft.finetuning.biaffine import Parser
-    from lingraft.finetuning.coding import Coder, Item, Shape, TaskBatch
+    from lingraft.finetuning.coders.biaffine import Parser
+    from lingraft.finetuning.coders.common import Coder, Item, Shape, TaskBatch
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from lingraft.decoding import checked, load, override
 from lingraft.errors import RecipeError
 from lingraft.recipe import Batch, Budget, Optimiser, Phase, Schedule, Validation
 from lingraft.recipe.base import Decay, Names, Section, Share
+from lingraft.recipe.decoding import checked, load, override
 from lingraft.tasks import TASKS
 from lingraft.tasks.custom import UserTask, task_in, user_task
 

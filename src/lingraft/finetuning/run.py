@@ -11,16 +11,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft import finetuned
 from lingraft.errors import RecipeError
-from lingraft.finetuned import SCORES
 from lingraft.finetuning import data as task_data
-from lingraft.finetuning import heads
+from lingraft.finetuning import heads, outcomes
 from lingraft.finetuning.cells import plan
-from lingraft.finetuning.coding import Shape, say_what_was_cut
+from lingraft.finetuning.coders.common import Shape, say_what_was_cut
+from lingraft.finetuning.outcomes import SCORES
 from lingraft.finetuning.problem import Finetuning
 from lingraft.finetuning.recipe import phase_of
-from lingraft.pretrained import load_config, quiet_transformers
+from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import Training
 from lingraft.rundir import Run, clear_temporary, read_json, write_json, write_text
 from lingraft.tasks import predictions
@@ -37,9 +36,9 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from transformers import PreTrainedTokenizerFast
 
-    from lingraft.finetuned import Outcome
     from lingraft.finetuning.cells import Cell
-    from lingraft.finetuning.coding import Coder, Item
+    from lingraft.finetuning.coders.common import Coder, Item
+    from lingraft.finetuning.outcomes import Outcome
     from lingraft.finetuning.recipe import Finetune
 
 logger = logging.getLogger(__name__)
@@ -139,10 +138,10 @@ class _Call:
             self.announce(cell, seed, number, len(todo))
             self.one(cell, seed)
         if self.accelerator.is_main_process:
-            finetuned.write_results(self.out)
+            outcomes.write_results(self.out)
         self.accelerator.wait_for_everyone()
         wanted = {self.folder(*job) for job in jobs}
-        return [one for one in finetuned.outcomes(self.out) if one.folder in wanted]
+        return [one for one in outcomes.outcomes(self.out) if one.folder in wanted]
 
     # -- folders
 
@@ -288,7 +287,7 @@ class _Call:
             }
             if self.accelerator.is_main_process:
                 predictions.save(folder / f"predictions-{split}.jsonl", said)
-                finetuned.save_examples(folder / f"examples-{split}.jsonl", examples)
+                outcomes.save_examples(folder / f"examples-{split}.jsonl", examples)
         return splits
 
     def finish(

@@ -6,8 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lingraft import finetuned
 from lingraft.evaluation.records import BLOCKS
+from lingraft.finetuning import outcomes
 from lingraft.tasks.examples import RelationExample, TextExample, document
 from lingraft.tasks.predictions import LabelPrediction
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from lingraft.finetuned import Outcome
+    from lingraft.finetuning.outcomes import Outcome
     from lingraft.finetuning.recipe import Finetune
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
@@ -78,8 +78,8 @@ def rows_of(outcome: Outcome) -> list[TaskRow]:
     """
     found = []
     for place, split in enumerate(outcome.evaluation):
-        examples = finetuned.examples(outcome, split)
-        said = finetuned.predictions(outcome, split)
+        examples = outcomes.examples(outcome, split)
+        said = outcomes.predictions(outcome, split)
         name = outcome.task if place == 0 else f"{outcome.task}/{split}"
         marks = _fingerprint(examples)
         for score, value in outcome.scores(split).items():

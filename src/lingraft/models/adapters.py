@@ -26,11 +26,11 @@ from torch import nn
 from transformers import AutoModelForMaskedLM
 from transformers.utils.hub import cached_file
 
-from lingraft.checkpoints import folder_of
 from lingraft.errors import DataError
 from lingraft.models.families import family_of
 from lingraft.models.parts import ADAPTER, ADAPTERS_FILE, is_adapter
-from lingraft.pretrained import load_model, one_line
+from lingraft.pretrained.checkpoints import folder_of
+from lingraft.pretrained.load import load_model, one_line
 from lingraft.rundir import read_json, write_json
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from transformers import AutoModelForMaskedLM
 
 from lingraft.errors import DataError
 from lingraft.models import adapters
-from lingraft.pretrained import load_model
+from lingraft.pretrained.load import load_model
 from lingraft.rundir import writing
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedConfig, PreTrainedModel
 
-    from lingraft.vocabulary import Vocabulary
+    from lingraft.tokenizer.vocabulary import Vocabulary
 
 ROLES = {
     "pad_token_id": "pad",

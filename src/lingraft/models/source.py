@@ -13,7 +13,7 @@ from lingraft.errors import LingraftError, RecipeError, UnsupportedModelError
 from lingraft.models import adapters
 from lingraft.models.families import Family, family_of
 from lingraft.models.graft import build
-from lingraft.pretrained import DEEPEST, load_config, quiet_transformers
+from lingraft.pretrained.load import DEEPEST, load_config, quiet_transformers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lingraft import tokenizer as tokenizers_module
 from lingraft.errors import DataError
 from lingraft.models import export
 from lingraft.models.graft import Vocabulary, rebuild
 from lingraft.models.source import LoadedSource, load_model
-from lingraft.pretrained import load_config
+from lingraft.pretrained.load import load_config
 from lingraft.rundir import writing
+from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,9 +103,9 @@ def build(probed: Probed, variant: Variant, folder: Path) -> None:
     folder.mkdir(parents=True)
     export.save(model, folder)
     tokenizer = (
-        tokenizers_module.load(probed.tokenizer)
+        tokenizer_files.load(probed.tokenizer)
         if variant.vocabulary == "target"
-        else tokenizers_module.load(probed.source, probed.revision)
+        else tokenizer_files.load(probed.source, probed.revision)
     )
     with writing(folder):
         tokenizer.save_pretrained(folder)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from lingraft import catalogue
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
-from lingraft.methods import read_recipe
+from lingraft.recipe import catalogue
+from lingraft.recipe.methods import read_recipe
 from lingraft.rundir import Run
 
 if TYPE_CHECKING:

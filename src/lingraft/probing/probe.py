@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lingraft.errors import RecipeError
 from lingraft.finetuning import run as finetuning
 from lingraft.finetuning.recipe import tasks_of
-from lingraft.pretrained import quiet_transformers
+from lingraft.pretrained.load import quiet_transformers
 from lingraft.probing import building, table
 from lingraft.rundir import Run, clear_temporary, write_json
 

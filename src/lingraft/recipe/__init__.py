@@ -1,7 +1,7 @@
 """A recipe: everything that decides what a run does, as frozen data.
 
 There is no inheritance, no interpolation and no import path. The docstring under a field is its
-documentation. `lingraft.decoding` reads recipes from TOML and writes them.
+documentation. `lingraft.recipe.decoding` reads recipes from TOML and writes them.
 """
 
 from lingraft.recipe.base import (

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from lingraft import decoding
-from lingraft.report import numbers, sections, tables
+from lingraft.recipe import decoding
+from lingraft.report import numbers, tables
+from lingraft.report.pages import sections
 from lingraft.report.rows import HEADLINE_SCHEME, VERSION_KEYS, Variant, labelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingraft.recipe import Recipe, Resources
-    from lingraft.report.sections import Table
+    from lingraft.report.pages.sections import Table
     from lingraft.rundir import Run
 
 HUB_PREFIX = "hub:"

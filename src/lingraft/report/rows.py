@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lingraft import decoding
 from lingraft.errors import DataError
+from lingraft.recipe import decoding
 from lingraft.rundir import Run, read_json, write_text
 
 if TYPE_CHECKING:

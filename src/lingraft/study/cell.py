@@ -27,8 +27,8 @@ from lingraft.study.tuning import WANTED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from lingraft.pipeline.stages import Context
     from lingraft.recipe import Recipe
-    from lingraft.stages import Context
 
 FAILURE = "failure.txt"
 """In the folder: why the process ended with an error, on one line."""
@@ -46,8 +46,8 @@ def share(folder: Path) -> None:
     Args:
         folder: of the vocabulary; its `corpus` is a link to where the text goes.
     """
-    from lingraft import stages
-    from lingraft.stages import Context
+    from lingraft.pipeline import stages
+    from lingraft.pipeline.stages import Context
     from lingraft.training.machine import accelerator_for
 
     run = Run(folder)
@@ -66,9 +66,10 @@ def train(folder: Path, *, initial: bool = False) -> None:
         folder: holds recipe.toml, corpus and tokenizer.
         initial: also measure the validation loss before the first step.
     """
-    from lingraft import evaluating, pipeline, stages
-    from lingraft.pretrained import quiet_transformers
-    from lingraft.stages import Context
+    from lingraft.pipeline import adapt as pipeline
+    from lingraft.pipeline import evaluating, stages
+    from lingraft.pipeline.stages import Context
+    from lingraft.pretrained.load import quiet_transformers
     from lingraft.training.machine import accelerator_for, environment
 
     run = Run(folder)
@@ -105,20 +106,20 @@ def fine_tune(folder: Path) -> None:
 
 def recipe_in(run: Run) -> Recipe:
     """The recipe that was written into a run."""
-    from lingraft.methods import read_recipe
+    from lingraft.recipe.methods import read_recipe
 
     return read_recipe(run.recipe_path)
 
 
 def measure_initial_loss(context: Context) -> None:
     """Write the validation loss of the grafted model, as the first phase measures it."""
-    from lingraft import stages
-    from lingraft import tokenizer as tokenizers_module
     from lingraft.models.packed import PackedModel
     from lingraft.models.source import load_model
     from lingraft.objectives import OBJECTIVES
     from lingraft.objectives.common import TokenIds
-    from lingraft.tokens import Tokens
+    from lingraft.pipeline import stages
+    from lingraft.tokenizer import files as tokenizer_files
+    from lingraft.tokenizer.shards import Tokens
     from lingraft.training.phase import WithObjective
     from lingraft.training.validation import Validator
 
@@ -129,7 +130,7 @@ def measure_initial_loss(context: Context) -> None:
     loaded = load_model(str(stages.weights_before(context, 0)))
     folder = run.stage("tokenizer").path
     valid = stages.nonempty(Tokens.open(folder, "valid"), "validation")
-    ids = TokenIds.of(tokenizers_module.load(str(folder)))
+    ids = TokenIds.of(tokenizer_files.load(str(folder)))
     objective = OBJECTIVES[phase.objective]
     validator = Validator.of(valid, objective, ids, phase, context.recipe.training)
     packed = PackedModel(loaded.model.to(context.accelerator.device), loaded.family)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lingraft import preflight
+from lingraft.pipeline import preflight
 from lingraft.training import throughput
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.decoding import load
 from lingraft.errors import RecipeError
-from lingraft.methods import recipe_from, settled
 from lingraft.recipe import Recipe
+from lingraft.recipe.decoding import load
+from lingraft.recipe.methods import recipe_from, settled
 from lingraft.rundir import fingerprint
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.checkpoints import folder_of
-from lingraft.corpus import evaluations, readers
-from lingraft.corpus.lines import reading_errors
-from lingraft.methods import settled
+from lingraft.corpus.cleaning import evaluations
+from lingraft.corpus.readers import documents
+from lingraft.corpus.readers.lines import reading_errors
+from lingraft.pretrained.checkpoints import folder_of
+from lingraft.recipe.methods import settled
 from lingraft.rundir import fingerprint
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Identity:
     def _texts(self, names: Iterable[str]) -> list[str]:
         return [
             source.name if source.path is None else self._file(source.path)
-            for source in readers.resolve(names)
+            for source in documents.resolve(names)
         ]
 
     def _source(self, name: str, revision: str | None) -> Any:

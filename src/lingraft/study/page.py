@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from lingraft.report import figure, numbers
-from lingraft.report.page import inline, templates
+from lingraft.report.pages.run import inline, templates
 from lingraft.rundir import write_text
 from lingraft.study import grid, plots, recipe, tables, task_tables
 from lingraft.study.analysis import Resampling

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.finetuned import told
-from lingraft.methods import METHODS
+from lingraft.finetuning.outcomes import told
+from lingraft.recipe.methods import METHODS
 from lingraft.report import numbers
 from lingraft.report.rows import TITLES
 from lingraft.study.rows import CurveRow, EndRow, MetricRow, TaskRow, fine_tuned, latest

@@ -13,9 +13,9 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lingraft.decoding import load, to_toml
 from lingraft.errors import RecipeError
-from lingraft.methods import settled
+from lingraft.recipe.decoding import load, to_toml
+from lingraft.recipe.methods import settled
 from lingraft.rundir import SHARED_STAGES, Run, clear_temporary, read_json, write_json, write_text
 from lingraft.study import recipe as studies
 

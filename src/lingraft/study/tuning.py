@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft import finetuned
 from lingraft.errors import RecipeError
 from lingraft.evaluation.records import BLOCKS
 from lingraft.finetuning import data as task_data
-from lingraft.finetuning import stage
+from lingraft.finetuning import outcomes, stage
 from lingraft.finetuning.recipe import tasks_of
-from lingraft.methods import METHODS
-from lingraft.preflight import BYTES_PER_TOKEN
+from lingraft.pipeline.preflight import BYTES_PER_TOKEN
 from lingraft.recipe import Training
+from lingraft.recipe.methods import METHODS
 from lingraft.rundir import fingerprint, read_json, write_json
 from lingraft.study.rows import Score, TaskRow
 from lingraft.tasks.examples import SpanExample, TextExample, document
@@ -27,7 +26,7 @@ from lingraft.tasks.splits import DEV, TRAIN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lingraft.finetuned import Outcome
+    from lingraft.finetuning.outcomes import Outcome
     from lingraft.rundir import Run
     from lingraft.study.grid import Cell
     from lingraft.study.recipe import Study, StudyTask
@@ -210,7 +209,7 @@ def _folder(run: Run, tuning: Tuning, seed: int) -> Path:
 def finished(run: Run, tuning: Tuning, seed: int) -> bool:
     """Whether a fine-tuning that belongs to this task has ended in this folder."""
     folder = _folder(run, tuning, seed)
-    if not (folder / finetuned.SCORES).is_file():
+    if not (folder / outcomes.SCORES).is_file():
         return False
     return _fingerprint(read_json(folder / "inputs")) == tuning.fingerprint
 
@@ -218,7 +217,7 @@ def finished(run: Run, tuning: Tuning, seed: int) -> bool:
 def row(common: dict[str, Any], run: Run, tuning: Tuning, seed: int) -> TaskRow:
     """The row of a fine-tuning that is finished."""
     folder = _folder(run, tuning, seed)
-    outcome = finetuned.Outcome(folder, read_json(folder / finetuned.SCORES))
+    outcome = outcomes.Outcome(folder, read_json(folder / outcomes.SCORES))
     used = outcome.data["machine"]
     machine: dict[str, Value] = {
         "device": ", ".join(dict.fromkeys(map(str, used.get("devices", ())))),
@@ -301,8 +300,8 @@ def _jackknife(
     An Introduction to the Bootstrap, chapter 11): a block is worth as much more than the mean as
     the score loses without it. Shares, not per cent.
     """
-    examples = finetuned.examples(outcome, split)
-    said = align(examples, finetuned.predictions(outcome, split))
+    examples = outcomes.examples(outcome, split)
+    said = align(examples, outcomes.predictions(outcome, split))
     places = [stage.block_of(document(example)) for example in examples]
     present = sorted(set(places))
     if len(present) < FEWEST_BLOCKS:

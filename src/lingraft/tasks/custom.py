@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from lingraft.decoding import checked, load
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe.base import Names, Section, Share
+from lingraft.recipe.decoding import checked, load
 from lingraft.tasks import klue_mrc
 from lingraft.tasks.examples import TaggedExample
 from lingraft.tasks.metrics import SCORES

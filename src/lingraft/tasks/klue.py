@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lingraft.tasks import klue_dp, klue_mrc, klue_ner, klue_re
+from lingraft.tasks import klue_mrc, klue_ner, klue_re
+from lingraft.tasks.dependency import files as klue_dp
 from lingraft.tasks.reading import Row, json_rows, jsonl_rows, suffix
 from lingraft.tasks.task import Hub, Settings, Spans, Split, Task
 from lingraft.tasks.text import Columns, TextReader

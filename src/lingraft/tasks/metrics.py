@@ -11,7 +11,8 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
-from lingraft.tasks import parsing_metrics, span_metrics, tagging_metrics
+from lingraft.tasks import span_metrics, tagging_metrics
+from lingraft.tasks.dependency import metrics as parsing_metrics
 from lingraft.tasks.extras import sklearn_metrics, stats
 from lingraft.tasks.predictions import LabelPrediction, ScorePrediction
 

@@ -6,17 +6,17 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
+from lingraft.tasks.dependency.trees import neighbour_heads
 from lingraft.tasks.examples import ParseExample, RelationExample, TaggedExample, TextExample
 from lingraft.tasks.predictions import LabelPrediction, ParsePrediction, TagPrediction
-from lingraft.tasks.trees import neighbour_heads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from lingraft.tasks.dependency.trees import Side
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.task import Task
-    from lingraft.tasks.trees import Side
 
     Rule = Callable[[Example], Prediction]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lingraft.objectives.common import Objective, TokenIds
     from lingraft.recipe import Batch, Masking
-    from lingraft.tokens import Tokens
+    from lingraft.tokenizer.shards import Tokens
 
 Array = np.ndarray[Any, Any]
 

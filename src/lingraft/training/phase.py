@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lingraft.models.packed import PackedBatch, PackedModel
     from lingraft.objectives.common import Objective, TokenIds
     from lingraft.recipe import Phase, Training
-    from lingraft.tokens import Tokens
+    from lingraft.tokenizer.shards import Tokens
 
 
 class Stopped(TrainingError):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from lingraft.objectives.common import Objective, TokenIds
     from lingraft.recipe import Phase, Training
-    from lingraft.tokens import Tokens
+    from lingraft.tokenizer.shards import Tokens
 
 MASK_SEED = 0
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from lingraft.corpus import readers, stage
+from lingraft.corpus import stage
 from lingraft.corpus.engine import blocks, executors, job, parts, shards
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.executors import Cluster
+from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
 from lingraft.recipe import Corpus

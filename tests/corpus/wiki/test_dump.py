@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from lingraft.corpus.lines import Reading
-from lingraft.corpus.readers import Source
-from lingraft.corpus.wiki import Block, Page, block_pages, blocks, pages, site_of, wiki_dump
-from lingraft.corpus.wiki import dump as dump_module
-from lingraft.corpus.wiki.cutting import (
+from lingraft.corpus.readers.documents import Source
+from lingraft.corpus.readers.lines import Reading
+from lingraft.corpus.readers.wiki import Block, Page, block_pages, blocks, pages, site_of, wiki_dump
+from lingraft.corpus.readers.wiki import dump as dump_module
+from lingraft.corpus.readers.wiki.cutting import (
     BROKEN_XML,
     EMPTY_PAGE,
     OTHER_NAMESPACE,
     REDIRECT,
     TOO_LARGE,
 )
-from lingraft.corpus.wiki.dump import DISAMBIGUATION, NOT_WIKITEXT, Options
+from lingraft.corpus.readers.wiki.dump import DISAMBIGUATION, NOT_WIKITEXT, Options
 from lingraft.errors import DataError
 from lingraft.recipe import Corpus
 

@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from lingraft.corpus.wiki import Site, plain_text
-from lingraft.corpus.wiki.balance import NESTED_TOO_DEEPLY, MarkupError
-from lingraft.corpus.wiki.disambiguation import is_disambiguation
-from lingraft.corpus.wiki.quotes import without_quotes
+from lingraft.corpus.readers.wiki import Site, plain_text
+from lingraft.corpus.readers.wiki.balance import NESTED_TOO_DEEPLY, MarkupError
+from lingraft.corpus.readers.wiki.disambiguation import is_disambiguation
+from lingraft.corpus.readers.wiki.quotes import without_quotes
 
 SITE = Site("kowiki", "ko", {"file": 6, "category": 14, "파일": 6, "분류": 14, "토론": 1})
 CHINESE = Site("zhwiki", "zh")

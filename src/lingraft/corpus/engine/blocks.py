@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from datatrove.data import Document
 from datatrove.pipeline.base import PipelineStep
 
-from lingraft.corpus.cleaning import SentenceFilter, document_steps
+from lingraft.corpus.cleaning.steps import SentenceFilter, document_steps
 from lingraft.corpus.engine import duplicates, parts, shards
 from lingraft.corpus.engine.plan import Folder
 

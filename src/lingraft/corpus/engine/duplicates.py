@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lingraft.corpus.cleaning.near_duplicates import BANDS
 from lingraft.corpus.engine.parts import writing_errors
-from lingraft.corpus.near_duplicates import BANDS
 from lingraft.corpus.split import RANKED, Bounds, Split, bounds, position
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus import readers, scripts
+from lingraft.corpus.cleaning import scripts
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.plan import Folder
 from lingraft.corpus.extras import require
+from lingraft.corpus.readers import documents
 from lingraft.corpus.result import log_result
 from lingraft.rundir import Run, read_json
 
@@ -66,7 +67,7 @@ def make(
     scripts.of_language(language, section.scripts)
     cluster = settings.cluster or executors.Cluster()
     made = planning.make(section, language, settings.part_bytes)
-    readers.tell(section.text)
+    documents.tell(section.text)
     folder = Folder(out)
     with Run(out).locked():
         planning.check_free(folder, made, overwrite=settings.overwrite)

@@ -28,9 +28,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.corpus import clean, dedup, near_duplicates, readers
-from lingraft.corpus.cleaning import SentenceFilter, Tally
-from lingraft.corpus.lines import Reading
+from lingraft.corpus.cleaning import clean, dedup, near_duplicates
+from lingraft.corpus.cleaning.steps import SentenceFilter, Tally
+from lingraft.corpus.readers import documents as readers
+from lingraft.corpus.readers.lines import Reading
 from lingraft.corpus.split import position
 from lingraft.errors import DataError
 from lingraft.rundir import write_json
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
     from lingraft import recipe
     from lingraft.corpus.engine.plan import Part
-    from lingraft.corpus.readers import Document
+    from lingraft.corpus.readers.documents import Document
 
 BATCH_SENTENCES = 16_384
 

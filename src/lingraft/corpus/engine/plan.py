@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft import recipe
-from lingraft.corpus import evaluations, readers, wikimedia
+from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.inputs import FORMAT, inputs
-from lingraft.corpus.lines import reading_errors
-from lingraft.corpus.wiki import streams
+from lingraft.corpus.readers import documents, wikimedia
+from lingraft.corpus.readers.lines import reading_errors
+from lingraft.corpus.readers.wiki import streams
 from lingraft.errors import DataError
 from lingraft.rundir import clear_temporary, fingerprint, read_json, write_json
 
@@ -32,7 +33,7 @@ CUT_BY_LINES = (".txt", ".jsonl", ".ndjson", ".json")
 class Part:
     """Sources, or pieces of one, that are cleaned in one go."""
 
-    sources: tuple[readers.Source, ...]
+    sources: tuple[documents.Source, ...]
     bytes: int
 
 
@@ -68,7 +69,7 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
         DataError: a source is missing, unreadable or of an unknown kind.
     """
     made = fingerprint(FORMAT, section, language, inputs(section), part_bytes)
-    sources = readers.resolve(section.text)
+    sources = documents.resolve(section.text)
     if part_bytes is None:
         part_bytes = _part_bytes(sources)
     parts = tuple(cut(sources, section, part_bytes))
@@ -80,7 +81,7 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
     return Plan(made, language, evaluations.located(section), parts, buckets)
 
 
-def _part_bytes(sources: Sequence[readers.Source]) -> int:
+def _part_bytes(sources: Sequence[documents.Source]) -> int:
     total = 0
     for source in sources:
         if source.path is not None:
@@ -90,13 +91,13 @@ def _part_bytes(sources: Sequence[readers.Source]) -> int:
 
 
 def cut(
-    sources: Sequence[readers.Source], section: recipe.Corpus, part_bytes: int
+    sources: Sequence[documents.Source], section: recipe.Corpus, part_bytes: int
 ) -> Iterator[Part]:
     """Parts of about `part_bytes`: small files together, large ones cut, in the order of `sources`.
 
     Cut are multistream bz2 dumps, and uncompressed files with a document a line.
     """
-    held: list[readers.Source] = []
+    held: list[documents.Source] = []
     size = 0
     for source in sources:
         pieces = _pieces(source, section, part_bytes)
@@ -112,7 +113,7 @@ def cut(
         yield Part(tuple(held), size)
 
 
-def _pieces(source: readers.Source, section: recipe.Corpus, part_bytes: int) -> list[Part]:
+def _pieces(source: documents.Source, section: recipe.Corpus, part_bytes: int) -> list[Part]:
     if source.path is None:
         return [Part((source,), 0)]
     path = source.path.absolute()
@@ -126,14 +127,14 @@ def _pieces(source: readers.Source, section: recipe.Corpus, part_bytes: int) -> 
     else:
         spans = []
     if len(spans) < 2:
-        return [Part((readers.Source(source.name, path),), size)]
+        return [Part((documents.Source(source.name, path),), size)]
     return [
-        Part((readers.Source(source.name, path, (start, end)),), end - start)
+        Part((documents.Source(source.name, path, (start, end)),), end - start)
         for start, end in spans
     ]
 
 
-def _has_a_document_a_line(source: readers.Source, path: Path, section: recipe.Corpus) -> bool:
+def _has_a_document_a_line(source: documents.Source, path: Path, section: recipe.Corpus) -> bool:
     if path.suffix.lower() not in CUT_BY_LINES:  # compressed, or another format
         return False
     if source.format == ".txt":
@@ -158,7 +159,7 @@ class Folder:
     @property
     def done(self) -> Path:
         """Written last; says how the corpus was made and what became of it."""
-        return self.out / readers.FINISHED
+        return self.out / documents.FINISHED
 
     def part(self, rank: int) -> Path:
         """What is left of a part when it has been cleaned."""
@@ -234,10 +235,10 @@ def _load(path: Path, changed_ns: int) -> Plan:
     return Plan(plain["fingerprint"], plain["language"], section, parts, plain["buckets"])
 
 
-def _source(plain: dict[str, Any]) -> readers.Source:
+def _source(plain: dict[str, Any]) -> documents.Source:
     span = tuple(plain["span"]) if plain["span"] else None
     assert span is None or len(span) == 2
-    return readers.Source(plain["name"], plain["path"] and Path(plain["path"]), span)
+    return documents.Source(plain["name"], plain["path"] and Path(plain["path"]), span)
 
 
 def check_free(folder: Folder, plan: Plan, *, overwrite: bool) -> None:

@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from lingraft.corpus import clean, scripts
-from lingraft.corpus.cleaning import Tally
+from lingraft.corpus.cleaning import clean, scripts
+from lingraft.corpus.cleaning.near_duplicates import NEAR_DUPLICATE
+from lingraft.corpus.cleaning.steps import Tally
 from lingraft.corpus.engine.duplicates import Decisions
 from lingraft.corpus.engine.parts import writing_errors
 from lingraft.corpus.finished import NOT_IN_SUBSET, PLACES
-from lingraft.corpus.lines import EMPTY
-from lingraft.corpus.near_duplicates import NEAR_DUPLICATE
+from lingraft.corpus.readers.lines import EMPTY
 from lingraft.corpus.split import SPLITS
 from lingraft.rundir import read_json, write_json
 

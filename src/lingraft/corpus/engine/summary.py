@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus import scripts
-from lingraft.corpus.cleaning import Tally
+from lingraft.corpus.cleaning import scripts
+from lingraft.corpus.cleaning.steps import Tally
 from lingraft.corpus.engine.duplicates import Decisions
 from lingraft.corpus.engine.shards import Counts
 from lingraft.corpus.finished import NOT_IN_SUBSET

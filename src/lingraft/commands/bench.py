@@ -1,0 +1,162 @@
+"""`lingraft bench`: it parses, calls and prints."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path  # noqa: TC003 - typer reads the annotations when it runs
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from lingraft import log, workers
+from lingraft.errors import RecipeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingraft.bench.measure import Effort
+    from lingraft.bench.subject import Subject
+
+out = log.results_console()
+
+BASE = "14x768x50000"
+EVALUATION = "evaluation"
+
+
+def bench(
+    recipe: Annotated[
+        Path | None, typer.Argument(help="A recipe (TOML), or the folder of a run: its own text.")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="A source model, grafted by the method xpt.")
+    ] = None,
+    shape: Annotated[
+        str | None,
+        typer.Option(help=f"A RoBERTa, LAYERSxWIDTHxVOCABULARY; {BASE} where nothing is named."),
+    ] = None,
+    phase: Annotated[
+        str, typer.Option(help="Number or name of a phase, evaluation, or all.")
+    ] = "all",
+    steps: Annotated[int, typer.Option(min=1, help="Optimiser steps in a window.")] = 10,
+    windows: Annotated[int, typer.Option(min=1, help="How many windows.")] = 5,
+    warmup: Annotated[int, typer.Option(min=0, help="Steps before the first window.")] = 5,
+    batch: Annotated[int | None, typer.Option(min=1, help="Sentences in a step.")] = None,
+    mean_length: Annotated[float, typer.Option(help="Tokens of a made-up sentence, mean.")] = 30.0,
+    length_spread: Annotated[
+        float, typer.Option(min=0, help="Standard deviation of the logarithm; 0: all alike.")
+    ] = 0.6,
+    longest: Annotated[int, typer.Option(min=3, help="Tokens of the longest sentence.")] = 128,
+    sentences: Annotated[int, typer.Option(min=1, help="Made-up sentences.")] = 4_096,
+    evaluated: Annotated[int, typer.Option(min=1, help="Sentences in a window of evaluation.")] = (
+        512
+    ),
+    ceiling_seconds: Annotated[
+        float, typer.Option(min=0, help="For each matrix product of the ceiling.")
+    ] = 1.0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="a.b=c", help="Override a value of the recipe."),
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Also write everything measured there.")
+    ] = None,
+) -> None:
+    """Measure speed, memory and MFU of training and evaluation on this machine.
+
+    A phase of a recipe:  lingraft bench recipes/xpt-roberta-ko.toml --phase 2
+
+    Any size, no files:   lingraft bench --shape 14x768x50000 --batch 64
+
+    Weights are random and the text is made up, unless the folder of a run is named. Tokens are real
+    ones, padding never counts; MFU is useful operations a second over the fastest matrix product
+    measured in the same process. With several phases, each has a process of its own, so that
+    memory is its own too.
+    """
+    from lingraft.bench import measure
+    from lingraft.bench.subject import subject
+    from lingraft.bench.text import TextShape
+
+    if recipe is None and source is None and shape is None:
+        shape = BASE
+    lengths = TextShape(mean_length, length_spread, longest, sentences)
+    asked = subject(recipe, source, shape, lengths, batch, settings or [])
+    effort = measure.Effort(warmup, steps, windows, evaluated, ceiling_seconds)
+    command = shlex.join(["lingraft", *sys.argv[1:]])
+    found = results(asked, chosen(asked, phase), effort, command)
+    out.print(table_of(found))
+    if json_file is not None:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        out.print(f"written: {json_file}", soft_wrap=True)
+
+
+def chosen(asked: Subject, phase: str) -> list[str]:
+    """The names of what is measured.
+
+    Raises:
+        RecipeError: there is no such phase.
+    """
+    names = [one.name for one in asked.phases]
+    if phase == "all":
+        return [*names, EVALUATION]
+    if phase in (*names, EVALUATION):
+        return [phase]
+    if phase.isdecimal() and len(phase) < 9 and 1 <= int(phase) <= len(names):
+        return [names[int(phase) - 1]]
+    raise RecipeError(
+        f"--phase {phase}: there is no such phase; give a number from 1 to {len(names)}, "
+        f"{', '.join(names)}, {EVALUATION} or all"
+    )
+
+
+def results(
+    asked: Subject, names: Sequence[str], effort: Effort, command: str
+) -> list[dict[str, Any]]:
+    """Measure several things, each in a process of its own; a single one in this process."""
+    from lingraft.bench.measure import measured
+
+    if len(names) == 1:
+        return [measured(asked, names[0], effort, command)]
+    found = []
+    for name in names:
+        with workers.pool(1) as pool:
+            found.append(pool.submit(measured, asked, name, effort, command).result())
+    return found
+
+
+def table_of(found: Sequence[dict[str, Any]]) -> Table:
+    """A row for each thing that was measured."""
+    from lingraft.training.throughput import TOO_LOW
+
+    first = found[0]
+    machine, ceiling = first["machine"], first["ceiling"]
+    table = Table(title=first["model"], title_justify="left", caption_justify="left")
+    headings = ("", "tokens/s (min – max)", "per CPU-second", "MFU", "fill", "step", "peak memory")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in ("", "step") else "right")
+    for one in found:
+        speed, mfu, parts = one["tokens_per_second"], one["mfu"], one["step_seconds"]
+        whole = sum(parts.values())
+        memory = one["peak_memory_bytes"]
+        table.add_row(
+            one["what"],
+            f"{speed['median']:,.0f} ({speed['min']:,.0f} – {speed['max']:,.0f})",
+            f"{one['tokens_per_cpu_second']['median']:,.0f}",
+            f"{mfu['median']:.1%}" if mfu else "left out",
+            f"{one['fill']:.1%}" if "fill" in one else "",
+            ", ".join(f"{name} {part / whole:.0%}" for name, part in parts.items()),
+            f"{memory / 1e9:,.2f} GB" if memory is not None else "not known",
+        )
+    reason = "" if all(one["mfu"] for one in found) else f"; MFU above 100 % is left out: {TOO_LOW}"
+    device = machine["cpu"] if machine["devices"] == ["cpu"] else machine["devices"][0]
+    load = max(value for one in found for value in one["load_average"])
+    table.caption = (
+        f"{device}, {machine['threads']} threads, load average up to {load:.1f}, "
+        f"{machine['precision']}; ceiling {ceiling['flops_per_second'] / 1e9:,.0f} GFLOP/s "
+        f"({ceiling['kind']}, {ceiling['product']}); lingraft {machine['lingraft']}, "
+        f"torch {machine['torch']}, transformers {machine['transformers']}{reason}"
+    )
+    return table

@@ -1,0 +1,281 @@
+"""`lingraft corpus`: parses, calls and prints."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from lingraft import log
+from lingraft.errors import RecipeError
+from lingraft.recipe import Corpus, Section
+
+if TYPE_CHECKING:
+    from lingraft.corpus.engine.executors import Kind
+
+COLUMN = re.compile(r"\s*[0-9]{1,6}\s*")
+out = log.results_console()
+
+
+class CorpusRecipe(Section):
+    """The part of a recipe that a corpus is made from."""
+
+    language: str
+    """BCP 47 code."""
+    corpus: Corpus
+    """The text."""
+
+
+def corpus(
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SOURCE…",
+            help="Files, directories or hub:DATASET; dumps, web archives, text, JSON lines, "
+            "Parquet, HTML, Markdown, .po. Leave them out and use --recipe.",
+        ),
+    ] = None,
+    lang: Annotated[
+        str | None, typer.Option(help="Language of the text, a BCP 47 code such as ko.")
+    ] = None,
+    out_dir: Annotated[Path | None, typer.Option("--out", help="The corpus's folder.")] = None,
+    recipe: Annotated[
+        Path | None, typer.Option(help="A recipe (TOML) whose language and [corpus] to take.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="a.b=c",
+            help="Say --set corpus.identify_language=true, on crawls above all: Chinese passes for "
+            "Korean by its script; near-duplicates go unless corpus.near_duplicates=false is set.",
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(min=1, max=65_536, help="Tasks at a time: 1 here, no limit on a cluster."),
+    ] = None,
+    executor: Annotated[str, typer.Option(help="local, slurm or ray.")] = "local",
+    executor_options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--executor-option",
+            metavar="NAME=VALUE",
+            help="Of datatrove's executor: Slurm needs partition and time.",
+        ),
+    ] = None,
+    shard_mb: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            max=1e9,
+            help="Megabytes of the sources, as stored, in a shard; a 64th of all, from 1 to 32, "
+            "where it is left out.",
+        ),
+    ] = None,
+    parallel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LANG",
+            help="SOURCE is parallel text of --lang and this one: OUT/pairs.tsv",
+        ),
+    ] = None,
+    lexicon: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LANG", help="SOURCE is a lexicon of --lang and this one: OUT/lexicon.tsv"
+        ),
+    ] = None,
+    columns: Annotated[
+        str,
+        typer.Option(
+            help="With --parallel or --lexicon: the columns of that language and of --lang, "
+            "counted from 0; 1,0 also says that a dictionary's headwords are of --lang."
+        ),
+    ] = "0,1",
+    task: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[,NAME…]",
+            help="Tasks that models will be judged by: sentences that occur in them are dropped. "
+            "Names of `lingraft list tasks`, or TOML files of your own.",
+        ),
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Directory of the tasks' files.")] = None,
+    wikipedias: Annotated[
+        Path | None,
+        typer.Option(help="A TSV of Wikipedia languages and their articles, for the report."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Delete another corpus in --out first.")
+    ] = False,
+) -> None:
+    """Make a clean corpus, of any size: documents in, sentences by split and a report out.
+
+    lingraft corpus kowiki-latest-pages-articles-multistream.xml.bz2 --lang ko --out corpora/ko
+
+    A killed run goes on with the same command. What comes out is OUT/train, OUT/valid and OUT/test
+    (JSON lines, a document a line, a sentence a line of its text), OUT/corpus.json and
+    OUT/report.html; `lingraft adapt --text OUT` reads it. With --parallel or --lexicon, aligned
+    sentences or words are checked and written as one TSV, the language of --lang first.
+    """
+    if out_dir is None:
+        raise RecipeError("--out: name the corpus's folder, for example --out corpora/ko")
+    pairs = bool(parallel or lexicon)
+    chosen = chosen_recipe(sources or [], lang, recipe, settings or [], pairs=pairs)
+    if parallel and lexicon:
+        raise RecipeError("--parallel and --lexicon: give one of them")
+    if pairs and task:
+        raise RecipeError("--task: does not go with --parallel or --lexicon")
+    if pairs:
+        _pairs(chosen, out_dir, parallel, lexicon, _columns(columns))
+        return
+    from lingraft.corpus import wikipedias as tables
+    from lingraft.report.pages import corpus as corpus_page
+
+    known = tables.read(wikipedias) if wikipedias is not None else None
+    if task:
+        chosen = _without(chosen, task, data, out_dir)
+    options = dict(map(_option, executor_options or []))
+    result = _make(
+        chosen, out_dir, (_kind(executor), processes, options), shard_mb, overwrite=overwrite
+    )
+    if result is None:
+        out.print(
+            f"{out_dir}: handed to {executor}; when its jobs have ended, the same command writes "
+            "the report"
+        )
+        return
+    _show(result)
+    written = corpus_page.write(out_dir, known)
+    out.print(f"corpus: {out_dir}\nreport: {written}", soft_wrap=True)
+
+
+def chosen_recipe(
+    sources: list[str],
+    lang: str | None,
+    recipe: Path | None,
+    settings: list[str],
+    *,
+    pairs: bool = False,
+) -> CorpusRecipe:
+    """What the command line asks for; near-duplicate documents go, but where there are pairs.
+
+    Raises:
+        RecipeError: something is missing, or not valid.
+    """
+    from lingraft.recipe import decoding
+
+    if recipe is not None:
+        if sources or lang:
+            raise RecipeError("--recipe: goes without SOURCE and --lang; use --set to change them")
+        from lingraft.recipe.methods import read_recipe
+
+        whole = read_recipe(recipe, settings)
+        return CorpusRecipe(language=whole.language, corpus=whole.corpus)
+    missing = [name for name, value in (("SOURCE", sources), ("--lang", lang)) if not value]
+    if missing:
+        raise RecipeError(f"give SOURCE and --lang, or --recipe; missing: {', '.join(missing)}")
+    corpus: dict[str, Any] = {"text": sources} | ({} if pairs else {"near_duplicates": True})
+    data = decoding.override({"language": lang, "corpus": corpus}, settings)
+    return decoding.checked(CorpusRecipe, data, "command line")
+
+
+def _without(
+    chosen: CorpusRecipe, names: list[str], data: Path | None, out_dir: Path
+) -> CorpusRecipe:
+    """The recipe with the texts of tasks to be left out."""
+    from lingraft.tasks import held_out as benchmarks
+
+    tasks = benchmarks.tasks_of([name for text in names for name in text.split(",") if name])
+    section = benchmarks.decontaminated(chosen.corpus, tasks, data, out_dir / benchmarks.FOLDER)
+    return chosen.model_copy(update={"corpus": section})
+
+
+def _option(text: str) -> tuple[str, str | int | float]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise RecipeError(f"--executor-option {text}: write it as name=value")
+    for kind in (int, float):
+        try:
+            return name, kind(value)
+        except ValueError:
+            continue
+    return name, value
+
+
+def _kind(executor: str) -> Kind:
+    if executor == "local":
+        return "local"
+    if executor == "slurm":
+        return "slurm"
+    if executor == "ray":
+        return "ray"
+    raise RecipeError(f"--executor: must be local, slurm or ray; got {executor}")
+
+
+def _columns(text: str) -> tuple[int, int]:
+    numbers = text.split(",")
+    if len(numbers) != 2 or not all(COLUMN.fullmatch(n) for n in numbers):
+        raise RecipeError(f"--columns: must be two numbers from 0 with a comma, not {text!r}")
+    first, second = map(int, numbers)
+    if first == second:
+        raise RecipeError(f"--columns: names the column {first} twice; give two columns")
+    return first, second
+
+
+def _make(
+    chosen: CorpusRecipe,
+    folder: Path,
+    cluster: tuple[Kind, int | None, dict[str, str | int | float]],
+    shard_mb: float | None,
+    *,
+    overwrite: bool,
+) -> dict[str, Any] | None:
+    from lingraft.corpus.engine import job
+    from lingraft.corpus.extras import require
+
+    require("datatrove", "lingraft corpus", "corpus")
+    from lingraft.corpus.engine.executors import Cluster
+
+    part_bytes = None if shard_mb is None else int(shard_mb * 2**20)
+    settings = job.Settings(Cluster(*cluster), part_bytes, overwrite)
+    return job.make(chosen.corpus, chosen.language, folder, settings)
+
+
+def _show(result: dict[str, Any]) -> None:
+    table = Table("split")
+    columns = ("documents", "sentences", "characters")
+    for heading in columns:
+        table.add_column(heading, justify="right")
+    for name, counts in result["splits"].items():
+        table.add_row(name, *(f"{counts[column]:,}" for column in columns))
+    out.print(table)
+
+
+def _pairs(
+    chosen: CorpusRecipe,
+    folder: Path,
+    parallel: str | None,
+    lexicon: str | None,
+    columns: tuple[int, int],
+) -> None:
+    from lingraft.corpus import aligned
+
+    if parallel is not None:
+        counts = aligned.write_pairs(chosen.corpus, (parallel, chosen.language), columns, folder)
+        written = folder / aligned.PAIRS
+    else:
+        assert lexicon is not None
+        counts = aligned.write_lexicon(chosen.corpus, (lexicon, chosen.language), columns, folder)
+        written = folder / aligned.LEXICON
+    table = Table("pairs")
+    table.add_column("", justify="right")
+    for name, count in (("read", counts["read"]), *counts["dropped"].items()):
+        table.add_row(name, f"{count:,}")
+    table.add_row("kept", f"{counts['kept']:,}")
+    out.print(table)
+    out.print(f"pairs: {written}", soft_wrap=True)

@@ -1,0 +1,126 @@
+"""`lingraft finetune`: it parses, calls and prints."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from lingraft import log
+from lingraft.commands import finetuning_options as ask
+from lingraft.errors import RecipeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingraft.finetuning.outcomes import Outcome
+
+out = log.results_console()
+
+
+def finetune(
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL…",
+            help="Checkpoints: directories, Hub ids or names (`lingraft list models`); "
+            "or one recipe (.toml).",
+        ),
+    ],
+    task: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME[,NAME…]: `lingraft list tasks`, or a TOML file of your own."),
+    ] = None,
+    data: ask.Data = None,
+    seeds: ask.Seeds = None,
+    first_seed: ask.FirstSeed = None,
+    out_dir: Annotated[Path, typer.Option("--out", help="The folder of the results.")] = Path(
+        "runs/finetune"
+    ),
+    settings: ask.Settings = None,
+    paper: ask.Paper = None,
+    label: Annotated[
+        str | None, typer.Option(help="What tables call the models: NAME[,NAME…].")
+    ] = None,
+    cut: ask.Cut = None,
+    train_examples: ask.TrainExamples = None,
+    precision: ask.Precision = None,
+    keep_models: Annotated[
+        bool, typer.Option("--keep-models", help="Keep the best weights of every seed.")
+    ] = False,
+    resume: ask.Resume = False,
+    overwrite: ask.Overwrite = False,
+) -> None:
+    """Fine-tune models on tasks with several seeds; print mean and deviation of the scores.
+
+    With a recipe:     lingraft finetune recipes/finetune-ko.toml --out runs/tasks
+
+    Without:           lingraft finetune runs/ko/model --task klue-nli,korsts --data data
+
+    Settings are those of the papers. Seeds that are done are kept, a killed one goes on with the
+    same command. What comes out is OUT/MODEL/TASK/seed-N and OUT/results.jsonl.
+    """
+    from lingraft.finetuning import recipe as recipes
+
+    given = ask.given(
+        tasks=ask.names_in(task),
+        data=data,
+        seeds=seeds,
+        first_seed=first_seed,
+        labels=ask.names_in([label] if label else None),
+        cut=ask.shares_in(cut),
+        train_examples=train_examples,
+        paper=paper,
+        precision=precision,
+    )
+    if len(models) == 1 and models[0].endswith(".toml"):
+        if given:
+            name = "task" if "tasks" in given else next(iter(given))
+            raise RecipeError(
+                f"--{name.replace('_', '-')}: belongs to the form without a recipe; "
+                "write it into the recipe, or change settings with --set"
+            )
+        chosen, base = recipes.read_finetune(Path(models[0]), settings or [])
+    else:
+        if "tasks" not in given:
+            raise RecipeError("--task: name a task, such as klue-nli (lingraft list tasks)")
+        chosen = recipes.decode_finetune({"models": models} | given, settings or [])
+        base = Path()
+    from lingraft.finetuning import run
+
+    options = run.Options(resume, overwrite, keep_models, shlex.join(["lingraft", *sys.argv[1:]]))
+    found = run.finetune(chosen, out_dir, options, base)
+    if int(os.environ.get("RANK", "0")) == 0:
+        out.print(table_of(found))
+        out.print(f"results: {out_dir / 'results.jsonl'}", soft_wrap=True)
+
+
+def table_of(found: Sequence[Outcome]) -> Table:
+    """Mean ± sample standard deviation over seeds: a row a model, task, split and score."""
+    from lingraft.finetuning import outcomes as finetuned
+
+    table = Table("model", "task", "split", "score", "mean ± sd", "seeds", "examples")
+    notes: dict[str, list[str]] = {}
+    rules: dict[str, None] = {}
+    for (model, task), outcomes in finetuned.by_cell(found).items():
+        first = outcomes[0]
+        for split in first.evaluation:
+            if told := finetuned.told(first.rules(split), first.data["shown"]):
+                rules[f"{task} {split} without a model: {told}"] = None
+            for name in first.data["shown"]:
+                summary = finetuned.summary([one.scores(split)[name] for one in outcomes])
+                row = (model, task, split, name, summary.shown(), str(summary.seeds))
+                table.add_row(*row, f"{first.n(split):,}")
+        if first.split_note != "official":
+            named = notes.setdefault(first.split_note, [])
+            named += [task] if task not in named else []
+    cuts = [f"not the official splits of {', '.join(of)}: {note}" for note, of in notes.items()]
+    if cuts or rules:
+        table.caption_justify = "left"
+        table.caption = "\n".join([*rules, *cuts])
+    return table

@@ -1,0 +1,116 @@
+"""Tables of what lingraft has, made from the code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lingraft.errors import RecipeError
+from lingraft.models.families import FAMILIES
+from lingraft.recipe import catalogue
+from lingraft.recipe.methods import METHODS, PRESETS
+from lingraft.tasks import TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Table = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]
+
+
+def _families() -> Table:
+    rows = [
+        (
+            family.model_type,
+            "learned" if family.positions else "rotary",
+            "pad + 1" if family.pad_decides_positions else "0",
+            family.layers,
+            "yes" if family.causal else "no",
+        )
+        for family in FAMILIES.values()
+    ]
+    return "model families", ("family", "positions", "first position", "layers", "causal"), rows
+
+
+def _initialisers() -> Table:
+    from lingraft.embeddings import INITIALISERS  # loads torch
+
+    rows = [(name, record.summary, record.paper) for name, record in INITIALISERS.items()]
+    return "embedding initialisers", ("name", "what it does", "source"), rows
+
+
+def _methods() -> Table:
+    rows = [(name, str(len(record.stretches)), record.summary) for name, record in METHODS.items()]
+    return "methods", ("name", "phases", "what it does"), rows
+
+
+def _presets() -> Table:
+    rows = [
+        (
+            name,
+            preset.summary,
+            f"{preset.budget.value:g} {preset.budget.unit}",
+            f"{preset.batch.size} {preset.batch.unit}",
+            f"{preset.optimiser.learning_rate:g}",
+        )
+        for name, preset in PRESETS.items()
+    ]
+    return "presets", ("name", "what it is", "budget", "batch", "learning rate"), rows
+
+
+def _objectives() -> Table:
+    from lingraft.objectives import OBJECTIVES  # loads torch
+
+    rows = [(name, record.summary, record.paper) for name, record in OBJECTIVES.items()]
+    return "objectives", ("name", "what it does", "source"), rows
+
+
+def _tasks() -> Table:
+    rows = [
+        (
+            task.name,
+            task.kind,
+            ", ".join(task.languages),
+            ", ".join(task.shown),
+            ", ".join(task.evaluation),
+            ", ".join(task.splits),
+            task.licence,
+            task.files_from,
+        )
+        for task in TASKS.values()
+    ]
+    columns = ("name", "kind", "languages", "scores", "reported on", "splits", "licence", "from")
+    return "tasks: lingraft finetune MODEL --task NAME (docs/tasks.md)", columns, rows
+
+
+LEFT_TO_THE_PAGE = ("title", "publisher", "source")
+"""Columns of docs/models.md that a terminal is too narrow for."""
+
+
+def _models() -> Table:
+    titles = tuple(name for name in catalogue.COLUMNS if name not in LEFT_TO_THE_PAGE)
+    rows = [
+        tuple(str(getattr(known, name)) for name in titles) for known in catalogue.models().values()
+    ]
+    how = "known models: a name goes wherever a model does, as --source xlm-r-base"
+    return f"{how} (docs/models.md)", titles, rows
+
+
+TABLES: dict[str, Callable[[], Table]] = {
+    "families": _families,
+    "initialisers": _initialisers,
+    "methods": _methods,
+    "presets": _presets,
+    "objectives": _objectives,
+    "tasks": _tasks,
+    "models": _models,
+}
+
+
+def table_of(what: str) -> Table:
+    """Title, column names and rows.
+
+    Raises:
+        RecipeError: there is no such list.
+    """
+    if what not in TABLES:
+        raise RecipeError(f"list {what}: there is no such list; there are {', '.join(TABLES)}")
+    return TABLES[what]()

@@ -1,0 +1,91 @@
+"""`lingraft probe-source`: it parses, calls and prints."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from typing import Annotated
+
+import typer
+
+from lingraft import log
+from lingraft.commands import finetuning_options as ask
+from lingraft.errors import RecipeError
+
+out = log.results_console()
+
+
+def probe_source(
+    run: Annotated[Path, typer.Argument(help="A run of lingraft adapt; its phases are done.")],
+    task: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME[,NAME…] in the source's language: `lingraft list tasks` (glue-rte, "
+            "glue-cola …), or a TOML file of your own."
+        ),
+    ] = None,
+    data: ask.Data = None,
+    seeds: ask.Seeds = None,
+    first_seed: ask.FirstSeed = None,
+    out_dir: Annotated[
+        Path | None, typer.Option("--out", help="The results; RUN/probe-source by default.")
+    ] = None,
+    phase: Annotated[
+        list[str] | None, typer.Option(help="After these phases only: NAME[,NAME…].")
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(help="Where the run's source model is, if not where its recipe says."),
+    ] = None,
+    settings: ask.Settings = None,
+    paper: ask.Paper = None,
+    cut: ask.Cut = None,
+    train_examples: ask.TrainExamples = None,
+    precision: ask.Precision = None,
+    keep_models: Annotated[
+        bool, typer.Option("--keep-models", help="Leave the models in OUT/models.")
+    ] = False,
+    resume: ask.Resume = False,
+    overwrite: ask.Overwrite = False,
+) -> None:
+    """Find out where a run lost the source's language, by fine-tuning on tasks in that language.
+
+    lingraft probe-source runs/ko --task glue-rte,glue-cola --data data --seeds 5
+
+    Fine-tunes the source as it was, and the run's model after each phase: with its translation
+    layers and without them, with its own vocabulary and with the source's put back. What is done is
+    kept, a killed probe goes on with the same command. What comes out is OUT/table.md (.csv,
+    .json), OUT/comparison.html, and per seed what lingraft finetune leaves.
+    """
+    from lingraft.finetuning import recipe as recipes
+    from lingraft.probing.models import Probed
+
+    probed = Probed.of(run, source)
+    given = ask.given(
+        tasks=ask.names_in(task),
+        data=data,
+        seeds=seeds,
+        first_seed=first_seed,
+        cut=ask.shares_in(cut),
+        train_examples=train_examples,
+        paper=paper,
+        precision=precision,
+    )
+    if "tasks" not in given:
+        raise RecipeError(
+            "--task: name a task in the source's language, such as glue-rte (lingraft list tasks)"
+        )
+    chosen = recipes.decode_finetune({"models": [str(run)]} | given, settings or [])
+    from lingraft.comparison import formats
+    from lingraft.finetuning import run as finetuning
+    from lingraft.probing import probe
+
+    command = shlex.join(["lingraft", *sys.argv[1:]])
+    options = probe.Options(finetuning.Options(resume, overwrite, command=command), keep_models)
+    folder = out_dir or run / "probe-source"
+    made, written = probe.probe(probed, ask.names_in(phase), chosen, folder, options)
+    out.print(formats.console(made, out.width))
+    for note in made.notes:
+        out.print(note, soft_wrap=True)
+    out.print(f"page: {written[0]}; table: {folder / 'table.md'}, .csv, .json", soft_wrap=True)

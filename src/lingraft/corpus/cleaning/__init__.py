@@ -1,0 +1,1 @@
+"""What happens to a document between reading and the split."""

@@ -1,0 +1,116 @@
+"""Drop training sentences that occur in the texts of an evaluation.
+
+A sentence goes when it shares 13 words in a row with an evaluation text (Brown et al. 2020,
+arXiv 2005.14165, appendix C), or, since many sentences and questions are shorter than that, when
+the whole of it is an evaluation text or a sentence of one. Whole sentences are compared by their
+letters and digits alone, since Korean reviews are spaced in any way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lingraft.corpus.cleaning import dedup
+from lingraft.corpus.cleaning.words import letters, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+NGRAM_WORDS = 13
+MIN_LETTERS = 4
+"""Shorter sentences and cells ("Yes.", "1", a label) say nothing of the evaluation they are in.
+
+Counted in letters, since words depend on the spacing; so low, since a corpus holds a sentence once,
+so that one dropped without need is no loss.
+"""
+RUN_SENTENCES = 5
+"""A text of so many sentences is found too where it was cut into them."""
+
+
+class Evaluations:
+    """Hashes of what the evaluation texts consist of.
+
+    Compared are words without case and punctuation (see `words`; in Chinese, Japanese and Thai
+    13 words are 13 characters), and the letters of whole sentences (see `letters`). Memory: 8 bytes
+    a word of the evaluation texts.
+
+    Args:
+        texts: every text of the evaluations: premises, questions, contexts, answers.
+        split: cuts a text into sentences, so that short sentences within a passage are found.
+        min_letters: whole texts and sentences with fewer letters and digits do not count.
+    """
+
+    def __init__(
+        self,
+        texts: Iterable[str],
+        split: Callable[[str], list[str]],
+        min_letters: int = MIN_LETTERS,
+    ) -> None:
+        self.min_letters = max(min_letters, 1)
+        self.longest = 0
+        ngrams: list[NDArray[np.uint64]] = []
+        sentences: list[NDArray[np.uint64]] = []
+        for text in texts:
+            ngrams.append(_ngrams(words(text)))
+            pieces = [letters(piece) for piece in (text, *split(text))]
+            self.longest = max(self.longest, len(pieces[0]))
+            sentences.append(dedup.hashes(p for p in pieces if len(p) >= self.min_letters))
+        self.ngrams = _union(ngrams)
+        self.sentences = _union(sentences)
+
+    def contaminated(self, sentences: Sequence[str]) -> NDArray[np.bool_]:
+        """Which training sentences occur in the evaluations.
+
+        Args:
+            sentences: in the order of the text, so that a line that was cut is found.
+
+        Returns:
+            bool, an entry a sentence; True is to be dropped.
+        """
+        found = np.zeros(len(sentences), np.bool_)
+        pieces = [letters(sentence) for sentence in sentences]
+        for count in range(1, RUN_SENTENCES + 1):
+            found |= self._runs(pieces, count)
+        grams = [_ngrams(words(sentence)) for sentence in sentences]
+        owners = np.repeat(np.arange(len(grams)), [len(gram) for gram in grams])
+        found[owners[_contains(self.ngrams, _joined(grams))]] = True
+        return found
+
+    def _runs(self, pieces: list[str], count: int) -> NDArray[np.bool_]:
+        """Which sentences are part of so many in a row that are a whole text together."""
+        found = np.zeros(len(pieces), np.bool_)
+        runs: dict[int, str] = {}
+        for first in range(len(pieces) - count + 1):
+            run = "".join(pieces[first : first + count])
+            own = pieces[first] and pieces[first + count - 1]  # else a shorter run is the same
+            if own and self.min_letters <= len(run) <= self.longest:
+                runs[first] = run
+        firsts = np.fromiter(runs, np.int64, len(runs))
+        for first in firsts[_contains(self.sentences, dedup.hashes(runs.values()))].tolist():
+            found[first : first + count] = True
+        return found
+
+
+def _ngrams(tokens: list[str]) -> NDArray[np.uint64]:
+    starts = range(len(tokens) - NGRAM_WORDS + 1)
+    return dedup.hashes(" ".join(tokens[start : start + NGRAM_WORDS]) for start in starts)
+
+
+def _joined(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    return np.concatenate([np.zeros(0, np.uint64), *parts])
+
+
+def _union(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    return np.unique(_joined(parts))
+
+
+def _contains(run: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which hashes are in a sorted run."""
+    if not len(run):
+        return np.zeros(len(hashes), np.bool_)
+    found: NDArray[np.bool_] = run[np.minimum(np.searchsorted(run, hashes), len(run) - 1)] == hashes
+    return found

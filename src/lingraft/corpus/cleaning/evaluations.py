@@ -1,0 +1,137 @@
+"""The texts of an evaluation, out of whatever form its files have: every string in them counts."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lingraft.corpus.readers.lines import (
+    COMPRESSED,
+    Reading,
+    opened,
+    reading_errors,
+    require,
+    text_lines,
+)
+from lingraft.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from lingraft import recipe
+
+MAX_LINE_BYTES = 100_000_000
+MAX_FILE_BYTES = 1 << 30
+
+
+def files_of(names: Iterable[str | Path]) -> list[Path]:
+    """The files that names of files and directories stand for, in a fixed order.
+
+    Raises:
+        DataError: nothing of that name, an unknown kind of file, a directory without any.
+    """
+    found: list[Path] = []
+    for name in names:
+        path = Path(name).expanduser()
+        if path.is_dir():
+            inside = sorted(file for file in path.rglob("*") if file.is_file() and _kind(file))
+            found += inside
+            known = bool(inside)
+        else:
+            if not path.is_file():
+                raise DataError(
+                    f"{name}: no such file or directory; corpus.decontaminate must name files "
+                    "of evaluations"
+                )
+            found.append(path)
+            known = bool(_kind(path))
+        if not known:
+            raise DataError(
+                f"{name}: no evaluation that can be read; corpus.decontaminate takes "
+                f"{' '.join(FORMATS)}"
+            )
+    return found
+
+
+def located(section: recipe.Corpus) -> recipe.Corpus:
+    """The settings with absolute paths of evaluations, which mean the same in any folder."""
+    paths = tuple(str(Path(name).expanduser().absolute()) for name in section.decontaminate)
+    return section.model_copy(update={"decontaminate": paths})
+
+
+def texts_of(names: Iterable[str | Path]) -> Iterator[str]:
+    """Every text of the evaluations: cells of tables, strings of JSON, lines of plain text.
+
+    Raises:
+        DataError: a file is missing, unreadable, broken or of an unknown kind.
+    """
+    for path in files_of(names):
+        yield from FORMATS[_kind(path)](path)
+
+
+def _kind(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in COMPRESSED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes and suffixes[-1] in FORMATS else ""
+
+
+def _lines(path: Path) -> Iterator[str]:
+    return text_lines(path, MAX_LINE_BYTES, Reading())
+
+
+def _cells(path: Path) -> Iterator[str]:
+    for line in _lines(path):
+        yield from line.split("\t")
+
+
+def _quoted_cells(path: Path) -> Iterator[str]:
+    for row in csv.reader(_lines(path)):
+        yield from row
+
+
+def _json(path: Path) -> Iterator[str]:
+    """One value, or one a line."""
+    with reading_errors(path), opened(path, Reading()) as stream:
+        data = stream.read(MAX_FILE_BYTES)
+    try:
+        try:
+            yield from _strings(json.loads(data))
+        except json.JSONDecodeError:
+            for line in data.splitlines():
+                if line.strip():
+                    yield from _strings(json.loads(line))
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"{path}: is no JSON ({error}); name the files of evaluations alone"
+        ) from None
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)
+
+
+def _parquet(path: Path) -> Iterator[str]:
+    arrow, parquet = require("pyarrow", str(path)), require("pyarrow.parquet", str(path))
+    try:
+        with reading_errors(path):
+            rows = parquet.read_table(path).to_pylist()
+    except arrow.ArrowException as error:
+        raise DataError(f"{path}: broken Parquet data ({str(error).splitlines()[0]})") from None
+    yield from _strings(rows)
+
+
+FORMATS: dict[str, Callable[[Path], Iterator[str]]] = {
+    ".txt": _lines,
+    ".tsv": _cells,
+    ".csv": _quoted_cells,
+    ".json": _json,
+    ".jsonl": _json,
+    ".parquet": _parquet,
+}

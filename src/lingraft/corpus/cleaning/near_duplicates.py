@@ -1,0 +1,145 @@
+"""Near-duplicate documents by MinHash, within and across sources, while they are read.
+
+A document is a set of shingles (runs of characters). MinHash signatures of two sets agree in a
+place with probability s, their Jaccard similarity (Broder 1997); a band of `ROWS` places agrees
+with probability s^ROWS, and one of `BANDS` bands with 1 - (1 - s^ROWS)^BANDS (Leskovec et al.,
+Mining of Massive Datasets, 3.4). With 14 bands of 8 rows (as datatrove and FineWeb have), two
+documents are taken for duplicates with probability 0.92 at s = 0.8, 0.56 at 0.7, 0.05 at 0.5 and
+0.0009 at 0.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lingraft.corpus.cleaning import dedup
+from lingraft.corpus.cleaning.clean import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+NEAR_DUPLICATE = "near duplicate"
+BANDS, ROWS = 14, 8
+# About three words of English, four of Korean; needs no words, which not all scripts part.
+SHINGLE_CHARACTERS = 16
+# 112 permutations of a block fit the cache of a core.
+BLOCK_SHINGLES = 512
+
+BASE = np.uint64(0x9E3779B97F4A7C15)
+MIX_1, MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+class NearDuplicates:
+    """The documents seen so far, as band keys.
+
+    Of documents that are alike, the first is kept, whatever source it comes from; likeness carries
+    over (a document like a dropped one is dropped too). Deterministic: no state but the texts in
+    their order.
+
+    No near-duplicate across splits: where every document goes through one `NearDuplicates` before
+    it is split, none can be. Where held-out text must stay as it is while training text is added,
+    `remember` the held-out documents first and ask `fresh` of the training documents.
+
+    Memory: 8 bytes a band, so 112 bytes a document that is kept, and 16 more while runs merge;
+    1.1 GB for 10 million documents.
+    """
+
+    def __init__(self) -> None:
+        self.bands = [dedup.Seen() for _ in range(BANDS)]
+
+    def fresh(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Which documents are like none before, in `texts` or ever; then remember them all.
+
+        Args:
+            texts: in reading order.
+
+        Returns:
+            bool, an entry a text; True is to be kept.
+        """
+        keys_NB = band_keys(texts)
+        fresh_N = np.ones(len(texts), np.bool_)
+        for band, keys_N in zip(self.bands, keys_NB.T, strict=True):
+            fresh_N &= band.fresh(keys_N)
+        return fresh_N
+
+    def remember(self, texts: Sequence[str]) -> None:
+        """Take documents in whose near-duplicates are to be dropped."""
+        self.fresh(texts)
+
+
+def band_keys(texts: Sequence[str]) -> NDArray[np.uint64]:
+    """A hash of every band of every text's signature.
+
+    Returns:
+        uint64 [N, BANDS]; equal in a column where the signatures agree in that band.
+    """
+    signatures_NP = np.zeros((len(texts), BANDS * ROWS), np.uint32)
+    for row, text in enumerate(texts):
+        signatures_NP[row] = signature(text)
+    places_NBR = signatures_NP.reshape(len(texts), BANDS, ROWS).astype(np.uint64)
+    keys_NB = np.zeros((len(texts), BANDS), np.uint64)
+    for place in range(ROWS):
+        keys_NB = _mix(keys_NB * BASE + places_NBR[:, :, place])
+    return keys_NB
+
+
+def signature(text: str) -> NDArray[np.uint32]:
+    """The MinHash signature of a text.
+
+    Case and the kind and amount of white space do not count; a text shorter than a shingle is one
+    shingle.
+
+    Returns:
+        uint32 [BANDS * ROWS].
+    """
+    hashes_S = _shingles(text)  # repetitions change no minimum
+    smallest_P = np.full(BANDS * ROWS, np.iinfo(np.uint32).max, np.uint32)
+    for start in range(0, len(hashes_S), BLOCK_SHINGLES):
+        block_S = hashes_S[start : start + BLOCK_SHINGLES]
+        permuted_PS = FACTORS_P[:, None] * block_S + OFFSETS_P[:, None]
+        np.minimum(smallest_P, permuted_PS.min(axis=1), out=smallest_P)
+    return smallest_P
+
+
+def similarity(left: str, right: str) -> float:
+    """The Jaccard similarity of two texts' shingles, exact; what the signatures estimate."""
+    left_S, right_S = np.unique(_shingles(left)), np.unique(_shingles(right))
+    shared = len(np.intersect1d(left_S, right_S, assume_unique=True))
+    return shared / (len(left_S) + len(right_S) - shared)
+
+
+def _shingles(text: str) -> NDArray[np.uint32]:
+    folded = normalise(text).casefold().encode("utf-32-le", "surrogatepass")
+    codes = np.frombuffer(folded, "<u4").astype(np.uint64) + np.uint64(1)
+    size = min(SHINGLE_CHARACTERS, len(codes))
+    if not size:
+        return np.zeros(1, np.uint32)
+    places = len(codes) - size + 1
+    total = np.zeros(places, np.uint64)
+    for offset in range(size):
+        total = total * BASE + codes[offset : offset + places]
+    return (_mix(total) >> np.uint64(32)).astype(np.uint32)
+
+
+def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finaliser of SplitMix64 (Steele et al. 2014): every bit depends on every bit."""
+    values = (values ^ (values >> np.uint64(30))) * MIX_1
+    values = (values ^ (values >> np.uint64(27))) * MIX_2
+    return values ^ (values >> np.uint64(31))
+
+
+def _permutations() -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Odd factors and offsets; x -> factor x + offset modulo 2^32 is one to one.
+
+    Drawn with SplitMix64, since numpy's generators may change from version to version.
+    """
+    state = np.arange(1, 2 * BANDS * ROWS + 1, dtype=np.uint64) * BASE
+    drawn = (_mix(state) >> np.uint64(32)).astype(np.uint32)
+    return drawn[: BANDS * ROWS] | np.uint32(1), drawn[BANDS * ROWS :]
+
+
+FACTORS_P, OFFSETS_P = _permutations()

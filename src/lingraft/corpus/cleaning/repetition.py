@@ -1,0 +1,137 @@
+"""Documents that mostly repeat themselves, or are lists and teasers rather than text.
+
+The measures and limits are those of Gopher (Rae et al. 2021, arXiv 2112.11446, appendix A.1.1,
+Table A1), with `words` in place of English words so that they hold for scripts without spaces.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lingraft.corpus.cleaning.words import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+KEPT = ""
+REPEATED_LINES, REPEATED_PARAGRAPHS = "repeated lines", "repeated paragraphs"
+FREQUENT_PHRASE, REPEATED_PHRASES = "one phrase too frequent", "repeated phrases"
+LIST, TEASERS = "mostly a list", "mostly cut-off lines"
+
+# Index in this tuple = the code that `reasons` gives.
+REASONS = (
+    KEPT,
+    REPEATED_LINES,
+    REPEATED_PARAGRAPHS,
+    FREQUENT_PHRASE,
+    REPEATED_PHRASES,
+    LIST,
+    TEASERS,
+)
+
+BULLETS = tuple("•‣▪▶●○■□◦‧∙·*-–ㆍ※")
+ELLIPSES = ("…", "...", "⋯")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Above these shares a document is dropped; Gopher's values.
+
+    Attributes:
+        lines: share of the lines (or paragraphs) that occurred before in the document.
+        line_characters: share of the characters in such lines (or paragraphs).
+        frequent: for n = 2 3 4, share of the words' characters in the most frequent n-gram.
+        repeated: for n = 5 … 10, share of the words' characters in n-grams that occurred before.
+        bullets: share of the lines that begin with a bullet.
+        ellipses: share of the lines that end with an ellipsis.
+        min_words: shorter documents are not judged; a few words repeat easily.
+    """
+
+    lines: float = 0.30
+    line_characters: float = 0.20
+    frequent: tuple[float, ...] = (0.20, 0.18, 0.16)
+    repeated: tuple[float, ...] = (0.15, 0.14, 0.13, 0.12, 0.11, 0.10)
+    bullets: float = 0.90
+    ellipses: float = 0.30
+    min_words: int = 50
+
+
+def reasons(documents: Sequence[str], limits: Limits | None = None) -> NDArray[np.int8]:
+    """Why each document is dropped, the first reason that applies; 0 for those that are kept.
+
+    Args:
+        documents: texts with their line ends; empty lines part paragraphs.
+        limits: None takes Gopher's.
+
+    Returns:
+        int8, an index into `REASONS` for each document.
+    """
+    limits = limits or Limits()
+    codes = [REASONS.index(reason(document, limits)) for document in documents]
+    return np.array(codes, np.int8)
+
+
+def reason(document: str, limits: Limits) -> str:
+    """The reason for which one document is dropped, or KEPT."""
+    return next((name for name, holds in _checks(document, limits) if holds), KEPT)
+
+
+def _checks(document: str, limits: Limits) -> Iterator[tuple[str, bool]]:
+    """Each reason and whether it holds; a generator, so that none is worked out after the first."""
+    tokens = words(document)
+    if len(tokens) < limits.min_words:
+        return
+    lines = [line.strip() for line in document.splitlines() if line.strip()]
+    paragraphs = [part.strip() for part in document.split("\n\n") if part.strip()]
+    bullets = sum(line.startswith(BULLETS) for line in lines)
+    ellipses = sum(line.endswith(ELLIPSES) for line in lines)
+    yield REPEATED_LINES, _repeats(lines, limits)
+    yield REPEATED_PARAGRAPHS, _repeats(paragraphs, limits)
+    yield LIST, bullets > limits.bullets * len(lines)
+    yield TEASERS, ellipses > limits.ellipses * len(lines)
+    yield FREQUENT_PHRASE, _has_frequent_phrase(tokens, limits.frequent)
+    yield REPEATED_PHRASES, _repeats_phrases(tokens, limits.repeated)
+
+
+def _repeats(pieces: list[str], limits: Limits) -> bool:
+    counts = Counter(pieces)
+    repeated = sum(counts.values()) - len(counts)
+    characters = sum(len(piece) * (count - 1) for piece, count in counts.items())
+    total = sum(map(len, pieces))
+    return repeated > limits.lines * len(pieces) or characters > limits.line_characters * total
+
+
+def _has_frequent_phrase(tokens: list[str], limits: tuple[float, ...]) -> bool:
+    total = sum(map(len, tokens))
+    for size, limit in enumerate(limits, start=2):
+        grams = Counter(zip(*(tokens[start:] for start in range(size)), strict=False))
+        if not grams:
+            return False
+        most = max(grams.values())
+        # Of several that are as frequent, the one that covers most characters counts.
+        length = max(sum(map(len, gram)) for gram, count in grams.items() if count == most)
+        if most > 1 and most * length > limit * total:
+            return True
+    return False
+
+
+def _repeats_phrases(tokens: list[str], limits: tuple[float, ...]) -> bool:
+    lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
+    total = int(lengths.sum())
+    for size, limit in enumerate(limits, start=5):
+        seen: set[tuple[str, ...]] = set()
+        covered = np.zeros(len(tokens), np.bool_)
+        for start in range(len(tokens) - size + 1):
+            gram = tuple(tokens[start : start + size])
+            if gram in seen:
+                covered[start : start + size] = True
+            seen.add(gram)
+        if int(lengths[covered].sum()) > limit * total:
+            return True
+    return False

@@ -1,0 +1,183 @@
+"""The steps between a document that was read and the sentences that are kept.
+
+Whole documents are repaired, masked and judged first; then they are cut, and every sentence is
+judged. What depends on other documents (near-duplicates, duplicates) is not decided here, so that
+each document can be cleaned on its own, in any process.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+
+from lingraft.corpus.cleaning import clean, personal, repair, repetition, scripts, sentences
+from lingraft.corpus.cleaning.decontamination import Evaluations
+from lingraft.corpus.cleaning.evaluations import texts_of
+from lingraft.corpus.cleaning.language_id import LanguageIdentifier
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from lingraft import recipe
+
+SAMPLES = 5
+SAMPLE_CHARACTERS = 300
+
+
+class HasText(Protocol):
+    """A document of ours or of datatrove's."""
+
+    text: str
+
+
+D = TypeVar("D", bound=HasText)
+Step = Callable[[Iterable[Any]], Iterator[Any]]
+
+
+@dataclass
+class Tally:
+    """What was dropped or changed, and a few examples of each.
+
+    Attributes:
+        dropped: documents or sentences, by reason.
+        changed: documents with a repaired encoding; addresses and numbers masked, by kind.
+        samples: for each reason the first few texts that were dropped for it, cut short.
+    """
+
+    dropped: Counter[str] = field(default_factory=Counter)
+    changed: Counter[str] = field(default_factory=Counter)
+    samples: dict[str, list[str]] = field(default_factory=dict)
+
+    def drop(self, reason: str, text: str) -> None:
+        """Count one thing that is left out."""
+        self.dropped[reason] += 1
+        self.show(reason, text)
+
+    def show(self, reason: str, text: str) -> None:
+        """Keep an example, if there are not enough yet."""
+        found = self.samples.setdefault(reason, [])
+        if len(found) < SAMPLES:
+            found.append(text[:SAMPLE_CHARACTERS])
+
+    def add(self, other: Tally) -> None:
+        """Take in what was counted elsewhere."""
+        self.dropped += other.dropped
+        self.changed += other.changed
+        for reason, texts in other.samples.items():
+            for text in texts:
+                self.show(reason, text)
+
+
+def document_steps(section: recipe.Corpus, tally: Tally) -> dict[str, Step]:
+    """What the recipe asks to be done to whole documents, by name and in order.
+
+    Masking comes before everything that shows a sample of what it drops.
+
+    Returns:
+        Functions from documents to documents, which they change in place or leave out.
+    """
+    steps: dict[str, Step] = {}
+    if section.repair_encoding:
+        steps["encoding repair"] = lambda documents: repaired(documents, tally)
+    if section.mask_personal_data:
+        steps["personal data"] = lambda documents: masked(documents, tally)
+    if section.repetition is not None:
+        limits = repetition.Limits(**section.repetition.model_dump())
+        steps["repetition"] = lambda documents: without_repetition(documents, limits, tally)
+    return steps
+
+
+def repaired(documents: Iterable[D], tally: Tally) -> Iterator[D]:
+    """Documents with the wrong decoding undone."""
+    for document in documents:
+        [document.text], changed = repair.repair([document.text])
+        tally.changed += changed
+        yield document
+
+
+def masked(documents: Iterable[D], tally: Tally) -> Iterator[D]:
+    """Documents with placeholders for personal data."""
+    for document in documents:
+        [document.text], changed = personal.mask([document.text])
+        tally.changed += changed
+        yield document
+
+
+def without_repetition(
+    documents: Iterable[D], limits: repetition.Limits, tally: Tally
+) -> Iterator[D]:
+    """Documents that do not mostly repeat themselves."""
+    for document in documents:
+        reason = repetition.reason(document.text, limits)
+        if reason == repetition.KEPT:
+            yield document
+        else:
+            tally.drop(reason, document.text)
+
+
+class SentenceFilter:
+    """Cuts documents into sentences and says which of them are not worth keeping.
+
+    Args:
+        section: the limits.
+        language: BCP 47 code.
+
+    Attributes:
+        scripts: those of the language; none switches that filter off.
+        split: cuts a text into normalised sentences.
+        identifier: tells languages apart, where the recipe asks for it.
+
+    Raises:
+        RecipeError: the language or a script is not valid, or the model does not know the language.
+        DataError: an evaluation cannot be read, or a package is missing.
+    """
+
+    def __init__(self, section: recipe.Corpus, language: str) -> None:
+        self.section = section
+        self.scripts = scripts.of_language(language, section.scripts)
+        self.split = sentences.splitter(language, split_sentences=section.split_sentences)
+        self.identifier: LanguageIdentifier | None = None
+        self.evaluations: Evaluations | None = None
+        if section.identify_language:
+            self.identifier = LanguageIdentifier(language, section.min_language_probability)
+        if section.decontaminate:
+            self.evaluations = Evaluations(texts_of(section.decontaminate), self.split)
+
+    @property
+    def mix(self) -> dict[str, int]:
+        """Sentences by the language that the model takes them for, if it is asked."""
+        return dict(self.identifier.mix) if self.identifier is not None else {}
+
+    def codes(self, batch: Sequence[str]) -> NDArray[np.int8]:
+        """Why each sentence is dropped, the first reason that applies; 0 for those that are kept.
+
+        Args:
+            batch: normalised sentences, none empty.
+
+        Returns:
+            int8, an index into `clean.REASONS` for each sentence, never that of DUPLICATE.
+        """
+        codes = clean.reasons(batch, self.section, self.scripts)
+        if self.identifier is not None:
+            _mark(codes, batch, self.identifier.foreign, clean.OTHER_LANGUAGE)
+        if self.evaluations is not None:
+            _mark(codes, batch, self.evaluations.contaminated, clean.CONTAMINATED)
+        return codes
+
+
+def _mark(
+    codes: NDArray[np.int8],
+    batch: Sequence[str],
+    find: Callable[[Sequence[str]], NDArray[np.bool_]],
+    reason: str,
+) -> None:
+    """Give what `find` finds among the sentences that are still kept the code of a reason."""
+    kept = np.flatnonzero(codes == 0)
+    if len(kept):
+        codes[kept[find([batch[index] for index in kept.tolist()])]] = clean.REASONS.index(reason)

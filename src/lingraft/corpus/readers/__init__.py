@@ -1,0 +1,1 @@
+"""Readers: documents out of files of every kind, streamed."""

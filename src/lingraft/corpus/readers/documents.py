@@ -1,0 +1,364 @@
+"""Documents out of files, directories and Hub datasets, streamed.
+
+A reader yields `Document`s and counts in a `Reading` what it leaves out. Reading one more format
+is one function here and one line in `FORMATS`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from lingraft.corpus.readers import markup, po, web, wikimedia
+from lingraft.corpus.readers.columns import (
+    HUB_PREFIX,
+    NO_TEXT_FIELD,
+    facts,
+    no_column,
+    read_hub,
+    read_parquet,
+)
+from lingraft.corpus.readers.lines import (
+    COMPRESSED,
+    EMPTY,
+    Reading,
+    json_value,
+    opened,
+    reading_errors,
+    text_lines,
+)
+from lingraft.corpus.readers.wiki.dump import wiki_dump
+from lingraft.corpus.split import SPLITS
+from lingraft.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from lingraft import recipe
+
+logger = logging.getLogger(__name__)
+
+BROKEN_JSON = "broken JSON"
+MAX_DOCUMENT_CHARACTERS = 100_000_000
+ABOUT = re.compile(
+    r"((?i:readme|licen[cs]e|changelog|copying|notice)|SOURCES?)([._-].*)?"
+    r"\.(?i:txt|md|markdown|html?)"
+)
+"""Names of files that say what the others are; `source.txt` may be text of a source language."""
+ARCHIVES = {".zip", ".tar", ".tgz", ".tbz2", ".txz", ".7z", ".rar"}
+DUMP_ROOT = b"<mediawiki"
+DUMP_HEAD_BYTES = 4_096
+FINISHED = "corpus.json"
+"""Marks the folder of a corpus that `lingraft corpus` made; its shards lie in folders below."""
+FINISHED_HEAD = b'{\n "fingerprint": "'
+"""How that file begins."""
+
+Facts: TypeAlias = dict[str, str | int]
+Row: TypeAlias = tuple[object, str] | tuple[object, str, Facts]
+"""Name of a document or None, its text, and perhaps what else is known of it."""
+
+
+@dataclass(slots=True)
+class Document:
+    """One document.
+
+    Attributes:
+        id: its name: that of the id column, or else a hash of its text.
+        text: as it was read; lines end in any way that `str.splitlines` knows.
+        metadata: title, revision and address, where they are known.
+    """
+
+    id: str
+    text: str
+    metadata: Facts = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One thing to read: a file, a part of a dump, or a Hub dataset (then `path` is None).
+
+    Attributes:
+        name: as the user knows it.
+        path: the file.
+        span: of a part of a file, the byte at which it begins and the one at which the next part
+            does; None is the whole. Only what `parts.cut` cuts can have one.
+    """
+
+    name: str
+    path: Path | None
+    span: tuple[int, int] | None = None
+
+    @property
+    def format(self) -> str:
+        """The suffix without the compression's, or 'hub'."""
+        return _format(self.path) if self.path is not None else "hub"
+
+
+def _format(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    if suffixes and suffixes[-1] in COMPRESSED:
+        inner = suffixes[0] if len(suffixes) == 2 else ""
+        return inner if inner in FORMATS and inner != ".parquet" else ""
+    return suffixes[-1] if suffixes and suffixes[-1] in FORMATS else ""
+
+
+def resolve(texts: Iterable[str | Path]) -> list[Source]:
+    """The files and Hub datasets that the names stand for, directories opened up, in a fixed order.
+
+    Args:
+        texts: files, directories (read recursively, sorted; hidden and unknown files are skipped)
+            or 'hub:NAME[:CONFIG]'.
+
+    Raises:
+        DataError: nothing of that name, an unknown suffix, a directory without text.
+    """
+    sources: dict[str, Source] = {}
+    for text in texts:
+        for source in _resolve_one(str(text)):
+            key = str(source.path.resolve()) if source.path is not None else source.name
+            if key in sources:
+                logger.warning("%s: is named twice; it is read once", source.name)
+            sources.setdefault(key, source)
+    return list(sources.values())
+
+
+def _resolve_one(name: str) -> list[Source]:
+    if name.startswith(HUB_PREFIX):
+        if not name.removeprefix(HUB_PREFIX):
+            raise DataError(
+                f"{name}: name the dataset, for example hub:wikimedia/wikipedia:20231101.ko"
+            )
+        return [Source(name, None)]
+    path = Path(name).expanduser()
+    if path.is_dir():
+        files, about = _inside(path)
+        if not files:
+            left_out = f" but {about[0].name}, which must be named to be read" if about else ""
+            raise DataError(
+                f"{name}: no text in this directory{left_out}; files that are read end in "
+                f"{_known()}"
+            )
+        return [Source(str(file), file) for file in files]
+    if not path.exists():
+        raise DataError(
+            f"{name}: no such file or directory; "
+            f"a dataset on the Hugging Face Hub is written hub:{name}"
+        )
+    if not path.is_file():
+        raise DataError(f"{name}: is not a regular file; give a file, a directory or hub:NAME")
+    if ARCHIVES & {suffix.lower() for suffix in path.suffixes[-2:]}:
+        raise DataError(
+            f"{name}: is an archive, and none is unpacked here; unpack it and give its folder"
+        )
+    if not _format(path):
+        raise DataError(f"{name}: unknown kind of file; allowed: {_known()}")
+    return [Source(name, path)]
+
+
+def tell(texts: Iterable[str | Path]) -> None:
+    """Log of each folder which kinds of files are read, where there are several, and what is not.
+
+    Args:
+        texts: what `resolve` takes.
+    """
+    for folder in (Path(text).expanduser() for text in texts):
+        if not folder.is_dir():
+            continue
+        files, about = _inside(folder)
+        kinds = Counter(
+            "".join(file.suffixes[-2:]) if _packed(file) else file.suffix for file in files
+        )
+        if len(kinds) > 1:
+            logger.info("%s: %s are read", folder, ", ".join(_counted(kinds)))
+        if about:
+            names = ", ".join(str(file.relative_to(folder)) for file in about[:5])
+            more = f" and {len(about) - 5:,} more" if len(about) > 5 else ""
+            logger.info(
+                "%s: left out as no text: %s%s (name a file to have it read)", folder, names, more
+            )
+
+
+def _counted(kinds: Counter[str]) -> Iterator[str]:
+    for kind, count in sorted(kinds.items()):
+        yield f"{count:,} {kind} file{'s' if count > 1 else ''}"
+
+
+def _packed(path: Path) -> bool:
+    return path.suffix.lower() in COMPRESSED
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether `lingraft corpus` made a folder; a text may be called corpus.json too."""
+    path = folder / FINISHED
+    if not path.is_file():
+        return False
+    with reading_errors(path), path.open("rb") as file:
+        return file.read(len(FINISHED_HEAD)) == FINISHED_HEAD
+
+
+def _shards(folder: Path) -> list[Path]:
+    """The shards of a finished corpus; none where the folder is no such thing."""
+    if not is_finished(folder):
+        return []
+    splits = [folder / split for split in SPLITS if (folder / split).is_dir()]
+    return sorted(file for split in splits for file in _walk(split) if _format(file))
+
+
+def _inside(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The files of a folder that are read, and those that only tell what these are."""
+    shards = _shards(folder)
+    if shards:
+        return shards, []
+    files = [file for file in _walk(folder) if _is_text(file)]
+    about = [file for file in files if _about(file)]
+    return [file for file in files if not _about(file)], about
+
+
+def _about(path: Path) -> bool:
+    name = path.stem if _packed(path) else path.name
+    return ABOUT.fullmatch(name) is not None
+
+
+def _is_text(path: Path) -> bool:
+    """Whether a file of a directory can be read; of the many kinds of XML only dumps are."""
+    kind = _format(path)
+    if kind != ".xml":
+        return bool(kind)
+    with reading_errors(path), opened(path, Reading()) as stream:
+        return DUMP_ROOT in stream.read(DUMP_HEAD_BYTES).replace(b"\0", b"")
+
+
+def _walk(folder: Path) -> list[Path]:
+    def stop(error: OSError) -> None:
+        raise DataError(f"{error.filename}: cannot be read: {error.strerror}")
+
+    found = []
+    for parent, folders, files in os.walk(folder, onerror=stop):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(parent) / name for name in files if not name.startswith(".")]
+    return sorted(path for path in found if path.is_file())
+
+
+def _known() -> str:
+    return f"{' '.join(FORMATS)} (all but .parquet also with {' '.join(COMPRESSED)})"
+
+
+def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Document]:
+    """The documents of one source.
+
+    Args:
+        source: one of `resolve`'s.
+        section: columns, limits, and what a document of a text file is.
+        reading: counts documents, what is left out and why, and bytes.
+
+    Raises:
+        DataError: the source cannot be read, is cut short, or holds no text where it should.
+    """
+    reader = read_hub if source.path is None else FORMATS[source.format]
+    empty, left_out = True, reading.dropped.total()
+    for identifier, text, *more in reader(source, section, reading):
+        empty = False
+        if not text or text.isspace():
+            reading.drop(EMPTY)
+            continue
+        reading.documents += 1
+        name = _clean_id(identifier) if identifier is not None else content_id(text)
+        yield Document(name, text, *more)
+    told = reading.dropped.total() > left_out
+    if empty and not told and source.path is not None and source.path.stat().st_size == 0:
+        reading.drop(EMPTY)
+
+
+def content_id(text: str) -> str:
+    """Name a document by a hash of its text, so that equal texts are held out together."""
+    data = text.strip().encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _clean_id(identifier: object) -> str:
+    return str(identifier).encode("utf-8", "replace").decode("utf-8")
+
+
+def _plain(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
+    """A .txt file: a document a line, a block between empty lines, or the whole file."""
+    assert source.path is not None
+    lines = text_lines(source.path, section.max_line_bytes, reading, source.span)
+    if section.document == "line":
+        for line in lines:
+            yield None, line
+        return
+    held: list[str] = []
+    size = 0
+    for line in lines:
+        if section.document == "block" and not line.strip():
+            if held:
+                yield None, "\n".join(held)
+            held, size = [], 0
+            continue
+        held.append(line)
+        size += len(line)
+        if size > MAX_DOCUMENT_CHARACTERS:
+            raise DataError(
+                f'{source.name}: corpus.document = "{section.document}" makes a document of more '
+                f'than {MAX_DOCUMENT_CHARACTERS:,} characters of it; use "line"'
+            )
+    if held:
+        yield None, "\n".join(held)
+
+
+def _json_lines(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
+    """A .jsonl file: an object a line; Wikimedia's own exports are known by their first line."""
+    assert source.path is not None
+    if wikimedia.recognises(source.path):
+        yield from wikimedia.read(source, section, reading)
+        return
+    objects = good = broken = 0
+    keys: list[str] = []
+    for line in text_lines(source.path, section.max_line_bytes, reading, source.span):
+        if not line or line.isspace():
+            reading.drop(EMPTY)
+            continue
+        try:
+            row = json_value(line)
+        except (ValueError, RecursionError):
+            reading.drop(BROKEN_JSON)
+            broken += 1
+            continue
+        objects += 1
+        text = row.get(section.text_column) if isinstance(row, dict) else None
+        if not isinstance(text, str):
+            keys = keys or (list(row) if isinstance(row, dict) else [])
+            reading.drop(NO_TEXT_FIELD)
+            continue
+        good += 1
+        yield row.get(section.id_column), text, facts(row)
+    if broken and not objects:
+        raise DataError(
+            f"{source.name}: none of its {broken:,} lines is JSON; write one object a line "
+            "(jq -c '.[]' makes them from an array)"
+        )
+    if objects and not good:
+        raise no_column(source, section.text_column, keys)
+
+
+FORMATS: dict[str, Callable[[Source, recipe.Corpus, Reading], Iterator[Row]]] = {
+    ".txt": _plain,
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".json": _json_lines,
+    ".parquet": read_parquet,
+    ".xml": wiki_dump,
+    ".html": markup.read_html,
+    ".htm": markup.read_html,
+    ".md": markup.read_markdown,
+    ".markdown": markup.read_markdown,
+    ".warc": web.read,
+    ".wet": web.read,
+    ".po": po.read,
+}

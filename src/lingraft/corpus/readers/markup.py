@@ -1,0 +1,163 @@
+"""Text out of HTML and Markdown.
+
+HTML goes through resiliparse (Apache-2.0), whose parser takes broken pages as browsers do and
+whose main-content extraction drops menus, footers and the like. Markdown goes through
+markdown-it-py (MIT).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from lingraft.corpus.cleaning import repair
+from lingraft.corpus.extras import require
+from lingraft.corpus.readers.lines import LINE_TOO_LONG, Reading, opened, reading_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lingraft import recipe
+    from lingraft.corpus.readers.documents import Source
+
+NO_MAIN_TEXT = "no main text"
+UNKNOWN_ENCODING = "unknown encoding"
+META_BYTES = 4_096
+META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([A-Za-z0-9._:-]+)", re.IGNORECASE)
+
+FRONT_MATTER = re.compile(
+    r"\A\ufeff?---[ \t]*\r?\n.*?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL
+)
+# A comment that is never closed hides all that follows, as in a browser.
+HTML_TAG = re.compile(r"<!--.*?(?:-->|\Z)|<[!/?a-zA-Z][^<>]*>", re.DOTALL)
+HTML_BREAK = re.compile(r"<br\b", re.IGNORECASE)
+# Between characters of scripts without spaces, the end of a source line is no space.
+UNSPACED_BREAK = re.compile(
+    r"(?<=[\u3040-\u30ff\u3400-\u9fff\uff66-\uff9f])\n(?=[\u3040-\u30ff\u3400-\u9fff])"
+)
+
+
+def read_html(
+    source: Source, section: recipe.Corpus, reading: Reading
+) -> Iterator[tuple[object, str]]:
+    """The main text of a .html file, as one document.
+
+    Raises:
+        DataError: the file cannot be read or is cut short, or the package is missing.
+    """
+    assert source.path is not None
+    require("resiliparse", source.name, "web")
+    data = whole_file(source.path, section.max_line_bytes, reading)
+    if data is None:
+        return
+    page = decode_html(data)
+    if page is None:
+        reading.drop(UNKNOWN_ENCODING)
+        return
+    text = html_to_text(page)
+    if not text:
+        reading.drop(NO_MAIN_TEXT)
+        return
+    yield None, text
+
+
+def read_markdown(
+    source: Source, section: recipe.Corpus, reading: Reading
+) -> Iterator[tuple[object, str]]:
+    """The text of a .md file, as one document.
+
+    Raises:
+        DataError: the file cannot be read or is cut short, or the package is missing.
+    """
+    assert source.path is not None
+    require("markdown_it", source.name, "web")
+    data = whole_file(source.path, section.max_line_bytes, reading)
+    if data is None:
+        return
+    decoded = repair.decode(data)
+    if decoded is None:
+        reading.drop(UNKNOWN_ENCODING)
+        return
+    yield None, markdown_to_text(decoded[0])
+
+
+def whole_file(path: Path, max_bytes: int, reading: Reading) -> bytes | None:
+    """The bytes of a plain or compressed file; None, and counted, if there are too many.
+
+    Raises:
+        DataError: the file cannot be read or is cut short.
+    """
+    with reading_errors(path), opened(path, reading) as stream:
+        data = stream.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        reading.drop(LINE_TOO_LONG)
+        return None
+    return data
+
+
+def decode_html(data: bytes, declared: str | None = None) -> str | None:
+    """Decode a page; what the server declared goes before what the page says of itself."""
+    if declared is None:
+        found = META_CHARSET.search(data[:META_BYTES])
+        declared = found.group(1).decode("ascii") if found else None
+    decoded = repair.decode(data, declared)
+    return None if decoded is None else decoded[0]
+
+
+def html_to_text(page: str, *, main: bool = True) -> str:
+    """The text of a page: paragraphs, headings and list items on lines of their own.
+
+    Args:
+        page: HTML, broken or not.
+        main: leave out menus, headers, footers, comments and the like, by resiliparse's rules
+            (lists right below the top of a page count as menus).
+
+    Returns:
+        The text; empty where there is none.
+
+    Raises:
+        DataError: resiliparse is not installed.
+    """
+    extract = require("resiliparse.extract.html2text", "HTML", "web")
+    text = extract.extract_plain_text(
+        page, main_content=main, alt_texts=False, list_bullets=False, links=False, comments=False
+    )
+    return str(text).strip()
+
+
+def markdown_to_text(source: str) -> str:
+    """The text of a Markdown document: a paragraph, heading, list item or table row a line.
+
+    Code blocks, images, HTML tags, link targets and YAML front matter go; code within a sentence
+    stays.
+
+    Raises:
+        DataError: markdown-it-py is not installed.
+    """
+    markdown = require("markdown_it", "Markdown", "web")
+    parser = markdown.MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    lines: list[str] = []
+    cells: list[str] | None = None
+    for token in parser.parse(FRONT_MATTER.sub("", source, count=1)):
+        if token.type == "tr_open":
+            cells = []
+        elif token.type == "tr_close":
+            lines.append(" ".join(cells or []))
+            cells = None
+        elif token.type == "inline":
+            text = _inline(token.children or [])
+            (lines if cells is None else cells).append(text)
+        elif token.type == "html_block":
+            lines.append(" ".join(HTML_TAG.sub(" ", token.content).split()))
+    return "\n".join(line for line in lines if line.strip())
+
+
+def _inline(tokens: list[Any]) -> str:
+    pieces = []
+    for token in tokens:
+        if token.type in ("text", "code_inline"):
+            pieces.append(token.content)
+        elif token.type in ("softbreak", "hardbreak") or HTML_BREAK.match(token.content):
+            pieces.append("\n")
+    return UNSPACED_BREAK.sub("", "".join(pieces)).replace("\n", " ").strip()

@@ -1,0 +1,1 @@
+"""From examples to inputs, and from outputs to predictions: one file a kind of task."""

@@ -1,0 +1,230 @@
+"""From examples to a model's inputs, from its outputs to loss and predictions: one coder a kind.
+
+B: inputs of a micro-batch, T: tokens of its longest, C: labels of the task.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+import torch
+
+from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.models.losses import IGNORED
+from lingraft.pipeline.standalone import COUNTS_FROM_PADDING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+    from transformers import PreTrainedConfig, PreTrainedTokenizerFast
+
+    from lingraft.tasks.examples import Example
+    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.task import Task
+
+    Array = np.ndarray[Any, Any]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One input of the model: an example, or a window of one."""
+
+    example: int
+    """Its place among the examples."""
+    ids: Array
+    """[T]"""
+    types: Array | None
+    """[T] token types, where the model has several."""
+    target: Any
+    """What is right, in the coder's own form."""
+    extra: Any = None
+    """What the coder needs to read the outputs."""
+    cut: bool = False
+    """Whether the input was longer than the model reads."""
+
+
+@dataclass(frozen=True)
+class TaskBatch:
+    """A padded micro-batch."""
+
+    inputs: dict[str, Tensor]
+    """input_ids, attention_mask and token_type_ids [B, T], as the model takes them."""
+    targets: dict[str, Tensor]
+    predict: bool = False
+    """Give the outputs beside the loss."""
+
+    def to(self, device: torch.device) -> TaskBatch:
+        """The same on another device."""
+        return TaskBatch(
+            {key: value.to(device) for key, value in self.inputs.items()},
+            {key: value.to(device) for key, value in self.targets.items()},
+            self.predict,
+        )
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a coder must know of tokenizer and model."""
+
+    tokenizer: PreTrainedTokenizerFast
+    pad: int
+    max_length: int
+    types: bool
+    """Whether the model tells two texts apart by token types."""
+
+    @classmethod
+    def of(
+        cls,
+        tokenizer: PreTrainedTokenizerFast,
+        config: PreTrainedConfig,
+        forward: Any,
+        wanted: int,
+    ) -> Shape:
+        """The shape for a model.
+
+        Args:
+            tokenizer: the model's.
+            config: the model's.
+            forward: its forward function, which may take token types or not.
+            wanted: the task's max_length; a model that reads less has its own limit.
+
+        Raises:
+            UnsupportedModelError: the tokenizer has no padding token.
+        """
+        if tokenizer.pad_token_id is None:
+            raise UnsupportedModelError(
+                f"'{tokenizer.name_or_path}': the tokenizer has no padding token; set pad_token in "
+                "its tokenizer_config.json"
+            )
+        pad = int(tokenizer.pad_token_id)
+        positions = getattr(config, "max_position_embeddings", None)
+        limits = [wanted, tokenizer.model_max_length]
+        if isinstance(positions, int) and positions > 0:
+            offset = pad + 1 if config.model_type in COUNTS_FROM_PADDING else 0
+            limits.append(positions - offset)
+        types = (
+            int(getattr(config, "type_vocab_size", 0) or 0) > 1
+            and "token_type_ids" in inspect.signature(forward).parameters
+        )
+        return cls(tokenizer, pad, int(min(limits)), types)
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        pairs: Sequence[str] | None = None,
+        *,
+        truncation: str = "longest_first",
+        offsets: bool = False,
+        **options: Any,
+    ) -> Any:
+        """What the tokenizer makes of texts or pairs, cut at `max_length`."""
+        return self.tokenizer(
+            list(texts),
+            None if pairs is None else list(pairs),
+            truncation=truncation,
+            max_length=self.max_length,
+            return_attention_mask=False,
+            return_token_type_ids=self.types,
+            return_offsets_mapping=offsets,
+            **options,
+        )
+
+
+def row_of(encoded: Any, index: int) -> tuple[Array, Array | None, bool]:
+    """Ids, token types and whether the text was cut, of one row of `Shape.encode`."""
+    types = encoded.get("token_type_ids")
+    return (
+        np.array(encoded["input_ids"][index], dtype=np.int64),
+        None if types is None else np.array(types[index], dtype=np.int64),
+        bool(encoded.encodings[index].overflowing),
+    )
+
+
+class Coder(Protocol):
+    """One kind of task."""
+
+    head: ClassVar[str]
+    """A key of `heads.HEADS`."""
+    task: Task
+
+    def encode(self, examples: Sequence[Example]) -> list[Item]:
+        """The inputs; an example may become several."""
+        ...
+
+    def count(self, item: Item) -> int:
+        """How many targets an input has: what the summed loss is divided by."""
+        ...
+
+    def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
+        """The targets of a micro-batch of inputs padded to `width` tokens."""
+        ...
+
+    def loss(self, outputs: Any, targets: dict[str, Tensor]) -> Tensor:
+        """Summed over targets, in nats (for regression: squares)."""
+        ...
+
+    def collect(self, outputs: Any, items: Sequence[Item]) -> list[Any]:
+        """What `decode` wants to know of each input, on the CPU."""
+        ...
+
+    def decode(
+        self, examples: Sequence[Example], items: Sequence[Item], collected: Sequence[Any]
+    ) -> list[Prediction]:
+        """One prediction an example, in their order."""
+        ...
+
+
+def collate(coder: Coder, shape: Shape, items: Sequence[Item], *, predict: bool) -> TaskBatch:
+    """Inputs padded to the longest of them."""
+    width = max(len(item.ids) for item in items)
+    ids_BT = torch.full((len(items), width), shape.pad, dtype=torch.long)
+    attend_BT = torch.zeros((len(items), width), dtype=torch.long)
+    inputs = {"input_ids": ids_BT, "attention_mask": attend_BT}
+    if shape.types:
+        inputs["token_type_ids"] = torch.zeros((len(items), width), dtype=torch.long)
+    for row, item in enumerate(items):
+        size = len(item.ids)
+        ids_BT[row, :size] = torch.from_numpy(item.ids)
+        attend_BT[row, :size] = 1
+        if item.types is not None:
+            inputs["token_type_ids"][row, :size] = torch.from_numpy(item.types)
+    return TaskBatch(inputs, coder.targets(items, width), predict)
+
+
+def padded(rows: Sequence[Sequence[int]], width: int, fill: int = IGNORED) -> Tensor:
+    """[B, width] whole numbers."""
+    table = torch.full((len(rows), width), fill, dtype=torch.long)
+    for index, row in enumerate(rows):
+        table[index, : len(row)] = torch.as_tensor(list(row), dtype=torch.long)
+    return table
+
+
+def label_ids(task: Task) -> dict[str, int]:
+    """Label → its place among the model's outputs.
+
+    Raises:
+        DataError: the task has no labels.
+    """
+    if not task.labels:
+        raise DataError(f"{task.name}: has no labels; a {task.kind} task needs some")
+    return {label: index for index, label in enumerate(task.labels)}
+
+
+def say_what_was_cut(items: Sequence[Item], shape: Shape, name: str) -> None:
+    """Log how many inputs lost their ends."""
+    number = sum(item.cut for item in items)
+    if number:
+        logger.info(
+            "%s: %d of %d inputs are longer than %d tokens and lose their ends",
+            name,
+            number,
+            len(items),
+            shape.max_length,
+        )

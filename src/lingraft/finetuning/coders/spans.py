@@ -1,0 +1,155 @@
+"""Questions on passages: windows, places of answers, the best answer over windows (SPEC B.8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import torch
+
+from lingraft.finetuning.coders.common import Item, row_of
+from lingraft.models.losses import summed_cross_entropy
+from lingraft.tasks.examples import SpanExample
+from lingraft.tasks.predictions import SpanPrediction
+from lingraft.tasks.windows import (
+    Window,
+    answer_tokens,
+    n_best,
+    overlap,
+    target,
+    windows,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from torch import Tensor
+
+    from lingraft.finetuning.coders.common import Shape
+    from lingraft.tasks.examples import Example
+    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.task import Task
+
+    Offsets = list[tuple[int, int]]
+
+
+class Passage(NamedTuple):
+    """What is needed to find an answer in a window's outputs."""
+
+    window: Window
+    offsets: Offsets
+    """Of all tokens of the passage."""
+
+
+class SpanCoder:
+    """A window of a passage, and the places of the answer's first and last token in it.
+
+    Place 0 is right where the window does not hold the whole answer.
+    """
+
+    head: ClassVar[str] = "span"
+
+    def __init__(self, task: Task, shape: Shape) -> None:
+        assert task.spans is not None
+        self.task, self.shape, self.spans = task, shape, task.spans
+
+    def encode(self, examples: Sequence[Example]) -> list[Item]:
+        """The windows of every example."""
+        found = []
+        for index, example in enumerate(examples):
+            assert isinstance(example, SpanExample)
+            found += list(self._windows(index, example))
+        return found
+
+    def _windows(self, index: int, example: SpanExample) -> Iterator[Item]:
+        tokenizer = self.shape.tokenizer
+        question = self._question(example.question)
+        plain = {"add_special_tokens": False, "return_attention_mask": False}
+        n_question = len(tokenizer(question, **plain)["input_ids"])
+        passage = tokenizer(example.context, return_offsets_mapping=True, **plain)
+        offsets = [tuple(pair) for pair in passage["offset_mapping"]]
+        special = int(tokenizer.num_special_tokens_to_add(pair=True))
+        shared = overlap(self.shape.max_length, n_question, special, self.spans.doc_stride)
+        encoded = self.shape.encode(
+            [question],
+            [example.context],
+            truncation="only_second",
+            stride=shared,
+            return_overflowing_tokens=True,
+        )
+        room = self.shape.max_length - n_question - special
+        first = encoded.sequence_ids(0).index(1) if offsets else 0
+        parts = windows(len(offsets), room, self.spans.doc_stride, first)
+        assert len(parts) == len(encoded["input_ids"])
+        answers = example.answers or ()
+        answer = answer_tokens(answers[0], offsets) if answers else None
+        for number, window in enumerate(parts):
+            ids, types, _ = row_of(encoded, number)
+            assert list(ids[first : first + len(window.tokens)]) == list(
+                passage["input_ids"][window.tokens.start : window.tokens.stop]
+            )
+            places = target(window, answer)
+            yield Item(index, ids, types, places, Passage(window, offsets))
+
+    def _question(self, question: str) -> str:
+        """The question without what comes after `max_query` tokens."""
+        encoded = self.shape.tokenizer(
+            question, add_special_tokens=False, return_offsets_mapping=True
+        )
+        offsets = encoded["offset_mapping"]
+        if len(offsets) <= self.spans.max_query:
+            return question
+        return question[: offsets[self.spans.max_query - 1][1]]
+
+    def count(self, item: Item) -> int:
+        """One."""
+        return 1
+
+    def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
+        """[B, 2] places of start and end, and [B] lengths of the inputs."""
+        return {
+            "places": torch.tensor([item.target for item in items]),
+            "lengths": torch.tensor([len(item.ids) for item in items]),
+        }
+
+    def loss(self, outputs: Any, targets: dict[str, Tensor]) -> Tensor:
+        """Σ mean of the cross entropies of start and end; padding is no place."""
+        start_BT, end_BT = outputs["start_logits"], outputs["end_logits"]
+        places_T = torch.arange(start_BT.shape[1], device=start_BT.device)
+        padding_BT = places_T[None] >= targets["lengths"][:, None]
+        start, end = (
+            summed_cross_entropy(
+                logits_BT.float().masked_fill(padding_BT, -torch.inf), targets["places"][:, side]
+            )
+            for side, logits_BT in enumerate((start_BT, end_BT))
+        )
+        return (start + end) / 2
+
+    def collect(self, outputs: Any, items: Sequence[Item]) -> list[Any]:
+        """Start and end logits [T]."""
+        starts_BT = outputs["start_logits"].float().cpu().numpy()
+        ends_BT = outputs["end_logits"].float().cpu().numpy()
+        return [
+            (starts_BT[row, : len(item.ids)].copy(), ends_BT[row, : len(item.ids)].copy())
+            for row, item in enumerate(items)
+        ]
+
+    def decode(
+        self, examples: Sequence[Example], items: Sequence[Item], collected: Sequence[Any]
+    ) -> list[Prediction]:
+        """The best answer over the windows of each example."""
+        by_example: dict[int, list[tuple[Item, Any]]] = {}
+        for item, logits in zip(items, collected, strict=True):
+            by_example.setdefault(item.example, []).append((item, logits))
+        found: list[Prediction] = []
+        for index, example in enumerate(examples):
+            assert isinstance(example, SpanExample)
+            mine = by_example[index]
+            best, *_ = n_best(
+                example.context,
+                mine[0][0].extra.offsets,
+                [item.extra.window for item, _ in mine],
+                [logits for _, logits in mine],
+                self.spans,
+            )
+            found.append(SpanPrediction(example.id, best.text))
+        return found

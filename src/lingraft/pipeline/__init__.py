@@ -1,0 +1,1 @@
+"""A run from raw text to a model and its report, stage by stage."""

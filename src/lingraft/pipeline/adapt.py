@@ -1,0 +1,293 @@
+"""A whole run: corpus, tokenizer, graft, phases, evaluate, export, report."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import shutil
+import time
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import DataError, RecipeError
+from lingraft.models import export as exporting
+from lingraft.models.source import load_model
+from lingraft.pipeline import evaluating, stages
+from lingraft.pipeline.preflight import check_inputs, check_names, too_small
+from lingraft.pipeline.stages import Context
+from lingraft.pretrained.load import quiet_transformers
+from lingraft.recipe import STAGE_NAMES
+from lingraft.recipe.decoding import load, to_toml
+from lingraft.recipe.methods import baseline, recipe_from, settled
+from lingraft.report import card
+from lingraft.report.pages import run as run_page
+from lingraft.rundir import Run, clear_temporary, fingerprint, write_json, write_text
+from lingraft.tokenizer import files as tokenizer_files
+from lingraft.training.machine import accelerator_for, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lingraft.recipe import Recipe
+
+logger = logging.getLogger(__name__)
+
+UPLOADED = "uploaded"
+"""Lies in RUN/model once it is on the Hub, so that an upload that failed is tried again."""
+TRACKER_FOLDERS = ("lingraft", "wandb", "mlruns")
+"""Where TensorBoard, W&B and MLflow write inside a run."""
+
+
+def adapt(
+    recipe: Recipe,
+    out: Path,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    command: str = "lingraft.adapt(...)",
+) -> Run:
+    """Run a recipe from raw text to a model and its report.
+
+    What is already there and still fits the recipe is kept; what is missing or changed is made. A
+    run that was killed goes on where it was, to the same weights.
+
+    Args:
+        recipe: a complete recipe (`methods.read_recipe` or `methods.recipe_from`).
+        out: the run's folder.
+        resume: allow a run of another recipe to be brought up to this one.
+        overwrite: delete the run in `out` first; files that are not lingraft's stay.
+        command: kept in environment.json, to reproduce the run.
+
+    Returns:
+        The run.
+
+    Raises:
+        LingraftError: whatever the user can mend, on one line.
+    """
+    check_names(recipe)
+    check_inputs(recipe)
+    quiet_transformers()
+    run = Run(out)
+    accelerator = accelerator_for(recipe.training, out)
+    main = accelerator.is_main_process
+    with run.locked() if main else contextlib.nullcontext():
+        if main:
+            prepare(recipe, run, resume=resume, overwrite=overwrite)
+            for note in too_small(recipe):
+                logger.warning("%s", note)
+            write_json(run.path / "environment.json", environment(accelerator, command))
+        accelerator.wait_for_everyone()
+        if recipe.training.trackers:
+            accelerator.init_trackers(
+                "lingraft", config={"recipe": json.dumps(recipe.model_dump(mode="json"))}
+            )
+        context = Context(recipe, run, accelerator)
+        corpus_made = alone(context, "corpus", lambda: stages.corpus(context))
+        tokenizer_made = alone(context, "tokenizer", lambda: stages.tokenizer(context, corpus_made))
+        trained = train(context, tokenizer_made)
+        evaluated = alone(context, "evaluation", lambda: evaluating.evaluate(context, trained))
+        for index in range(len(recipe.baselines)):
+            compare(context, index, tokenizer_made)
+        alone(context, "model", lambda: export(context, trained, evaluated))
+        if main:
+            logger.info("report: %s", report(run))
+        if recipe.training.trackers:
+            accelerator.end_training()
+    return run
+
+
+def compare(context: Context, index: int, tokenizer_made: str) -> None:
+    """Train and evaluate one of the recipe's baselines, in a run of its own inside the run."""
+    method = context.recipe.baselines[index].method
+    other = Context(
+        baseline(context.recipe, index), baseline_run(context.run, method), context.accelerator
+    )
+    if context.accelerator.is_main_process:
+        other.run.path.mkdir(parents=True, exist_ok=True)
+        write_text(other.run.recipe_path, to_toml(other.recipe))
+    logger.info("baseline '%s'", method)
+    trained = train(other, tokenizer_made)
+    alone(other, "evaluation", lambda: evaluating.evaluate(other, trained))
+
+
+def baseline_run(run: Run, method: str) -> Run:
+    """Where a baseline lies; it shares the run's corpus and tokenizer."""
+    return Run(run.path / "baselines" / method, parent=run.path)
+
+
+def prepare(recipe: Recipe, run: Run, *, resume: bool, overwrite: bool) -> None:
+    """Make the run's folder ready, and write the recipe into it.
+
+    Raises:
+        RecipeError: the folder holds something else, and neither `resume` nor `overwrite` says what
+            to do with it.
+    """
+    if resume and overwrite:
+        raise RecipeError("--resume and --overwrite contradict each other; give one")
+    wanted = to_toml(settled(recipe))
+    for folder in (run.path, *run.path.glob("*/"), *run.path.glob("baselines/*/*/")):
+        clear_temporary(folder)
+    present = [path.name for path in run.path.iterdir() if path.name != ".lock"]
+    if overwrite:
+        if present and not run.recipe_path.is_file():
+            raise RecipeError(
+                f"{run.path}: holds files but no run of lingraft ({present[0]} …); "
+                "it is not overwritten; choose another --out"
+            )
+        empty(run)
+    elif run.recipe_path.is_file():
+        differing = changed_sections(recipe, run)
+        if differing and not resume and any(run.path.glob("*/done.json")):
+            raise RecipeError(
+                f"{run.path}: holds a run with another recipe "
+                f"(differs in: {', '.join(differing)}); --resume redoes what changed "
+                "and keeps the rest, --overwrite starts afresh"
+            )
+    elif present:
+        raise RecipeError(
+            f"{run.path}: is not empty and holds no run of lingraft ({present[0]} …); "
+            "choose another --out"
+        )
+    write_text(run.recipe_path, wanted)
+
+
+def empty(run: Run) -> None:
+    """Delete what lingraft made in a run's folder, and nothing else; the recipe goes last.
+
+    So a kill half-way leaves a folder that is still a run.
+    """
+    for path in list(run.path.iterdir()):
+        stage = path.name.removesuffix(".partial") in STAGE_NAMES or (path / "inputs").is_file()
+        if path.is_symlink() and stage:  # a study's cell: the text and the vocabulary are shared
+            path.unlink()
+        elif path.is_dir() and (stage or path.name in TRACKER_FOLDERS):
+            shutil.rmtree(path)
+    for path in (run.path / "environment.json", run.path / "report.html", run.metrics_path):
+        path.unlink(missing_ok=True)
+    run.recipe_path.unlink(missing_ok=True)
+
+
+def changed_sections(recipe: Recipe, run: Run) -> list[str]:
+    """The top-level keys in which the recipe differs from the one in the run."""
+    ours = settled(recipe).model_dump(mode="json")
+    theirs = settled(recipe_from(load(run.recipe_path), where=str(run.recipe_path))).model_dump(
+        mode="json"
+    )
+    return [key for key in ours if ours[key] != theirs[key]]
+
+
+def alone(context: Context, name: str, work: Callable[[], str]) -> str:
+    """Do a stage on the main process while the others wait; all get its fingerprint."""
+    stage = context.run.stage(name)
+    if context.accelerator.is_main_process:
+        started, before = time.monotonic(), stage.fingerprint()
+        made = work()
+        took = time.monotonic() - started
+        logger.info("%s: %s", name, "kept" if before == made else f"done in {took:.1f} s")
+    context.accelerator.wait_for_everyone()
+    return str(stage.fingerprint())
+
+
+def train(context: Context, tokenizer_made: str) -> str:
+    """Graft, then all phases; returns the last one's fingerprint."""
+    made = alone(context, "graft", lambda: stages.graft(context, tokenizer_made))
+    for index, section in enumerate(context.recipe.phases):
+        started, before = time.monotonic(), context.run.stage(section.name).fingerprint()
+        made = stages.phase(context, index, made)
+        took = time.monotonic() - started
+        logger.info("%s: %s", section.name, "kept" if before == made else f"done in {took:.1f} s")
+    return made
+
+
+def export(context: Context, trained: str, evaluated: str) -> str:
+    """Write RUN/model: weights, configuration, tokenizer, model card; prove that it loads."""
+    recipe, run = context.recipe, context.run
+    stage = run.stage("model")
+    others = [
+        baseline_run(run, section.method).stage("evaluation").fingerprint()
+        for section in recipe.baselines
+    ]
+    made = fingerprint(stages.FORMAT, trained, evaluated, others, recipe.export, recipe.name)
+    if not stage.is_done(made):
+        write_out(context, made)
+    if recipe.export.push_to_hub and not (stage.path / UPLOADED).is_file():
+        push(run, recipe)
+        write_text(stage.path / UPLOADED, f"{recipe.export.push_to_hub}\n")
+    return made
+
+
+def write_out(context: Context, made: str) -> None:
+    """Build RUN/model."""
+    run = context.run
+    model = load_model(str(stages.weights_before(context, len(context.recipe.phases)))).model
+    with run.stage("model").building(made) as (folder, result):
+        exporting.write_model(model, folder)
+        tokenizer_files.save(tokenizer_files.load(str(run.stage("tokenizer").path)), folder)
+        exporting.check_reload(model, folder)
+        write_text(folder / "README.md", card.model_card(run))
+        result["parameters"] = model.num_parameters()
+
+
+def push(run: Run, recipe: Recipe) -> None:
+    """Upload RUN/model; only when the recipe names where to."""
+    from huggingface_hub import HfApi  # the base install brings it; loaded when it is asked for
+
+    name = str(recipe.export.push_to_hub)
+    api = HfApi()
+    api.create_repo(name, private=recipe.export.private, exist_ok=True)
+    api.upload_folder(
+        repo_id=name, folder_path=run.model_path, ignore_patterns=["done.json", UPLOADED]
+    )
+    logger.info("uploaded to %s", name)
+
+
+def report(run: Run) -> Path:
+    """Write RUN/report.html from what the run holds so far."""
+    return run_page.write([run], run.path / "report.html")
+
+
+def run_stage(path: Path, name: str) -> dict[str, Any]:
+    """Run one stage of an existing run; those before it must be done.
+
+    Args:
+        path: the run's folder.
+        name: corpus, tokenizer, graft, the name of a phase, evaluation, model or report.
+
+    Returns:
+        The stage's counts.
+
+    Raises:
+        RecipeError: the run has no such stage.
+        DataError: an earlier stage is not done.
+    """
+    run = Run.existing(path)
+    recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
+    phases = [phase.name for phase in recipe.phases]
+    order = ["corpus", "tokenizer", "graft", *phases, "evaluation", "model", "report"]
+    if name not in order:
+        raise RecipeError(f"stage '{name}': this run has {', '.join(order)}")
+    if name == "report":
+        return {"report": str(report(run))}
+    with run.locked():
+        context = Context(recipe, run, accelerator_for(recipe.training, path))
+        before = "" if name == "corpus" else _made(run, order[order.index(name) - 1])
+        if name in phases:
+            stages.phase(context, phases.index(name), before)
+        elif name == "model":
+            export(context, _made(run, phases[-1]), before)
+        else:
+            work = {
+                "tokenizer": stages.tokenizer,
+                "graft": stages.graft,
+                "evaluation": evaluating.evaluate,
+            }
+            stages.corpus(context) if name == "corpus" else work[name](context, before)
+    return run.stage(name).result()
+
+
+def _made(run: Run, name: str) -> str:
+    made = run.stage(name).fingerprint()
+    if made is None:
+        raise DataError(f"{run.path}: stage '{name}' is not done yet; run it first")
+    return made

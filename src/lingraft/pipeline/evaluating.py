@@ -1,0 +1,128 @@
+"""The evaluation stage, and the intrinsic metrics that it shares with `lingraft evaluate`."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft.evaluation import intrinsic, records, samples, words
+from lingraft.evaluation.scorer import Scorer
+from lingraft.objectives.common import TokenIds
+from lingraft.pipeline.stages import FORMAT, nonempty, position_settings, read_lines, weights_before
+from lingraft.pretrained.load import quiet_transformers
+from lingraft.recipe import Masking
+from lingraft.rundir import fingerprint, write_text
+from lingraft.tokenizer import files as tokenizer_files
+from lingraft.tokenizer.shards import Tokens
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from lingraft.pipeline.stages import Context
+
+RESULT = 3
+"""Form of the result: 3 has logits in fp32, unigrams without special tokens, and words deep in long
+sentences. What an older form evaluated is done again."""
+
+
+def evaluate(context: Context, trained: str) -> str:
+    """Score the final weights on the test text."""
+    recipe, run = context.recipe, context.run
+    section = recipe.evaluation
+    stage = run.stage("evaluation")
+    made = fingerprint(FORMAT, RESULT, trained, section)
+    if stage.is_done(made):
+        return made
+    quiet_transformers()
+    folder = run.stage("tokenizer").path
+    ours = tokenizer_files.load(str(folder))
+    ids = TokenIds.of(ours)
+    test = nonempty(Tokens.open(folder, "test"), "test")
+    chosen = np.linspace(0, len(test) - 1, min(section.sentences, len(test))).astype(np.int64)
+    scorer = Scorer.load(
+        str(weights_before(context, len(recipe.phases))), ids.pad, recipe.training.precision
+    )
+    with stage.building(made) as (partial, result):
+        result["form"] = RESULT
+        result.update(
+            evaluate_sentences(
+                scorer,
+                ours,
+                test.rows(chosen),
+                rate=section.rate,
+                seed=section.seed,
+                number=section.samples,
+            )
+        )
+        train = Tokens.open(folder, "train")
+        result["unigram_entropy"] = intrinsic.unigram_entropy(
+            train.counts(ids.size), result.pop("targets"), ids.ordinary
+        )
+        if section.words:
+            text = words.choose(
+                read_lines(run.stage("corpus").path / "test.txt"), section.words, section.seed
+            )
+            scored = words.measure(scorer, ours, text, _longest(context))
+            result["words"] = records.word_metrics(scored)
+            result["blocks"]["words"] = records.word_blocks(scored)
+            write_text(partial / records.WORDS_FILE, records.text_of(scored))
+    return made
+
+
+def _longest(context: Context) -> int:
+    """How many tokens of a sentence a word is scored within.
+
+    As many as in training; with the source's vocabulary, which cuts other languages into many more
+    tokens, as many as the model has positions.
+    """
+    if context.recipe.tokenizer.kind == "keep":
+        return position_settings(context.recipe)[1]
+    return int(context.run.stage("tokenizer").result()["max_tokens"])
+
+
+def evaluate_sentences(
+    scorer: Scorer,
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: list[np.ndarray[Any, Any]],
+    *,
+    rate: float,
+    seed: int,
+    number: int,
+) -> dict[str, Any]:
+    """Intrinsic metrics under both masking schemes, and sample predictions.
+
+    Args:
+        scorer: the model.
+        tokenizer: its tokenizer.
+        sentences: token ids, special tokens included.
+        rate: share of the tokens to hide.
+        seed: of the masks.
+        number: of sample sentences.
+    """
+    ids = TokenIds.of(tokenizer)
+    name = hashlib.blake2b(tokenizer.backend_tokenizer.to_str().encode(), digest_size=8).hexdigest()
+    metrics, masks, shown = {}, {}, []
+    blocks: dict[str, dict[str, records.Blocks]] = {}
+    targets = np.zeros(0, dtype=np.int64)
+    for scheme in intrinsic.SCHEMES:
+        text = intrinsic.mask_text(sentences, ids, name, Masking(rate=rate, scheme=scheme), seed)
+        scores = intrinsic.measure(scorer, text)
+        metrics[scheme] = scores.metrics()
+        masks[scheme] = text.fingerprint
+        if scheme == "mask-only":
+            blocks[scheme] = scores.blocks()
+            shown = samples.predictions(scorer, tokenizer, text, samples.choose(text, number))
+            targets = np.concatenate([item.targets for item in text.items])
+    return {
+        "masks": {
+            "fingerprint": fingerprint(masks),
+            "sentences": len(sentences),
+            "positions": len(targets),
+        },
+        "metrics": metrics,
+        "blocks": blocks,
+        "samples": shown,
+        "targets": targets,
+    }

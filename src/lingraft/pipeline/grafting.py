@@ -1,0 +1,241 @@
+"""The graft stage's work: source model, vocabularies and recipe in, the target before training out.
+
+Shape letters: V source vocabulary, U target vocabulary, D width of the embeddings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from lingraft.embeddings import INITIALISERS
+from lingraft.embeddings.common import Initialised, Provenance
+from lingraft.embeddings.material import Material
+from lingraft.errors import UnsupportedModelError
+from lingraft.models import adapters, export, source
+from lingraft.models.graft import Entry, layer_plan, rebuild
+from lingraft.models.graft import Vocabulary as NewVocabulary
+from lingraft.models.parts import (
+    adapter_width,
+    itl_layers,
+    layer_index,
+    sizes_by_part,
+    tied_once,
+)
+from lingraft.rundir import write_json
+from lingraft.tokenizer.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from lingraft.models.graft import Account
+    from lingraft.recipe import Recipe
+
+KEPT = "kept"
+"""Rule of a row that is the source's own, under the source's own id."""
+
+
+@dataclass(frozen=True)
+class Grafting:
+    """What a graft is made from."""
+
+    recipe: Recipe
+    theirs: PreTrainedTokenizerFast | None
+    """The source's tokenizer; None where the model is trained from nothing."""
+    ours: PreTrainedTokenizerFast
+    sentences: Callable[[], Iterable[str]]
+    """Gives the training text anew at each call."""
+    seed_for: Callable[[str], int]
+    """A seed for each purpose."""
+
+    def run(self, folder: Path) -> dict[str, Any]:
+        """Build the target, write it with its account and provenance.
+
+        Args:
+            folder: takes model/, account.json and provenance.tsv.
+
+        Returns:
+            The stage's counts.
+
+        Raises:
+            UnsupportedModelError: the source cannot be grafted onto.
+        """
+        recipe, settings = self.recipe, self.recipe.graft
+        target = Vocabulary.of(self.ours)
+        loaded, origin = self.loaded_source(target)
+        kept = self.keeps_rows
+        whole = kept and recipe.tokenizer.kind == "keep"
+        initialised = (
+            keep_rows(None, _rows(loaded), origin)
+            if whole
+            else self.initialised(loaded, origin, target)
+        )
+        depth = int(getattr(loaded.model.config, loaded.family.depth_key))
+        plan = layer_plan(
+            depth, settings.layers_before, settings.layers_after, settings.layer_initialiser
+        )
+        changes = export.vocabulary_settings(loaded.model.config, target)
+        if whole:
+            changes["vocab_size"] = len(_rows(loaded))
+        model, account = rebuild(
+            loaded.model,
+            loaded.family,
+            plan,
+            config_changes=changes,
+            seed=self.seed_for("graft"),
+            keep_source=settings.source_weights == "pretrained" and recipe.source.model is not None,
+            vocabulary=None if whole else _new_vocabulary(loaded, initialised, settings.embeddings),
+            missing=loaded.missing,
+        )
+        account.notes.extend(
+            f"{name}: in the source checkpoint, not part of the masked language model"
+            for name in loaded.unexpected
+        )
+        width = self.insert_adapters(model, loaded, account)
+        export.save(model, folder / "model")
+        write_json(folder / "account.json", account.rows())
+        initialised.provenance.write(folder / "provenance.tsv", target, origin)
+        counts = _counts(model, loaded, self.recipe)
+        return counts | {
+            "adapters": width,
+            "account": account.summary(),
+            "notes": account.notes,
+            "embeddings": {
+                "initialiser": KEPT if whole else settings.embeddings,
+                "provenance": initialised.provenance.counts(),
+            },
+        }
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the ids of the source's vocabulary go on with the source's rows."""
+        return (
+            self.recipe.tokenizer.kind in ("keep", "extend")
+            and self.recipe.graft.source_weights == "pretrained"
+        )
+
+    def loaded_source(self, target: Vocabulary) -> tuple[source.LoadedSource, Vocabulary]:
+        """The source model and its vocabulary; a model from nothing has the target's."""
+        section = self.recipe.source
+        if section.model is None:
+            special = export.special_ids(target.specials)
+            seed = self.seed_for("graft")
+            return source.from_architecture(section, target.size, special, seed), target
+        assert self.theirs is not None
+        return source.load_model(section.model, section.revision), Vocabulary.of(self.theirs)
+
+    def initialised(
+        self, loaded: source.LoadedSource, origin: Vocabulary, target: Vocabulary
+    ) -> Initialised:
+        """The target's embedding rows: the initialiser's, but for those that are kept."""
+        settings = self.recipe.graft
+        made = INITIALISERS[settings.embeddings].function(
+            _rows(loaded),
+            origin,
+            target,
+            generator=torch.Generator().manual_seed(self.seed_for("embeddings")),
+            copy_special_tokens=settings.copies_special_tokens,
+            material=self.material,
+        )
+        return keep_rows(made, _rows(loaded), origin) if self.keeps_rows else made
+
+    @property
+    def material(self) -> Material | None:
+        """What an initialiser may learn from; None where there is no source tokenizer."""
+        if self.theirs is None:
+            return None
+        return Material(
+            self.theirs,
+            self.ours,
+            self.sentences,
+            self.recipe.resources,
+            self.seed_for("initialiser"),
+        )
+
+    def insert_adapters(
+        self, model: PreTrainedModel, loaded: source.LoadedSource, account: Account
+    ) -> int:
+        """Put adapters into the model where the recipe asks for them; returns their width."""
+        family = loaded.family
+        sizes = {name: tensor.numel() for name, tensor in model.state_dict().items()}
+        depth = int(getattr(model.config, family.depth_key))
+        last = f"{family.layers}.{depth - 1}."  # has all tensors; ModernBERT's first lacks one
+        width = adapter_width(
+            self.recipe.graft.adapters,
+            depth,
+            int(model.get_parameter(last + family.layer_output).shape[0]),
+            sum(size for name, size in sizes.items() if layer_index(name, family) == depth - 1),
+            len(family.adapter_sites),
+        )
+        if width:
+            adapters.insert(model, family, width, self.seed_for("adapters"))
+            account.entries.extend(
+                Entry(name, "fresh", None, tuple(tensor.shape), f"adapter of width {width}")
+                for name, tensor in adapters.tensors(model).items()
+            )
+        return width
+
+
+def keep_rows(made: Initialised | None, source_VD: torch.Tensor, origin: Vocabulary) -> Initialised:
+    """Put the source's own rows under the source's own ids, special tokens and padding too.
+
+    Args:
+        made: rows of a vocabulary that begins with the source's; None where it is the source's.
+        source_VD: the source's rows.
+        origin: the source's vocabulary.
+
+    Raises:
+        UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
+    """
+    size = origin.size
+    if size > len(source_VD):
+        raise UnsupportedModelError(
+            f"the source tokenizer has {size} pieces but the model only {len(source_VD)} "
+            "embedding rows; they do not belong together"
+        )
+    own = np.arange(size)
+    if made is None:
+        return Initialised(source_VD.float(), Provenance((KEPT,) * size, own))
+    target_UD = made.target_UD.clone()
+    target_UD[:size] = source_VD[:size].float()
+    theirs = made.provenance
+    provenance = Provenance(
+        (KEPT,) * size + theirs.rules[size:],
+        np.concatenate([own, theirs.source_ids[size:]]),
+        {index: parts for index, parts in theirs.combinations.items() if index >= size},
+    )
+    return Initialised(target_UD, provenance)
+
+
+def _rows(loaded: source.LoadedSource) -> torch.Tensor:
+    return loaded.model.get_input_embeddings().get_parameter("weight").detach()
+
+
+def _new_vocabulary(
+    loaded: source.LoadedSource, initialised: Initialised, name: str
+) -> NewVocabulary:
+    """The rows, and an output bias [U] that is carried over from the source as they were."""
+    bias_U = initialised.provenance.carry(loaded.model.state_dict()[loaded.family.output_bias[0]])
+    return NewVocabulary(initialised.target_UD, bias_U, f"initialiser '{name}'")
+
+
+def _counts(model: PreTrainedModel, loaded: source.LoadedSource, recipe: Recipe) -> dict[str, Any]:
+    tensors = model.state_dict()
+    sizes = {name: tensors[name].numel() for name in tied_once(tensors, loaded.family)}
+    depth = int(getattr(model.config, loaded.family.depth_key))
+    before, after = recipe.graft.layers_before, recipe.graft.layers_after
+    itl = itl_layers(depth, before, after)
+    return {
+        "model_type": loaded.family.model_type,
+        "layers": {"source": depth - before - after, "before": before, "after": after},
+        "parameters": {
+            "total": sum(sizes.values()),
+            "by_part": sizes_by_part(sizes, loaded.family, itl),
+        },
+    }

@@ -1,0 +1,383 @@
+"""`lingraft check`: is the recipe sound, and what will it do? Quick: no torch, no network."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lingraft.corpus.cleaning import scripts
+from lingraft.corpus.inputs import inputs
+from lingraft.errors import DataError, RecipeError, UnsupportedModelError
+from lingraft.models.families import FAMILIES, Family, family_of
+from lingraft.models.parts import (
+    ADAPTERS_FILE,
+    adapter_parameters,
+    adapter_width,
+    layer_index,
+    sizes_by_part,
+    tied_once,
+    trained_parts,
+)
+from lingraft.pretrained.checkpoints import folder_of, refuse_code
+from lingraft.recipe import catalogue
+from lingraft.recipe.methods import baseline
+from lingraft.recipe.reach import SPREAD, reach
+
+if TYPE_CHECKING:
+    from lingraft.recipe import Phase, Recipe, Resources
+
+TRACKER_MODULES = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
+BYTES_PER_TOKEN = 4.5
+"""UTF-8 bytes of raw text to one token of a 50k vocabulary: a rough figure for estimates, said to
+be rough."""
+
+TOKENS_PER_SENTENCE = 30
+"""As rough."""
+
+
+@dataclass
+class Plan:
+    """What a recipe will do; every number that is an estimate says so in its name."""
+
+    stages: list[str] = field(default_factory=list)
+    text_bytes: int = 0
+    text_files: int = 0
+    model_type: str = ""
+    parameters: int | None = None
+    by_part: dict[str, int] = field(default_factory=dict)
+    phases: list[dict[str, Any]] = field(default_factory=list)
+    disk_bytes_estimate: int | None = None
+    memory_bytes_estimate: int | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def check_names(recipe: Recipe) -> None:
+    """Check what needs no model and no text: parts, language, extras, baselines.
+
+    Raises:
+        RecipeError: the first thing that is wrong.
+    """
+    scripts.of_language(recipe.language, recipe.corpus.scripts)
+    for phase in recipe.phases:
+        trained_parts(phase.train, phase.name)
+    seen, grafts = set(), [recipe.graft]
+    for index, section in enumerate(recipe.baselines):
+        if section.method in seen:
+            raise RecipeError(f"baselines: method '{section.method}' occurs twice; leave one out")
+        seen.add(section.method)
+        grafts.append(baseline(recipe, index).graft)
+    for tracker in recipe.training.trackers:
+        if importlib.util.find_spec(TRACKER_MODULES[tracker]) is None:
+            raise RecipeError(
+                f"training.trackers: '{tracker}' is not installed; "
+                f'pip install "lingraft[{tracker}]"'
+            )
+    if recipe.source.architecture is not None:
+        if any(graft.source_weights != "random" for graft in grafts):
+            raise RecipeError(
+                "source.architecture: there are no weights to start from; "
+                'set method.name = "scratch", and no other method as a baseline'
+            )
+        if recipe.tokenizer.kind in ("source", "keep", "extend"):
+            raise RecipeError(
+                "tokenizer.kind: there is no source tokenizer to follow or to keep; "
+                "set unigram, byte-bpe or wordpiece"
+            )
+
+
+def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
+    """Check that text and source are there and of a known kind, without reading them.
+
+    Returns:
+        The text files: name, and size in bytes where it is known.
+
+    Raises:
+        DataError: text, source or a resource is missing, or the source's configuration is broken.
+        UnsupportedModelError: the source is of another family.
+    """
+    files = inputs(recipe.corpus)
+    for name in named_files(recipe.resources):
+        if not Path(name).expanduser().exists():
+            raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
+    _source(recipe)
+    return files
+
+
+def named_files(resources: Resources) -> list[str]:
+    """The files that the section names, but for Hub datasets."""
+    vectors = (resources.source_vectors, resources.target_vectors)
+    names = (*resources.lexicons, *resources.parallel, *resources.source_text, *vectors)
+    return [name for name in names if name is not None and not name.startswith("hub:")]
+
+
+def _source(recipe: Recipe) -> tuple[Family | None, Path | None]:
+    """Family and folder of the source; None where nothing about it is on this machine."""
+    if recipe.source.architecture is not None:
+        return family_of(str(recipe.source.architecture["model_type"])), None
+    folder = _local_folder(str(recipe.source.model), recipe.source.revision)
+    if folder is None:
+        return None, None
+    config = _config(folder)
+    model_type = str(config.get("model_type", "unknown"))
+    refuse_code(str(recipe.source.model), config, model_type in FAMILIES)
+    family = family_of(model_type)
+    if (folder / ADAPTERS_FILE).is_file():
+        raise UnsupportedModelError(
+            f"source model '{folder}': has adapters, which cannot be grafted onto; "
+            "choose the model without them"
+        )
+    return family, folder
+
+
+def check(recipe: Recipe) -> Plan:
+    """Check a recipe and say what it will do.
+
+    Raises:
+        RecipeError: the recipe cannot work.
+        DataError: its text or its source is not there.
+    """
+    check_names(recipe)
+    plan = Plan()
+    files = check_inputs(recipe)
+    plan.text_files, plan.text_bytes = (
+        len(files),
+        sum(int(entry.get("bytes") or 0) for entry in files),
+    )
+    plan.stages = [
+        "corpus",
+        "tokenizer",
+        "graft",
+        *(phase.name for phase in recipe.phases),
+        "evaluation",
+        "model",
+        "report",
+    ]
+    plan.stages += [f"baseline {section.method}" for section in recipe.baselines]
+    _sizes(recipe, plan)
+    plan.phases = [_phase(recipe, phase, plan) for phase in recipe.phases]
+    if plan.parameters:
+        _estimates(recipe, plan)
+    plan.notes += too_small(recipe)
+    return plan
+
+
+def too_small(recipe: Recipe) -> list[str]:
+    """A note where the phases cannot move new weights away from where they start.
+
+    Silent where the number of steps is not known before the text is read, and where nothing is new.
+    """
+    graft = recipe.graft
+    inserted = graft.layers_before + graft.layers_after
+    is_old = recipe.tokenizer.kind == "keep" and not inserted and graft.source_weights != "random"
+    steps = [_steps(phase) for phase in recipe.phases]
+    known = [count for count in steps if count is not None]
+    total = sum(map(reach, recipe.phases, known))
+    if is_old or not known or len(known) < len(steps) or total >= SPREAD:
+        return []
+    return [
+        f"the plan is too small to learn from: the learning rates of all {sum(known):,.0f} steps "
+        f"add up to {total:.2g}, about as far as a weight can move, and new weights start with a "
+        f"spread of {SPREAD:g}; take more steps or a larger learning rate"
+    ]
+
+
+def _steps(phase: Phase) -> float | None:
+    """Optimiser steps of a phase; None where they depend on the text."""
+    if phase.budget.unit == "steps":
+        return phase.budget.value
+    if phase.budget.unit == "tokens" and phase.batch.unit == "tokens":
+        return phase.budget.value / phase.batch.size
+    return None
+
+
+def _sizes(recipe: Recipe, plan: Plan) -> None:
+    family, folder = _source(recipe)
+    plan.model_type = family.model_type if family else ""
+    if recipe.source.architecture is not None:
+        plan.notes.append(
+            "parameters are known once the model is built: the source is an architecture"
+        )
+        return
+    if family is None or folder is None:
+        plan.notes.append(
+            f"source '{recipe.source.model}' is not on this machine"
+            f"{catalogue.hint(str(recipe.source.model))}; "
+            "its size is known once it is downloaded (check downloads nothing)"
+        )
+        return
+    shapes = tensor_shapes(folder)
+    if shapes is None:
+        plan.notes.append(
+            "the source has no .safetensors file, so its size is not known before it is loaded"
+        )
+        return
+    if recipe.tokenizer.kind == "extend":
+        plan.notes.append(
+            "how many pieces the source's vocabulary lacks is known once it is trained: "
+            "the sizes given are those where it lacks all"
+        )
+    grafted = grafted_sizes(shapes, family, recipe)
+    plan.by_part, plan.parameters = grafted, sum(grafted.values())
+
+
+def _local_folder(name: str, revision: str | None) -> Path | None:
+    path = folder_of(name)
+    if path is not None:
+        return path
+    from huggingface_hub import try_to_load_from_cache  # a second's import, only for Hub ids
+
+    found = try_to_load_from_cache(name, "config.json", revision=revision)
+    return Path(found).parent if isinstance(found, str) else None
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    if not path.is_file():
+        raise DataError(
+            f"source model '{folder}': the directory holds no config.json, "
+            "so it is not a Hugging Face model; give the folder that save_pretrained wrote"
+        )
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DataError(
+            f"{path}: not valid JSON ({error}); save or download the model again"
+        ) from None
+    if not isinstance(config, dict):
+        raise DataError(f"{path}: holds no JSON object; save or download the model again")
+    return config
+
+
+def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]] | None:
+    """Names and shapes of a checkpoint's tensors, from the headers; None without .safetensors.
+
+    Raises:
+        DataError: a header is broken.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            with path.open("rb") as file:
+                (length,) = struct.unpack("<Q", file.read(8))
+                header = json.loads(file.read(min(length, 100_000_000)))
+            if not isinstance(header, dict):
+                raise ValueError("its header is no JSON object")
+            header.pop("__metadata__", None)
+            found = {name: tuple(entry["shape"]) for name, entry in header.items()}
+            if not all(isinstance(size, int) for shape in found.values() for size in shape):
+                raise ValueError("its header has shapes that are no numbers")
+        except (struct.error, ValueError, KeyError, TypeError, RecursionError, OSError) as error:
+            raise DataError(
+                f"{path}: not a safetensors file ({error}); save or download the model again"
+            ) from None
+        shapes |= found
+    return shapes or None
+
+
+def grafted_sizes(
+    shapes: dict[str, tuple[int, ...]], family: Family, recipe: Recipe
+) -> dict[str, int]:
+    """Parameters of the target by part, from the source's tensors and the recipe.
+
+    Args:
+        shapes: the source's tensors.
+        family: its record.
+        recipe: vocabulary size and inserted layers.
+
+    Raises:
+        DataError: the checkpoint has no layers where the family keeps them.
+    """
+    known = {name: shape for name, shape in shapes.items() if _is_known(name, family)}
+    layers = [index for index in (layer_index(name, family) for name in known) if index is not None]
+    if not layers or family.word_embeddings not in known:
+        raise DataError(
+            f"the source's weights hold no {family.model_type} masked language model "
+            f"(no '{family.layers}.…')"
+        )
+    sizes = {name: math.prod(shape) for name, shape in known.items()}
+    sizes = {name: sizes[name] for name in tied_once(sizes, family)}
+    rows, kind = known[family.word_embeddings][0], recipe.tokenizer.kind
+    vocabulary = recipe.tokenizer.vocab_size
+    if kind in ("keep", "extend"):
+        vocabulary = rows if kind == "keep" else rows + vocabulary
+    sizes[family.word_embeddings] = vocabulary * known[family.word_embeddings][1]
+    sizes[family.output_bias[0]] = vocabulary
+    totals = sizes_by_part(sizes, family, frozenset())
+    last = max(layers)  # a middle layer has all tensors; ModernBERT's first lacks one
+    one_layer = sum(size for name, size in sizes.items() if layer_index(name, family) == last)
+    inserted = recipe.graft.layers_before + recipe.graft.layers_after
+    totals["itl"] = inserted * one_layer
+    if (
+        family.first_layer_lacks
+        and recipe.graft.layers_before
+        and recipe.graft.layers_before + last > 0
+    ):
+        missing = sizes.get(f"{family.layers}.{last}.{family.first_layer_lacks}", 0)
+        totals["itl"] -= missing
+        totals["body"] += missing
+    layer_width = known[f"{family.layers}.{last}.{family.layer_output}"][0]
+    depth = last + 1 + inserted
+    width = adapter_width(recipe.graft.adapters, depth, layer_width, one_layer)
+    if width:
+        count = len(family.adapter_sites) * depth
+        totals["adapters"] = count * adapter_parameters(width, layer_width)
+    return totals
+
+
+def _is_known(name: str, family: Family) -> bool:
+    exact = {family.word_embeddings, *family.output_bias, *family.positions}
+    prefixes = (
+        *family.embedding_norm,
+        *family.head_tensors,
+        *family.body_tensors,
+        family.layers + ".",
+    )
+    return name in exact or name.startswith(prefixes)
+
+
+def _phase(recipe: Recipe, phase: Phase, plan: Plan) -> dict[str, Any]:
+    parts = trained_parts(phase.train, phase.name)
+    return {
+        "name": phase.name,
+        "trains": "all" if "all" in phase.train else ", ".join(phase.train),
+        "trainable": sum(plan.by_part[part] for part in parts) if plan.by_part else None,
+        "budget": f"{phase.budget.value:g} {phase.budget.unit}",
+        "batch": f"{phase.batch.size} {phase.batch.unit}",
+        "learning_rate": phase.optimiser.learning_rate,
+        "tokens_estimate": _tokens(recipe, phase, plan),
+    }
+
+
+def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float:
+    per_epoch = plan.text_bytes / BYTES_PER_TOKEN
+    if phase.sentences is not None:
+        per_epoch = min(per_epoch, phase.sentences * TOKENS_PER_SENTENCE)
+    if phase.budget.unit == "tokens":
+        return phase.budget.value
+    if phase.budget.unit == "epochs":
+        return phase.budget.value * per_epoch
+    return (
+        phase.budget.value
+        * phase.batch.size
+        * (TOKENS_PER_SENTENCE if phase.batch.unit == "sentences" else 1)
+    )
+
+
+def _estimates(recipe: Recipe, plan: Plan) -> None:
+    parameters = plan.parameters or 0
+    trained = max((entry["trainable"] or 0) for entry in plan.phases) if plan.phases else 0
+    models = 1 + len(recipe.baselines)
+    # graft and best of each phase in fp32, one checkpoint with two moments, the exported model;
+    # clean text and tokens
+    copies = 1 + len(recipe.phases) + 1
+    plan.disk_bytes_estimate = int(
+        models * (parameters * 4 * copies + parameters * 4 + trained * 8) + 2.5 * plan.text_bytes
+    )
+    # weights, gradients, two moments; activations and logits of one micro-batch are on top and
+    # depend on its size
+    plan.memory_bytes_estimate = int(parameters * 4 + trained * 12)

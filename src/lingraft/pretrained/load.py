@@ -1,0 +1,234 @@
+"""The one place where transformers loads a configuration, a tokenizer or a model.
+
+Where `auto_map` in a checkpoint names Python code, transformers asks on standard input whether to
+run it. Here it is told not to, in every call, and what cannot be loaded without that code is
+refused first. Whatever a library raises over a broken checkpoint becomes one line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedConfig
+from transformers.models.auto.tokenization_auto import (
+    get_tokenizer_config,
+    tokenizer_class_from_name,
+)
+from transformers.utils import logging as transformers_logging
+
+from lingraft.errors import DataError, LingraftError, UnsupportedModelError
+from lingraft.pretrained.checkpoints import folder_of, refuse_code
+from lingraft.recipe import catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
+
+DEEPEST = 1_000
+"""Layers; transformers builds as many as config.json asks for, a thousand million too."""
+SHORTEST = 8
+"""Tokens that a model must read at once; as in the recipe's tokenizer.max_tokens."""
+LEAST_BYTES = 0.5
+"""To a parameter, in weights of 4 bits."""
+SMALL = 1 << 28
+"""Parameters (a gigabyte in fp32) that fill no memory, whatever the weights turn out to be."""
+
+
+def quiet_transformers() -> None:
+    """Keep transformers' own log and bars out of the terminal; lingraft says what matters."""
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+
+
+@contextlib.contextmanager
+def one_line(what: str, advice: str) -> Iterator[None]:
+    """Turn what a library raises over a checkpoint or the Hub's answer into one line.
+
+    Args:
+        what: is wrong; the library's words follow.
+        advice: what to do.
+
+    Raises:
+        DataError: the block raised something that is not ours.
+    """
+    try:
+        yield
+    except LingraftError:
+        raise
+    except Exception as error:  # JSON, pickle, safetensors, tokenizers, HTTP: classes of their own
+        raise DataError(f"{what}: {_reason(error)}; {advice}") from error
+
+
+def load_config(
+    name: str, revision: str | None = None, settings: Mapping[str, Any] | None = None
+) -> PreTrainedConfig:
+    """The configuration of a checkpoint.
+
+    Args:
+        name: directory or Hub id.
+        revision: branch, tag or commit on the Hub.
+        settings: values to change.
+
+    Raises:
+        DataError: there is none, or it cannot be read.
+        UnsupportedModelError: it needs Python code of its own, or is deeper than `DEEPEST`.
+    """
+    quiet_transformers()
+    folder = folder_of(name)
+    if folder is not None and not (folder / "config.json").is_file():
+        raise DataError(
+            f"source model '{name}': the directory holds no config.json, so it is not a Hugging "
+            "Face model; give the folder that save_pretrained wrote"
+        )
+    where = str(folder or name)
+    with one_line(
+        f"source model '{name}' cannot be loaded{catalogue.hint(name)}",
+        "check the name, or correct config.json",
+    ):
+        found, _ = PreTrainedConfig.get_config_dict(where, revision=revision)
+        kind = found.get("model_type")
+        refuse_code(name, found, isinstance(kind, str) and kind in CONFIG_MAPPING)
+        config = AutoConfig.from_pretrained(
+            where, revision=revision, trust_remote_code=False, **(settings or {})
+        )
+        if hasattr(config, "chunk_size_feed_forward"):
+            config.chunk_size_feed_forward = 0  # the same values; lengths need not divide
+        depth, attention = getattr(config, "num_hidden_layers", 1), config._attn_implementation
+        if not 1 <= depth <= DEEPEST:
+            raise UnsupportedModelError(
+                f"source model '{name}': config.json has num_hidden_layers {depth}; "
+                f"1 to {DEEPEST} are allowed; put back the config.json that belongs to the weights"
+            )
+        if attention and "/" in attention:
+            raise UnsupportedModelError(
+                f"source model '{name}': config.json wants the attention of '{attention}', code on "
+                "the Hub, which lingraft never runs; delete attn_implementation there"
+            )
+    return config
+
+
+def load_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenizerBase:
+    """The tokenizer of a checkpoint.
+
+    Raises:
+        DataError: there is none, or it is broken.
+        UnsupportedModelError: it needs Python code of its own.
+    """
+    where = str(folder_of(name) or name)
+    with one_line(
+        f"{name}: its tokenizer cannot be loaded",
+        "check the name and the files, or save the tokenizer again",
+    ):
+        found = get_tokenizer_config(where, revision=revision)
+        kind = found.get("tokenizer_class")
+        stock = isinstance(kind, str) and tokenizer_class_from_name(kind) is not None
+        refuse_code(name, found, stock)
+        return AutoTokenizer.from_pretrained(where, revision=revision, trust_remote_code=False)
+
+
+def load_model(
+    auto: Any,
+    name: str,
+    revision: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """A model in fp32 on the CPU, by a stock class.
+
+    Args:
+        auto: AutoModel or another of its kind.
+        name: directory or Hub id.
+        revision: branch, tag or commit on the Hub.
+        settings: configuration values to change.
+        options: of `from_pretrained`.
+
+    Returns:
+        The model, and what transformers says of the loading.
+
+    Raises:
+        DataError: the checkpoint is not there, or broken.
+        UnsupportedModelError: it needs Python code of its own, the architecture has no such class,
+            or the configuration is that of a much larger model.
+    """
+    config = load_config(name, revision, settings)
+    if type(config) not in auto._model_mapping:
+        raise UnsupportedModelError(
+            f"{name}: transformers has no {auto.__name__} for models of type "
+            f"'{config.model_type}'; choose an encoder such as BERT, RoBERTa, ELECTRA or ModernBERT"
+        )
+    if getattr(config, "auto_map", None):
+        logger.warning(
+            "model '%s': its own Python code is not run; it is loaded as a %s of transformers",
+            name,
+            config.model_type,
+        )
+    with one_line(
+        f"the weights of source model '{name}' cannot be loaded", "save or download it again"
+    ):
+        folder = folder_of(name)
+        if folder is not None:
+            _check_size(auto, config, folder)
+        loaded: tuple[PreTrainedModel, dict[str, Any]] = auto.from_pretrained(
+            str(folder or name),
+            config=config,
+            revision=revision,
+            trust_remote_code=False,
+            dtype=torch.float32,
+            output_loading_info=True,
+            **options,
+        )
+    return loaded
+
+
+def check_longest(name: str | None, longest: int) -> int:
+    """Refuse a model that reads hardly more than special tokens; returns `longest`.
+
+    Args:
+        name: of the model, for the message; None where it has none yet.
+        longest: tokens of the longest sentence that it reads.
+
+    Raises:
+        UnsupportedModelError: they are fewer than `SHORTEST`.
+    """
+    if longest < SHORTEST:
+        raise UnsupportedModelError(
+            f"source model '{name or 'source.architecture'}': reads {longest} tokens at most (by "
+            f"max_position_embeddings), but {SHORTEST} are needed; correct it, or choose "
+            "another model"
+        )
+    return longest
+
+
+def _check_size(auto: Any, config: PreTrainedConfig, folder: Path) -> None:
+    """Refuse a configuration whose tensors would fill the memory before they are compared."""
+    files = [path for kind in ("*.safetensors", "*.bin") for path in folder.glob(kind)]
+    stored = sum(path.stat().st_size for path in files)
+    with torch.device("meta"):
+        model = auto.from_config(config, trust_remote_code=False)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    if stored and parameters > max(SMALL, stored / LEAST_BYTES):
+        raise UnsupportedModelError(
+            f"source model '{folder}': its config.json is that of a model of {parameters:,} "
+            f"parameters, but its weights are {stored:,} bytes; "
+            "put back the config.json that belongs to them, or download them again"
+        )
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, pickle.UnpicklingError):  # torch's own words tell how to open it anyway
+        return "a broken pickle, or one that holds more than tensors, which is never opened"
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    if any(word in text.lower() for word in ("offline", "connection", "couldn't connect")):
+        text = (
+            "not on this machine and the Hub cannot be reached; "
+            f"give a local directory, or go online once. {text}"
+        )
+    return text[:300].rstrip(".")

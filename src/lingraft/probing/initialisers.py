@@ -1,0 +1,183 @@
+"""Rank embedding initialisers by a short training: the loss before it misranks them (PEERS 2).
+
+A probe is a study whose axis is `graft.embeddings`: one phase with the settings of the recipe's
+first one, everything trained, the same sentences and masks for all.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from lingraft.errors import RecipeError
+from lingraft.recipe import Budget, Initialiser, Recipe
+from lingraft.recipe.methods import settled
+from lingraft.study import recipe as studies
+from lingraft.study.rows import CurveRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lingraft.recipe import Phase
+    from lingraft.study.recipe import Study
+    from lingraft.study.rows import AnyRow
+
+AXIS = "graft.embeddings"
+LOOKS = 5
+"""Looks at the validation text in a probe."""
+WARMUP = 0.1
+"""In place of a warm-up that is counted in steps, which would outlast the probe."""
+INITIALISERS: tuple[str, ...] = get_args(Initialiser)
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One initialiser: mean validation losses in nats over the seeds, and ranks from 1."""
+
+    initialiser: str
+    seeds: int
+    first: float
+    """Before the first step."""
+    last: float
+    """After the last one."""
+    first_rank: int
+    last_rank: int
+
+
+def base_of(recipe: Recipe, steps: int, train: Sequence[str]) -> Recipe:
+    """The recipe that every cell of the probe starts from.
+
+    Args:
+        recipe: complete.
+        steps: of the one phase.
+        train: the parts that train.
+
+    Raises:
+        RecipeError: there is no source to take embeddings from, or nothing trains.
+    """
+    if recipe.source.model is None:
+        raise RecipeError("probe: the recipe has no source model, so there is nothing to compare")
+    if not recipe.phases:
+        raise RecipeError(
+            f"probe: method '{recipe.method.name}' does not train, so no initialiser can learn; "
+            "set method.name=xpt-sp"
+        )
+    phase = shortened(recipe.phases[0], steps, train)
+    evaluation = recipe.evaluation.model_copy(update={"sentences": 200, "words": 0, "samples": 0})
+    return settled(
+        recipe.model_copy(
+            update={
+                "phases": (phase,),
+                "baselines": (),
+                "evaluation": evaluation,
+                "name": f"probe-{recipe.name}",
+            }
+        )
+    )
+
+
+def shortened(phase: Phase, steps: int, train: Sequence[str]) -> Phase:
+    """A phase of so many steps, with as many looks at the validation text as a probe needs."""
+    warmup = phase.schedule.warmup if phase.schedule.warmup < 1 else WARMUP
+    looks = {"every_steps": math.ceil(steps / LOOKS), "patience": None}
+    return phase.model_copy(
+        update={
+            "name": "probe",
+            "train": tuple(train),
+            "budget": Budget(value=steps, unit="steps"),
+            "schedule": phase.schedule.model_copy(update={"warmup": warmup}),
+            "validation": phase.validation.model_copy(update=looks),
+        }
+    )
+
+
+def study_of(base: Recipe, initialisers: Sequence[str], seeds: int) -> Study:
+    """The probe as a study.
+
+    Args:
+        base: see `base_of`.
+        initialisers: names.
+        seeds: how many, counted up from the recipe's own.
+    """
+    plain = base.model_dump(mode="json", exclude_none=True)
+    chosen: dict[str, Any] = {
+        "name": base.name,
+        "base": plain,
+        "keep": "none",
+        "initial_loss": True,
+        "set": {"phases": plain["phases"]},
+        "grids": [
+            {AXIS: list(initialisers), "seed": [base.seed + number for number in range(seeds)]}
+        ],
+    }
+    return studies.decode(chosen, "probe")
+
+
+def missing(recipe: Recipe, initialiser: str) -> str | None:
+    """What an initialiser needs that is not there, or None.
+
+    Raises:
+        RecipeError: there is no such initialiser.
+    """
+    if initialiser not in INITIALISERS:
+        raise RecipeError(
+            f"--initialisers: '{initialiser}' is not known; there are {', '.join(INITIALISERS)}"
+        )
+    given = recipe.resources
+    if initialiser in ("dictionary", "wechsel") and not given.lexicons:
+        return "needs a bilingual dictionary: resources.lexicons"
+    if initialiser == "wechsel" and not (given.source_vectors or given.source_text):
+        return "needs vectors or text of the source language: resources.source_vectors, source_text"
+    if initialiser == "ramen" and not given.parallel:
+        return "needs sentence pairs: resources.parallel"
+    learns = initialiser in ("focus", "omp", "wechsel") and not given.target_vectors
+    learns = learns or (initialiser == "wechsel" and not given.source_vectors)
+    if learns and importlib.util.find_spec("gensim") is None:
+        return 'learns static vectors, which needs gensim: pip install "lingraft[vectors]"'
+    return None
+
+
+def usable(recipe: Recipe, wanted: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The initialisers that can run, and why the others cannot.
+
+    Args:
+        recipe: whose resources count.
+        wanted: names; empty takes all.
+
+    Raises:
+        RecipeError: an unknown name, or none can run.
+    """
+    reasons = {name: missing(recipe, name) for name in wanted or INITIALISERS}
+    left_out = {name: reason for name, reason in reasons.items() if reason}
+    names = [name for name in reasons if name not in left_out]
+    if not names:
+        first = next(iter(left_out))
+        raise RecipeError(f"probe: no initialiser can run; {first} {left_out[first]}")
+    return names, left_out
+
+
+def ranking(rows: Iterable[AnyRow]) -> list[Ranked]:
+    """Initialisers by the validation loss at the end, the best first."""
+    ends: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        if isinstance(row, CurveRow) and row.split == "valid":
+            losses = (row.points[0][1], row.points[-1][1])
+            ends.setdefault(str(row.axes[AXIS]), []).append(losses)
+    means = {
+        name: (sum(a for a, _ in pairs) / len(pairs), sum(b for _, b in pairs) / len(pairs))
+        for name, pairs in ends.items()
+    }
+    by_first = sorted(means, key=lambda name: means[name][0])
+    by_last = sorted(means, key=lambda name: means[name][1])
+    return [
+        Ranked(
+            name,
+            len(ends[name]),
+            *means[name],
+            by_first.index(name) + 1,
+            rank,
+        )
+        for rank, name in enumerate(by_last, 1)
+    ]

@@ -1,0 +1,137 @@
+"""Known source and baseline models, as the papers' tables have them (docs/models.md).
+
+Values are those of the tables named in `SOURCES`, with their spelling of sizes; a cell that a
+table leaves open, or that cannot be read in our copy, is empty. The Hub ids are ours: the papers
+give almost none. They give no licences either: see the model's page on the Hub.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from lingraft.errors import RecipeError
+
+DATA = "catalogue.tsv"
+SOURCES = {
+    "S1": "the survey of Korean and multilingual models with XPT (2022), figure 1 and text",
+    "S2": "the same, figure 2",
+    "V": "Luo et al. 2021, VECO, table 1",
+    "C": "Son et al. 2022, Language Chameleon, section 3.3 and table 1",
+    "X": "Lee et al. 2021, XPT, section 4",
+    "M": "Chi et al. 2021, Cross-Lingual Language Model Meta-Pretraining, section 4.1",
+}
+"""Letter in the column `source` → where the values are from."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A model of the catalogue; cells are empty where the source does not say."""
+
+    name: str
+    title: str
+    """The source's name."""
+    architecture: str
+    objective: str
+    tokenizer: str
+    vocabulary: str
+    """Number of pieces."""
+    corpus: str
+    parameters: str
+    languages: str
+    """A code, or how many."""
+    publisher: str
+    hub: str
+    """Id on the Hugging Face Hub, where there is one that we know."""
+    source: str
+    """Keys of `SOURCES`."""
+
+
+COLUMNS = tuple(Known.__dataclass_fields__)
+
+
+@cache
+def models() -> dict[str, Known]:
+    """All models by name."""
+    text = resources.files("lingraft.recipe").joinpath(DATA).read_text(encoding="utf-8")
+    rows = csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
+    assert tuple(rows.fieldnames or ()) == COLUMNS
+    return {row["name"]: Known(**row) for row in rows}
+
+
+def find(name: str) -> str:
+    """The Hub id of a model of the catalogue.
+
+    Args:
+        name: its name or title, in any case.
+
+    Raises:
+        RecipeError: there is no such model, or it is not on the Hub.
+    """
+    wanted = name.casefold()
+    for known in models().values():
+        if wanted in (known.name.casefold(), known.title.casefold()):
+            if not known.hub:
+                raise RecipeError(
+                    f"model {name!r}: the catalogue knows no Hub id of it; "
+                    "give a directory or the id itself"
+                )
+            return known.hub
+    close = difflib.get_close_matches(wanted, list(models()), n=3)
+    nearest = f"; nearest: {', '.join(close)}" if close else ""
+    raise RecipeError(f"model {name!r}: is not in `lingraft list models`{nearest}")
+
+
+def resolve(name: str) -> str:
+    """What a name stands for where a model is loaded: the Hub id of one of the catalogue's.
+
+    A directory of that name comes first. What is not in the catalogue stays as it is, and so does a
+    name that is also the model's old id on the Hub (roberta-base): recipes hold those.
+
+    Raises:
+        RecipeError: the catalogue has the model, but knows no Hub id of it.
+    """
+    known = models().get(name)
+    if known is None or Path(name).is_dir() or known.hub.endswith(f"/{name}"):
+        return name
+    return find(name)
+
+
+def hint(name: str) -> str:
+    """For messages on a model that is not there: the nearest names, in brackets; or nothing."""
+    if "/" in name or name in models():
+        return ""
+    close = difflib.get_close_matches(name.casefold(), list(models()), n=3, cutoff=0.7)
+    return f" (lingraft list models has {', '.join(close)})" if close else ""
+
+
+def markdown() -> str:
+    """docs/models.md."""
+    titles = [name.replace("_", " ") for name in COLUMNS]
+    lines = [
+        "# Models",
+        "",
+        "<!-- Made from src/lingraft/catalogue.tsv by",
+        "python -c 'from lingraft import catalogue; print(catalogue.markdown(), end=str())'",
+        "Change that file, not this one. -->",
+        "",
+        "Source and baseline models by name, as the papers' tables have them. The command",
+        "`lingraft list models` prints most of it. A name can be given wherever a model is: as",
+        "`source.model` in a recipe, `--source`, and the model of `lingraft finetune` and",
+        "`evaluate`. It stands for the Hub id; a folder of that name comes first.",
+        "Sizes are spelt as in the source. A cell is empty where the table leaves it open or our",
+        "copy cannot be read. The Hub ids are ours. The papers give no licences: read a",
+        "model's page before you build on it.",
+        "",
+        "| " + " | ".join(titles) + " |",
+        "|" + "---|" * len(titles),
+    ]
+    for known in models().values():
+        cells = (str(getattr(known, column)).replace("|", "\\|") for column in COLUMNS)
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", "Sources:", "", *(f"- {key}: {text}." for key, text in SOURCES.items())]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,364 @@
+"""Methods and presets: shorthand that fills in [graft] and [[phases]] of a recipe.
+
+No method is a class. Sources: XPT and its baselines, Lee et al. 2021 ("xpt2021", SPEC H.1-H.4);
+Son et al. 2022 ("chameleon2022", and xpt-random, its table 3). Adapters: Houlsby et al. 2019;
+mono-trans: Artetxe et al. 2020; lapt: Chau et al. 2020.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import RecipeError
+from lingraft.recipe import (
+    Batch,
+    Budget,
+    Graft,
+    Optimiser,
+    Phase,
+    Recipe,
+    Schedule,
+    Section,
+    Tokenizer,
+    Validation,
+    catalogue,
+)
+from lingraft.recipe.decoding import decode, load, override
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """One phase of a method."""
+
+    name: str
+    train: tuple[str, ...] | None
+    """Parts that train; None takes what the preset says of a first phase."""
+
+
+@dataclass(frozen=True)
+class MethodRecord:
+    """A named way to get from a source model to a target model."""
+
+    summary: str
+    graft: dict[str, Any]
+    stretches: tuple[Stretch, ...]
+    """None: it does not train."""
+    tokenizer: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Hyper-parameters of a paper."""
+
+    summary: str
+    first_phase: tuple[str, ...]
+    """What trains while the rest is frozen."""
+    budget: Budget
+    batch: Batch
+    optimiser: Optimiser
+    schedule: Schedule
+
+
+ALL = ("all",)
+# "each phase until convergence"; SPEC H.4
+PAPER_VALIDATION = Validation(every_steps=1_000, patience=10)
+ONE_PHASE = (Stretch("phase-1", ALL),)
+TWO_PHASES = (Stretch("phase-1", None), Stretch("phase-2", ALL))
+NO_ITL = {"layers_before": 0, "layers_after": 0}
+
+METHODS: dict[str, MethodRecord] = {
+    "xpt": MethodRecord(
+        "cross-lingual post-training: translation layers, first with the source frozen, "
+        "then all together",
+        {},
+        TWO_PHASES,
+    ),
+    "xpt-sp": MethodRecord("XPT in a single phase: the same model, nothing frozen", {}, ONE_PHASE),
+    "scratch": MethodRecord(
+        "the same depth with random weights: what the language's own text gives",
+        {"source_weights": "random", "embeddings": "random", "copy_special_tokens": None},
+        ONE_PHASE,
+    ),
+    "adapters": MethodRecord(
+        "bottleneck adapters in place of translation layers, with as many parameters; "
+        "nothing frozen",
+        NO_ITL | {"adapters": "matched"},
+        ONE_PHASE,
+    ),
+    "adapters-64": MethodRecord(
+        "adapters of width 64, as first published; nothing frozen",
+        NO_ITL | {"adapters": 64},
+        ONE_PHASE,
+    ),
+    "mono-trans": MethodRecord(
+        "new embeddings alone are trained, the source's layers stay as they are",
+        NO_ITL,
+        (Stretch("phase-1", ("embeddings", "output_bias")),),
+    ),
+    "xpt-no-itl": MethodRecord("XPT without translation layers", NO_ITL, TWO_PHASES),
+    "xpt-random": MethodRecord(
+        "XPT on a source with random weights: what its depth and phases alone give",
+        {"source_weights": "random", "embeddings": "random", "copy_special_tokens": None},
+        TWO_PHASES,
+    ),
+    "untrained": MethodRecord(
+        "scratch before its first step: the floor that fine-tuning alone reaches",
+        {"source_weights": "random", "embeddings": "random", "copy_special_tokens": None},
+        (),
+    ),
+    "continued": MethodRecord(
+        "the source trained on with its own vocabulary, nothing new",
+        NO_ITL,
+        ONE_PHASE,
+        {"kind": "keep"},
+    ),
+    "lapt": MethodRecord(
+        "the source trained on with the target's pieces added to its vocabulary",
+        NO_ITL | {"embeddings": "mean"},
+        ONE_PHASE,
+        {"kind": "extend"},
+    ),
+}
+
+PRESETS: dict[str, Preset] = {
+    "xpt2021": Preset(
+        "Lee et al. 2021, 100k-400k sentences; phase 1 freezes everything "
+        "that comes from the source",
+        ("embeddings", "output_bias", "itl"),
+        Budget(value=60_000, unit="steps"),
+        Batch(size=256, unit="sentences"),
+        Optimiser(learning_rate=1e-4),
+        Schedule(shape="linear", warmup=1_000),
+    ),
+    "chameleon2022": Preset(
+        "Son et al. 2022; positions and language-model head train in phase 1 too",
+        ("embeddings", "output_bias", "itl", "positions", "head"),
+        Budget(value=100_000, unit="steps"),
+        Batch(size=512, unit="sentences"),
+        Optimiser(learning_rate=3e-4),
+        Schedule(shape="linear", warmup=1_000),
+    ),
+}
+
+
+def method_named(name: str) -> MethodRecord:
+    """The record of a method.
+
+    Raises:
+        RecipeError: there is none of that name.
+    """
+    if name not in METHODS:
+        close = difflib.get_close_matches(name, METHODS, n=1)
+        hint = f"did you mean '{close[0]}'? " if close else ""
+        raise RecipeError(f"method '{name}' is not known; {hint}methods: {', '.join(METHODS)}")
+    return METHODS[name]
+
+
+def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
+    """The phases that the recipe's method stands for; none where it does not train."""
+    method, preset = recipe.method, PRESETS[recipe.method.preset]
+    stretches = method_named(method.name).stretches
+    budget = method.budget or preset.budget
+    shares = _shares(stretches, method.first_phase_share)
+    if not shares:
+        return ()
+    values = _split(budget, shares)
+    warmup = preset.schedule.warmup
+    if budget.unit != "steps" or warmup >= min(values) / 4:
+        warmup = 0.06  # a short run warms up for its first sixteenth
+    phases = []
+    for index, (stretch, value) in enumerate(zip(stretches, values, strict=True)):
+        first = index == 0 and len(stretches) > 1
+        rates = (method.first_phase_learning_rate if first else None, method.learning_rate)
+        warmups = (method.first_phase_warmup if first else None, method.warmup, warmup)
+        phases.append(
+            Phase(
+                name=stretch.name,
+                train=stretch.train or preset.first_phase,  # type: ignore[arg-type]
+                budget=Budget(value=value, unit=budget.unit),
+                sentences=method.sentences,
+                batch=method.batch or preset.batch,
+                optimiser=preset.optimiser.model_copy(
+                    update={
+                        "learning_rate": _first((*rates, preset.optimiser.learning_rate)),
+                        "max_gradient_norm": method.max_gradient_norm,
+                    }
+                ),
+                schedule=preset.schedule.model_copy(update={"warmup": _first(warmups)}),
+                validation=Validation() if method.budget else PAPER_VALIDATION,
+            )
+        )
+    return tuple(phases)
+
+
+def _first(values: Sequence[float | None]) -> float:
+    """The first value that is given; the last always is."""
+    return next(value for value in values if value is not None)
+
+
+def _shares(stretches: Sequence[Stretch], first: float) -> list[float]:
+    """What each phase gets of a budget."""
+    return [first, 1 - first] if len(stretches) == 2 else [1.0] * len(stretches)
+
+
+def _split(budget: Budget, shares: Sequence[float]) -> list[float]:
+    if not shares:
+        return []
+    if budget.unit != "steps":
+        return [budget.value * share for share in shares]
+    steps = int(budget.value)
+    if steps < len(shares):
+        raise RecipeError(
+            f"method.budget: {steps} steps are too few for {len(shares)} phases; "
+            f"give at least {len(shares)}"
+        )
+    first = min(max(1, round(steps * shares[0])), steps - len(shares) + 1)
+    return [float(first), float(steps - first)][: len(shares)]
+
+
+def expand(recipe: Recipe) -> Recipe:
+    """Write out what the method stands for: [tokenizer], [graft] and [[phases]] are complete.
+
+    Values that the recipe gives itself win. Expanding twice changes nothing.
+
+    Raises:
+        RecipeError: an unknown method, or shorthand beside [[phases]] where it has no effect.
+    """
+    record = method_named(recipe.method.name)
+    filled: dict[str, Any] = {
+        "graft": Graft(**record.graft | _given(recipe.graft)),
+        "tokenizer": Tokenizer(**record.tokenizer | _given(recipe.tokenizer)),
+    }
+    if not recipe.phases:
+        return recipe.model_copy(update=filled | {"phases": phases_of(recipe)})
+    idle = sorted(recipe.method.model_fields_set - {"name", "preset", "first_phase_share"})
+    if idle:
+        raise RecipeError(
+            f"method.{idle[0]}: has no effect because the recipe gives its own [[phases]]; "
+            "set it there, or leave [[phases]] out"
+        )
+    return recipe.model_copy(update=filled)
+
+
+def _given(section: Section) -> dict[str, Any]:
+    return {key: getattr(section, key) for key in section.model_fields_set}
+
+
+def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:
+    """Load, override, check and expand a recipe file.
+
+    Overrides of phases apply after the method has filled them in, so that
+    `phases.0.budget.value=10` works on any recipe.
+
+    Raises:
+        RecipeError: whatever is wrong with it, on one line.
+    """
+    return recipe_from(load(path), assignments, str(path))
+
+
+def recipe_from(
+    data: dict[str, Any], assignments: Sequence[str] = (), where: str = "recipe"
+) -> Recipe:
+    """Override, check and expand plain data."""
+    early = [
+        text for text in assignments if not text.strip().startswith("phases.") or "phases" in data
+    ]
+    late = [text for text in assignments if text not in early]
+    recipe = _with_known_source(expand(decode(override(data, early), where)))
+    if not late:
+        return recipe
+    plain = recipe.model_dump(mode="json", exclude_none=True)
+    plain["method"] = _lasting(recipe)
+    return expand(decode(override(plain, late), where))
+
+
+def _with_known_source(recipe: Recipe) -> Recipe:
+    """The same, the source by its Hub id where it was named as `lingraft list models` does."""
+    name = recipe.source.model
+    if name is None or (model := catalogue.resolve(name)) == name:
+        return recipe
+    source = recipe.source.model_copy(update={"model": model})
+    return recipe.model_copy(update={"source": source})
+
+
+def _lasting(recipe: Recipe) -> dict[str, Any]:
+    """What of [method] still counts once the phases are written out: baselines use it."""
+    return recipe.method.model_dump(include={"name", "preset", "first_phase_share"})
+
+
+def settled(recipe: Recipe) -> Recipe:
+    """The recipe as it is written into a run: phases written out, without their shorthand."""
+    plain = recipe.model_dump(mode="json", exclude_none=True) | {"method": _lasting(recipe)}
+    return decode(plain)
+
+
+def _check_tokenizer(recipe: Recipe, method: str, record: MethodRecord) -> None:
+    """Refuse a baseline that would have another tokenizer if it were run by itself."""
+    own, ours = METHODS[recipe.method.name].tokenizer, recipe.tokenizer
+    given = {key: value for key, value in ours if key not in own or value != own[key]}
+    theirs = Tokenizer(**given | record.tokenizer)
+    if theirs.kind != ours.kind:
+        raise RecipeError(
+            f"baselines: method '{method}' needs tokenizer.kind = \"{theirs.kind}\", but baselines "
+            f"share the run's, which is \"{ours.kind}\"; run '{method}' by itself (a study does)"
+        )
+
+
+def baseline(recipe: Recipe, index: int) -> Recipe:
+    """The recipe of a baseline: another method on the same budget, batch, schedule and masks.
+
+    The budget is the sum over the run's phases; the settings are those of its last phase. What the
+    run's own method prescribes of the graft is taken back first.
+
+    Raises:
+        RecipeError: the phases count their budgets in different units, or the method needs another
+            tokenizer than the run's.
+    """
+    section = recipe.baselines[index]
+    record = method_named(section.method)
+    _check_tokenizer(recipe, section.method, record)
+    if not recipe.phases:
+        raise RecipeError(
+            f"baselines: method '{recipe.method.name}' does not train, so there is no budget to "
+            "share; leave the baselines out, or make them the recipe's own method"
+        )
+    units = {phase.budget.unit for phase in recipe.phases}
+    if len(units) > 1:
+        raise RecipeError(
+            f"baselines: the phases' budgets are in different units ({', '.join(sorted(units))}), "
+            "so they cannot be added up; give all phases one unit"
+        )
+    last = recipe.phases[-1]
+    total = Budget(value=sum(phase.budget.value for phase in recipe.phases), unit=last.budget.unit)
+    shares = _shares(record.stretches, recipe.method.first_phase_share)
+    own = METHODS[recipe.method.name].graft
+    taken_back = Graft().model_dump(include=set(own))
+    optimiser = last.optimiser
+    if section.learning_rate is not None:
+        optimiser = optimiser.model_copy(update={"learning_rate": section.learning_rate})
+    phases = tuple(
+        last.model_copy(
+            update={
+                "name": stretch.name,
+                "train": stretch.train or PRESETS[recipe.method.preset].first_phase,
+                "budget": Budget(value=value, unit=total.unit),
+                "optimiser": optimiser,
+            }
+        )
+        for stretch, value in zip(record.stretches, _split(total, shares), strict=True)
+    )
+    return recipe.model_copy(
+        update={
+            "name": f"{recipe.name}-{section.method}",
+            "method": recipe.method.model_copy(update={"name": section.method}),
+            "graft": recipe.graft.model_copy(update=taken_back | record.graft),
+            "phases": phases,
+            "baselines": (),
+        }
+    )

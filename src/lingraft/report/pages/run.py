@@ -1,0 +1,160 @@
+"""The report: one HTML file that needs nothing else, from the files of one run or several."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+from markupsafe import Markup
+
+from lingraft.errors import DataError
+from lingraft.recipe import decoding
+from lingraft.report import advice, figure, numbers, plots, samples, tables
+from lingraft.report.pages import sections
+from lingraft.report.rows import HEADLINE_SCHEME, Variant, labelled
+from lingraft.rundir import Run, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+def write(runs: Sequence[Run], out: Path, *, title: str | None = None) -> Path:
+    """Write the report of one run, or of several side by side.
+
+    Args:
+        runs: the first is the main one, whose details are shown; baselines are found by
+            themselves. A run that has not ended gives a page that says what is not there yet.
+        out: the HTML file.
+        title: heading of the page; None makes one from the run.
+
+    Returns:
+        `out`.
+
+    Raises:
+        DataError: no run, or a folder that is not a run.
+    """
+    if not runs:
+        raise DataError("report: no run given; name at least one folder that lingraft adapt wrote")
+    found = labelled(runs)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_text(out, render(found, title))
+    return out
+
+
+def render(found: Sequence[Variant], title: str | None = None) -> str:
+    """The page for labelled variants, the main one first."""
+    return templates().get_template("page.html.j2").render(_context(found, title))
+
+
+def templates(*packages: str) -> jinja2.Environment:
+    """Templates of pages: those of some packages, and the report's, which have style and macros."""
+    loaders = [jinja2.PackageLoader(package) for package in (*packages, "lingraft.report")]
+    return jinja2.Environment(
+        loader=jinja2.ChoiceLoader(loaders),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
+    main = found[0]
+    recipe = main.recipe
+    tokenizer, graft = main.result("tokenizer"), main.result("graft")
+    kind = str(tokenizer["kind"]) if tokenizer else ""
+    specials = [str(token) for token, _ in tokenizer["specials"].values()] if tokenizer else []
+    compared = tables.compare(found)
+    sample_models, shown = samples.samples(found, kind, specials)
+    return {
+        "title": title or _title(found),
+        "verdict": tables.verdict(compared),
+        "advice": advice.advice(main, compared.lines[0]),
+        "advice_heading": tables.advice_heading(compared.lines[0]),
+        "facts": _facts(main),
+        "main": main,
+        "recipe": recipe,
+        "stages": sections.stages(main),
+        "comparison": compared,
+        "metric_titles": tables.METRIC_TITLES,
+        "scheme": HEADLINE_SCHEME,
+        "schemes": sections.schemes(found),
+        "differences": sections.differences(found),
+        "legend": [
+            (variant.label, Markup(figure.legend_style(index)))
+            for index, variant in enumerate(found)
+        ],
+        "losses": inline(plots.losses(found)),
+        "learning_rates": inline(plots.learning_rates(found)),
+        "corpus": _corpus(main, tokenizer),
+        "tokenizer": tokenizer,
+        "tokenizer_statistics": sections.tokenizer_statistics(tokenizer) if tokenizer else None,
+        "graft": graft,
+        "parameters": sections.parameters(found),
+        "account": sections.account(found),
+        "tensors": sections.tensors(main),
+        "provenance": sections.provenance(main, kind),
+        "schedule": sections.schedule(found),
+        "sample_models": sample_models,
+        "samples": shown,
+        "environment": sections.environment(main.environment) if main.environment else None,
+        "command": (main.environment or {}).get("command"),
+        "recipe_toml": decoding.to_toml(recipe),
+        "number": numbers,
+    }
+
+
+def _title(found: Sequence[Variant]) -> str:
+    names = dict.fromkeys(variant.run_name.partition("/")[0] for variant in found)
+    if len(names) > 1:
+        return f"{len(names)} runs compared: {', '.join(names)}"
+    recipe = found[0].recipe
+    return f"{recipe.name}: {sections.source_name(recipe)} → {recipe.language}"
+
+
+def _facts(main: Variant) -> list[tuple[str, str]]:
+    recipe = main.recipe
+    started = (main.environment or {}).get("started")
+    facts = [
+        ("source model", sections.source_name(recipe)),
+        ("language", recipe.language),
+        ("method", f"{main.title}, preset {recipe.method.preset}"),
+        ("seed", str(recipe.seed)),
+    ]
+    if started:
+        facts.append(("started", f"{datetime.fromisoformat(started):%Y-%m-%d %H:%M %Z}"))
+    return facts
+
+
+def _corpus(main: Variant, tokenizer: dict[str, Any] | None) -> dict[str, Any] | None:
+    corpus = main.result("corpus")
+    if corpus is None:
+        return None
+    kept = sum(int(split["sentences"]) for split in corpus["splits"].values())
+    share = min(1.0, kept / max(int(corpus["sentences_in"]), 1))
+    return {
+        "language": str(corpus["language"]),
+        "scripts": ", ".join(str(script) for script in corpus["scripts"]),
+        "documents": numbers.count(corpus["documents"]),
+        "sentences_in": numbers.count(corpus["sentences_in"]),
+        "kept": numbers.count(kept),
+        "kept_share": numbers.percent(share),
+        "kept_width": round(100 * share, 2),
+        "sources": sections.corpus_sources(corpus),
+        "splits": sections.corpus_splits(corpus, tokenizer),
+        "drops": sections.drops(corpus),
+    }
+
+
+def inline(plot: figure.Plot | None) -> dict[str, Any] | None:
+    """The figure as it is: the SVG is ours; names of phases in it are escaped already."""
+    if plot is None:
+        return None
+    return {
+        "wide": Markup(plot.wide),
+        "narrow": Markup(plot.narrow),
+        "description": plot.description,
+    }

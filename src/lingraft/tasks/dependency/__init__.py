@@ -1,0 +1,1 @@
+"""KLUE-DP: files, trees and scores of dependency parsing (SPEC B.7)."""

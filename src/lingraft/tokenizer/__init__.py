@@ -1,0 +1,1 @@
+"""Vocabularies: training, extending, reading; and text as token ids on disk."""

@@ -1,0 +1,227 @@
+"""Training the three kinds of vocabulary, each the same in every process for one text and seed."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sentencepiece
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+from lingraft.errors import DataError, RecipeError
+from lingraft.log import progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from lingraft import recipe
+    from lingraft.tokenizer.frame import Frame
+
+MIN_FREQUENCY = 2
+# A special token is no spelling: at this score Unigram segmentation prefers "<", "s", ">" to "<s>".
+SPECIAL_SCORE = -1_000.0
+# From here on sentencepiece needs 64-bit suffix arrays (twice the memory).
+LARGE_CORPUS_CHARACTERS = 1_000_000_000
+# Stock BERT gives up on words above 100 characters; scripts without spaces (Thai, kana) have such
+# "words" all the time.
+MAX_WORD_CHARACTERS = 1_000
+
+
+class Sample:
+    """At most `limit` sentences, spread evenly over the corpus; can be read again and again.
+
+    The corpus is cut into `limit` stretches of equal length and one sentence is drawn from each, so
+    that the choice needs a number a sentence, not the text, in memory.
+    """
+
+    def __init__(self, sentences: Callable[[], Iterable[str]], limit: int, seed: int) -> None:
+        self.sentences = sentences
+        self.characters = available = 0
+        for sentence in sentences():
+            available += 1
+            self.characters += len(sentence)
+        if self.characters == 0:
+            raise DataError(
+                "tokenizer: there is no text to train on; check corpus.text and what the corpus "
+                "stage dropped"
+            )
+        self.size = min(available, limit)
+        self.chosen: list[int] | None = None
+        if available > limit:
+            bounds = np.arange(limit + 1, dtype=np.int64) * available // limit
+            self.chosen = np.random.default_rng(seed).integers(bounds[:-1], bounds[1:]).tolist()
+
+    def __iter__(self) -> Iterator[str]:
+        """The sentences, in the order of the corpus."""
+        if self.chosen is None:
+            yield from self.sentences()
+            return
+        wanted = iter(self.chosen)
+        following = next(wanted, None)
+        for index, sentence in enumerate(self.sentences()):
+            if index == following:
+                yield sentence
+                following = next(wanted, None)
+
+    def normalised(self, normaliser: Any, what: str) -> Iterator[str]:
+        """The sentences in the tokenizer's own normal form, with a progress bar named `what`."""
+        with progress(f"tokenizer: {what}", self.size, "sentences") as ticker:
+            for count, sentence in enumerate(self, start=1):
+                yield normaliser.normalize_str(sentence)
+                if count % 1_000 == 0 or count == self.size:
+                    ticker.update(count)
+
+
+def train_unigram(
+    sample: Sample, normaliser: Any, section: recipe.Tokenizer, frame: Frame
+) -> models.Unigram:
+    """Unigram pieces by `sentencepiece` (Kudo 2018), on one thread, over normalised text.
+
+    Raises:
+        RecipeError: `vocab_size` is smaller than the number of characters to cover.
+        DataError: sentencepiece finds nothing to learn.
+    """
+    written = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=sample.normalised(normaliser, "reading"),
+            model_writer=written,
+            model_type="unigram",
+            vocab_size=section.vocab_size - len(frame.tokens) + 1,  # with sentencepiece's own <unk>
+            hard_vocab_limit=False,
+            character_coverage=section.character_coverage,
+            normalization_rule_name="identity",
+            bos_id=-1,
+            eos_id=-1,
+            pad_id=-1,
+            input_sentence_size=0,
+            shuffle_input_sentence=False,
+            max_sentence_length=2**30,
+            train_extremely_large_corpus=sample.characters > LARGE_CORPUS_CHARACTERS,
+            num_threads=1,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        needed = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
+        if needed:
+            raise _too_small(section, int(needed[1]) + len(frame.tokens) - 1) from error
+        raise DataError(
+            f"tokenizer: sentencepiece cannot train on this text ({' '.join(str(error).split())}); "
+            "give more text or a smaller tokenizer.vocab_size"
+        ) from error
+    learnt = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
+    ids = [index for index in range(learnt.get_piece_size()) if not learnt.is_unknown(index)]
+    pieces = [(learnt.id_to_piece(index), learnt.get_score(index)) for index in ids]
+    special = [(token, SPECIAL_SCORE) for token in frame.tokens]
+    spelt = [(piece, score) for piece, score in pieces if piece not in frame.tokens]
+    unk_id = frame.tokens.index(frame.roles["unk_token"])
+    return models.Unigram(special + spelt, unk_id, byte_fallback=False)
+
+
+def train_byte_bpe(
+    sample: Sample, normaliser: Any, pre_tokenizer: Any, section: recipe.Tokenizer, frame: Frame
+) -> models.BPE:
+    """Byte-level BPE (Radford et al. 2019): every byte is a piece, so no text is unknown.
+
+    Raises:
+        RecipeError: `vocab_size` has no room for the 256 bytes.
+    """
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    if section.vocab_size < len(alphabet) + len(frame.tokens):
+        raise _too_small(section, len(alphabet) + len(frame.tokens))
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizer
+    trainer = trainers.BpeTrainer(
+        vocab_size=section.vocab_size,
+        min_frequency=MIN_FREQUENCY,
+        special_tokens=list(frame.tokens),
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    learner.train_from_iterator(sample.normalised(normaliser, "reading"), trainer)
+    model: models.BPE = learner.model
+    return model
+
+
+def train_wordpiece(
+    sample: Sample,
+    normaliser: Any,
+    section: recipe.Tokenizer,
+    frame: Frame,
+    pre_tokenizer: Any = None,
+) -> models.WordPiece:
+    """WordPiece vocabulary from byte-pair merges with `##`, as `tokenizers` has it, reproducibly.
+
+    Characters beyond `character_coverage` are left out, with the words that they stand in. A first
+    training without merges finds which characters continue a word; the second gets all of them in
+    sorted order, so that ids, and with them the breaking of ties, do not depend on the order of a
+    hash table.
+
+    Raises:
+        RecipeError: `vocab_size` has no room for the characters.
+    """
+    pre_tokenizer = pre_tokenizer or pre_tokenizers.BertPreTokenizer()
+    rare = _rare_characters(sample, normaliser, section.character_coverage)
+
+    def words(what: str) -> Iterator[str]:
+        for sentence in sample.normalised(normaliser, what):
+            yield rare.sub(" ", sentence) if rare is not None else sentence
+
+    alphabet = sorted(_learn_merges(words("finding characters"), pre_tokenizer, 0, [], 1))
+    size = section.vocab_size - len(frame.tokens)
+    if size < len(alphabet):
+        raise _too_small(section, len(alphabet) + len(frame.tokens))
+    learnt = _learn_merges(words("reading"), pre_tokenizer, size, alphabet, MIN_FREQUENCY)
+    pieces = sorted(learnt, key=lambda piece: learnt[piece])
+    vocabulary = [*frame.tokens, *(piece for piece in pieces if piece not in frame.tokens)]
+    return models.WordPiece(
+        {piece: index for index, piece in enumerate(vocabulary)},
+        unk_token=frame.roles["unk_token"],
+        max_input_chars_per_word=MAX_WORD_CHARACTERS,
+    )
+
+
+def _learn_merges(
+    text: Iterator[str], pre_tokenizer: Any, size: int, alphabet: list[str], min_frequency: int
+) -> dict[str, int]:
+    learner = Tokenizer(models.BPE(continuing_subword_prefix="##"))
+    learner.pre_tokenizer = pre_tokenizer
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=min_frequency,
+        special_tokens=alphabet,
+        continuing_subword_prefix="##",
+        show_progress=False,
+    )
+    learner.train_from_iterator(text, trainer)
+    vocabulary: dict[str, int] = learner.get_vocab()
+    return vocabulary
+
+
+def _rare_characters(sample: Sample, normaliser: Any, coverage: float) -> re.Pattern[str] | None:
+    """Finds words with a character beyond the commonest ones that make up `coverage`."""
+    counts: Counter[str] = Counter()
+    for sentence in sample.normalised(normaliser, "counting characters"):
+        counts.update(sentence)
+    for character in [character for character in counts if character.isspace()]:
+        del counts[character]
+    allowed, covered, total = set(), 0, counts.total()
+    for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        if covered >= coverage * total:
+            break
+        allowed.add(character)
+        covered += count
+    rare = sorted(set(counts) - allowed)
+    return re.compile(rf"\S*[{re.escape(''.join(rare))}]\S*") if rare else None
+
+
+def _too_small(section: recipe.Tokenizer, needed: int) -> RecipeError:
+    return RecipeError(
+        f"tokenizer.vocab_size: {section.vocab_size} is too small; the characters of this text and "
+        "the special tokens "
+        f"alone are {needed}; raise it, or lower tokenizer.character_coverage "
+        f"({section.character_coverage:g})"
+    )

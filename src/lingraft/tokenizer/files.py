@@ -1,0 +1,270 @@
+"""The target language's tokenizer, of the source's own kind, in files that transformers loads.
+
+Training is deterministic across processes, which is why it does not use the Unigram and WordPiece
+trainers of `tokenizers`: their results change from run to run. Unigram pieces come from
+`sentencepiece` on one thread; WordPiece pieces from byte-pair merges with the `##` prefix, all
+characters given in sorted order.
+
+Text is brought into NFC (or NFKC) and nothing else: never lower-cased, never stripped of accents.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
+from transformers import PreTrainedTokenizerFast
+
+from lingraft.errors import DataError, RecipeError, UnsupportedModelError
+from lingraft.pretrained.checkpoints import folder_of
+from lingraft.pretrained.load import load_tokenizer
+from lingraft.rundir import read_json, write_json, writing
+from lingraft.tokenizer.algorithms import Sample, train_byte_bpe, train_unigram, train_wordpiece
+from lingraft.tokenizer.frame import Frame, default_frame, frame_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from transformers import PreTrainedTokenizerBase
+
+    from lingraft import recipe
+
+logger = logging.getLogger(__name__)
+
+Kind = Literal["unigram", "byte-bpe", "wordpiece"]
+TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model")
+
+# GPT-2's pattern cuts a word at every vowel sign of Devanagari, Thai or Tamil, because those are
+# marks (\p{M}) and not letters; here a word is letters and marks.
+WORDS = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
+# What BERT's own cleaning removes, but for the zero-width joiners, which Persian and the scripts of
+# India spell with.
+CONTROL = (
+    r"[\x{0000}-\x{0008}\x{000E}-\x{001F}\x{007F}-\x{0084}\x{0086}-\x{009F}"
+    r"\x{200B}\x{FEFF}\x{FFFD}]"
+)
+
+
+def kind_of(tokenizer: PreTrainedTokenizerBase) -> Kind:
+    """The algorithm of a tokenizer, from its model and pre-tokenizer.
+
+    Raises:
+        UnsupportedModelError: it is none of the three, or has no `tokenizers` backend.
+    """
+    state = _state(_fast(tokenizer))
+    model = state["model"]["type"]
+    if model == "Unigram":
+        return "unigram"
+    if model == "WordPiece":
+        return "wordpiece"
+    if model == "BPE" and "ByteLevel" in _types(state["pre_tokenizer"]):
+        return "byte-bpe"
+    raise UnsupportedModelError(
+        f"the source tokenizer's model is {model} without byte-level pre-tokenization; "
+        f"allowed kinds are {', '.join(get_args(Kind))}; choose another source model"
+    )
+
+
+def lower_cases(tokenizer: PreTrainedTokenizerFast) -> bool:
+    """Whether the tokenizer lower-cases its text."""
+    steps = _steps(_state(tokenizer)["normalizer"])
+    return any(step["type"] == "Lowercase" or step.get("lowercase", False) for step in steps)
+
+
+def train(
+    section: recipe.Tokenizer,
+    source: PreTrainedTokenizerBase | None,
+    sentences: Callable[[], Iterable[str]],
+    *,
+    pad_id: int | None,
+    seed: int,
+) -> PreTrainedTokenizerFast:
+    """Train a tokenizer on the target language's text.
+
+    Args:
+        section: kind, size, normalisation, coverage and how many sentences to train on.
+        source: the source model's tokenizer, whose special tokens (strings, roles, order), sentence
+            templates, model inputs and maximal length are taken over; None to train from nothing,
+            then `section.kind` must be given.
+        sentences: gives the training text anew at each call, a sentence a string; it is read two to
+            four times.
+        pad_id: the id that the padding token must get, because position rows depend on it; None
+            where it does not matter.
+        seed: decides which sentences are taken where there are more than `section.train_sentences`.
+
+    Returns:
+        A tokenizer with at most `section.vocab_size` pieces; fewer (and a line in the log) where
+        the text has no more.
+
+    Raises:
+        RecipeError: `vocab_size` is too small for the text's characters, or the kind is not known.
+        DataError: there is no text.
+        UnsupportedModelError: the source tokenizer lacks a special token, or `pad_id` cannot be
+        met.
+    """
+    assert section.kind != "keep", "see tokenizer_extension"
+    assert section.kind != "extend", "see tokenizer_extension"
+    if source is not None:
+        kind = kind_of(source) if section.kind == "source" else section.kind
+        frame = frame_of(_fast(source))
+        if lower_cases(_fast(source)):
+            logger.info(
+                "the source tokenizer lower-cases its text; the new one keeps case and accents"
+            )
+    elif section.kind == "source":
+        raise RecipeError(
+            "tokenizer.kind: 'source' needs a source model; a model trained from nothing must say "
+            f"one of {', '.join(get_args(Kind))}"
+        )
+    else:
+        kind = section.kind
+        frame = default_frame(kind)
+    frame = frame.with_pad_at(pad_id)
+    sample = Sample(sentences, section.train_sentences, seed)
+    backend = _backend(kind, section, frame, sample)
+    size = backend.get_vocab_size()
+    if size < section.vocab_size:
+        logger.info(
+            "tokenizer: the text gives %d pieces; %d were asked for", size, section.vocab_size
+        )
+    return _wrap(backend, kind, frame)
+
+
+def _backend(kind: Kind, section: recipe.Tokenizer, frame: Frame, sample: Sample) -> Tokenizer:
+    normaliser: Any
+    form: Any = normalizers.NFC() if section.normalisation == "nfc" else normalizers.NFKC()
+    if kind == "unigram":
+        normaliser = normalizers.Sequence(
+            [
+                form,
+                normalizers.Replace(Regex(r"\s+"), " "),
+                normalizers.Strip(left=False, right=True),
+            ]
+        )
+        backend = Tokenizer(train_unigram(sample, normaliser, section, frame))
+        # Not "always" as XLM-R: what follows <mask> without a space is then no word start.
+        backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+        backend.decoder = decoders.Metaspace(prepend_scheme="first")
+    elif kind == "byte-bpe":
+        normaliser = form
+        words = pre_tokenizers.Split(Regex(WORDS), behavior="isolated")
+        pre_tokenizer = pre_tokenizers.Sequence(
+            [words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+        )
+        backend = Tokenizer(train_byte_bpe(sample, normaliser, pre_tokenizer, section, frame))
+        backend.pre_tokenizer = pre_tokenizer
+        backend.decoder = decoders.ByteLevel()
+    else:
+        stock = normalizers.BertNormalizer(
+            clean_text=False, handle_chinese_chars=True, strip_accents=False, lowercase=False
+        )
+        normaliser = normalizers.Sequence([form, normalizers.Replace(Regex(CONTROL), ""), stock])
+        backend = Tokenizer(train_wordpiece(sample, normaliser, section, frame))
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        backend.decoder = decoders.WordPiece(prefix="##", cleanup=True)
+    backend.normalizer = normaliser
+    return backend
+
+
+def _wrap(backend: Tokenizer, kind: Kind, frame: Frame) -> PreTrainedTokenizerFast:
+    added = {
+        token: AddedToken(token, special=True, normalized=False, lstrip=token == frame.stripping)
+        for token in frame.tokens
+    }
+    backend.add_special_tokens(list(added.values()))
+    template: Any = processors.TemplateProcessing(
+        single=list(frame.single),
+        pair=list(frame.pair),
+        special_tokens=[(token, index) for index, token in enumerate(frame.tokens)],
+    )
+    if kind == "byte-bpe":  # offsets of a word leave out the space before it, as in RoBERTa
+        offsets = processors.ByteLevel(add_prefix_space=False, trim_offsets=True)
+        template = processors.Sequence([offsets, template])
+    backend.post_processor = template
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        model_input_names=list(frame.input_names),
+        model_max_length=frame.max_length,
+        clean_up_tokenization_spaces=False,
+        **{role: added[token] for role, token in frame.roles.items()},
+    )
+
+
+def save(tokenizer: PreTrainedTokenizerFast, path: Path) -> None:
+    """Write tokenizer.json and tokenizer_config.json; transformers 4.57 and 5 both load them.
+
+    Transformers 5 writes the class name "TokenizersBackend", which 4.57 does not know; both know
+    "PreTrainedTokenizerFast".
+    """
+    with writing(path):
+        tokenizer.save_pretrained(path)
+    config_path = path / "tokenizer_config.json"
+    config = read_json(config_path)
+    for key in ("backend", "is_local", "local_files_only"):
+        config.pop(key, None)
+    config["tokenizer_class"] = "PreTrainedTokenizerFast"
+    write_json(config_path, config)
+
+
+def load(path_or_id: str | Path, revision: str | None = None) -> PreTrainedTokenizerFast:
+    """Load a tokenizer from a directory or the Hub.
+
+    Raises:
+        DataError: it is missing or broken.
+        UnsupportedModelError: it has no `tokenizers` backend, or needs Python code of its own.
+    """
+    folder = folder_of(str(path_or_id))
+    if folder and not any(match for pattern in TOKENIZER_FILES for match in folder.glob(pattern)):
+        raise DataError(
+            f"{folder}: has no tokenizer (none of {', '.join(TOKENIZER_FILES)}); "
+            "save the model's tokenizer there with save_pretrained"
+        )
+    return _fast(load_tokenizer(str(path_or_id), revision))
+
+
+def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
+    """A copy of the backend for raw text: nothing cut or padded, a literal "<mask>" is text."""
+    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    backend.no_truncation()
+    backend.no_padding()
+    backend.encode_special_tokens = True
+    return backend
+
+
+def _fast(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise UnsupportedModelError(
+            f"tokenizer class {type(tokenizer).__name__} has no 'tokenizers' backend; allowed "
+            f"kinds are {', '.join(get_args(Kind))}; save it with a tokenizer.json first"
+        )
+    return tokenizer
+
+
+def _state(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
+    state: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
+    return state
+
+
+def _types(component: dict[str, Any] | None) -> set[str]:
+    return {step["type"] for step in _steps(component)}
+
+
+def _steps(component: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The steps of a normaliser, pre-tokenizer or post-processor; sequences may be nested."""
+    if component is None:
+        return []
+    if component["type"] != "Sequence":
+        return [component]
+    parts = next(value for value in component.values() if isinstance(value, list))
+    return [step for part in parts for step in _steps(part)]

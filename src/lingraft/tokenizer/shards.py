@@ -1,0 +1,261 @@
+"""Tokenised text on disk: one flat file of ids, one of offsets; only a chunk is in memory.
+
+`{split}.bin` holds the ids of all rows one after the other (uint16 where the vocabulary allows,
+else uint32), special tokens included; `{split}.offsets.npy` where each row begins, and the end
+(uint64); `{split}.json` the type and the counts.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft.errors import DataError
+from lingraft.log import progress
+from lingraft.rundir import read_json, write_json
+from lingraft.tokenizer.files import plain_backend
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from tokenizers import Encoding, Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+Array = np.ndarray[Any, Any]
+
+CHUNK_LINES = 10_000
+STRETCH = 2**20
+SMALL = 2**16
+
+
+def encode(
+    tokenizer: PreTrainedTokenizerFast, text_path: Path, out: Path, split: str, max_tokens: int
+) -> dict[str, int]:
+    """Tokenise a file of text, a line a sentence.
+
+    A sentence of more than `max_tokens` tokens becomes several rows, each with its own special
+    tokens; nothing is lost. Special tokens spelt out in the text are text.
+
+    Args:
+        tokenizer: the tokenizer.
+        text_path: UTF-8 text.
+        out: folder that the files go to.
+        split: first part of their names.
+        max_tokens: longest row, special tokens included.
+
+    Returns:
+        `sentences` (rows), `tokens` (special ones included), `cut` (sentences that became several
+        rows), `empty` (lines without any token, left out).
+
+    Raises:
+        DataError: the text is missing or not UTF-8.
+    """
+    dtype = np.uint16 if len(tokenizer) <= SMALL else np.uint32
+    backend = plain_backend(tokenizer)
+    prefix, suffix = (np.array(ids, dtype) for ids in _special_ids_around(backend))
+    room = max_tokens - len(prefix) - len(suffix)
+    assert room > 0, f"max_tokens {max_tokens} leaves no room for text"
+    cut = empty = 0
+    sizes_path = out / f"{split}.sizes.partial"
+    with (
+        (out / f"{split}.bin").open("wb") as file,
+        sizes_path.open("wb") as sizes,
+        progress(f"tokenizing {split}", None, "sentences") as ticker,
+    ):
+        for ids, lengths in _encoded(backend, text_path, dtype):
+            empty += int((lengths == 0).sum())
+            cut += int((lengths > room).sum())
+            rows, row_sizes = _with_specials(ids, lengths, room, prefix, suffix)
+            rows.tofile(file)
+            row_sizes.tofile(sizes)
+            ticker.advance(len(lengths))
+    rows_written, tokens = _save_offsets(sizes_path, out / f"{split}.offsets.npy")
+    sizes_path.unlink()
+    counts = {"sentences": rows_written, "tokens": tokens, "cut": cut, "empty": empty}
+    write_json(out / f"{split}.json", {"dtype": np.dtype(dtype).name, **counts})
+    return counts
+
+
+def _encoded(backend: Tokenizer, path: Path, dtype: type) -> Iterator[tuple[Array, Array]]:
+    """Ids of a chunk of lines, one after the other, and how many each line has.
+
+    The library tokenises the next chunk (in Rust, without Python's lock) while this one is used.
+    """
+    with ThreadPoolExecutor(max_workers=1) as worker:
+        waiting: Future[list[Encoding]] | None = None
+        for lines in _chunks(path):
+            following = worker.submit(backend.encode_batch_fast, lines, add_special_tokens=False)
+            if waiting is not None:
+                yield _flat(waiting.result(), dtype)
+            waiting = following
+        if waiting is not None:
+            yield _flat(waiting.result(), dtype)
+
+
+def _flat(encodings: list[Encoding], dtype: type) -> tuple[Array, Array]:
+    lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))
+    ids = chain.from_iterable(encoding.ids for encoding in encodings)
+    return np.fromiter(ids, dtype, int(lengths.sum())), lengths
+
+
+def _with_specials(
+    ids: Array, lengths: Array, room: int, prefix: Array, suffix: Array
+) -> tuple[Array, Array]:
+    """Rows of at most `room` ids each between special tokens.
+
+    Args:
+        ids: of all sentences, one after the other.
+        lengths: of each sentence.
+        room: longest piece of a sentence.
+        prefix: goes before each piece.
+        suffix: goes behind it.
+
+    Returns:
+        The rows, one after the other, and the size of each (int32).
+    """
+    pieces = -(-lengths // room)
+    text = np.full(int(pieces.sum()), room)  # ids of text in each row
+    last = np.cumsum(pieces)[pieces > 0] - 1
+    text[last] = (lengths - (pieces - 1) * room)[pieces > 0]
+    sizes = text + (len(prefix) + len(suffix))
+    ends = np.cumsum(sizes)
+    rows = np.empty(int(sizes.sum()), ids.dtype)
+    rows[np.add.outer(ends - sizes, np.arange(len(prefix)))] = prefix
+    rows[np.add.outer(ends - len(suffix), np.arange(len(suffix)))] = suffix
+    before = ends - sizes + len(prefix) - (np.cumsum(text) - text)  # by how much a row's text moves
+    rows[np.arange(len(ids)) + np.repeat(before, text)] = ids
+    return rows, sizes.astype(np.int32)
+
+
+def _save_offsets(sizes_path: Path, path: Path) -> tuple[int, int]:
+    """From the size of each row to where it begins, a stretch at a time.
+
+    Returns:
+        The number of rows, and of tokens.
+    """
+    rows, total = sizes_path.stat().st_size // 4, 0
+    with sizes_path.open("rb") as sizes, path.open("wb") as file:
+        header = {"descr": "<u8", "fortran_order": False, "shape": (rows + 1,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        np.zeros(1, "<u8").tofile(file)
+        while len(stretch := np.fromfile(sizes, np.int32, STRETCH)):
+            offsets = np.cumsum(stretch, dtype=np.uint64) + np.uint64(total)
+            offsets.tofile(file)
+            total = int(offsets[-1])
+    return rows, total
+
+
+def _special_ids_around(backend: Tokenizer) -> tuple[list[int], list[int]]:
+    """The special tokens before and after a sentence."""
+    encoded = backend.encode("0")
+    text = encoded.special_tokens_mask.index(0)
+    end = len(encoded.ids) - encoded.special_tokens_mask[::-1].index(0)
+    return encoded.ids[:text], encoded.ids[end:]
+
+
+def _chunks(path: Path) -> Iterator[list[str]]:
+    chunk: list[str] = []
+    try:
+        with path.open(encoding="utf-8", newline="\n") as file:
+            for line in file:
+                chunk.append(line.rstrip("\n"))
+                if len(chunk) == CHUNK_LINES:
+                    yield chunk
+                    chunk = []
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file; run the corpus stage first") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 ({error.reason}); run the corpus stage again") from None
+    if chunk:
+        yield chunk
+
+
+def _lengths(offsets: Array) -> Array:
+    """[rows] the size of each row (int32), worked out a stretch at a time."""
+    lengths = np.empty(len(offsets) - 1, np.int32)
+    for start in range(0, len(lengths), STRETCH):
+        lengths[start : start + STRETCH] = np.diff(offsets[start : start + STRETCH + 1])
+    return lengths
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The rows of one split, read from disk as they are asked for."""
+
+    ids: Array
+    """All rows, one after the other; mapped, not loaded."""
+    offsets: Array
+    """[rows or more] where each row begins in `ids`; mapped too, where it was opened."""
+    lengths: Array
+    """[rows] tokens in each row, special ones included (int32)."""
+
+    @classmethod
+    def open(cls, folder: Path, split: str) -> Tokens:
+        """Open what `encode` wrote.
+
+        Raises:
+            DataError: a file is missing, or they do not belong together.
+        """
+        head = read_json(folder / f"{split}.json")
+        path = folder / f"{split}.bin"
+        try:
+            offsets = np.asarray(np.load(folder / f"{split}.offsets.npy", mmap_mode="r"))
+            size = path.stat().st_size
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"{folder}/{split}: tokenised text is missing or broken ({error}); delete {folder} "
+                "and run again "
+                "with --resume"
+            ) from None
+        dtype = np.dtype(head["dtype"])
+        expected = head["tokens"] * dtype.itemsize
+        if (
+            size != expected
+            or len(offsets) != head["sentences"] + 1
+            or offsets[-1] != head["tokens"]
+        ):
+            raise DataError(
+                f"{path}: has {size} bytes for {len(offsets) - 1} rows, not the {expected} bytes "
+                "for "
+                f"{head['sentences']} rows that were written; delete {folder} and run again with "
+                "--resume"
+            )
+        ids = np.memmap(path, dtype=dtype, mode="r") if expected else np.empty(0, dtype)
+        return cls(ids, offsets, _lengths(offsets))
+
+    def __len__(self) -> int:
+        """How many rows."""
+        return len(self.lengths)
+
+    def rows(self, indices: Sequence[int] | Array) -> list[Array]:
+        """Rows by index, each a view of the mapped file."""
+        starts = self.offsets[indices].astype(np.int64)
+        lengths = self.lengths[indices]
+        return [
+            self.ids[start : start + length] for start, length in zip(starts, lengths, strict=True)
+        ]
+
+    def subset(self, indices: Array) -> Tokens:
+        """Some of the rows, in the order that is given; nothing is copied."""
+        return Tokens(self.ids, self.offsets[indices], self.lengths[indices])
+
+    def counts(self, size: int) -> Array:
+        """[size] how often each id occurs in the rows, counted a stretch at a time."""
+        total = np.zeros(size, dtype=np.int64)
+        if len(self.offsets) > len(self):  # all rows, one after the other
+            for start in range(0, len(self.ids), STRETCH):
+                total += np.bincount(self.ids[start : start + STRETCH], minlength=size)
+            return total
+        for rows in self.chunks():
+            total += np.bincount(np.concatenate(rows), minlength=size)
+        return total
+
+    def chunks(self) -> Iterator[list[Array]]:
+        """All rows in order, some thousands at a time."""
+        for start in range(0, len(self), CHUNK_LINES):
+            yield self.rows(np.arange(start, min(start + CHUNK_LINES, len(self))))

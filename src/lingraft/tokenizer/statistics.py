@@ -1,0 +1,81 @@
+"""How well a tokenizer fits a text: fertility, coverage, unknown rate, exact round trip."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from lingraft.tokenizer.files import plain_backend
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+CHUNK = 10_000
+
+
+def statistics(
+    tokenizer: PreTrainedTokenizerFast, sentences: Iterable[str]
+) -> dict[str, float | int | None]:
+    """Measure a tokenizer on sentences.
+
+    Args:
+        tokenizer: any tokenizer with a `tokenizers` backend.
+        sentences: text; special tokens spelt out in it count as text.
+
+    Returns:
+        `sentences`; `words`, between white space; `characters`, code points with the spaces between
+        words; `tokens`, without the special ones around a sentence; `tokens_per_word` (fertility);
+        `characters_per_token`; `unknown_rate`, the share of tokens that are the unknown token;
+        `character_coverage`, the share of running characters, white space left out, that are not
+        inside an unknown token; `round_trip`, the share of sentences that decode(encode(sentence))
+        gives back exactly. Shares are in [0, 1]; None where there is nothing to divide by.
+    """
+    backend = plain_backend(tokenizer)
+    unknown = tokenizer.unk_token_id
+    rows = words = characters = visible = tokens = unknowns = hidden = exact = 0
+    for chunk in chunks(sentences, CHUNK):
+        rows += len(chunk)
+        split = [sentence.split() for sentence in chunk]
+        words += sum(map(len, split))
+        characters += sum(map(len, chunk))
+        visible += sum(len(word) for parts in split for word in parts)
+        ids = [row.ids for row in backend.encode_batch_fast(chunk, add_special_tokens=False)]
+        tokens += sum(map(len, ids))
+        affected = [sentence for sentence, row in zip(chunk, ids, strict=True) if unknown in row]
+        unknowns += sum(row.count(unknown) for row in ids)
+        hidden += _hidden_characters(backend, affected, unknown)
+        decoded = backend.decode_batch(ids, skip_special_tokens=False)
+        exact += sum(a == b for a, b in zip(chunk, decoded, strict=True))
+    return {
+        "sentences": rows,
+        "words": words,
+        "characters": characters,
+        "tokens": tokens,
+        "tokens_per_word": tokens / words if words else None,
+        "characters_per_token": characters / tokens if tokens else None,
+        "unknown_rate": unknowns / tokens if tokens else None,
+        "character_coverage": 1 - hidden / visible if visible else None,
+        "round_trip": exact / rows if rows else None,
+    }
+
+
+def chunks(sentences: Iterable[str], size: int) -> Iterator[list[str]]:
+    """The sentences in lists of at most `size`."""
+    iterator = iter(sentences)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def _hidden_characters(backend: Tokenizer, sentences: list[str], unknown: int) -> int:
+    """Visible characters inside unknown tokens; encoded again, for the fast way has no offsets."""
+    hidden = 0
+    for sentence, row in zip(
+        sentences, backend.encode_batch(sentences, add_special_tokens=False), strict=True
+    ):
+        for token, (start, end) in zip(row.ids, row.offsets, strict=True):
+            if token == unknown:
+                hidden += sum(not character.isspace() for character in sentence[start:end])
+    return hidden

@@ -1,0 +1,134 @@
+"""A vocabulary as matching sees it: for each piece, whether it starts a word, and its bytes.
+
+Differs from the paper (MetaXLM, Chi et al. 2021, §3.2): the paper compares pieces as strings and
+does not say how it treats byte-level pieces. Here they are decoded to bytes first (SPEC G.1), so
+that "Ġcafé", which byte-level BPE spells "ĠcafÃ©", is the "▁café" of SentencePiece, and pieces that
+are a part of a character match byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from lingraft.tokenizer.files import kind_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from lingraft.tokenizer.files import Kind
+
+WORD_START = "▁"
+BYTE_PIECE = re.compile(r"<0x[0-9A-F]{2}>")
+PLACEHOLDER = re.compile(r"madeupword\d+|\[unused\d+\]|<unused\d+>")
+ROLES = {
+    "bos": ("cls_token", "bos_token"),
+    "pad": ("pad_token",),
+    "eos": ("sep_token", "eos_token"),
+    "unk": ("unk_token",),
+    "mask": ("mask_token",),
+}
+
+
+class Canonical(NamedTuple):
+    """A piece without its tokenizer's spelling."""
+
+    word_start: bool
+    text: bytes
+
+
+def _bytes_of_characters() -> dict[str, int]:
+    """The byte that each character of byte-level BPE stands for: GPT-2's table, inverted."""
+    printable = [
+        *range(ord("!"), ord("~") + 1),
+        *range(ord("¡"), ord("¬") + 1),
+        *range(ord("®"), ord("ÿ") + 1),
+    ]
+    others = [byte for byte in range(256) if byte not in set(printable)]
+    table = {chr(byte): byte for byte in printable}
+    return table | {chr(256 + index): byte for index, byte in enumerate(others)}
+
+
+BYTE_OF = _bytes_of_characters()
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Pieces by id, as they are spelt and in canonical form, and the special tokens by role."""
+
+    size: int
+    """One more than the highest id."""
+    pieces: list[str]
+    """As the tokenizer spells them; empty for an id that it does not use."""
+    canonical: list[Canonical | None]
+    """None for what is never matched: special tokens, `<0x..>` bytes, placeholders, unused ids."""
+    specials: dict[str, int]
+    """Ids by role: bos (or cls), pad, eos (or sep), unk, mask; a role without a token is left "
+    "out."""
+    special_ids: frozenset[int]
+    """Ids of all special tokens, of these roles and of others."""
+
+    @classmethod
+    def of(cls, tokenizer: PreTrainedTokenizerBase) -> Vocabulary:
+        """The vocabulary of a tokenizer.
+
+        Raises:
+            UnsupportedModelError: the tokenizer is neither Unigram, byte-level BPE nor WordPiece.
+        """
+        kind = kind_of(tokenizer)
+        ids: dict[str, int] = tokenizer.get_vocab()
+        pieces = [""] * (max(ids.values()) + 1)
+        for piece, index in ids.items():
+            pieces[index] = piece
+        added = tokenizer.added_tokens_decoder
+        special = {index for index, token in added.items() if token.special} | set(
+            tokenizer.all_special_ids
+        )
+        canonical = [
+            None
+            if index in special or not piece
+            else _raw(piece)
+            if index in added and kind == "byte-bpe"
+            else canonical_form(piece, kind)
+            for index, piece in enumerate(pieces)
+        ]
+        found = tokenizer.special_tokens_map
+        specials = {
+            role: ids[str(found[name])]
+            for role, names in ROLES.items()
+            if (name := next((name for name in names if name in found), None)) is not None
+        }
+        return cls(len(pieces), pieces, canonical, specials, frozenset(special))
+
+
+def canonical_form(piece: str, kind: Kind) -> Canonical | None:
+    """The canonical form of a piece that is no special token (the table of SPEC G.1).
+
+    Args:
+        piece: as the tokenizer spells it.
+        kind: the tokenizer's algorithm.
+
+    Returns:
+        None for placeholders, `<0x..>` byte pieces and pieces that byte-level BPE cannot have
+        spelt.
+    """
+    if PLACEHOLDER.fullmatch(piece):
+        return None
+    if kind == "unigram":
+        if BYTE_PIECE.fullmatch(piece):
+            return None
+        start = piece.startswith(WORD_START)
+        return Canonical(start, piece[start:].replace(WORD_START, " ").encode())
+    if kind == "wordpiece":
+        continues = piece.startswith("##") and len(piece) > 2
+        return Canonical(not continues, piece[2 * continues :].encode())
+    if any(character not in BYTE_OF for character in piece):
+        return None
+    text = bytes(BYTE_OF[character] for character in piece)
+    return Canonical(text.startswith(b" "), text.removeprefix(b" "))
+
+
+def _raw(piece: str) -> Canonical:
+    """Tokens added to a byte-level vocabulary (runs of spaces, say) are plain text."""
+    return Canonical(piece.startswith(" "), piece.removeprefix(" ").encode())

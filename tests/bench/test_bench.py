@@ -1,0 +1,264 @@
+import itertools
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from lingraft.bench import measure
+from lingraft.bench.measure import Effort, TimedScorer, Training, Window, measured, timed
+from lingraft.bench.subject import Shape, spread, subject
+from lingraft.bench.text import TextShape, made_up, token_ids
+from lingraft.commands.bench import chosen, results, table_of
+from lingraft.errors import RecipeError
+from lingraft.training import throughput
+
+SHAPE = "3x64x100"
+SHORT = TextShape(mean=10, longest=32, sentences=64)
+EFFORT = Effort(warmup=1, steps=2, windows=2, evaluated=16, ceiling_seconds=0.0, ceiling_rows=32)
+
+
+@pytest.fixture
+def tiny():
+    """Three layers of 64, and sentences of about ten tokens."""
+    return subject(None, None, SHAPE, SHORT, 8, [])
+
+
+@pytest.fixture(scope="module")
+def found():
+    """Both phases and evaluation, measured in this process."""
+    tiny = subject(None, None, SHAPE, SHORT, 8, [])
+    return [measured(tiny, name, EFFORT, "a test") for name in ("phase-1", "phase-2", "evaluation")]
+
+
+# -- text
+
+
+def test_made_up_sentences_have_the_lengths_that_were_asked_for():
+    tokens = made_up(TextShape(mean=30, spread=0.6, longest=64, sentences=4_000), 500)
+    assert len(tokens) == 4_000
+    assert tokens.lengths.max() <= 64
+    assert tokens.lengths.mean() == pytest.approx(30, rel=0.06)
+    assert tokens.offsets[-1] == len(tokens.ids) == tokens.lengths.sum()
+
+
+def test_without_spread_all_sentences_are_alike():
+    assert set(made_up(TextShape(spread=0.0, sentences=50), 500).lengths) == {30}
+
+
+def test_made_up_sentences_stand_between_special_tokens_and_hold_no_other():
+    tokens = made_up(SHORT, 100)
+    special = token_ids(100).special
+    for row in tokens.rows(range(len(tokens))):
+        assert (row[0], row[-1]) == (0, 2)
+        assert not np.isin(row[1:-1], special).any()
+
+
+def test_half_of_the_made_up_tokens_follow_from_the_one_before():
+    tokens = made_up(TextShape(sentences=2_000), 5_000)
+    followers = {}
+    for row in tokens.rows(range(len(tokens))):
+        for before, after in itertools.pairwise(row[1:-1]):
+            followers.setdefault(int(before), []).append(int(after))
+    often = [after for after in followers.values() if len(after) > 50]
+    shares = [np.bincount(after).max() / len(after) for after in often]
+    assert np.mean(shares) == pytest.approx(0.5, abs=0.1)
+
+
+def test_another_seed_gives_another_text():
+    first, same, other = (made_up(SHORT, 100, seed) for seed in (0, 0, 1))
+    assert np.array_equal(first.ids, same.ids)
+    assert not np.array_equal(first.ids[:100], other.ids[:100])
+
+
+@pytest.mark.parametrize("mean", [2.0, 33.0])
+def test_a_mean_length_that_cannot_be_is_refused(mean):
+    with pytest.raises(RecipeError, match=r"--mean-length: must be between 3 and --longest \(32\)"):
+        subject(None, None, SHAPE, TextShape(mean=mean, longest=32), None, [])
+
+
+def test_a_vocabulary_without_room_for_words_is_refused():
+    with pytest.raises(RecipeError, match="a vocabulary of 8 is too small"):
+        token_ids(8)
+
+
+# -- subject
+
+
+@pytest.mark.parametrize("written", ["12", "12x768", "ax768x50000", "2x768x50000", "12x700x50000"])
+def test_a_shape_that_is_none_is_refused(written):
+    with pytest.raises(RecipeError, match=f"--shape {written}: "):
+        Shape.parse(written)
+
+
+def test_a_shape_counts_its_translation_layers(tiny):
+    model, family, itl = tiny.model()
+    assert (family.model_type, model.config.num_hidden_layers, itl) == (
+        "roberta", 3, {0, 2},
+    )  # fmt: skip
+    assert model.get_input_embeddings().weight.shape == (100, 64)
+
+
+def test_a_source_is_grafted_as_its_recipe_says(tiny_source):
+    asked = subject(None, str(tiny_source("modernbert")), None, SHORT, None,
+                    ["tokenizer.vocab_size=200", "graft.layers_before=2"])  # fmt: skip
+    model, family, itl = asked.model()
+    assert (family.model_type, itl) == ("modernbert", {0, 1, 4})
+    assert model.get_input_embeddings().weight.shape[0] == 200
+    assert len(model.config.layer_types) == 5
+
+
+def test_exactly_one_thing_is_measured(tiny_source):
+    for named in ((None, None), (str(tiny_source("bert")), SHAPE)):
+        with pytest.raises(RecipeError, match="give a recipe, the folder of a run, --source or"):
+            subject(None, *named, SHORT, None, [])
+
+
+def test_a_phase_that_the_recipe_lacks_is_refused(tiny):
+    assert chosen(tiny, "2") == ["phase-2"]
+    assert chosen(tiny, "all") == ["phase-1", "phase-2", "evaluation"]
+    with pytest.raises(RecipeError, match="--phase 3: there is no such phase; give a number from"):
+        chosen(tiny, "3")
+
+
+# -- measuring
+
+
+def test_a_window_counts_real_tokens_and_its_own_time(monkeypatch):
+    now = iter([10.0, 12.0])
+    monkeypatch.setattr(measure.time, "perf_counter", lambda: next(now))
+    monkeypatch.setattr(measure.time, "process_time", lambda: 0.0)
+    (window,) = timed(1, lambda: Window(tokens=60), measure.Clock(torch.device("cpu")))
+    assert (window.seconds, window.tokens) == (2.0, 60)
+
+
+def test_the_steps_of_a_benchmark_are_those_of_the_loop(tiny, monkeypatch, tmp_path):
+    """The same weights come out: nothing is left out of what is timed."""
+    from lingraft.recipe import Budget
+    from lingraft.training import loop
+    from lingraft.training.checkpoint import weights
+    from lingraft.training.machine import accelerator_for
+
+    settings = ["training.precision='fp32'", "phases.1.schedule={shape='constant', warmup=0}"]
+    asked = subject(None, None, SHAPE, SHORT, 8, settings)
+    assert asked.model()[0].config.hidden_dropout_prob > 0  # switched off: the loop seeds its draws
+    monkeypatch.setattr("lingraft.models.dropout.dropout", lambda x, p: x)
+    monkeypatch.setattr("lingraft.models.packed.drop", lambda x, p: x)
+    accelerator = accelerator_for(asked.training, tmp_path)
+    ours = Training(asked, 1, accelerator)
+    for _ in range(3):
+        ours.step()
+    theirs = asked.model()[0]
+    job = ours.problem.job
+    values = vars(job) | {
+        "phase": job.phase.model_copy(update={"budget": Budget(value=3)}),
+        "folder": tmp_path,
+        "metrics_path": tmp_path / "metrics.jsonl",
+    }
+    loop.train_phase(type(job)(**values), theirs, accelerator)
+    found = weights(theirs)
+    for name, tensor in weights(ours.model).items():
+        torch.testing.assert_close(tensor, found[name], atol=1e-6, rtol=1e-5, msg=name)
+
+
+def test_every_number_of_a_measurement_is_there(found):
+    for one in found:
+        speed = one["tokens_per_second"]
+        assert 0 < speed["min"] <= speed["median"] <= speed["max"]
+        assert 0 < one["mfu"]["median"] < 1
+        assert one["ceiling"]["kind"] in ("fp32", "bf16")
+        assert one["peak_memory_bytes"] is None or one["peak_memory_bytes"] > 1e7
+        assert one["machine"]["threads"] >= 1
+        assert len(one["load_average"]) == 2
+        assert all(seconds >= 0 for seconds in one["step_seconds"].values())
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_training_is_divided_into_data_forward_backward_and_optimiser(found):
+    assert [list(one["step_seconds"]) for one in found] == [
+        ["data", "forward", "backward", "optimiser"],
+        ["data", "forward", "backward", "optimiser"],
+        ["forward", "scores"],
+    ]
+    assert all(seconds > 0 for one in found[:2] for seconds in one["step_seconds"].values())
+
+
+def test_useful_operations_are_fewer_in_phase_1_and_never_more_than_the_executed(found):
+    first, second, evaluation = (one["flops_per_token"] for one in found)
+    assert first["useful"] < second["useful"] <= second["executed"]
+    assert evaluation["useful"] < first["useful"]
+
+
+def test_utilisation_is_speed_times_operations_over_the_ceiling(found):
+    for one in found:
+        limit = one["ceiling"]["flops_per_second"]
+        assert one["mfu"]["max"] == pytest.approx(one["flops_per_second"]["max"] / limit)
+        assert limit == max(one["ceiling"]["measured"])
+
+
+def test_utilisation_above_the_ceiling_is_left_out_and_the_table_says_why(found):
+    window = measure.Window(1.0, 1.0, 10, 2, 1, 300.0)
+    low, high = (throughput.Ceiling(speed, "fp32", "", None) for speed in (100.0, 200.0))
+    assert measure._speeds([window], [low, high])["mfu"] is None
+    enough = throughput.Ceiling(600.0, "fp32", "", None)
+    assert measure._speeds([window], [low, enough])["mfu"]["median"] == 0.5
+    table = table_of([found[0] | {"mfu": None}, *found[1:]])
+    assert "MFU above 100 % is left out: other work" in table.caption
+
+
+def test_recomputing_activations_is_executed_and_not_credited(tiny):
+    plain = measured(tiny, "phase-2", EFFORT)["flops_per_token"]
+    again = subject(None, None, SHAPE, SHORT, 8, ["training.gradient_checkpointing=true"])
+    repeated = measured(again, "phase-2", EFFORT)["flops_per_token"]
+    assert repeated["useful"] == plain["useful"]
+    assert repeated["executed"] > 1.1 * plain["executed"]
+
+
+def test_a_timed_scorer_gives_what_the_scorer_gives():
+    class Scorer:
+        def logits(self, items):
+            yield from enumerate(items)
+
+    watched = TimedScorer(Scorer(), measure.Clock(torch.device("cpu")))
+    assert list(watched.logits("ab")) == [(0, "a"), (1, "b")]
+    assert watched.seconds > 0
+
+
+def test_minimum_median_and_maximum():
+    assert spread([3.0, 1.0, 2.0]) == {"min": 1.0, "median": 2.0, "max": 3.0}
+    assert spread([4.0, 1.0]) == {"min": 1.0, "median": 2.5, "max": 4.0}
+
+
+def test_the_table_has_a_row_for_each_thing_and_names_the_machine(found):
+    table = table_of(found)
+    assert table.row_count == 3
+    assert "GFLOP/s" in table.caption
+    assert found[0]["machine"]["torch"] in table.caption
+
+
+@pytest.mark.slow
+def test_several_phases_have_processes_of_their_own(tiny, monkeypatch):
+    monkeypatch.setattr(measure, "environment", lambda *_: pytest.fail("in this process"))
+    assert [one["what"] for one in results(tiny, ["evaluation"] * 2, EFFORT, "")] == [
+        "evaluation", "evaluation",
+    ]  # fmt: skip
+
+
+def test_the_command_prints_a_table_and_writes_what_it_measured(command, tmp_path):
+    path = tmp_path / "made" / "bench.json"
+    done = command("bench", "--shape", SHAPE, "--phase", "1", "--steps", 1, "--windows", 1,
+                   "--warmup", 0, "--batch", 4, "--sentences", 32, "--ceiling-seconds", 0,
+                   "--json", path)  # fmt: skip
+    assert done.status == 0, done.err
+    (one,) = json.loads(path.read_text())
+    assert one["what"] == "phase-1"
+    assert one["batch"] == {"size": 4, "unit": "sentences"}
+    assert one["machine"]["command"].startswith("lingraft bench --shape")
+
+
+def test_a_run_is_measured_on_its_own_text(command, adapted, tmp_path):
+    path = tmp_path / "bench.json"
+    done = command("bench", adapted("roberta"), "--phase", "phase-1", "--steps", 1, "--windows", 1,
+                   "--warmup", 0, "--ceiling-seconds", 0, "--json", path)  # fmt: skip
+    assert done.status == 0, done.err
+    assert json.loads(path.read_text())[0]["model"] == "run roberta"

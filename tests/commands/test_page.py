@@ -1,0 +1,156 @@
+import html.parser
+import re
+
+import pytest
+
+from lingraft.corpus import wikipedias
+from lingraft.errors import DataError
+from lingraft.report.pages import corpus as corpus_page
+
+VOID = {"meta", "br"}
+EVIL = "<script>alert(1)</script>"
+
+
+def made(**changes):
+    """What corpus.json holds, with something in every table."""
+    result = {
+        "language": "ko", "scripts": ["Hang"], "documents": 100, "sentences_in": 1000,
+        "sources": [{"name": f"{EVIL}.xml", "bytes": 5_000_000, "documents": 100}],
+        "dropped": {"duplicate": 30, "redirect": 40, "near duplicate": 5, "wrong script": 70},
+        "changed": {"e-mail address": 3}, "subset": {"not in the subset": 400},
+        "widened": ["valid"],
+        "splits": {
+            "train": {"documents": 40, "sentences": 450, "characters": 9000},
+            "valid": {"documents": 5, "sentences": 30, "characters": 700},
+            "test": {"documents": 4, "sentences": 20, "characters": 400},
+        },
+        "samples": {"duplicate": ["가나다"], "wrong script": [EVIL, "English"]},
+        "languages": {"ko": 900, "en": 90} | {f"y{n}": 1 for n in range(30)},
+        "lengths": {"1": 2, "16": 300, "32": 198}, "documents_by_sentences": {"8": 49},
+        "letters_by_script": {"Hang": 8000, "Latn": 90}, "domains": {"a.kr": 7}, "parts": 3,
+    }  # fmt: skip
+    settings = {"near_duplicates": True, "scripts": None, "decontaminate": ["a", "b"]}
+    return {"corpus": settings, "result": result | changes}
+
+
+class Outline(html.parser.HTMLParser):
+    """Checks that elements nest; collects the texts of cells."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.rows = [], set(), []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("th", "td"):
+            self.rows[-1].append("")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if {"th", "td"} & set(self.open):
+            self.rows[-1][-1] += data.strip()
+
+
+def plain(text):
+    """With ordinary spaces between numbers and units."""
+    return re.sub(r"[\u00a0\u202f]", " ", text)
+
+
+def outline(text):
+    parser = Outline()
+    parser.feed(plain(text))
+    parser.close()
+    assert parser.open == []
+    return parser
+
+
+def test_the_page_nests_asks_for_nothing_from_outside_and_runs_nothing():
+    text = corpus_page.render(made())
+    found = outline(text)
+    assert not found.tags & {"script", "link", "iframe", "img"}
+    assert not re.search(r"url\(|@import|https?://", text)
+    assert EVIL not in text
+    assert text.count("&lt;script&gt;") == 2
+
+
+def test_the_funnels_lead_from_all_that_went_in_to_what_was_kept():
+    documents = corpus_page.document_funnel(made()["result"])
+    assert [(bar.name, bar.count, bar.width) for bar in documents] == [
+        ("went in", "100", 100.0), ("redirect", "40", 40.0), ("no sentence was left", "6", 6.0),
+        ("near duplicate", "5", 5.0), ("kept", "49", 49.0),
+    ]  # fmt: skip
+    sentences = corpus_page.sentence_funnel(made()["result"])
+    assert [(bar.name, bar.count) for bar in sentences] == [
+        ("went in", "1,000"), ("not in the subset", "400"), ("wrong script", "70"),
+        ("duplicate", "30"), ("kept", "500"),
+    ]  # fmt: skip
+
+
+def test_samples_stand_under_their_reason_the_most_frequent_first():
+    assert [(sample.reason, sample.count) for sample in corpus_page.samples(made()["result"])] == [
+        ("wrong script", "70 sentences"), ("duplicate", "30 sentences"),
+    ]  # fmt: skip
+    assert "Counted, but not shown: redirect, near duplicate." in corpus_page.render(made())
+
+
+def test_tables_show_sources_hosts_languages_lengths_scripts_and_settings():
+    rows = [row[:2] for row in outline(corpus_page.render(made())).rows]
+    for row in (
+        [f"{EVIL}.xml", "5 MB"], ["a.kr", "7"], ["ko", "900"], ["16 – 31", "300"],
+        ["1", "2"], ["Latn", "90"], ["near_duplicates", "yes"], ["scripts", "–"],
+        ["decontaminate", "a, b"], ["e-mail address", "3"],
+    ):  # fmt: skip
+        assert row in rows, row
+    assert "12 more languages" in corpus_page.render(made())
+
+
+def test_the_page_says_where_more_is_held_out_than_the_shares_give():
+    said = "more held out than the shares give"
+    assert said in corpus_page.render(made())
+    assert said not in corpus_page.render(made(widened=[]))
+
+
+def test_what_was_not_looked_for_is_said():
+    text = corpus_page.render(made(languages={}, domains={}, changed={}, samples={}, dropped={}))
+    outline(text)
+    assert "Languages were not identified" in text
+    assert "What was changed" not in text
+    assert "Hosts" not in text
+
+
+def test_the_language_is_shown_among_the_wikipedias(tmp_path):
+    table = tmp_path / "w.tsv"
+    lines = [f"x{n}\t{100 - n}" for n in range(20)]
+    table.write_text("\n".join(["language\tarticles", *lines, "ko\t1,0"]) + "\n", "utf-8")
+    known = wikipedias.read(table)
+    assert (known.total, known.rank("ko"), known.rank("de")) == (1820, 21, None)
+    assert known.top_share == pytest.approx(955 / 1820)
+    text = plain(corpus_page.render(made(), known))
+    assert "1,820 articles in 21 languages; the 10 largest have 52.5 % of them." in text
+    assert "ko is number 21, with 0.55 %." in text
+    rows = outline(text).rows
+    assert ["ko", "10", "0.55 %", ""] in rows
+    assert ["x9", "91", "5.00 %", ""] in rows
+    assert not any(row[0] == "x10" for row in rows)
+    assert "There is none in de" in corpus_page.render(made(language="de"), known)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ko\t5\nen 7\n", "line 2 is no language code and number with a tab between"),
+        ("language\tarticles\n", "holds no article"),
+        ("", "holds no article"),
+    ],
+)
+def test_a_table_of_something_else_is_refused(tmp_path, text, message):
+    path = tmp_path / "w.tsv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message):
+        wikipedias.read(path)

@@ -1,0 +1,378 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import resource
+import shutil
+
+import pytest
+
+import lingraft
+from lingraft.errors import RecipeError
+from lingraft.models.families import FAMILIES
+from lingraft.pipeline import adapt as pipeline
+from lingraft.pipeline import stages
+from lingraft.recipe.methods import read_recipe
+from lingraft.rundir import Run
+
+STAGES = {"corpus", "tokenizer", "graft", "phase-1", "phase-2", "evaluation", "model"}
+
+
+@pytest.fixture
+def finished(adapted, tmp_path):
+    """A copy of a finished RoBERTa run."""
+    return shutil.copytree(adapted("roberta"), tmp_path / "run")
+
+
+def digest(run):
+    return hashlib.sha256((run / "model" / "model.safetensors").read_bytes()).hexdigest()
+
+
+def made(run):
+    """When each stage was finished."""
+    return {path.parent.name: path.stat().st_mtime_ns for path in run.glob("*/done.json")}
+
+
+@pytest.fixture
+def redone(command, finished):
+    """Runs the finished run's recipe again with changes; gives the stages that were redone."""
+
+    def again(*more):
+        before = made(finished)
+        ended = command("adapt", finished / "recipe.toml", "--out", finished, *more)
+        assert ended.status == 0, ended.err
+        after = made(finished)
+        return {name for name in after if after[name] != before.get(name)}
+
+    return again
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_model_of_a_run_loads_with_stock_transformers(family, adapted):
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    run = adapted(family)
+    model, info = AutoModelForMaskedLM.from_pretrained(run / "model", output_loading_info=True)
+    assert not any(info.values())
+    tokenizer = AutoTokenizer.from_pretrained(run / "model")
+    assert model.config.model_type == family
+    assert model.config.num_hidden_layers == 4
+    assert model.config.vocab_size == len(tokenizer) <= 300
+    text = "나는 책을 읽었다."
+    assert tokenizer.decode(tokenizer(text).input_ids, skip_special_tokens=True) == text
+    assert (run / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_recipe_in_a_run_gives_the_same_weights_again(family, adapted, command, tmp_path):
+    ended = command("adapt", adapted(family) / "recipe.toml", "--out", tmp_path / "again")
+    assert ended.status == 0, ended.err
+    assert digest(tmp_path / "again") == digest(adapted(family))
+
+
+def test_the_same_command_again_keeps_every_stage(redone):
+    assert redone() == set()
+
+
+@pytest.mark.parametrize(
+    ("change", "stages"),
+    [
+        ("export.licence=mit", {"model"}),
+        ("evaluation.seed=1", {"evaluation", "model"}),
+        ("phases.1.optimiser.learning_rate=1e-3", {"phase-2", "evaluation", "model"}),
+        ("phases.0.masking.rate=0.2", STAGES - {"corpus", "tokenizer", "graft"}),
+        ("graft.embeddings=match", STAGES - {"corpus", "tokenizer"}),
+        ("tokenizer.vocab_size=290", STAGES - {"corpus"}),
+        ("corpus.min_characters=3", STAGES),
+        ("seed=1", STAGES - {"corpus", "tokenizer"}),
+        ("corpus.split_seed=1", STAGES),
+        ("phases.1.sentences=50", {"phase-2", "evaluation", "model"}),
+        ("resources.sentences=5", STAGES - {"corpus", "tokenizer"}),
+        ("training.log_steps=3", set()),
+        ("training.micro_batch_tokens=128", set()),
+    ],
+)
+def test_a_change_redoes_what_depends_on_it_and_nothing_else(change, stages, redone):
+    assert redone("--resume", "--set", change) == stages
+
+
+def test_a_resource_that_changes_is_read_again(redone, tmp_path):
+    lexicon = tmp_path / "ko-en.tsv"
+    lexicon.write_text("나\tI\n", encoding="utf-8")
+    change = ("--resume", "--set", f'resources.lexicons=["{lexicon}"]')
+    assert "graft" in redone(*change)
+    assert redone(*change) == set()
+    lexicon.write_text("나\tI\n너\tyou\n", encoding="utf-8")
+    assert redone(*change) == STAGES - {"corpus", "tokenizer"}
+
+
+def test_an_epoch_of_a_phase_is_over_its_own_sentences(redone, finished):
+    budget = "phases.1.budget={value=2, unit='epochs'}"
+    redone("--resume", "--set", "phases.1.sentences=50", "--set", budget)
+    assert Run(finished).stage("phase-2").result()["sentences"] == 100
+
+
+def test_a_phase_that_wants_more_sentences_than_there_are_is_refused(finished, command):
+    change = ("--resume", "--set", "phases.1.sentences=100000")
+    ended = command("--quiet", "adapt", finished / "recipe.toml", "--out", finished, *change)
+    assert ended.status == 1
+    number = Run(finished).stage("tokenizer").result()["tokens"]["train"]["sentences"]
+    assert f"100,000 sentences were asked for, but the training text has {number}" in ended.err
+
+
+def _shares(recipe, embeddings, *shares):
+    """The recipe with another initialiser, and phases that take so many sentences."""
+    phases = tuple(
+        phase.model_copy(update={"sentences": share})
+        for phase, share in zip(recipe.phases, shares, strict=True)
+    )
+    graft = recipe.graft.model_copy(update={"embeddings": embeddings})
+    return recipe.model_copy(update={"phases": phases, "graft": graft})
+
+
+def test_an_initialiser_learns_from_what_the_phases_train_on_and_no_more(adapted):
+    run = Run(adapted("roberta"))
+    recipe = read_recipe(run.recipe_path)
+
+    def learnt(*shares):
+        return list(
+            stages._learnt_from(stages.Context(_shares(recipe, "focus", *shares), run, None))
+        )
+
+    lines = (run.path / "corpus" / "train.txt").read_text(encoding="utf-8").splitlines()
+    assert learnt(None, 20) == lines
+    few, more = learnt(20, 10), learnt(20, 30)
+    assert (len(few), len(more)) == (20, 30)
+    assert set(few) < set(more)
+    text = "\n".join(lines)
+    assert all(row.strip("�") in text for row in more)  # long sentences are cut, between bytes too
+
+
+def test_how_much_text_there_is_decides_only_what_learns_from_it(adapted):
+    recipe = read_recipe(Run(adapted("roberta")).recipe_path)
+    assert stages._share(_shares(recipe, "focus", 20, 30)) == ["sentences", 30]
+    assert stages._share(_shares(recipe, "focus", None, 30)) == []
+    assert stages._share(_shares(recipe, "match", 20, 30)) == []
+
+
+def test_changed_text_is_read_again(adapted, command, korean_text, tmp_path):
+    text = shutil.copy(korean_text, tmp_path / "ko.txt")
+    run = shutil.copytree(adapted("roberta"), tmp_path / "run")
+    change = ("--resume", "--set", f'corpus.text=["{text}"]')
+    assert command("adapt", run / "recipe.toml", "--out", run, *change).status == 0
+    before = made(run)
+    with (tmp_path / "ko.txt").open("a", encoding="utf-8") as file:
+        file.write("새로운 문장을 하나 더한다.\n")
+    assert command("adapt", run / "recipe.toml", "--out", run).status == 0
+    assert all(made(run)[name] > time for name, time in before.items())
+
+
+def test_metrics_of_a_phase_that_is_done_again_replace_the_old_ones(redone, finished):
+    with (finished / "metrics.jsonl").open("a") as file:
+        file.write('{"kind": "train", "phase": "phase-1", "st')
+    redone("--resume", "--set", "phases.1.budget.value=2")
+    rows = Run(finished).metrics()
+    assert {row["step"] for row in rows if row["phase"] == "phase-1"} == {1, 2, 3}
+    assert {row["step"] for row in rows if row["phase"] == "phase-2"} == {1, 2}
+
+
+def test_a_baseline_trains_as_long_on_the_same_text_and_leaves_the_model_alone(
+    command, shorthand, adapted, tmp_path
+):
+    run = tmp_path / "run"
+    assert command(*shorthand(run), "--baseline", "scratch").status == 0
+    scratch = run / "baselines" / "scratch"
+    assert digest(run) == digest(adapted("roberta"))
+    assert not (scratch / "corpus").exists()
+    assert json.loads((scratch / "phase-1" / "done.json").read_text())["result"]["steps"] == 6
+    results = [
+        json.loads((folder / "evaluation" / "done.json").read_text())["result"]
+        for folder in (run, scratch)
+    ]
+    assert results[0]["masks"] == results[1]["masks"]
+    assert results[0]["metrics"] != results[1]["metrics"]
+    account = json.loads((scratch / "graft" / "account.json").read_text())
+    assert not [row for row in account if row["kind"] == "copied"]
+
+
+def test_a_run_from_an_architecture_needs_no_source(korean_text, tmp_path):
+    recipe = {
+        "language": "ko",
+        "source": {
+            "architecture": {
+                "model_type": "modernbert",
+                "hidden_size": 16,
+                "intermediate_size": 16,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 2,
+            }
+        },
+        "corpus": {"text": [str(korean_text)]},
+        "tokenizer": {"kind": "unigram", "vocab_size": 200},
+        "method": {"name": "scratch", "budget": {"value": 2}, "batch": {"size": 8}},
+        "graft": {"layers_before": 0, "layers_after": 0},
+    }
+    run = lingraft.adapt(recipe, tmp_path / "run")
+    result = run.stage("graft").result()
+    assert result["layers"] == {"source": 2, "before": 0, "after": 0}
+    assert run.stage("evaluation").result()["metrics"]["mask-only"]["perplexity"] > 1
+
+
+def test_every_stage_can_be_run_alone(adapted, tmp_path, command):
+    run = tmp_path / "run"
+    run.mkdir()
+    shutil.copy(adapted("bert") / "recipe.toml", run)
+    order = ["corpus", "tokenizer", "graft", "phase-1", "phase-2", "evaluation", "model"]
+    for name in order:
+        ended = command("--quiet", "stage", run, name)
+        assert ended.status == 0, ended.err
+        assert json.loads(ended.out) == Run(run).stage(name).result()
+    assert digest(run) == digest(adapted("bert"))
+    assert command("--quiet", "stage", run, "report").status == 0
+    assert (run / "report.html").is_file()
+
+
+def test_overwriting_deletes_the_run_and_leaves_other_files(finished, command, shorthand):
+    (finished / "notes.txt").write_text("mine")
+    (finished / "figures").mkdir()
+    before = made(finished)
+    assert command(*shorthand(finished, "bert"), "--overwrite").status == 0
+    assert all(made(finished)[name] > time for name, time in before.items())
+    assert (finished / "notes.txt").read_text() == "mine"
+    assert (finished / "figures").is_dir()
+
+
+def test_overwriting_that_is_interrupted_leaves_a_run(finished, monkeypatch):
+    recipe = lingraft.read_recipe(finished / "recipe.toml")
+    inner = shutil.rmtree
+
+    def stop(path):
+        if path.name == "phase-1":
+            raise KeyboardInterrupt
+        inner(path)
+
+    monkeypatch.setattr(shutil, "rmtree", stop)
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.prepare(recipe, Run(finished), resume=False, overwrite=True)
+    monkeypatch.undo()
+    pipeline.prepare(recipe, Run(finished), resume=False, overwrite=True)
+    assert [path.name for path in finished.iterdir() if path.name != ".lock"] == ["recipe.toml"]
+
+
+def test_a_run_that_made_nothing_yet_takes_another_recipe_without_asking(
+    command, shorthand, tmp_path
+):
+    empty = tmp_path / "ko.txt"
+    empty.write_text("\n")
+    arguments = shorthand(tmp_path / "run")
+    assert command(*arguments, "--set", f'corpus.text=["{empty}"]').status == 1
+    assert command(*arguments).status == 0
+
+
+def test_bad_input_leaves_no_run_behind(command, shorthand, tmp_path):
+    for name, value in (("corpus.text", '["missing.txt"]'), ("source.model", "./missing")):
+        arguments = (*shorthand(tmp_path / "run"), "--set", f"{name}={value}")
+        assert command(*arguments).status == 1
+        assert not (tmp_path / "run").exists()
+
+
+def test_settings_belong_to_a_recipe_that_is_not_complete_yet(adapted, tmp_path):
+    recipe = lingraft.read_recipe(adapted("roberta") / "recipe.toml")
+    with pytest.raises(RecipeError, match="a Recipe is complete"):
+        lingraft.adapt(recipe, tmp_path / "run", settings=["seed=1"])
+
+
+def test_runs_of_one_process_may_differ_in_precision(korean_text, tiny_source, tmp_path):
+    recipe = {
+        "language": "ko",
+        "source": {"model": str(tiny_source("bert"))},
+        "corpus": {"text": [str(korean_text)]},
+        "tokenizer": {"vocab_size": 300},
+        "method": {"name": "xpt-sp", "budget": {"value": 2}, "batch": {"size": 8}},
+    }
+    for precision in ("bf16", "fp32"):
+        settings = [f"training.precision={precision}"]
+        run = lingraft.adapt(recipe, tmp_path / precision, settings=settings)
+        written = json.loads((run.path / "environment.json").read_text())
+        assert written["precision"] == precision
+    assert digest(tmp_path / "bf16") != digest(tmp_path / "fp32")
+
+
+def test_tensorboard_gets_the_metrics_where_it_is_asked_for(redone, finished):
+    pytest.importorskip("tensorboard")
+    changes = ("training.trackers=['tensorboard']", "phases.1.masking.rate=0.2")
+    redone("--resume", "--set", changes[0], "--set", changes[1])
+    assert list((finished / "lingraft").rglob("events.out.tfevents.*"))
+
+
+def test_the_model_is_uploaded_when_asked_for_and_a_failed_upload_is_tried_again(
+    redone, finished, command, monkeypatch
+):
+    calls = []
+
+    class Hub:
+        def create_repo(self, name, **options):
+            calls.append(("create", name, options))
+
+        def upload_folder(self, **options):
+            calls.append(("upload", options))
+            if len(calls) == 2:
+                raise ConnectionError("no network")
+
+    monkeypatch.setattr("huggingface_hub.HfApi", Hub)
+    assert redone() == set()
+    assert calls == []
+    wanted = ("adapt", finished / "recipe.toml", "--out", finished, "--resume")
+    wanted = (*wanted, "--push-to-hub", "me/ko")
+    ended = command("--quiet", *wanted)
+    assert (ended.status, ended.err.count("\n")) == (1, 1)
+    assert ended.err.startswith("lingraft: no network; ")
+    for _ in range(2):
+        assert command(*wanted).status == 0
+    assert calls[2:] == [
+        ("create", "me/ko", {"private": True, "exist_ok": True}),
+        ("upload", {"repo_id": "me/ko", "folder_path": finished / "model",
+                    "ignore_patterns": ["done.json", "uploaded"]}),
+    ]  # fmt: skip
+
+
+SIZES = {
+    "corpus": 4_000,
+    "tokenizer": 20_000,
+    "graft": 100_000,
+    "phase-1": 200_000,
+}
+
+
+@pytest.mark.parametrize("stage", SIZES)
+def test_a_full_disk_is_one_line_and_what_was_done_is_kept(
+    stage, command, shorthand, adapted, tmp_path
+):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    arguments = (*shorthand(tmp_path / "run"), "--set", "training.checkpoint_steps=2")
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (SIZES[stage], hard))
+        ended = command("--quiet", *arguments)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert ended.status == 1
+    assert ended.err.startswith("lingraft: ")
+    assert ended.err.count("\n") == 1
+    assert "Traceback" not in ended.err
+    assert not list((tmp_path / "run").glob("*.partial"))
+    assert not (tmp_path / "run" / stage / "done.json").exists()
+    ended = command(*arguments)
+    assert ended.status == 0, ended.err
+    assert digest(tmp_path / "run") == digest(adapted("roberta"))
+
+
+def test_emptying_a_cell_of_a_study_leaves_what_it_shares(tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "train.txt").write_text("text")
+    cell = tmp_path / "cell"
+    cell.mkdir()
+    (cell / "corpus").symlink_to(shared)
+    pipeline.empty(Run(cell))
+    assert not (cell / "corpus").exists()
+    assert (shared / "train.txt").read_text() == "text"

@@ -1,0 +1,160 @@
+"""The graft stage: which rows and biases a target starts with, and what is counted."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM
+
+from lingraft.errors import UnsupportedModelError
+from lingraft.models.families import FAMILIES
+from lingraft.models.source import load_model
+from lingraft.pipeline import grafting
+from lingraft.recipe.methods import recipe_from
+from lingraft.tokenizer import extension
+
+every_family = pytest.mark.parametrize("family", FAMILIES)
+TEXT = ["хлеб и соль на столе", "바다와 바람과 산", "문서를 열고 형식을 선택한 다음"] * 9
+
+
+@pytest.fixture
+def graft(tiny_source, tiny_tokenizer, tmp_path):
+    """Grafts a method onto a tiny source; gives the folder and the stage's counts."""
+
+    def made(family, method, **tables):
+        data = {
+            "language": "ko",
+            "source": {"model": str(tiny_source(family))},
+            "corpus": {"text": ["unread.txt"]},
+            "method": {"name": method},
+            "tokenizer": {"vocab_size": 400},
+        }
+        recipe = recipe_from(data | tables)
+        theirs = tiny_tokenizer(family)
+        ours, _ = extension.make(recipe.tokenizer, theirs, lambda: TEXT, pad_id=None, seed=0)
+        plan = grafting.Grafting(recipe, theirs, ours, lambda: TEXT, lambda purpose: 7)
+        folder = tmp_path / f"{family}-{method}"
+        folder.mkdir()
+        return folder, plan.run(folder)
+
+    return made
+
+
+@torch.no_grad()
+def logits(model):
+    ids = torch.randint(5, 300, (2, 12), generator=torch.Generator().manual_seed(0))
+    return model.eval()(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+
+
+def rows_and_bias(folder, family):
+    model = load_model(str(folder)).model
+    bias = model.state_dict()[FAMILIES[family].output_bias[0]]
+    return model.get_input_embeddings().weight.detach(), bias
+
+
+def provenance(folder):
+    with (folder / "provenance.tsv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+@every_family
+def test_a_kept_vocabulary_without_new_layers_gives_the_source_s_logits_bit_for_bit(
+    family, graft, tiny_source
+):
+    folder, counts = graft(family, "continued")
+    source = AutoModelForMaskedLM.from_pretrained(tiny_source(family))
+    target = AutoModelForMaskedLM.from_pretrained(folder / "model")
+    assert torch.equal(logits(target), logits(source))
+    assert target.config.vocab_size == source.config.vocab_size
+    assert target.config.pad_token_id == source.config.pad_token_id
+    assert counts["embeddings"]["initialiser"] == "kept"
+    assert set(counts["embeddings"]["provenance"]) == {"kept"}
+    assert set(counts["account"]) >= {"copied"}
+    assert counts["account"]["fresh"]["tensors"] == counts["account"]["resized"]["tensors"] == 0
+
+
+@every_family
+@pytest.mark.parametrize("initialiser", ["random", "mean"])
+def test_an_extended_vocabulary_keeps_every_row_and_bias_of_the_source(
+    family, initialiser, graft, tiny_source, tiny_tokenizer
+):
+    folder, counts = graft(family, "lapt", graft={"embeddings": initialiser})
+    size = len(tiny_tokenizer(family))
+    source_rows, source_bias = rows_and_bias(tiny_source(family), family)
+    rows, bias = rows_and_bias(folder / "model", family)
+    assert torch.equal(rows[:size], source_rows[:size])
+    assert torch.equal(bias[:size], source_bias[:size])
+    assert len(rows) > size
+    assert bool(rows[size:].any(dim=1).all())
+    table = provenance(folder)
+    assert [row["rule"] for row in table[:size]] == ["kept"] * size
+    assert [int(row["source_id"]) for row in table[:size]] == list(range(size))
+    assert "kept" not in {row["rule"] for row in table[size:]}
+    assert counts["embeddings"]["provenance"]["kept"] == size
+    assert sum(counts["embeddings"]["provenance"].values()) == len(rows)
+
+
+def test_added_rows_of_lapt_are_means_of_the_source_pieces_with_their_biases(
+    graft, tiny_source, tiny_tokenizer
+):
+    folder, _ = graft("roberta", "lapt")
+    source_rows, source_bias = rows_and_bias(tiny_source("roberta"), "roberta")
+    rows, bias = rows_and_bias(folder / "model", "roberta")
+    source, checked = tiny_tokenizer("roberta"), 0
+    for row in provenance(folder)[len(source) :]:
+        parts = [entry.split(":") for entry in row["sources"].split(",")]
+        if row["rule"] != "mean" or len(parts) > 3:
+            continue
+        index, ids = int(row["target_id"]), [int(part) for part, _ in parts]
+        weights = torch.tensor([float(weight) for _, weight in parts])
+        torch.testing.assert_close(rows[index], weights @ source_rows[ids], atol=1e-4, rtol=1e-3)
+        torch.testing.assert_close(bias[index], weights @ source_bias[ids], atol=1e-4, rtol=1e-3)
+        checked += 1
+    assert checked > 3
+
+
+@every_family
+def test_random_source_weights_keep_no_row(family, graft, tiny_source):
+    folder, counts = graft(family, "scratch", tokenizer={"kind": "keep"})
+    source_rows, _ = rows_and_bias(tiny_source(family), family)
+    rows, _ = rows_and_bias(folder / "model", family)
+    assert "kept" not in counts["embeddings"]["provenance"]
+    assert not any(torch.equal(ours, theirs) for ours, theirs in zip(rows, source_rows))  # noqa: B905
+
+
+@every_family
+@pytest.mark.parametrize(("method", "width"), [("adapters", None), ("adapters-64", 64)])
+def test_adapters_are_counted_and_accounted_for(family, method, width, graft, tiny_source):
+    folder, counts = graft(family, method)
+    model = load_model(str(folder / "model")).model
+    named = {entry["tensor"] for entry in json.loads((folder / "account.json").read_text())}
+    ours = {name for name, _ in model.named_parameters() if ".adapter." in name}
+    assert ours <= named
+    assert counts["parameters"]["total"] == sum(p.numel() for p in model.parameters())
+    part = counts["parameters"]["by_part"]["adapters"]
+    assert part == sum(model.get_parameter(name).numel() for name in ours)
+    assert counts["layers"] == {"source": 2, "before": 0, "after": 0}
+    if width is not None:
+        assert counts["adapters"] == width
+        return
+    layer = f"{FAMILIES[family].layers}.1."
+    stock = load_model(str(tiny_source(family))).model.state_dict()
+    two_layers = 2 * sum(t.numel() for name, t in stock.items() if name.startswith(layer))
+    one_wider = 4 * (2 * model.config.hidden_size + 1)
+    assert abs(part - two_layers) <= one_wider / 2
+
+
+def test_the_method_without_adapters_says_so(graft):
+    _, counts = graft("bert", "xpt")
+    assert counts["adapters"] == counts["parameters"]["by_part"]["adapters"] == 0
+
+
+def test_a_source_tokenizer_with_more_pieces_than_rows_is_refused(tiny_tokenizer):
+    from lingraft.tokenizer.vocabulary import Vocabulary
+
+    source = Vocabulary.of(tiny_tokenizer("bert"))
+    with pytest.raises(UnsupportedModelError, match=f"has {source.size} pieces but the model only"):
+        grafting.keep_rows(None, torch.zeros(source.size - 1, 8), source)

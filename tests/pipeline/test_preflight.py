@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from lingraft.errors import DataError, RecipeError, UnsupportedModelError
+from lingraft.models.families import FAMILIES
+from lingraft.pipeline import preflight
+from lingraft.recipe.methods import read_recipe, recipe_from
+from lingraft.rundir import Run
+
+
+def planned(run, *assignments):
+    """The plan of a finished run's recipe, with the vocabulary that the text gave."""
+    size = Run(run).stage("tokenizer").result()["vocab_size"]
+    recipe = read_recipe(run / "recipe.toml", [f"tokenizer.vocab_size={size}", *assignments])
+    return preflight.check(recipe)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_parameters_by_part_are_those_of_the_grafted_model(family, adapted):
+    run = adapted(family)
+    plan = planned(run)
+    grafted = Run(run).stage("graft").result()["parameters"]
+    assert plan.model_type == family
+    assert plan.by_part == grafted["by_part"]
+    assert plan.parameters == grafted["total"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_trainable_parameters_are_those_of_the_phases(family, adapted):
+    run = adapted(family)
+    said = [phase["trainable"] for phase in planned(run).phases]
+    done = [Run(run).stage(f"phase-{number}").result() for number in (1, 2)]
+    assert said == [result["trainable_parameters"] for result in done]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("layers", [(0, 0), (0, 2), (2, 0)])
+def test_inserted_layers_are_counted_as_the_graft_makes_them(family, layers, adapted, tiny_model):
+    from lingraft.models.graft import layer_plan, rebuild
+    from lingraft.models.parts import itl_layers, sizes_by_part, tied_once
+
+    before, after = layers
+    plan = planned(adapted(family), f"graft.layers_before={before}", f"graft.layers_after={after}")
+    record = FAMILIES[family]
+    changes = {"vocab_size": planned(adapted(family)).by_part["output_bias"], "pad_token_id": 0}
+    graft, _ = rebuild(
+        tiny_model(family, **changes), record, layer_plan(2, before, after, "random"),
+        config_changes=changes, seed=0,
+    )  # fmt: skip
+    tensors = graft.state_dict()
+    sizes = {name: tensors[name].numel() for name in tied_once(tensors, record)}
+    expected = sizes_by_part(sizes, record, itl_layers(2 + before + after, before, after))
+    assert plan.by_part == expected
+
+
+def test_the_plan_names_the_stages_and_counts_the_text(adapted, korean_text):
+    plan = planned(adapted("bert"), 'baselines=[{method="scratch"}]')
+    assert plan.stages == [
+        "corpus", "tokenizer", "graft", "phase-1", "phase-2", "evaluation", "model", "report",
+        "baseline scratch",
+    ]  # fmt: skip
+    assert (plan.text_files, plan.text_bytes) == (1, korean_text.stat().st_size)
+
+
+@pytest.mark.parametrize(
+    ("budget", "tokens"),
+    [
+        ("{value=5, unit='steps'}", 5 * 8 * 30),
+        ("{value=5e3, unit='tokens'}", 5e3),
+        ("{value=3, unit='epochs'}", None),
+    ],
+)
+def test_tokens_are_estimated_from_the_budget(budget, tokens, adapted, korean_text):
+    plan = planned(adapted("bert"), f"phases.0.budget={budget}")
+    expected = tokens or 3 * korean_text.stat().st_size / preflight.BYTES_PER_TOKEN
+    assert plan.phases[0]["tokens_estimate"] == pytest.approx(expected)
+
+
+def test_estimates_of_disk_cover_what_a_run_takes(adapted):
+    run = adapted("modernbert")
+    plan = planned(run)
+    tensors = sum(path.stat().st_size for path in run.rglob("*.safetensors"))
+    assert tensors / 2 < plan.disk_bytes_estimate < 5 * tensors
+    trained = max(phase["trainable"] for phase in plan.phases)
+    assert plan.memory_bytes_estimate == 4 * plan.parameters + 12 * trained
+
+
+def small(tiny_source, korean_text, **tables):
+    data = {
+        "language": "ko",
+        "source": {"model": str(tiny_source("bert"))},
+        "corpus": {"text": [str(korean_text)]},
+    }
+    return recipe_from(data | tables)
+
+
+def test_a_hub_model_that_is_not_here_is_noted_and_not_downloaded(tiny_source, korean_text):
+    recipe = small(tiny_source, korean_text, source={"model": "nobody/has-this-model"})
+    plan = preflight.check(recipe)
+    assert plan.parameters is None
+    assert plan.phases[0]["trainable"] is None
+    assert plan.notes == [
+        "source 'nobody/has-this-model' is not on this machine; its size is known once it is "
+        "downloaded (check downloads nothing)"
+    ]
+
+
+def test_an_architecture_has_no_size_yet(tiny_source, korean_text):
+    recipe = small(
+        tiny_source,
+        korean_text,
+        source={"architecture": {"model_type": "modernbert"}},
+        method={"name": "scratch"},
+        tokenizer={"kind": "unigram"},
+    )
+    plan = preflight.check(recipe)
+    assert (plan.model_type, plan.parameters) == ("modernbert", None)
+    assert "the source is an architecture" in plan.notes[0]
+
+
+def test_a_source_of_old_weights_has_no_size_yet(tiny_source, korean_text, tmp_path):
+    shutil.copy(tiny_source("bert") / "config.json", tmp_path)
+    plan = preflight.check(small(tiny_source, korean_text, source={"model": str(tmp_path)}))
+    assert plan.parameters is None
+    assert "has no .safetensors file" in plan.notes[0]
+
+
+def test_an_unknown_architecture_is_refused(tiny_source, korean_text):
+    recipe = small(
+        tiny_source,
+        korean_text,
+        source={"architecture": {"model_type": "gpt2"}},
+        method={"name": "scratch"},
+        tokenizer={"kind": "unigram"},
+    )
+    with pytest.raises(UnsupportedModelError, match="models of type 'gpt2'"):
+        preflight.check(recipe)
+
+
+def test_an_architecture_with_a_baseline_that_needs_weights_is_refused(tiny_source, korean_text):
+    recipe = small(
+        tiny_source,
+        korean_text,
+        source={"architecture": {"model_type": "bert"}},
+        method={"name": "scratch"},
+        tokenizer={"kind": "unigram"},
+        baselines=[{"method": "xpt"}],
+    )
+    with pytest.raises(RecipeError, match="there are no weights to start from"):
+        preflight.check(recipe)
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 99, b"\x02\0\0\0\0\0\0\0[]"])
+def test_broken_weights_are_refused(content, tiny_source, korean_text, tmp_path):
+    shutil.copy(tiny_source("bert") / "config.json", tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(content)
+    with pytest.raises(DataError, match="not a safetensors file"):
+        preflight.check(small(tiny_source, korean_text, source={"model": str(tmp_path)}))
+
+
+def test_weights_without_a_masked_language_model_are_refused(tiny_source, korean_text, tmp_path):
+    shutil.copy(tiny_source("bert") / "model.safetensors", tmp_path)
+    config = json.loads((tiny_source("bert") / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"model_type": "modernbert"}))
+    with pytest.raises(DataError, match="hold no modernbert masked language model"):
+        preflight.check(small(tiny_source, korean_text, source={"model": str(tmp_path)}))
+
+
+@pytest.mark.parametrize("kind", ["source", "keep", "extend"])
+def test_an_architecture_has_no_source_tokenizer(kind, tiny_source, korean_text):
+    recipe = small(
+        tiny_source,
+        korean_text,
+        source={"architecture": {"model_type": "bert"}},
+        method={"name": "scratch"},
+        tokenizer={"kind": kind},
+    )
+    with pytest.raises(RecipeError, match="there is no source tokenizer to follow or to keep"):
+        preflight.check(recipe)
+
+
+def test_a_source_with_adapters_is_refused_before_anything_is_made(
+    tiny_source, korean_text, tmp_path
+):
+    folder = shutil.copytree(tiny_source("bert"), tmp_path / "source")
+    (folder / "adapters.json").write_text("{}")
+    with pytest.raises(UnsupportedModelError, match="has adapters, which cannot be grafted onto"):
+        preflight.check(small(tiny_source, korean_text, source={"model": str(folder)}))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("lexicons", ["./no.tsv"]), ("source_text", ["./no.tsv"]), ("target_vectors", "./no.tsv")],
+)
+def test_a_resource_that_is_not_there_is_refused(key, value, tiny_source, korean_text):
+    with pytest.raises(DataError, match=r"resources: \./no\.tsv: no such file"):
+        preflight.check(small(tiny_source, korean_text, resources={key: value}))
+
+
+def test_a_baseline_that_needs_another_tokenizer_is_refused(tiny_source, korean_text):
+    recipe = small(tiny_source, korean_text, baselines=[{"method": "lapt"}])
+    with pytest.raises(RecipeError, match="method 'lapt' needs"):
+        preflight.check(recipe)
+
+
+def test_an_epoch_of_few_sentences_is_estimated_by_them(tiny_source, korean_text):
+    method = {"budget": {"value": 2, "unit": "epochs"}, "name": "xpt-sp"}
+    plans = [
+        preflight.check(small(tiny_source, korean_text, method=method | more))
+        for more in ({}, {"sentences": 10})
+    ]
+    whole, few = (plan.phases[0]["tokens_estimate"] for plan in plans)
+    assert few == 2 * 10 * preflight.TOKENS_PER_SENTENCE < whole
+
+
+def too_small(tiny_source, korean_text, **method):
+    return preflight.too_small(small(tiny_source, korean_text, method=method))
+
+
+def test_steps_too_few_for_their_learning_rate_are_noted_before_training(tiny_source, korean_text):
+    (note,) = too_small(tiny_source, korean_text, budget={"value": 60})
+    assert "the learning rates of all 60 steps add up to 0.003" in note
+    recipe = small(tiny_source, korean_text, method={"budget": {"value": 60}})
+    assert preflight.check(recipe).notes == [note]
+
+
+def test_a_plan_that_can_learn_has_no_such_note(tiny_source, korean_text):
+    steps = {"value": 60}
+    assert too_small(tiny_source, korean_text) == []
+    assert too_small(tiny_source, korean_text, budget=steps, learning_rate=2e-3) == []
+
+
+def test_steps_that_depend_on_the_text_are_not_judged(tiny_source, korean_text):
+    assert too_small(tiny_source, korean_text, budget={"value": 1, "unit": "epochs"}) == []
+
+
+def test_training_on_with_nothing_new_is_never_called_too_small(tiny_source, korean_text):
+    assert too_small(tiny_source, korean_text, name="continued", budget={"value": 2}) == []
+
+
+def test_adapt_warns_before_it_trains_on_a_plan_that_is_too_small(shorthand, command, tmp_path):
+    ended = command(*shorthand(tmp_path / "run"))
+    assert "the plan is too small to learn from" in ended.err

@@ -1,0 +1,106 @@
+"""The initialiser probe."""
+
+from __future__ import annotations
+
+import pytest
+from tiny_study import Here, base_recipe
+
+from lingraft.errors import RecipeError
+from lingraft.probing import initialisers as probe
+from lingraft.recipe.decoding import to_toml
+from lingraft.recipe.methods import settled
+from lingraft.study import grid, processes, rows
+from lingraft.study.rows import CurveRow
+
+
+@pytest.fixture
+def recipe(tiny_source, korean_text):
+    def made(**changes):
+        return base_recipe(tiny_source("roberta"), korean_text, **changes)
+
+    return made
+
+
+def test_a_probe_trains_everything_with_the_settings_of_the_first_phase(recipe):
+    phase = {"name": "one", "train": ["itl"], "budget": {"value": 9e9, "unit": "tokens"}}
+    phase |= {"optimiser": {"learning_rate": 3e-3}, "schedule": {"warmup": 1000}}
+    phase |= {"batch": {"size": 512, "unit": "tokens"}, "masking": {"rate": 0.3}}
+    base = probe.base_of(recipe(method={}, phases=[phase, phase | {"name": "two"}]), 50, ["all"])
+    cells = grid.cells(probe.study_of(base, ["match", "mean"], 2))
+    assert [cell.axes["graft.embeddings"] for cell in cells] == ["match", "match", "mean", "mean"]
+    assert [cell.recipe.seed for cell in cells] == [0, 1, 0, 1]
+    (only,) = cells[0].recipe.phases
+    assert only.train == ("all",)
+    assert (only.budget.value, only.budget.unit) == (50, "steps")
+    assert (only.optimiser.learning_rate, only.masking.rate, only.batch.size) == (3e-3, 0.3, 512)
+    assert only.schedule.warmup == 0.1
+    assert only.validation.every_steps == 10
+
+
+def test_initialisers_without_their_resources_are_left_out_with_the_reason(recipe, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    names, left_out = probe.usable(recipe(), [])
+    assert names == ["random", "random-statistics", "match", "mean"]
+    assert left_out["dictionary"] == "needs a bilingual dictionary: resources.lexicons"
+    assert left_out["ramen"] == "needs sentence pairs: resources.parallel"
+    assert "lingraft[vectors]" in left_out["focus"]
+    given = {"lexicons": ["l"], "parallel": ["p"], "source_vectors": "s", "target_vectors": "t"}
+    assert probe.usable(recipe(resources=given), []) == (list(probe.INITIALISERS), {})
+
+
+def test_names_that_are_not_known_or_cannot_run_are_errors(recipe):
+    with pytest.raises(RecipeError, match="--initialisers: 'matched' is not known; there are "):
+        probe.usable(recipe(), ["matched"])
+    with pytest.raises(RecipeError, match=r"no initialiser can run; ramen needs sentence pairs"):
+        probe.usable(recipe(), ["ramen"])
+
+
+def curve(name, first, last, seed=0):
+    return CurveRow(
+        study="s", cell=name, fingerprint=f"{name}{seed}", phase="probe", split="valid",
+        axes={"graft.embeddings": name, "seed": seed}, points=((0, first), (5, 1.0), (9, last)),
+    )  # fmt: skip
+
+
+def test_the_ranking_is_by_the_mean_loss_at_the_end_and_shows_the_rank_before(recipe):
+    found = [curve("match", 9.0, 5.0), curve("match", 9.0, 6.0, 1), curve("random", 8.0, 7.0),
+             curve("random", 8.0, 7.5, 1)]  # fmt: skip
+    ranked = probe.ranking([*found, found[0].model_copy(update={"split": "train"})])
+    assert [(one.initialiser, one.last, one.first_rank, one.last_rank) for one in ranked] == [
+        ("match", 5.5, 2, 1),
+        ("random", 7.25, 1, 2),
+    ]
+    assert {one.seeds for one in ranked} == {2}
+
+
+def test_probe_ranks_initialisers_and_a_second_call_trains_nothing(
+    recipe, command, monkeypatch, tmp_path
+):
+    start = Here()
+    monkeypatch.setattr(processes, "start", start)
+    (tmp_path / "recipe.toml").write_text(to_toml(settled(recipe())))
+    words = ("probe", tmp_path, "--out", tmp_path / "probe", "--steps", 4)
+    words += ("--initialisers", "random,match,ramen")
+    finished = command(*words)
+    assert finished.status == 0, finished.err
+    assert "left out: ramen needs sentence pairs" in finished.out
+    assert len(start.cells) == 2
+    table = [line for line in finished.out.splitlines() if line.startswith("│")]
+    assert {line.split()[1] for line in table} == {"random", "match"}
+    assert command(*words).out == finished.out
+    assert len(start.cells) == 2
+    assert not list((tmp_path / "probe").rglob("*.safetensors"))
+
+
+def test_the_loss_before_training_is_the_validation_loss_of_the_untrained_graft(
+    recipe, command, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(processes, "start", Here())
+    (tmp_path / "recipe.toml").write_text(to_toml(settled(recipe())))
+    words = ("--out", tmp_path / "probe", "--steps", 1, "--initialisers", "match")
+    words += ("--set", "phases.0.optimiser.learning_rate=1e-12")
+    assert command("probe", tmp_path / "recipe.toml", *words).status == 0
+    found = rows.read(tmp_path / "probe" / "results.jsonl")
+    (valid,) = [row for row in found if row.kind == "curve" and row.split == "valid"]
+    (_, first), (_, last) = valid.points
+    assert first == pytest.approx(last, rel=1e-5)

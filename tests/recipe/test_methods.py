@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import pytest
+
+from lingraft.errors import RecipeError
+from lingraft.recipe.decoding import decode, to_toml
+from lingraft.recipe.methods import (
+    METHODS,
+    PRESETS,
+    baseline,
+    expand,
+    read_recipe,
+    recipe_from,
+    settled,
+)
+
+SMALL = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}}
+PHASE = {"name": "one", "train": ["itl"], "budget": {"value": 3}}
+
+
+def recipe(*assignments, **tables):
+    return recipe_from(SMALL | tables, assignments)
+
+
+def test_xpt_freezes_the_source_first_and_then_trains_everything():
+    first, second = recipe().phases
+    assert (first.name, first.train) == ("phase-1", ("embeddings", "output_bias", "itl"))
+    assert (second.name, second.train) == ("phase-2", ("all",))
+    assert first.budget.value == second.budget.value == 30_000
+
+
+def test_the_papers_disagree_on_what_the_first_phase_freezes():
+    first = recipe(method={"preset": "chameleon2022"}).phases[0]
+    assert set(first.train) - set(recipe().phases[0].train) == {"positions", "head"}
+    assert (first.optimiser.learning_rate, first.batch.size) == (3e-4, 512)
+
+
+def test_xpt_sp_is_xpt_in_one_phase():
+    one, two = recipe(method={"name": "xpt-sp"}), recipe()
+    assert one.graft == two.graft
+    assert [phase.train for phase in one.phases] == [("all",)]
+    assert one.phases[0].budget.value == sum(phase.budget.value for phase in two.phases)
+
+
+def test_scratch_takes_nothing_from_the_source():
+    graft = recipe(method={"name": "scratch"}).graft
+    assert (graft.source_weights, graft.embeddings) == ("random", "random")
+    assert (graft.layers_before, graft.layers_after) == (1, 1)
+
+
+NO_ITL = [("adapters", "matched"), ("adapters-64", 64), ("mono-trans", 0), ("xpt-no-itl", 0)]
+NO_ITL += [("continued", 0), ("lapt", 0)]
+
+
+@pytest.mark.parametrize(("method", "adapters"), NO_ITL)
+def test_methods_without_translation_layers_have_none(method, adapters):
+    graft = recipe(method={"name": method}).graft
+    assert (graft.layers_before, graft.layers_after) == (0, 0)
+    assert graft.adapters == adapters
+    assert graft.source_weights == "pretrained"
+
+
+def test_mono_trans_trains_the_embeddings_alone():
+    (phase,) = recipe(method={"name": "mono-trans"}).phases
+    assert set(phase.train) == {"embeddings", "output_bias"}
+
+
+def test_xpt_on_a_random_source_is_xpt_but_for_the_weights():
+    ours, xpt = recipe(method={"name": "xpt-random"}), recipe()
+    assert ours.phases == xpt.phases
+    assert ours.graft == xpt.graft.model_copy(update={"source_weights": "random"})
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"), [("continued", "keep"), ("lapt", "extend"), ("xpt", "source")]
+)
+def test_a_method_says_which_vocabulary_it_needs(method, kind):
+    assert recipe(method={"name": method}).tokenizer.kind == kind
+
+
+def test_new_rows_of_lapt_are_means_of_the_source_s_pieces():
+    assert recipe(method={"name": "lapt"}).graft.embeddings == "mean"
+
+
+def test_what_the_recipe_says_of_the_tokenizer_wins_over_the_method():
+    tables = {"method": {"name": "lapt"}, "tokenizer": {"kind": "unigram", "vocab_size": 99}}
+    ours = recipe(**tables).tokenizer
+    assert (ours.kind, ours.vocab_size) == ("unigram", 99)
+    assert recipe("tokenizer.vocab_size=99", method={"name": "lapt"}).tokenizer.kind == "extend"
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_expands_under_every_preset_and_survives_toml(method, preset, tmp_path):
+    whole = recipe(method={"name": method, "preset": preset})
+    assert [phase.name for phase in whole.phases] == [s.name for s in METHODS[method].stretches]
+    assert expand(whole) == whole
+    path = tmp_path / "recipe.toml"
+    path.write_text(to_toml(settled(whole)), encoding="utf-8")
+    again = read_recipe(path)
+    assert again.phases == whole.phases
+    assert again.graft.model_dump() == whole.graft.model_dump()
+    assert again.tokenizer.model_dump() == whole.tokenizer.model_dump()
+    assert settled(again) == settled(whole)
+
+
+def test_what_the_recipe_says_of_the_graft_wins_over_the_method():
+    graft = recipe(method={"name": "scratch"}, graft={"embeddings": "match"}).graft
+    assert (graft.embeddings, graft.source_weights) == ("match", "random")
+
+
+@pytest.mark.parametrize(
+    ("steps", "share", "split"),
+    [(10, 0.5, (5, 5)), (10, 0.33, (3, 7)), (2, 0.01, (1, 1)), (7, 0.99, (6, 1)), (3, 0.5, (2, 1))],
+)
+def test_steps_are_split_in_whole_numbers_and_none_is_lost(steps, share, split):
+    method = {"budget": {"value": steps}, "first_phase_share": share}
+    assert tuple(phase.budget.value for phase in recipe(method=method).phases) == split
+
+
+def test_tokens_are_split_by_share():
+    method = {"budget": {"value": 1e6, "unit": "tokens"}, "first_phase_share": 0.25}
+    phases = recipe(method=method).phases
+    assert [phase.budget.value for phase in phases] == [250_000, 750_000]
+
+
+def test_fewer_steps_than_phases_are_refused():
+    with pytest.raises(RecipeError, match="1 steps are too few for 2 phases; give at least 2"):
+        recipe(method={"budget": {"value": 1}})
+
+
+@pytest.mark.parametrize(("steps", "warmup"), [(60_000, 1_000), (1_000, 0.06)])
+def test_a_short_run_warms_up_for_a_share_of_it(steps, warmup):
+    assert recipe(method={"budget": {"value": steps}}).phases[0].schedule.warmup == warmup
+
+
+def test_the_papers_budget_ends_by_patience_and_a_given_one_does_not():
+    assert recipe().phases[0].validation.patience == 10
+    assert recipe(method={"budget": {"value": 100}}).phases[0].validation.patience is None
+
+
+def test_shorthand_fills_in_batch_and_learning_rate():
+    method = {"batch": {"size": 7, "unit": "tokens"}, "learning_rate": 0.5}
+    for phase in recipe(method=method).phases:
+        assert (phase.batch.size, phase.batch.unit) == (7, "tokens")
+        assert phase.optimiser.learning_rate == 0.5
+
+
+def test_shorthand_sets_sentences_clipping_and_warm_up_of_every_phase():
+    method = {"sentences": 6_000, "max_gradient_norm": 1.0, "warmup": 0.25}
+    for phase in recipe(method=method).phases:
+        assert phase.sentences == 6_000
+        assert phase.optimiser.max_gradient_norm == 1.0
+        assert phase.schedule.warmup == 0.25
+
+
+def test_shorthand_of_the_first_phase_goes_before_that_of_all():
+    method = {"learning_rate": 0.5, "warmup": 0.1}
+    method |= {"first_phase_learning_rate": 0.25, "first_phase_warmup": 7}
+    first, second = recipe(method=method).phases
+    assert (first.optimiser.learning_rate, first.schedule.warmup) == (0.25, 7)
+    assert (second.optimiser.learning_rate, second.schedule.warmup) == (0.5, 0.1)
+
+
+def test_a_single_phase_is_no_first_phase():
+    method = {"name": "scratch", "first_phase_learning_rate": 0.25, "first_phase_warmup": 7}
+    (phase,) = recipe(method=method | {"learning_rate": 0.5, "warmup": 0.1}).phases
+    assert (phase.optimiser.learning_rate, phase.schedule.warmup) == (0.5, 0.1)
+
+
+def test_a_warm_up_of_zero_is_a_value():
+    assert [p.schedule.warmup for p in recipe(method={"warmup": 0}).phases] == [0, 0]
+
+
+def test_shorthand_beside_phases_is_refused():
+    with pytest.raises(RecipeError, match=r"method\.batch: has no effect because the recipe gives"):
+        recipe(phases=[PHASE], method={"batch": {"size": 7}})
+
+
+def test_phases_that_the_recipe_gives_are_kept():
+    assert [phase.name for phase in recipe(phases=[PHASE]).phases] == ["one"]
+
+
+def test_a_phase_can_be_overridden_whether_the_recipe_or_the_method_gives_it():
+    assert recipe("phases.0.budget.value=9", phases=[PHASE]).phases[0].budget.value == 9
+    changed = recipe("phases.1.budget.value=9", method={"budget": {"value": 10}})
+    assert [phase.budget.value for phase in changed.phases] == [5, 9]
+
+
+def test_shorthand_applies_before_a_phase_is_overridden():
+    changed = recipe("method.budget.value=10", "phases.0.budget.value=1", "method.name=xpt")
+    assert [phase.budget.value for phase in changed.phases] == [1, 5]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("xptt", "did you mean 'xpt'"), ("zzz", "methods: xpt, xpt-sp, scratch")]
+)
+def test_an_unknown_method_is_refused_with_the_nearest(name, hint):
+    with pytest.raises(RecipeError, match=f"method '{name}' is not known; .*{hint}"):
+        recipe(method={"name": name})
+
+
+def test_a_baseline_gets_the_same_budget_and_the_last_phases_settings():
+    mine = recipe("phases.1.optimiser.learning_rate=0.5", baselines=[{"method": "scratch"}])
+    other = baseline(mine, 0)
+    assert [phase.budget.value for phase in other.phases] == [60_000]
+    assert other.phases[0].optimiser.learning_rate == 0.5
+    assert other.graft.source_weights == "random"
+    assert (other.seed, other.corpus, other.tokenizer, other.evaluation) == (
+        mine.seed, mine.corpus, mine.tokenizer, mine.evaluation,
+    )  # fmt: skip
+    assert other.baselines == ()
+
+
+def test_a_baseline_can_have_its_own_learning_rate():
+    mine = recipe(baselines=[{"method": "xpt-sp", "learning_rate": 0.25}])
+    assert baseline(mine, 0).phases[0].optimiser.learning_rate == 0.25
+
+
+def test_a_baseline_of_two_phases_splits_the_budget():
+    method = {"name": "scratch", "budget": {"value": 10}, "first_phase_share": 0.2}
+    mine = recipe(method=method, baselines=[{"method": "xpt"}])
+    for one in (mine, settled(mine)):
+        assert [phase.budget.value for phase in baseline(one, 0).phases] == [2, 8]
+
+
+def test_a_baseline_of_a_scratch_run_starts_from_the_source():
+    mine = recipe(method={"name": "scratch"}, baselines=[{"method": "xpt"}])
+    assert baseline(mine, 0).graft.source_weights == "pretrained"
+
+
+def test_a_baseline_trains_on_the_run_s_sentences():
+    mine = recipe(method={"sentences": 100}, baselines=[{"method": "scratch"}])
+    assert baseline(mine, 0).phases[0].sentences == 100
+
+
+def test_a_baseline_of_an_adapter_run_has_no_adapters_and_its_own_layers():
+    mine = recipe(method={"name": "adapters"}, baselines=[{"method": "scratch"}])
+    graft = baseline(mine, 0).graft
+    assert (graft.adapters, graft.layers_before, graft.layers_after) == (0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("method", "other", "needs", "has"),
+    [
+        ("xpt", "continued", "keep", "source"),
+        ("xpt", "lapt", "extend", "source"),
+        ("lapt", "scratch", "source", "extend"),
+        ("lapt", "continued", "keep", "extend"),
+        ("continued", "xpt", "source", "keep"),
+    ],
+)
+def test_a_baseline_that_needs_another_tokenizer_is_refused(method, other, needs, has):
+    mine = recipe(method={"name": method}, baselines=[{"method": other}])
+    for one in (mine, settled(mine)):
+        with pytest.raises(RecipeError) as caught:
+            baseline(one, 0)
+        assert str(caught.value) == (
+            f"baselines: method '{other}' needs tokenizer.kind = \"{needs}\", but baselines share "
+            f"the run's, which is \"{has}\"; run '{other}' by itself (a study does)"
+        )
+
+
+def test_a_baseline_shares_a_tokenizer_that_the_recipe_itself_asks_for():
+    tables = {"tokenizer": {"kind": "extend"}, "baselines": [{"method": "scratch"}]}
+    assert baseline(recipe(**tables), 0).tokenizer.kind == "extend"
+    tables = {"tokenizer": {"kind": "unigram"}, "baselines": [{"method": "xpt-sp"}]}
+    assert baseline(recipe(**tables), 0).tokenizer.kind == "unigram"
+
+
+def test_a_baseline_of_phases_in_two_units_is_refused():
+    phases = [PHASE, PHASE | {"name": "two", "budget": {"value": 1, "unit": "epochs"}}]
+    with pytest.raises(RecipeError, match=r"in different units \(epochs, steps\)"):
+        baseline(recipe(phases=phases, baselines=[{}]), 0)
+
+
+def test_decode_alone_does_not_expand():
+    assert decode(SMALL).phases == ()

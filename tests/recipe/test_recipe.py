@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from pydantic import ValidationError
+
+from lingraft import recipe as recipes
+from lingraft.recipe import Corpus, Masking, Optimiser, Phase, Recipe, Section, Source
+from lingraft.recipe.methods import PRESETS
+
+PHASE = {"name": "one", "train": ["all"], "budget": {"value": 3}}
+SECTIONS = [
+    item
+    for item in vars(recipes).values()
+    if isinstance(item, type) and issubclass(item, Section) and item is not Section
+]
+
+
+def test_the_names_in_recipes_are_those_of_the_tables():
+    from lingraft.embeddings import INITIALISERS
+    from lingraft.objectives import OBJECTIVES
+
+    assert set(get_args(recipes.Initialiser)) == set(INITIALISERS)
+    assert set(get_args(recipes.Objective)) == set(OBJECTIVES)
+    assert set(get_args(recipes.Part)) == {*recipes.PARTS, "all"}
+    assert set(get_args(recipes.Method.model_fields["preset"].annotation)) == set(PRESETS)
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.__name__)
+def test_every_field_says_what_it_is(section):
+    assert [name for name, field in section.model_fields.items() if not field.description] == []
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.__name__)
+def test_a_section_takes_no_unknown_key(section):
+    with pytest.raises(ValidationError, match="nothing_of_ours"):
+        section.model_validate({"nothing_of_ours": 1})
+
+
+def test_a_section_cannot_be_changed():
+    with pytest.raises(ValidationError, match="frozen"):
+        Masking().rate = 0.3
+
+
+def test_defaults_are_the_papers_values():
+    assert Masking() == Masking(rate=0.15, scheme="bert")
+    optimiser = Optimiser()
+    assert (optimiser.betas, optimiser.epsilon, optimiser.weight_decay) == ((0.9, 0.98), 1e-6, 0.01)
+    assert optimiser.max_gradient_norm is None
+    assert recipes.Batch() == recipes.Batch(size=256, unit="sentences")
+    graft = recipes.Graft()
+    assert (graft.layers_before, graft.layers_after, graft.embeddings) == (1, 1, "random")
+    assert recipes.Tokenizer().vocab_size == 50_000
+
+
+@pytest.mark.parametrize("betas", [(1.0, 0.9), (0.9, 1.0), (-0.1, 0.9), (0.9,), (0.9, 0.9, 0.9)])
+def test_decay_rates_are_two_shares_below_one(betas):
+    with pytest.raises(ValidationError):
+        Optimiser(betas=betas)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_budget_is_finite_and_above_zero(value):
+    with pytest.raises(ValidationError):
+        recipes.Budget(value=value)
+
+
+@pytest.mark.parametrize(
+    ("valid", "test", "good"), [(0.5, 0.5, False), (0.6, 0.3, True), (0.0, 0.0, True)]
+)
+def test_held_out_shares_leave_something_to_train_on(valid, test, good):
+    if good:
+        assert Corpus(text=("a",), valid=valid, test=test).test == test
+    else:
+        with pytest.raises(ValidationError, match="leaves nothing to train on"):
+            Corpus(text=("a",), valid=valid, test=test)
+
+
+def test_the_shortest_sentence_is_not_longer_than_the_longest():
+    with pytest.raises(ValidationError, match="min_characters 9 is above max_characters 8"):
+        Corpus(text=("a",), min_characters=9, max_characters=8)
+
+
+@pytest.mark.parametrize("given", [{}, {"model": "m", "architecture": {"model_type": "bert"}}])
+def test_a_source_is_a_model_or_an_architecture(given):
+    with pytest.raises(ValidationError, match="not both or none"):
+        Source(**given)
+
+
+@pytest.mark.parametrize("name", ["Phase", "phase 1", "", "-a", "a/b", "..", "a.b"])
+def test_a_phase_name_is_safe_as_a_folder(name):
+    with pytest.raises(ValidationError):
+        Phase.model_validate(PHASE | {"name": name})
+
+
+@pytest.mark.parametrize("name", recipes.STAGE_NAMES)
+def test_a_phase_cannot_take_a_stages_folder(name):
+    data = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["a"]}}
+    with pytest.raises(ValidationError, match=f"a phase cannot be called '{name}'"):
+        Recipe.model_validate(data | {"phases": [PHASE | {"name": name}]})

@@ -1,0 +1,65 @@
+"""The recipes that ship: each parses, expands, checks, and names the papers' values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lingraft.errors import DataError
+from lingraft.pipeline import preflight
+from lingraft.recipe.decoding import decode, load, to_toml
+from lingraft.recipe.methods import read_recipe, settled
+
+ROOT = Path(__file__).parents[2]
+# A study's recipe is a grid over one of these; tests/study reads them.
+RECIPES = sorted(path for path in (ROOT / "recipes").glob("*.toml") if "base" not in load(path))
+NOT_IN_A_CHECKOUT = {
+    "build/demo-english": "made by `make demo-source`",
+    "data/ko": "the user's own text",
+    "build/study-ko": "made by scripts/build_study_data.py",
+    "runs/study-source/model": "trained by recipes/study-source.toml",
+}
+
+
+@pytest.fixture(autouse=True)
+def _in_the_repository(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+def test_there_are_recipes():
+    assert "demo" in [path.stem for path in RECIPES]
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_that_ships_expands_and_survives_toml(path, tmp_path):
+    recipe = read_recipe(path)
+    assert path.stem in (recipe.name, f"{recipe.name}-base")
+    written = tmp_path / "recipe.toml"
+    written.write_text(to_toml(settled(recipe)), encoding="utf-8")
+    assert settled(read_recipe(written)) == settled(recipe)
+    preflight.check_names(recipe)
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_that_ships_is_sound(path):
+    recipe = read_recipe(path)
+    needed = [*recipe.corpus.text, recipe.source.model]
+    absent = [
+        name
+        for name in needed
+        if (name in NOT_IN_A_CHECKOUT or str(name).startswith(("data/", "build/")))
+        and not Path(name).exists()
+    ]
+    if absent:
+        with pytest.raises(DataError, match=f"{absent[0]}'?: no such (file or )?directory"):
+            preflight.check(recipe)
+    else:
+        last = [f"baseline {baseline.method}" for baseline in recipe.baselines]
+        assert preflight.check(recipe).stages[-1] == ["report", *last][-1]
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_that_ships_begins_with_what_it_is_for(path):
+    assert path.read_text(encoding="utf-8").startswith("# ")
+    assert decode(load(path)).language

@@ -1,0 +1,166 @@
+"""Made-up results of fine-tuning on disk, of every kind of task."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING
+
+from lingraft.finetuning import outcomes
+from lingraft.tasks import TASKS
+from lingraft.tasks import predictions as saved
+from lingraft.tasks.examples import (
+    Answer,
+    Entity,
+    ParseExample,
+    RelationExample,
+    SpanExample,
+    TaggedExample,
+    TextExample,
+)
+from lingraft.tasks.predictions import (
+    LabelPrediction,
+    ParsePrediction,
+    ScorePrediction,
+    SpanPrediction,
+    TagPrediction,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from lingraft.tasks import Task
+    from lingraft.tasks.examples import Example
+    from lingraft.tasks.predictions import Prediction
+
+WORDS = "서울 대학교 의 학생 이 오늘 버스 를 타고 갔다 그리고 도서관 에서 책 을 읽었다"
+
+
+def sentence(rng: random.Random, least: int = 3) -> str:
+    return " ".join(rng.choice(WORDS.split()) for _ in range(rng.randint(least, 14)))
+
+
+def made_examples(task: Task, n: int, seed: int = 0) -> list[Example]:
+    """Examples of a task with random texts and answers."""
+    rng = random.Random(seed)
+    return [made_example(task, f"{task.name}-{i}", rng) for i in range(n)]
+
+
+def made_example(task: Task, name: str, rng: random.Random) -> Example:
+    text = sentence(rng)
+    match task.kind:
+        case "classification":
+            return TextExample(name, text, None, rng.choice(task.labels))
+        case "pair":
+            return TextExample(name, text, sentence(rng), rng.choice(task.labels))
+        case "regression":
+            return TextExample(name, text, sentence(rng), None, float(rng.randint(0, 50)) / 10)
+        case "relation":
+            label = rng.choice(task.labels[:6])
+            return RelationExample(name, text, Entity(0, 2, "PER"), Entity(3, 4, "ORG"), label)
+        case "tagging":
+            return TaggedExample(name, tuple(text), tags_of(text, rng), characters=True)
+        case "parsing":
+            words = tuple(text.split())
+            heads = (*tuple(range(2, len(words) + 1)), 0)
+            relations = tuple(rng.choice(task.labels[:18]) for _ in words)
+            return ParseExample(name, words, tuple("NNG" for _ in words), heads, relations)
+        case "span":
+            answers = (Answer(text[:3], 0),) if rng.random() < 0.8 else ()
+            return SpanExample(name, sentence(rng), text, answers, rng.randint(1, 3))
+    raise AssertionError(task.kind)
+
+
+def tags_of(text: str, rng: random.Random) -> tuple[str, ...]:
+    tags = []
+    for word in text.split(" "):
+        kind = rng.choice(("PS", "LC", "DT", "", ""))
+        tags += [f"{'BI'[i > 0]}-{kind}" if kind else "O" for i in range(len(word))]
+        tags.append("O")
+    return tuple(tags[:-1])
+
+
+def said_of(task: Task, example: Example, quality: float, rng: random.Random) -> Prediction:
+    """The gold answer with a probability of `quality`, else another."""
+    right = rng.random() < quality
+    other = made_example(task, example.id, rng)
+    match example:
+        case TextExample(score=float() as score):
+            return ScorePrediction(example.id, score + rng.gauss(0, 2 * (1.1 - quality)))
+        case TextExample() | RelationExample():
+            label = example.label if right else other.label
+            sure = rng.uniform(0.4, 0.95)
+            rest = (1 - sure) / (len(task.labels) - 1)
+            return LabelPrediction(
+                example.id, label, tuple(sure if one == label else rest for one in task.labels)
+            )
+        case TaggedExample():
+            guess = tags_of(example.text, rng)
+            return TagPrediction(example.id, example.tags if right else guess)
+        case ParseExample():
+            n = len(example.words)
+            heads = [
+                head if rng.random() < quality else rng.randint(0, n) for head in example.heads
+            ]
+            kinds = [
+                kind if rng.random() < quality else rng.choice(task.labels)
+                for kind in example.relations
+            ]
+            return ParsePrediction(example.id, tuple(heads), tuple(kinds))
+        case SpanExample():
+            gold = example.answers[0].text if example.answers else ""
+            return SpanPrediction(example.id, gold if right else example.context[2:7])
+    raise AssertionError(example)
+
+
+def write_run(
+    folder: Path,
+    label: str,
+    task: Task,
+    seed: int,
+    examples: Sequence[Example],
+    said: Sequence[Prediction],
+    *,
+    note: str = "official",
+    split: str = "dev",
+    **more: object,
+) -> Path:
+    """One finished seed as lingraft finetune leaves it."""
+    place = folder / label / task.name / f"seed-{seed}"
+    place.mkdir(parents=True)
+    saved.save(place / f"predictions-{split}.jsonl", said)
+    outcomes.save_examples(place / f"examples-{split}.jsonl", examples)
+    data = {
+        "model": f"models/{label}",
+        "model_label": label,
+        "model_fingerprint": f"weights of {label}",
+        "task": task.name,
+        "seed": seed,
+        "splits": {split: {"n": len(examples), "scores": task.score(examples, said)}},
+        "evaluation": [split],
+        "split_note": note,
+        "settings": {"epochs": 3, "learning_rate": 5e-5},
+        "fingerprint": f"{label} {task.name} {seed}",
+    } | more
+    (place / "scores.json").write_text(json.dumps(data))
+    return place
+
+
+def write_model(
+    folder: Path,
+    label: str,
+    quality: float,
+    tasks: Sequence[str],
+    seeds: Sequence[int] = (0, 1),
+    n: int = 60,
+    **more: object,
+) -> None:
+    """A model on several tasks with several seeds."""
+    for name in tasks:
+        task = TASKS[name]
+        examples = made_examples(task, n)
+        for seed in seeds:
+            rng = random.Random(f"{label} {name} {seed}")
+            said = [said_of(task, example, quality, rng) for example in examples]
+            write_run(folder, label, task, seed, examples, said, **more)

@@ -1,0 +1,92 @@
+"""A study of seconds: tiny sources and text, and cells that run in this process."""
+
+from __future__ import annotations
+
+import logging
+
+from lingraft.recipe.decoding import to_toml
+from lingraft.recipe.methods import recipe_from
+from lingraft.study import cell, runner
+from lingraft.study.recipe import read_study
+
+FAMILY = "roberta"
+
+
+def base_recipe(source, text, /, **changes):
+    """A recipe as a user would write it, with phases of its own."""
+    data = {
+        "name": "base",
+        "language": "ko",
+        "source": {"model": str(source)},
+        "corpus": {"text": [str(text)], "valid": 0.05, "test": 0.1},
+        "tokenizer": {"vocab_size": 300, "max_tokens": 64},
+        "method": {"name": "xpt", "budget": {"value": 4}, "batch": {"size": 8}},
+        "training": {"row_tokens": 64, "precision": "fp32"},
+        "evaluation": {"sentences": 20, "words": 20, "samples": 1},
+    }
+    return recipe_from(data | changes)
+
+
+HEAD = """
+name = "tiny"
+base = "base.toml"
+[set]
+"method.budget" = { value = 4, unit = "steps" }
+"method.batch" = { size = 8, unit = "sentences" }
+"""
+GRID = """
+[[grids]]
+method = ["scratch", "xpt-sp"]
+seed = [0, 1]
+"""
+
+
+def write_study(folder, source, text, body=GRID, head=HEAD, /, **changes):
+    """The study in a folder of its own, read back."""
+    (folder / "base.toml").write_text(to_toml(base_recipe(source, text, **changes)))
+    path = folder / "study.toml"
+    path.write_text(head + body, encoding="utf-8")
+    return read_study(path)
+
+
+class Here:
+    """Runs jobs in this process, at once; keeps what was started."""
+
+    def __init__(self, statuses=None):
+        self.started = []
+        self.statuses = statuses or {}
+        """By name of folder: a status to end with, in place of the work."""
+
+    def __call__(self, kind, folder, slot, jobs, /):
+        self.started.append((kind, folder.name))
+        status = self.statuses.get(folder.name)
+        return Ended(cell.work(kind, folder) if status is None else status)
+
+    @property
+    def cells(self):
+        return [name for kind, name in self.started if kind != "share"]
+
+
+class Ended:
+    """A job that has ended."""
+
+    def __init__(self, status):
+        self.status = status
+
+    def poll(self):
+        return self.status
+
+    def terminate_once(self):
+        raise AssertionError("nothing runs any more")
+
+    kill = terminate_once
+
+    def wait(self):
+        return self.status
+
+
+def run_here(study, out, **options):
+    """Run a study in this process; the tally, and what was started."""
+    here = options.pop("start", None) or Here()
+    logging.getLogger("lingraft").setLevel(logging.ERROR)
+    return runner.run(study, out, runner.Options(start=here, **options)), here

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+from tokenizers import AddedToken
+
+from lingraft.tokenizer.vocabulary import BYTE_OF, Canonical, Vocabulary, canonical_form
+
+
+@pytest.mark.parametrize(
+    ("piece", "kind", "expected"),
+    [
+        ("ĠcafÃ©", "byte-bpe", (True, "café".encode())),
+        ("Ġcafe", "byte-bpe", (True, b"cafe")),
+        ("▁café", "unigram", (True, "café".encode())),
+        ("café", "unigram", (False, "café".encode())),
+        ("##é", "wordpiece", (False, "é".encode())),
+        ("café", "wordpiece", (True, "café".encode())),
+        ("##", "wordpiece", (True, b"##")),
+        ("Ã", "byte-bpe", (False, b"\xc3")),
+        ("ĠÃ", "byte-bpe", (True, b"\xc3")),
+        ("Ġ", "byte-bpe", (True, b"")),
+        ("ĠĠ", "byte-bpe", (True, b" ")),
+        ("▁", "unigram", (True, b"")),
+        ("▁▁", "unigram", (True, b" ")),
+        ("ìķĪ", "byte-bpe", (False, "안".encode())),
+    ],
+)
+def test_a_piece_has_this_canonical_form(piece, kind, expected):
+    assert canonical_form(piece, kind) == Canonical(*expected)
+
+
+def test_a_literal_accent_in_a_byte_level_piece_is_a_byte_and_not_a_letter():
+    form = canonical_form("Ġcafé", "byte-bpe")
+    assert form == Canonical(True, b"caf\xe9")
+    assert form != canonical_form("▁café", "unigram")
+
+
+@pytest.mark.parametrize(
+    ("piece", "kind"),
+    [
+        ("<0xE2>", "unigram"),
+        ("madeupword0001", "byte-bpe"),
+        ("[unused12]", "wordpiece"),
+        ("日本", "byte-bpe"),
+    ],
+)
+def test_bytes_placeholders_and_misspelt_pieces_never_match(piece, kind):
+    assert canonical_form(piece, kind) is None
+
+
+def test_every_byte_has_exactly_one_character():
+    assert sorted(BYTE_OF.values()) == list(range(256))
+    assert len(BYTE_OF) == 256
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta", "electra", "modernbert"])
+def test_a_vocabulary_knows_every_piece_and_the_roles(family, tiny_tokenizer):
+    tokenizer = tiny_tokenizer(family)
+    vocabulary = Vocabulary.of(tokenizer)
+    assert vocabulary.size == len(tokenizer) == len(vocabulary.pieces) == len(vocabulary.canonical)
+    assert vocabulary.pieces == tokenizer.convert_ids_to_tokens(range(vocabulary.size))
+    assert vocabulary.specials == {
+        "bos": tokenizer.cls_token_id,
+        "pad": tokenizer.pad_token_id,
+        "eos": tokenizer.sep_token_id,
+        "unk": tokenizer.unk_token_id,
+        "mask": tokenizer.mask_token_id,
+    }
+    assert vocabulary.special_ids == set(tokenizer.all_special_ids)
+    assert {i for i, form in enumerate(vocabulary.canonical) if form is None} == set(
+        tokenizer.all_special_ids
+    )
+
+
+def test_byte_level_forms_put_together_are_the_bytes_of_the_text(tiny_tokenizer):
+    tokenizer = tiny_tokenizer("roberta")
+    vocabulary = Vocabulary.of(tokenizer)
+    text = " 나는 café 漢"
+    forms = [vocabulary.canonical[i] for i in tokenizer(text, add_special_tokens=False).input_ids]
+    assert b"".join(b" " * form.word_start + form.text for form in forms) == text.encode()
+
+
+def test_tokens_added_to_a_byte_level_vocabulary_are_plain_text(tiny_tokenizer):
+    tokenizer = copy.deepcopy(tiny_tokenizer("modernbert"))
+    tokenizer.add_tokens([AddedToken("   ", normalized=False), AddedToken("é!")])
+    tokenizer.add_special_tokens({"extra_special_tokens": ["<extra>"]})
+    vocabulary = Vocabulary.of(tokenizer)
+    assert vocabulary.canonical[-3:] == [
+        Canonical(True, b"  "),
+        Canonical(False, "é!".encode()),
+        None,
+    ]
