@@ -4,8 +4,9 @@
     RAYON_NUM_THREADS=1 python benchmarks/tokenizing.py --megabytes 20 --pairs 5
 
 `lingraft.tokenizer.shards.encode` reads the text, tokenises it, puts special tokens around each
-sentence and writes ids and offsets. The library alone is `encode_batch_fast` on the same lines, which are in
-memory, and nothing is done with what it gives. They alternate; a ratio is taken within a pair.
+sentence and writes ids and offsets. The library alone is `encode_batch_fast` on the same lines,
+which are in memory, and nothing is done with what it gives. They alternate; a ratio is taken within
+a pair.
 """
 
 from __future__ import annotations

@@ -42,9 +42,9 @@ def match(
 
     Pieces are compared in canonical form (word start and bytes, `lingraft.tokenizer.vocabulary`),
     in a cascade of which the first hit wins: exact; NFKC; lower case; without accents, lower case.
-    Each of the last three compares the target's normal form with the source's pieces as they are, then
-    with theirs in the same normal form; of several source pieces the lowest id wins. Pieces that
-    are no whole characters match exactly or not at all.
+    Each of the last three compares the target's normal form with the source's pieces as they are,
+    then with theirs in the same normal form; of several source pieces the lowest id wins. Pieces
+    that are no whole characters match exactly or not at all.
 
     Source: MetaXLM (Chi et al. 2021), §3.2; SPEC G.1.
 
