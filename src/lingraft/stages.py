@@ -106,14 +106,14 @@ def position_settings(recipe: Recipe) -> tuple[int | None, int]:
     if recipe.source.architecture is not None:
         settings: dict[str, Any] = dict(recipe.source.architecture)
         family = family_of(str(settings["model_type"]))
-        pad, longest = 1, int(settings.get("max_position_embeddings", 512))
+        pad, longest = 1, settings.get("max_position_embeddings", 512)
     else:
         config = source.load_config(str(recipe.source.model), recipe.source.revision)
         family = family_of(config.model_type)
-        pad, longest = int(config.pad_token_id), int(config.max_position_embeddings)
+        pad, longest = config.pad_token_id, config.max_position_embeddings
     if not family.pad_decides_positions:
-        return None, longest
-    return pad, longest - pad - 1
+        return None, int(longest)
+    return int(pad), int(longest) - int(pad) - 1
 
 
 def tokenizer(context: Context, corpus_made: str) -> str:

@@ -4,6 +4,8 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from lingraft.errors import DataError
+from lingraft.evaluation.scorer import Scorer
 from lingraft.models import export
 from lingraft.models.families import FAMILIES, Family
 from lingraft.models.graft import Vocabulary, layer_plan, rebuild
@@ -85,6 +87,12 @@ def test_a_position_of_a_causal_model_does_not_see_what_stands_behind_it(llama):
     masks = packed.attention_masks(torch.tensor([[1, 1, 2, 2, 0]]), torch.float32)[0, 0] == 0
     seen = [row.nonzero().flatten().tolist() for row in masks]
     assert seen == [[0], [0, 1], [2], [2, 3], [4]]
+
+
+def test_a_causal_model_is_not_scored_on_masked_tokens(llama, tmp_path):
+    llama(tied=True).save_pretrained(tmp_path)
+    with pytest.raises(DataError, match="has no masked language model"):
+        Scorer.load(str(tmp_path), pad_id=1)
 
 
 def test_special_tokens_that_a_vocabulary_lacks_are_none_in_a_causal_configuration(llama):
