@@ -40,7 +40,7 @@ def batches(made, number, start=0):
 @pytest.mark.parametrize("alpha", [0.3, 0.7, 1.0])
 def test_a_million_draws_have_the_frequencies_of_sizes_to_the_power_alpha(alpha):
     made = plan(Batch(size=1_000), alpha)
-    drawn = np.concatenate([made.streams(step, 1_000) for step in range(1_000)])
+    drawn = np.concatenate([made.streams(step) for step in range(1_000)])
     expected = np.array(SIZES) ** alpha / (np.array(SIZES) ** alpha).sum()
     error = np.sqrt(expected * (1 - expected) / len(drawn))
     assert (np.abs(np.bincount(drawn) / len(drawn) - expected) < 3 * error).all()
@@ -77,10 +77,11 @@ def test_the_order_goes_on_from_any_step_as_if_it_had_not_stopped(batch):
     assert positions == [Position(36), Position(37)]
 
 
-def test_a_batch_in_tokens_ends_with_the_sentence_that_fills_it():
+def test_a_batch_in_tokens_holds_so_many_on_average():
     flat = np.concatenate(LENGTHS)
-    for indices in batches(plan(Batch(size=200, unit="tokens")), 50):
-        assert flat[indices].sum() >= 200 > flat[indices[:-1]].sum()
+    found = batches(plan(Batch(size=2_000, unit="tokens")), 200)
+    assert {len(indices) for indices in found} == {len(found[0])}
+    assert np.mean([flat[i].sum() for i in found]) == pytest.approx(2_000, rel=0.03)
 
 
 def test_a_stream_can_be_drawn_for_a_whole_batch():
