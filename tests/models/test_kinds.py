@@ -2,8 +2,12 @@
 
 import pytest
 import torch
+from lingraft.methods import recipe_from
+from lingraft.preflight import grafted_sizes
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from lingraft.errors import DataError
+from lingraft.evaluation.scorer import Scorer
 from lingraft.models import export
 from lingraft.models.families import FAMILIES, Family
 from lingraft.models.graft import Vocabulary, layer_plan, rebuild
@@ -87,6 +91,12 @@ def test_a_position_of_a_causal_model_does_not_see_what_stands_behind_it(llama):
     assert seen == [[0], [0, 1], [2], [2, 3], [4]]
 
 
+def test_a_causal_model_is_not_scored_on_masked_tokens(llama, tmp_path):
+    llama(tied=True).save_pretrained(tmp_path)
+    with pytest.raises(DataError, match="has no masked language model"):
+        Scorer.load(str(tmp_path), pad_id=1)
+
+
 def test_special_tokens_that_a_vocabulary_lacks_are_none_in_a_causal_configuration(llama):
     assert llama(tied=True).config.bos_token_id == 1
     ids = export.special_ids("llama", {"eos": 3})
@@ -111,6 +121,10 @@ def test_an_untied_head_is_a_matrix_of_its_own_that_trains_with_the_embeddings(
     )
     assert sum(sizes.values()) == sum(parameter.numel() for parameter in target.parameters())
     assert sizes["embeddings"] == 2 * 320 * 32
+    plain = {"language": "ko", "source": {"model": "x"}, "corpus": {"text": ["ko.txt"]}}
+    graft = {"tokenizer": {"vocab_size": 320}, "graft": {"layers_before": 1, "layers_after": 0}}
+    shapes = {name: tuple(tensor.shape) for name, tensor in source.state_dict().items()}
+    assert grafted_sizes(shapes, record, recipe_from(plain | graft), tied=False) == sizes
     before = {name: tensor.clone() for name, tensor in tensors.items()}
     phase = {"train": ["embeddings"], "optimiser": {"learning_rate": 0.01}}
     train_phase(tiny_job(phase=phase, family=record), target, accelerator)

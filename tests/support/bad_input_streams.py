@@ -29,6 +29,9 @@ def add(cases):
         "", TWO + PHASE + 'data = [{ stream = "en", weight = 2 }, { stream = "ko" }]'
     )
     cases["a stream whose text is not there"] = recipe("", TWO)
+    cases["a corpus of a recipe with several streams"] = lambda place: [
+        *("corpus", "--recipe", recipe("", TWO)(place)[1], "--out", "corpus")
+    ]
     cases["a text with its language beside one without"] = mixed
     cases["a stream without text to hold out"] = too_small
 

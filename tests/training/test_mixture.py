@@ -1,11 +1,16 @@
+import dataclasses
+from collections import Counter
 from itertools import islice
 
 import numpy as np
 import pytest
 from processes import train_together
 from safetensors.torch import load_file
+from two_terms import TWO_TERMS
 
 from lingraft.corpus.streams import rebalanced, shares
+from lingraft.models.families import FAMILIES
+from lingraft.models.packed import PackedModel
 from lingraft.objectives import OBJECTIVES
 from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Batch, Masking, Mixture
@@ -13,7 +18,7 @@ from lingraft.training import checkpoint
 from lingraft.training.data import Batcher, Position, Reading
 from lingraft.training.loop import train_phase
 from lingraft.training.mixture import MixtureBatcher, MixturePlan, probabilities
-from lingraft.training.phase import Stopped
+from lingraft.training.phase import Stopped, WithObjective
 
 IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
 SIZES = (1_000, 150, 20)
@@ -35,7 +40,7 @@ def batches(made, number, start=0):
 @pytest.mark.parametrize("alpha", [0.3, 0.7, 1.0])
 def test_a_million_draws_have_the_frequencies_of_sizes_to_the_power_alpha(alpha):
     made = plan(Batch(size=1_000), alpha)
-    drawn = np.concatenate([made.streams(step, 1_000) for step in range(1_000)])
+    drawn = np.concatenate([made.streams(step) for step in range(1_000)])
     expected = np.array(SIZES) ** alpha / (np.array(SIZES) ** alpha).sum()
     error = np.sqrt(expected * (1 - expected) / len(drawn))
     assert (np.abs(np.bincount(drawn) / len(drawn) - expected) < 3 * error).all()
@@ -72,10 +77,11 @@ def test_the_order_goes_on_from_any_step_as_if_it_had_not_stopped(batch):
     assert positions == [Position(36), Position(37)]
 
 
-def test_a_batch_in_tokens_ends_with_the_sentence_that_fills_it():
+def test_a_batch_in_tokens_holds_so_many_on_average():
     flat = np.concatenate(LENGTHS)
-    for indices in batches(plan(Batch(size=200, unit="tokens")), 50):
-        assert flat[indices].sum() >= 200 > flat[indices[:-1]].sum()
+    found = batches(plan(Batch(size=2_000, unit="tokens")), 200)
+    assert {len(indices) for indices in found} == {len(found[0])}
+    assert np.mean([flat[i].sum() for i in found]) == pytest.approx(2_000, rel=0.03)
 
 
 def test_a_stream_can_be_drawn_for_a_whole_batch():
@@ -142,6 +148,26 @@ def test_what_has_one_objective_shares_rows_under_the_masks_of_its_own_stream(ti
     assert alone[1] > 2 * alone[0]
     other = mixed([(a, 0.2), (a, 0.2)], "a", "b").step(np.array([3, 33]), 5)
     assert len({hidden for _, hidden in sentences(other)}) == 2  # the same text, other masks
+
+
+def test_readings_under_two_objectives_have_terms_and_micro_batches_of_their_own(
+    tiny_tokens, tiny_model
+):
+    other = dataclasses.replace(TWO_TERMS, name="other")
+    batcher = mixed([(tiny_tokens(30), 0.3), (tiny_tokens(9, seed=1), 0.3)], "a", "b")
+    batcher = MixtureBatcher(
+        [batcher.batchers[0], dataclasses.replace(batcher.batchers[1], objective=other)]
+    )
+    step = batcher.step(np.array([3, 31, 7, 38]), 5)
+    assert {batch.objective for batch in step.micro_batches} == {"mlm", "other"}
+    assert list(step.targets) == ["mlm", "all", "small"]
+    packed = PackedModel(tiny_model("roberta"), FAMILIES["roberta"])
+    module = WithObjective(packed, OBJECTIVES["mlm"], other)
+    found = Counter()
+    for batch in step.micro_batches:
+        found.update({term: loss.positions for term, loss in module(batch).items()})
+    assert dict(found) == step.targets
+    assert step.targets["mlm"] > 0 < step.targets["all"]
 
 
 def rows_of(job):

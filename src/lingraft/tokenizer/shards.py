@@ -248,8 +248,9 @@ class Tokens:
                 "--resume"
             )
         ids = np.memmap(path, dtype=dtype, mode="r") if expected else np.empty(0, dtype)
-        starts = folder / f"{split}.documents.npy"
-        return cls(ids, offsets, _lengths(offsets), np.load(starts) if starts.is_file() else None)
+        path = folder / f"{split}.documents.npy"
+        starts = np.load(path, mmap_mode="r") if path.is_file() else None
+        return cls(ids, offsets, _lengths(offsets), starts)
 
     def __len__(self) -> int:
         """How many rows."""

@@ -66,18 +66,24 @@ class MixturePlan:
         """
         assert all(len(stream) for stream in lengths), "a stream holds no sentences"
         self.lengths, self.probabilities = list(lengths), np.asarray(probabilities)
-        self.batch, self.whole_batches = batch, whole_batches
+        self.whole_batches = whole_batches
         self.seed, self.phase = seed, number_of(phase)
         sizes = np.array([len(stream) for stream in lengths], dtype=np.int64)
         self.sizes, self.offsets = sizes, np.cumsum(sizes) - sizes
         self.orders: dict[int, tuple[int, Array]] = {}
+        # Of a batch in tokens so many sentences as hold them on average: its end cannot depend on
+        # lengths, or a resumed run would have to read those of all the batches before.
+        each = 1.0 if batch.unit == "sentences" else self.mean_length()
+        self.draws = max(1, round(batch.size / each))
+        """Sentences in a batch."""
 
-    def streams(self, step: int, number: int) -> Array:
-        """[number] the streams of a step's first sentences; fewer are the start of more."""
+    def streams(self, step: int) -> Array:
+        """[draws] the stream of each of a step's sentences."""
         generator = np.random.default_rng([self.seed, self.phase, DRAWS, step])
         edges = np.cumsum(self.probabilities)[:-1]
+        number = 1 if self.whole_batches else self.draws
         drawn = np.searchsorted(edges, generator.random(number), side="right")
-        return np.full(number, drawn[0]) if self.whole_batches else drawn
+        return np.full(self.draws, drawn[0]) if self.whole_batches else drawn
 
     def _places(self, streams: Array, taken: Array) -> Array:
         """[n] how often each sentence's stream was drawn before it."""
@@ -91,7 +97,7 @@ class MixturePlan:
         """[n] the sentences, by the index over all streams."""
         indices = np.empty(len(streams), np.int64)
         passes, within = np.divmod(places, self.sizes[streams])
-        for stream, epoch in {(int(s), int(e)) for s, e in zip(streams, passes, strict=True)}:
+        for stream, epoch in sorted({*zip(streams.tolist(), passes.tolist(), strict=True)}):
             here = (streams == stream) & (passes == epoch)
             indices[here] = self.offsets[stream] + self._order(stream, epoch)[within[here]]
         return indices
@@ -105,28 +111,6 @@ class MixturePlan:
             kept = self.orders[stream] = (epoch, generator.permutation(self.sizes[stream]))
         return kept[1]
 
-    def _batch(self, step: int, taken: Array) -> tuple[Array, Array]:
-        """Streams and indices of a step's sentences, after so many draws of each stream."""
-        if self.batch.unit == "sentences":
-            streams = self.streams(step, self.batch.size)
-            return streams, self._indices(streams, self._places(streams, taken))
-        number = 1 + int(self.batch.size / self.mean_length())
-        while True:
-            streams = self.streams(step, number)
-            indices = self._indices(streams, self._places(streams, taken))
-            filled = np.cumsum(self._lengths_of(streams, indices))
-            if filled[-1] >= self.batch.size:
-                end = int(np.searchsorted(filled, self.batch.size)) + 1
-                return streams[:end], indices[:end]
-            number *= 2
-
-    def _lengths_of(self, streams: Array, indices: Array) -> Array:
-        found = np.empty(len(streams), np.int64)
-        for stream in np.unique(streams):
-            here = streams == stream
-            found[here] = self.lengths[stream][indices[here] - self.offsets[stream]]
-        return found
-
     def mean_length(self) -> float:
         """Expected tokens of a draw."""
         means = [float(stream.mean()) for stream in self.lengths]
@@ -134,10 +118,7 @@ class MixturePlan:
 
     def steps_per_epoch(self) -> float:
         """Batches in as many draws as the streams have sentences."""
-        total = float(self.sizes.sum())
-        if self.batch.unit == "sentences":
-            return float(np.ceil(total / self.batch.size))
-        return max(1.0, total * self.mean_length() / (self.batch.size + self.mean_length() / 2))
+        return float(np.ceil(self.sizes.sum() / self.draws))
 
     def tokens_per_epoch(self) -> float:
         """Expected tokens of as many draws as the streams have sentences."""
@@ -150,13 +131,10 @@ class MixturePlan:
         """
         taken = np.zeros(len(self.sizes), np.int64)
         for step in itertools.count():
-            if step < position.epoch and self.batch.unit == "sentences":
-                streams, indices = self.streams(step, self.batch.size), None
-            else:
-                streams, indices = self._batch(step, taken)
+            streams = self.streams(step)
+            if step >= position.epoch:
+                yield Position(step + 1), self._indices(streams, self._places(streams, taken))
             taken += np.bincount(streams, minlength=len(self.sizes))
-            if step >= position.epoch and indices is not None:
-                yield Position(step + 1), indices
 
 
 @dataclass(frozen=True)
