@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lingraft.corpus.cleaning.repair import text_encoding
-from lingraft.corpus.parallel import Pair
+from lingraft.corpus.pairs import Pair
 from lingraft.corpus.readers.lines import (
     BROKEN_UTF8,
     HEAD_BYTES,
@@ -100,10 +100,10 @@ def read_pairs(path: Path, max_line_bytes: int, reading: Reading) -> Iterator[Pa
     Raises:
         DataError: the file cannot be read, is cut short, or is no .po file.
     """
-    for number, message in enumerate(translated(path, max_line_bytes, reading)):
-        for form, (left, right) in enumerate(message.pairs()):
+    for message in translated(path, max_line_bytes, reading):
+        for source, target in message.pairs():
             reading.documents += 1
-            yield Pair(left, right, f"{path.name}:{number}.{form}")
+            yield Pair(target, source)
 
 
 def translated(path: Path, max_line_bytes: int, reading: Reading) -> Iterator[Message]:
