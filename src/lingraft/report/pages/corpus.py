@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.cleaning import near_duplicates
 from lingraft.corpus.cleaning.clean import DUPLICATE, REASONS
-from lingraft.corpus.finished import NOT_IN_SUBSET
 from lingraft.corpus.readers.documents import FINISHED
+from lingraft.corpus.result import NOT_IN_SUBSET
 from lingraft.errors import DataError
 from lingraft.report import numbers
 from lingraft.report.pages.run import templates
