@@ -22,6 +22,7 @@ from lingraft.corpus.readers.lines import (
     LINE_TOO_LONG,
     Reading,
     json_value,
+    kind,
     raw_lines,
     text_lines,
 )
@@ -76,7 +77,7 @@ def read(names: Iterable[str | Path], layout: Layout, reading: Reading) -> Itera
                 f"{name}: no such file, nor {path.name}.{layout.source} with "
                 f"{path.name}.{layout.target} beside it; give files of parallel text"
             )
-        suffix = _suffix(path)
+        suffix = kind(path)
         if suffix not in FORMATS:
             raise DataError(
                 f"{name}: unknown kind of parallel text; allowed: {' '.join(FORMATS)} "
@@ -84,13 +85,6 @@ def read(names: Iterable[str | Path], layout: Layout, reading: Reading) -> Itera
                 f"NAME.{layout.source} NAME.{layout.target}"
             )
         yield from FORMATS[suffix](path, layout, reading)
-
-
-def _suffix(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in COMPRESSED:
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
 
 
 def _moses_files(path: Path, layout: Layout) -> tuple[Path, Path] | None:
