@@ -209,9 +209,8 @@ def steps(dump: Path, xml_bytes: int, stored: int) -> dict[str, dict[str, float]
     seconds = {"reading (bz2, XML, wikitext)": clock() - begin}
     judge = SentenceFilter(section, "en")
     begin = clock()
-    near = near_duplicates.NearDuplicates()
     for start in range(0, len(documents), STEP_BATCH):
-        near.fresh(documents[start : start + STEP_BATCH])
+        near_duplicates.band_keys(documents[start : start + STEP_BATCH])
     seconds["near-duplicates"] = clock() - begin
     begin = clock()
     sentences = [sentence for text in documents for sentence in judge.split(text)]

@@ -105,10 +105,6 @@ def corpus(
         ),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Directory of the tasks' files.")] = None,
-    wikipedias: Annotated[
-        Path | None,
-        typer.Option(help="A TSV of Wikipedia languages and their articles, for the report."),
-    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Delete another corpus in --out first.")
     ] = False,
@@ -133,10 +129,8 @@ def corpus(
     if pairs:
         _pairs(chosen, out_dir, parallel, lexicon, _columns(columns))
         return
-    from lingraft.corpus import wikipedias as tables
     from lingraft.report.pages import corpus as corpus_page
 
-    known = tables.read(wikipedias) if wikipedias is not None else None
     if task:
         chosen = _without(chosen, task, data, out_dir)
     options = dict(map(_option, executor_options or []))
@@ -150,7 +144,7 @@ def corpus(
         )
         return
     _show(result)
-    written = corpus_page.write(out_dir, known)
+    written = corpus_page.write(out_dir)
     out.print(f"corpus: {out_dir}\nreport: {written}", soft_wrap=True)
 
 

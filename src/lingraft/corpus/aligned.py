@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus import lexicon, pairs, parallel
+from lingraft.corpus import lexicon, pairs
 from lingraft.corpus.cleaning import scripts
 from lingraft.corpus.cleaning.language_id import LanguageIdentifier
+from lingraft.corpus.readers import parallel
 from lingraft.corpus.readers.lines import Reading
 from lingraft.errors import DataError, RecipeError
 from lingraft.rundir import write_json
@@ -51,15 +52,14 @@ def write_pairs(
     check_settings(section, PAIR_SETTINGS, "parallel text")
     reading = Reading()
     checker, found = checked(section, languages, columns, reading)
-    turned = (parallel.Pair(pair.target, pair.source, pair.id) for pair in found)
-    kept = _write(turned, folder, PAIRS)
+    kept = _write(found, folder, PAIRS)
     dropped = checker.dropped + reading.dropped
     return _finish(reading.documents, dict(sorted(dropped.items())), kept, folder)
 
 
 def checked(
     section: recipe.Corpus, languages: tuple[str, str], columns: tuple[int, int], reading: Reading
-) -> tuple[parallel.Checker, Iterator[parallel.Pair]]:
+) -> tuple[pairs.Checker, Iterator[pairs.Pair]]:
     """The good pairs of parallel text, and what counts the others; arguments as `write_pairs`.
 
     Raises:
@@ -67,17 +67,17 @@ def checked(
         DataError: a file cannot be read; as the pairs are asked for.
     """
     source, target = languages
-    layout = pairs.Layout(source, target, columns, section.max_line_bytes)
-    checker = parallel.Checker(
+    layout = parallel.Layout(source, target, columns, section.max_line_bytes)
+    checker = pairs.Checker(
         scripts.of_language(source),
         scripts.of_language(target, section.scripts),
-        parallel.Limits(section.max_characters, min_script_share=section.min_script_share),
+        pairs.Limits(section.max_characters, min_script_share=section.min_script_share),
     )
     if section.identify_language:
         probability = section.min_language_probability
         checker.source_foreign = LanguageIdentifier(source, probability).foreign
         checker.target_foreign = LanguageIdentifier(target, probability).foreign
-    return checker, checker.check(pairs.read(section.text, layout, reading))
+    return checker, checker.check(parallel.read(section.text, layout, reading))
 
 
 def write_lexicon(
@@ -104,8 +104,7 @@ def write_lexicon(
     wide = set(columns) != {0, 1}
     swap = wide or columns[0] < columns[1]
     found = lexicon.read(section.text, swap=swap, columns=columns if wide else None)
-    entries = (parallel.Pair(entry.target, entry.source, "") for entry in found.pairs)
-    kept = _write(entries, folder, LEXICON)
+    kept = _write(found.pairs, folder, LEXICON)
     return _finish(kept + found.dropped.total(), dict(sorted(found.dropped.items())), kept, folder)
 
 
@@ -123,17 +122,17 @@ def check_settings(section: recipe.Corpus, allowed: set[str], what: str) -> None
             )
 
 
-def _write(found: Iterable[parallel.Pair], folder: Path, name: str) -> int:
+def _write(found: Iterable[pairs.Pair], folder: Path, name: str) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(
             f"{folder}: cannot be made: {error.strerror or error}; choose another --out"
         ) from None
-    return parallel.write_tsv(_some(found, folder), folder / name)
+    return pairs.write_tsv(_some(found, folder), folder / name)
 
 
-def _some(found: Iterable[parallel.Pair], folder: Path) -> Iterator[parallel.Pair]:
+def _some(found: Iterable[pairs.Pair], folder: Path) -> Iterator[pairs.Pair]:
     """The pairs; an error in place of none, before a file that is there is replaced."""
     empty = True
     for pair in found:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus import aligned, pairs
+from lingraft.corpus import aligned
+from lingraft.corpus.readers import parallel
 from lingraft.corpus.readers.lines import Reading
 from lingraft.corpus.result import check_result, log_result
 from lingraft.corpus.split import SPLITS, split_of
-from lingraft.corpus.split_file import SplitFile
+from lingraft.corpus.stage import SplitFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +29,7 @@ def inputs(section: recipe.Corpus, languages: tuple[str, str]) -> list[dict[str,
     Raises:
         DataError: a file is missing.
     """
-    found = pairs.files(section.text, pairs.Layout(*languages))
+    found = parallel.files(section.text, parallel.Layout(*languages))
     stats = [(str(path), path.stat()) for path in found]
     return [
         {"name": name, "bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns} for name, stat in stats
@@ -54,9 +55,7 @@ def prepare(section: recipe.Corpus, languages: tuple[str, str], out: Path) -> di
     reading = Reading()
     checker, found = aligned.checked(section, languages, (0, 1), reading)
     with contextlib.ExitStack() as stack:
-        files = {name: SplitFile(out / f"{name}.txt") for name in SPLITS}
-        for file in files.values():
-            stack.callback(file.close)
+        files = {name: stack.enter_context(SplitFile(out / f"{name}.txt")) for name in SPLITS}
         for pair in found:
             sides = [" ".join(side.split()) for side in (pair.source, pair.target)]
             side = split_of("\t".join(sides), section.split_seed, section.valid, section.test)
@@ -67,7 +66,7 @@ def prepare(section: recipe.Corpus, languages: tuple[str, str], out: Path) -> di
         "scripts": list(scripts),
         "sources": [
             {"name": str(path), "bytes": path.stat().st_size, "documents": None}
-            for path in pairs.files(section.text, pairs.Layout(*languages))
+            for path in parallel.files(section.text, parallel.Layout(*languages))
         ],
         "documents": reading.documents,
         "sentences_in": 2 * reading.documents,

@@ -104,8 +104,7 @@ class Resources(Section):
     """What some embedding initialisers learn from, beside the source model and the text."""
 
     lexicons: Names = ()
-    """Bilingual dictionaries, target-language word first (TSV, MUSE, FreeDict .tei, StarDict .ifo).
-    """
+    """Bilingual dictionaries, target-language word first: TSV, or two words a line as in MUSE."""
     parallel: Names = ()
     """Sentence pairs for aligning the two vocabularies: TSV, target sentence first."""
     source_first: bool = False

@@ -10,9 +10,8 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus import pairs
 from lingraft.corpus.cleaning import evaluations
-from lingraft.corpus.readers import documents
+from lingraft.corpus.readers import documents, parallel
 from lingraft.corpus.readers.lines import reading_errors
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.recipe.methods import settled
@@ -97,7 +96,8 @@ class Identity:
         if stream.pair is None:
             return self._texts(stream.corpus.text)
         return [
-            self._file(path) for path in pairs.files(stream.corpus.text, pairs.Layout(*stream.pair))
+            self._file(path)
+            for path in parallel.files(stream.corpus.text, parallel.Layout(*stream.pair))
         ]
 
     def _texts(self, names: Iterable[str]) -> list[str]:

@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lingraft.corpus.extras import require
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
@@ -133,20 +134,12 @@ class ZstdFile(io.RawIOBase):
         return b"".join(pieces)
 
 
-def require(module: str, what: str) -> Any:
-    """Import a module of the optional extra `data`.
-
-    Raises:
-        DataError: it is not installed.
-    """
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise DataError(
-            f'{what}: reading it needs the package {module}; run: pip install "lingraft[data]"'
-        ) from None
+def kind(path: Path) -> str:
+    """The suffix of a file in small letters, without that of its compression."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in COMPRESSED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
 
 
 @contextlib.contextmanager
@@ -205,7 +198,7 @@ def opened(path: Path, reading: Reading) -> Iterator[io.BufferedReader[Any]]:
         elif suffix == ".bz2":
             plain = stack.enter_context(bz2.BZ2File(raw))
         else:
-            require("zstandard", str(path))
+            require("zstandard", str(path), "data")
             plain = ZstdFile(raw)
         yield stack.enter_context(io.BufferedReader(plain, BLOCK_BYTES))
 
