@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lingraft.comparison.records import record
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import outcomes
 from lingraft.rundir import fingerprint
 from lingraft.tasks.predictions import align
+from lingraft.tasks.weighted import on_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,9 +26,12 @@ if TYPE_CHECKING:
     from lingraft.tasks import Task
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.weighted import Score
 
 SCRATCH = "scratch"
 OFFICIAL = "official"
+TOLERANCE = 0.01
+"""Points by which a score made anew may differ from the saved one."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,40 @@ class Part:
         """Score by seed; of a model that was scored on other examples, of those."""
         runs = self.runs.get(label) or self.apart.get(label, ())
         return {run.seed: run.scores[key] for run in runs if key in run.scores}
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What one run said of the examples of a part."""
+
+    part: Part
+    predictions: list[Prediction]
+    """In the order of the examples."""
+    scores: Mapping[str, Score]
+    """That tables show, as functions of how often each example counts."""
+
+    @property
+    def pairs(self) -> list[tuple[Any, Any]]:
+        """Examples with what was said of them."""
+        return list(zip(self.part.examples, self.predictions, strict=True))
+
+
+def answers(part: Part, run: Run) -> Answers:
+    """The saved predictions of a run, checked.
+
+    Raises:
+        DataError: they are missing, of another kind than the task, or do not give its scores.
+    """
+    predictions = run.predictions(part.examples)
+    functions = part.task.score_functions(part.examples, predictions)
+    shown = {key: functions[key] for key in part.keys}
+    for key, value in on_all(shown, len(part.examples)).items():
+        if abs(value - run.scores[key]) > TOLERANCE:
+            raise DataError(
+                f"{part.task.name}: the saved predictions give {key} {value:.2f}, scores.json says "
+                f"{run.scores[key]:.2f}; delete the folder and fine-tune this seed again"
+            )
+    return Answers(part, predictions, shown)
 
 
 @dataclass(frozen=True)
