@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Metric = Callable[[Sequence[Example], Sequence[Prediction], Sequence[str]], dict[str, Score]]
 
-NO_RELATION = "no_relation"
+NO_RELATION = ("no_relation",)
 SIMILAR = 3.0
 """KLUE-STS: scores from here on mean "similar"."""
 
@@ -50,70 +50,20 @@ def _scores(examples: Sequence[Any], predictions: Sequence[Prediction]) -> tuple
     return np.array([example.score for example in examples], dtype=float), np.array(said)
 
 
-def accuracy(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, Score]:
-    """Share of examples with the right label."""
-    return {"accuracy": weighted.mean(_labels(examples, predictions).right_NC.sum(1))}
+def _of_labels(key: str, score: Callable[[Tally, Sequence[str]], Score]) -> Metric:
+    return lambda examples, predictions, labels: {
+        key: score(_labels(examples, predictions), labels)
+    }
 
 
-def macro_f1(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, Score]:
-    """F1 averaged over the labels that occur in gold or predictions (scikit-learn's)."""
-    return {"macro_f1": _labels(examples, predictions).f1("macro")}
+def _of_numbers(key: str, score: Callable[[Array, Array], Score]) -> Metric:
+    return lambda examples, predictions, labels: {key: score(*_scores(examples, predictions))}
 
 
-def f1(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, Score]:
-    """F1 of the second label (1 of MRPC and QQP); 0 if there is none in gold and predictions."""
-    return {"f1": _labels(examples, predictions).f1("micro", only=labels[1:2])}
-
-
-def matthews(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, Score]:
-    """Matthews correlation; 0 where a side has only one label."""
-    return {"matthews": _labels(examples, predictions).matthews}
-
-
-def pearson(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, Score]:
-    """Pearson correlation; 0 where a side is constant (it is not defined there)."""
-    gold_N, said_N = _scores(examples, predictions)
-    return {"pearson": lambda weights_RN: weighted.correlation(weights_RN, gold_N[None], said_N)}
-
-
-def spearman(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, Score]:
-    """Spearman rank correlation; 0 where a side is constant."""
-    sides = _scores(examples, predictions)
-
-    def score(weights_RN: Array) -> Array:
-        return weighted.correlation(
-            weights_RN, *(weighted.ranks(weights_RN, side_N) for side_N in sides)
-        )
-
-    return {"spearman": score}
-
-
-def similar_f1(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, Score]:
+def _similar_f1(gold_N: Array, said_N: Array) -> Score:
     """F1 of "similar" (a score of 3 and more), gold and predictions cut alike (SPEC B.3)."""
-    gold, said = (side_N >= SIMILAR for side_N in _scores(examples, predictions))
-    tally = Tally([[pair] for pair in zip(gold.tolist(), said.tolist(), strict=True)])
-    return {"f1": tally.f1("micro", only=[True])}
-
-
-def relation_f1(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, Score]:
-    """Micro-F1 over the relations without `no_relation` (SPEC B.6)."""
-    return {"micro_f1": _labels(examples, predictions).f1("micro", without=(NO_RELATION,))}
+    sides = ((side_N >= SIMILAR).tolist() for side_N in (gold_N, said_N))
+    return Tally([pair] for pair in zip(*sides, strict=True)).f1("micro", only=[True])
 
 
 def auprc(
@@ -161,14 +111,17 @@ def auprc(
 
 
 METRICS: dict[str, Metric] = {
-    "accuracy": accuracy,
-    "macro_f1": macro_f1,
-    "f1": f1,
-    "matthews": matthews,
-    "pearson": pearson,
-    "spearman": spearman,
-    "similar_f1": similar_f1,
-    "relation_f1": relation_f1,
+    "accuracy": _of_labels("accuracy", lambda tally, _: weighted.mean(tally.right_NC.sum(1))),
+    # averaged over the labels that occur in gold or predictions
+    "macro_f1": _of_labels("macro_f1", lambda tally, _: tally.f1("macro")),
+    # of the second label (1 of MRPC and QQP); 0 if there is none in gold and predictions
+    "f1": _of_labels("f1", lambda tally, labels: tally.f1("micro", only=labels[1:2])),
+    "matthews": _of_labels("matthews", lambda tally, _: tally.matthews),
+    "pearson": _of_numbers("pearson", weighted.pearson),
+    "spearman": _of_numbers("spearman", weighted.spearman),
+    "similar_f1": _of_numbers("f1", _similar_f1),
+    # without `no_relation` (SPEC B.6)
+    "relation_f1": _of_labels("micro_f1", lambda tally, _: tally.f1("micro", without=NO_RELATION)),
     "auprc": auprc,
     "entities": tagging_metrics.entities,
     "characters": tagging_metrics.characters,

@@ -149,7 +149,19 @@ def area(weights_NR: Array, said_N: Array, positive_N: Array) -> tuple[Array, Ar
     return ratio(area_R, found_UR[-1]), found_UR[-1] > 0
 
 
-def ranks(weights_RN: Array, values_N: Array) -> Array:
+def pearson(gold_N: Array, said_N: Array) -> Score:
+    """Pearson's correlation; 0 where a side is constant (it is not defined there)."""
+    return lambda weights_RN: _correlation(weights_RN, gold_N, said_N)
+
+
+def spearman(gold_N: Array, said_N: Array) -> Score:
+    """Spearman's rank correlation; 0 where a side is constant."""
+    return lambda weights_RN: _correlation(
+        weights_RN, _ranks(weights_RN, gold_N), _ranks(weights_RN, said_N)
+    )
+
+
+def _ranks(weights_RN: Array, values_N: Array) -> Array:
     """[R, N] The rank of every value among the drawn ones, ties at their mean."""
     distinct, place_N = np.unique(values_N, return_inverse=True)
     drawn_RU = np.stack(
@@ -160,17 +172,15 @@ def ranks(weights_RN: Array, values_N: Array) -> Array:
     return ranks_RN
 
 
-def correlation(weights_RN: Array, first_RN: Array, second_RN: Array) -> Array:
-    """[R] Pearson's, in percent; 0 where a side is constant."""
+def _correlation(weights_RN: Array, first: Array, second: Array) -> Array:
+    """[R] Pearson's, in percent, of values [N] or [R, N]; 0 where a side is constant."""
     n_R1 = weights_RN.sum(1, keepdims=True)
-    first, second = (
-        one - (weights_RN * one).sum(1, keepdims=True) / n_R1 for one in (first_RN, second_RN)
-    )
-    above = (weights_RN * first * second).sum(1)
-    squares = [(weights_RN * one**2).sum(1) for one in (first, second)]
-    first_varies, second_varies = (
+    sides = [one - (weights_RN * one).sum(1, keepdims=True) / n_R1 for one in (first, second)]
+    squares = [(weights_RN * one**2).sum(1) for one in sides]
+    varies = [
         square > CONSTANT * (weights_RN * one**2).sum(1)
-        for square, one in zip(squares, (first_RN, second_RN), strict=True)
-    )
-    varies = first_varies & second_varies
-    return 100 * np.where(varies, ratio(above, np.sqrt(squares[0] * squares[1])), 0.0)
+        for square, one in zip(squares, (first, second), strict=True)
+    ]
+    above = (weights_RN * sides[0] * sides[1]).sum(1)
+    quotient = ratio(above, np.sqrt(squares[0] * squares[1]))
+    return 100 * np.where(varies[0] & varies[1], quotient, 0.0)
