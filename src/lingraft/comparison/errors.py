@@ -51,13 +51,14 @@ class Errors:
 
 @dataclass(frozen=True)
 class Means:
-    """One breakdown of all models: means over the seeds by row."""
+    """One breakdown of all models: means over the seeds."""
 
     breakdown: Breakdown
+    models: tuple[str, ...]
     sizes: Mapping[Row, int]
     """By row; of confusions, the number with that gold."""
-    values: Mapping[str, Mapping[Row, float]]
-    """By model and row; a row that a model lacks is 0 in confusions."""
+    values: Mapping[Row, Sequence[float | None]]
+    """By row, of each model: None where it lacks the row, but 0 in confusions."""
 
 
 def analyse(part: Part) -> Errors:
@@ -85,19 +86,19 @@ def analyse(part: Part) -> Errors:
 
 
 def _means(breakdown: Breakdown, cells: Mapping[str, Sequence[Cells]]) -> Means:
+    rows = [rows for seeds in cells.values() for rows in seeds]
     sizes: dict[Row, int] = {}
-    values: dict[str, dict[Row, float]] = {}
-    for label, seeds in cells.items():
-        found: defaultdict[Row, list[float]] = defaultdict(list)
-        for rows in seeds:
-            for row, cell in rows.items():
-                sizes.setdefault(row, cell.n)
-                found[row].append(cell.value)
-        values[label] = {
-            row: sum(one) / len(seeds) if breakdown.confusion else fmean(one)
-            for row, one in found.items()
-        }
-    return Means(breakdown, sizes, values)
+    for of_seed in rows:
+        sizes |= {row: cell.n for row, cell in of_seed.items() if row not in sizes}
+
+    def mean(row: Row, seeds: Sequence[Cells]) -> float | None:
+        found = [of_seed[row].value for of_seed in seeds if row in of_seed]
+        if breakdown.confusion:
+            return sum(found) / len(seeds)
+        return fmean(found) if found else None
+
+    values = {row: [mean(row, seeds) for seeds in cells.values()] for row in sizes}
+    return Means(breakdown, tuple(cells), sizes, values)
 
 
 def _tables(means: Means) -> list[Table]:
@@ -117,12 +118,12 @@ def _plain(means: Means) -> Table:
             (
                 *map(Entry, row),
                 Entry(f"{means.sizes[row]:,}"),
-                *(Entry(numbers.fixed(v.get(row), one.decimals)) for v in means.values.values()),
+                *(Entry(numbers.fixed(value, one.decimals)) for value in means.values[row]),
             )
         )
         for row in rows[:SHOWN_ROWS]
     ]
-    head = tuple(Entry(text) for text in (*one.rows, "n", *means.values))
+    head = tuple(Entry(text) for text in (*one.rows, "n", *means.models))
     return Table(one.title, head, tuple(lines), tuple(notes))
 
 
@@ -133,23 +134,26 @@ def _taken_for(means: Means) -> Table:
     lines = []
     for gold in order[:SHOWN_ROWS]:
         entries = [Entry(gold), Entry(f"{totals[gold]:,}")]
-        for values in means.values.values():
-            said = {pair[1]: value for pair, value in values.items() if pair[0] == gold}
+        for place in range(len(means.models)):
+            said = {
+                pair[1]: count
+                for pair, counts in means.values.items()
+                if pair[0] == gold and (count := counts[place])
+            }
             top = sorted(said, key=lambda label: -said[label])[:SHOWN_LABELS]
             entries.append(Entry(", ".join(f"{one} {said[one]:,.0f}" for one in top), long=True))
         lines.append(Line(tuple(entries)))
     notes = [means.breakdown.note]
     if len(order) > SHOWN_ROWS:
         notes.append(f"The {SHOWN_ROWS} commonest of {len(order)}; all are in the file.")
-    head = (Entry("gold"), Entry("n"), *(Entry(label, long=True) for label in means.values))
+    head = (Entry("gold"), Entry("n"), *(Entry(label, long=True) for label in means.models))
     title = f"{means.breakdown.title}: what gold was taken for"
     return Table(title, head, tuple(lines), tuple(notes))
 
 
 def _most_confused(means: Means) -> list[Table]:
-    models = means.values.values()
     total = {
-        (gold, said): sum(values.get((gold, said), 0) for values in models)
+        (gold, said): sum(value or 0.0 for value in means.values[gold, said])
         for gold, said in means.sizes
         if gold != said
     }
@@ -159,22 +163,21 @@ def _most_confused(means: Means) -> list[Table]:
     lines = []
     for pair in top:
         size = means.sizes[pair]
-        counts = (values.get(pair, 0.0) for values in models)
+        counts = (count or 0.0 for count in means.values[pair])
         shown = [Entry(numbers.fixed(one, 0), numbers.percent(one / size)) for one in counts]
         lines.append(Line((Entry(" → ".join(pair)), Entry(f"{size:,}"), *shown)))
-    head = tuple(Entry(text) for text in ("gold → said", "n", *means.values))
+    head = tuple(Entry(text) for text in ("gold → said", "n", *means.models))
     note = "Counts, and shares of the gold label; by the sum over the models."
     return [Table(f"{means.breakdown.title}: most confused", head, tuple(lines), (note,))]
 
 
 def _sheet(means: Means) -> Sheet:
     one = means.breakdown
-    absent = 0.0 if one.confusion else ""
     rows = [
-        (*row, size, *(values.get(row, absent) for values in means.values.values()))
+        (*row, size, *("" if value is None else value for value in means.values[row]))
         for row, size in means.sizes.items()
     ]
-    return Sheet(one.name, (*one.rows, "n", *means.values), tuple(rows))
+    return Sheet(one.name, (*one.rows, "n", *means.models), tuple(rows))
 
 
 def _sample_table(found: Samples) -> Table:
