@@ -107,15 +107,20 @@ def test_examples_that_share_a_premise_are_drawn_together(tmp_path: Path) -> Non
     assert sixths.std() == pytest.approx(6**0.5 / 2, rel=0.1)
 
 
-def test_predictions_that_do_not_give_the_saved_score_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("saved", "says"), [('"accuracy": 75.0', "75.00"), ('"old_name": 100.0', "nothing of it")]
+)
+def test_predictions_that_do_not_give_the_saved_score_are_refused(
+    saved: str, says: str, tmp_path: Path
+) -> None:
     task = TASKS["nsmc"]
     examples = [TextExample(str(i), "text", None, task.labels[0]) for i in range(4)]
     said = [LabelPrediction(one.id, task.labels[0]) for one in examples]
     place = write_run(tmp_path, "xpt", task, 0, examples, said)
     file = place / "scores.json"
-    file.write_text(file.read_text().replace('"accuracy": 100.0', '"accuracy": 75.0'))
+    file.write_text(file.read_text().replace('"accuracy": 100.0', saved))
     part = collect([tmp_path]).parts[0]
-    with pytest.raises(DataError, match=r"give accuracy 100.00, scores.json says 75.00"):
+    with pytest.raises(DataError, match=f"give accuracy 100.00, scores.json says {says}"):
         answers(part, part.runs["xpt"][0])
 
 
