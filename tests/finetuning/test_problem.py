@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tiny_tokenizers
 import torch
+from right_answers import gold
 
 from lingraft.finetuning import heads
 from lingraft.finetuning.coders import biaffine
@@ -35,7 +36,6 @@ from lingraft.tasks.examples import (
     TextExample,
 )
 from lingraft.tasks.markers import MARKERS, WORD_START
-from lingraft.tasks.predictions import gold
 from lingraft.tokenizer import files as tokenizer_files
 
 SHORT, LONG = "나는 책을 읽었다", "나는 학교에 가서 친구를 만나고 집에 와서 책을 읽었다"

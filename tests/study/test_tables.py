@@ -5,8 +5,8 @@ import pytest
 from rich.console import Console
 from synthetic_study import cell_rows, failed_rows, initialiser_rows, study_rows
 
+from lingraft.stats import Resampling
 from lingraft.study import tables
-from lingraft.study.analysis import Resampling
 from lingraft.study.results import collect
 from lingraft.study.rows import MetricRow
 

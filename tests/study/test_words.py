@@ -5,8 +5,8 @@ import math
 import pytest
 from synthetic_study import cell_rows
 
+from lingraft.stats import Resampling
 from lingraft.study import document, page, plots, tables
-from lingraft.study.analysis import Resampling
 from lingraft.study.results import BITS, collect
 
 RESAMPLING = Resampling(200)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from right_answers import gold
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.tasks import load
 from lingraft.tasks.custom import decode, user_task
 from lingraft.tasks.examples import SpanExample, TaggedExample, TextExample
-from lingraft.tasks.predictions import gold
 
 if TYPE_CHECKING:
     from lingraft.tasks import Task

@@ -11,11 +11,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from right_answers import gold
 
 from lingraft.errors import DataError
 from lingraft.tasks import TASKS, find, load, pawsx
 from lingraft.tasks.examples import RelationExample, SpanExample, TextExample, labelled
-from lingraft.tasks.predictions import gold
 from lingraft.tasks.reading import Row, jsonl_rows
 from lingraft.tasks.splits import read_split
 

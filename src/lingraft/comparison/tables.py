@@ -227,6 +227,9 @@ def _less(tested: Tested | None) -> Entry:
     if tested is None:
         return Entry(numbers.ABSENT)
     found = tested.found
+    assert found.low is not None
+    assert found.high is not None
+    assert found.p is not None
     return Entry(
         signed(found.value),
         f"[{signed(found.low)}, {signed(found.high)}] {shown_p(found.p)}",

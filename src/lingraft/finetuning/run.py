@@ -23,7 +23,6 @@ from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import Training
 from lingraft.rundir import Run, clear_temporary, read_json, write_json, write_text
 from lingraft.tasks import predictions
-from lingraft.tasks.extras import sklearn_metrics
 from lingraft.tasks.splits import DEV, TRAIN
 from lingraft.training import loop, machine
 from lingraft.training.checkpoint import latest
@@ -82,7 +81,6 @@ def finetune(
     if options.resume and options.overwrite:
         raise RecipeError("--resume and --overwrite contradict each other; give one")
     quiet_transformers()
-    sklearn_metrics()  # before an hour of training, not after it
     cells = plan(recipe, base)
     training = Training(precision=recipe.precision, micro_batch_tokens=recipe.micro_batch_tokens)
     accelerator = machine.accelerator_for(training, out)

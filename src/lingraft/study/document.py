@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lingraft.report import numbers
+from lingraft.stats import Resampling
 from lingraft.study import page, plots, tables, task_tables
-from lingraft.study.analysis import Resampling
 from lingraft.study.results import collect, size_text
 from lingraft.study.rows import read
 

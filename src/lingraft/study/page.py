@@ -9,8 +9,8 @@ from markupsafe import Markup
 from lingraft.report import figure, numbers
 from lingraft.report.pages.run import inline, templates
 from lingraft.rundir import write_text
+from lingraft.stats import Resampling
 from lingraft.study import grid, plots, recipe, tables, task_tables
-from lingraft.study.analysis import Resampling
 from lingraft.study.notes import asked
 from lingraft.study.results import BITS, LOSS, METRICS, PERPLEXITY, collect, size_text
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from lingraft.report import numbers
 from lingraft.report.rows import TITLES
-from lingraft.study.analysis import Resampling, difference, incomparable
+from lingraft.study.analysis import difference, incomparable
 from lingraft.study.entries import (
     MIXED,
     MIXED_PAIRS,
@@ -49,6 +49,7 @@ from lingraft.study.results import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lingraft.stats import Resampling
     from lingraft.study.results import Group, Results
     from lingraft.study.rows import AnyRow, MetricRow
 

@@ -26,7 +26,7 @@ from lingraft.study.tables import apart
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lingraft.study.analysis import Resampling
+    from lingraft.stats import Resampling
     from lingraft.study.results import Group, Results, TaskShown
     from lingraft.study.rows import AnyRow
 

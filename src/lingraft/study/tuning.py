@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lingraft.errors import RecipeError
 from lingraft.evaluation.records import BLOCKS
 from lingraft.finetuning import data as task_data
@@ -302,24 +304,19 @@ def _jackknife(
     """
     examples = outcomes.examples(outcome, split)
     said = align(examples, outcomes.predictions(outcome, split))
-    places = [stage.block_of(document(example)) for example in examples]
-    present = sorted(set(places))
+    present, place_N = np.unique(
+        [stage.block_of(document(example)) for example in examples], return_inverse=True
+    )
     if len(present) < FEWEST_BLOCKS:
         return {}
-    without = []
-    for block in present:
-        kept = [index for index, place in enumerate(places) if place != block]
-        without.append(task.score_aligned([examples[i] for i in kept], [said[i] for i in kept]))
+    without_BN = (np.arange(len(present))[:, None] != place_N).astype(float)
+    functions = task.score_functions(examples, said)
     found = {}
-    for name, value in outcome.scores(split).items():
-        left = [scores.get(name) for scores in without]
-        if any(one is None for one in left):
-            continue
-        numbers = [float(one) for one in left if one is not None]
-        mean, times = sum(numbers) / len(numbers), len(numbers) - 1
-        worth = dict(zip(present, (value + times * (mean - one) for one in numbers), strict=True))
-        found[name] = tuple(
-            (round(worth[block] / 100, 9), 1.0) if block in worth else (0.0, 0.0)
-            for block in range(BLOCKS)
-        )
+    for name in task.shown:
+        left_B = functions[name](without_BN)
+        worth_B = outcome.scores(split)[name] + (len(present) - 1) * (left_B.mean() - left_B)
+        blocks = [(0.0, 0.0)] * BLOCKS
+        for block, worth in zip(present, worth_B.tolist(), strict=True):
+            blocks[block] = (round(worth / 100, 9), 1.0)
+        found[name] = tuple(blocks)
     return found

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from lingraft.errors import DataError
-from lingraft.tasks import metrics
+from lingraft.tasks import metrics, weighted
 from lingraft.tasks.examples import labelled
 from lingraft.tasks.predictions import align
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.reading import Row
+    from lingraft.tasks.weighted import Score
 
 Kind = Literal["classification", "pair", "regression", "tagging", "relation", "parsing", "span"]
 
@@ -197,15 +198,24 @@ class Task:
                     f"{self.name}: example {example.id} has no gold answer; "
                     f"score a labelled split: {', '.join(self.labelled_splits)}"
                 )
-        return self.score_aligned(examples, align(examples, predictions))
+        aligned = align(examples, predictions)
+        return weighted.on_all(self.score_functions(examples, aligned), len(examples))
 
-    def score_aligned(
+    def score_functions(
         self, examples: Sequence[Example], predictions: Sequence[Prediction]
-    ) -> dict[str, float]:
-        """The same for predictions already in the examples' order, which may repeat (bootstrap)."""
+    ) -> dict[str, Score]:
+        """Every score as a function of how often each example counts.
+
+        Args:
+            examples: with the right answers.
+            predictions: in the same order.
+
+        Raises:
+            DataError: there are no examples, or a prediction is of another kind than the task.
+        """
         if not examples:
             raise DataError(f"{self.name}: no examples to score")
-        scores: dict[str, float] = {}
+        scores: dict[str, Score] = {}
         for name in self.metrics:
             scores |= metrics.METRICS[name](examples, predictions, self.labels)
         return scores
