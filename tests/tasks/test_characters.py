@@ -327,7 +327,7 @@ def test_no_task_loads_torch() -> None:
     import subprocess
     import sys
 
-    code = "import sys, lingraft.tasks, lingraft.tasks.custom, lingraft.tasks.mistakes, json;"
+    code = "import sys, lingraft.tasks, lingraft.tasks.definition, lingraft.tasks.mistakes, json;"
     code += (
         "print(json.dumps([m for m in ('torch', 'transformers', 'sklearn') if m in sys.modules]))"
     )

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from lingraft.errors import DataError
-from lingraft.tasks import TASKS, find, load, pawsx
+from lingraft.tasks import TASKS, find, load
 from lingraft.tasks.examples import RelationExample, SpanExample, TextExample, labelled
 from lingraft.tasks.predictions import gold
 from lingraft.tasks.reading import Row, jsonl_rows
 from lingraft.tasks.splits import read_split
+from lingraft.tasks.text import translated
 
 OFFICIAL = Path(__file__).parent / "official"
 HERE = [name for name in TASKS if not name.startswith("pawsx-") or name in ("pawsx-ko", "pawsx-en")]
@@ -140,7 +141,7 @@ def test_kornli_trains_on_both_of_its_files_with_distinct_ids() -> None:
 def test_untranslated_rows_of_pawsx_stay_unless_they_are_dropped() -> None:
     dev = load(TASKS["pawsx-ko"], OFFICIAL).splits["dev"]
     assert len(dev) == 5
-    kept = pawsx.translated(example for example in dev if isinstance(example, TextExample))
+    kept = translated(example for example in dev if isinstance(example, TextExample))
     assert [example.id for example in kept] == ["1", "2", "4", "5"]
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError
-from lingraft.tasks import TASKS, custom
+from lingraft.tasks import TASKS
+from lingraft.tasks.definition import decode, task_of
 from lingraft.tasks.examples import SpanExample, TaggedExample, TextExample
 from lingraft.tasks.metrics import SCORES
 from lingraft.tasks.predictions import LabelPrediction
@@ -40,7 +41,7 @@ def record(
     """
     if definition is not None:
         try:
-            return custom.user_task(custom.decode(dict(definition)), Path())
+            return task_of(decode(dict(definition)), Path())
         except RecipeError as error:
             raise DataError(
                 f"task {name}: its saved definition is broken ({error}); fine-tune it again"
@@ -64,7 +65,7 @@ def record(
         "labels": _labels(examples, predictions),
         "metrics": metrics,
     }
-    return custom.user_task(custom.decode(table, f"task {name}"), Path())
+    return task_of(decode(table, f"task {name}"), Path())
 
 
 def _kind(name: str, example: Example) -> str:
