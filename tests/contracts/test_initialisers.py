@@ -104,12 +104,13 @@ def run(sources, targets, text, resources):
     def call(name, source_VD, family, kind, seed=0, **options):
         source, target = sources[family], targets[kind]
         given = Material(source.tokenizer, target.tokenizer, lambda: text, resources, seed=0)
+        copies = Graft(embeddings=name).copies_special_tokens
         return INITIALISERS[name].function(
             source_VD,
             source.vocabulary,
             target.vocabulary,
             generator=torch.Generator().manual_seed(seed),
-            **{"material": given, **options},
+            **{"material": given, "copy_special_tokens": copies, **options},
         )
 
     return call
@@ -248,19 +249,20 @@ def test_what_needs_material_says_so_in_a_line(name, sources, run):
 
 @names
 def test_options_are_keyword_only_and_documented(name):
-    function = INITIALISERS[name].function
-    parameters = list(inspect.signature(function).parameters.values())
-    assert [p.name for p in parameters[:3]] == ["source_VD", "source", "target"]
-    assert all(p.kind is p.KEYWORD_ONLY for p in parameters[3:])
-    assert all(p.default is not p.empty for p in parameters[3:] if p.name != "generator")
-    assert function.__doc__ is not None
-    assert all(f"        {p.name}: " in function.__doc__ for p in parameters)
+    plan = INITIALISERS[name].plan
+    parameters = list(inspect.signature(plan).parameters.values())
+    assert [p.name for p in parameters[:4]] == ["source_VD", "source", "target", "material"]
+    assert all(p.kind is p.KEYWORD_ONLY for p in parameters[4:])
+    assert all(p.default is not p.empty for p in parameters[4:])
+    assert plan.__doc__ is not None
+    assert all(f"        {p.name}: " in plan.__doc__ for p in parameters[4:])
+    assert ("Material: " in plan.__doc__) is (name in NEEDING)
 
 
 @names
 def test_the_table_says_what_it_does_and_where_it_is_from(name):
     record = INITIALISERS[name]
-    assert record.function.__name__ == name.replace("-", "_")
+    assert record.plan.__name__ == name.replace("-", "_")
     assert record.summary
     assert "SPEC" in record.paper
 
