@@ -22,7 +22,7 @@ from lingraft.recipe.decoding import checked, load
 from lingraft.recipe.methods import read_recipe
 from lingraft.study import planning
 from lingraft.study.recipe import read_study
-from lingraft.tasks.custom import UserTask
+from lingraft.tasks.definition import Definition
 
 ROOT = Path(__file__).parents[1]
 RECIPES = sorted((ROOT / "recipes").rglob("*.toml"))
@@ -120,7 +120,7 @@ def read_and_plan(path: Path) -> None:
     elif "finetune" in data:
         tasks_of(*read_finetune(path))
     elif "kind" in data:
-        checked(UserTask, data, str(path))
+        checked(Definition, data, str(path))
     else:
         check(read_recipe(path))
 

@@ -14,7 +14,7 @@ from lingraft.finetuning import heads
 from lingraft.finetuning.coders import biaffine
 from lingraft.finetuning.coders.biaffine import Parser
 from lingraft.finetuning.coders.common import Shape, collate
-from lingraft.finetuning.coders.parsing import candidate_mask, edges_of, words_of_tokens
+from lingraft.finetuning.coders.parsing import candidate_mask, word_edges
 from lingraft.finetuning.coders.texts import PIECES
 from lingraft.finetuning.problem import TASK, Finetuning, micro_batches
 from lingraft.finetuning.recipe import Changes, settings_of
@@ -25,7 +25,6 @@ from lingraft.models.losses import IGNORED
 from lingraft.models.modules import MODULES
 from lingraft.recipe import Tokenizer as Section
 from lingraft.tasks import TASKS
-from lingraft.tasks.dependency.trees import greedy_heads
 from lingraft.tasks.examples import (
     Answer,
     Entity,
@@ -325,16 +324,17 @@ def test_the_parser_takes_the_best_allowed_head_of_each_word(problem):
     for row, item in enumerate(made.items):
         words = len(item.target.heads)
         scores = outputs["arcs"][row, :words, : words + 1].numpy()
-        assert tuple(outputs["heads"][row, :words].tolist()) == greedy_heads(scores)
+        assert outputs["heads"][row, :words].tolist() == scores.argmax(axis=1).tolist()
+        assert np.isinf(scores[np.arange(words), np.arange(words) + 1]).all()
         assert np.isinf(outputs["arcs"][row, :words, words + 1 :].numpy()).all()
 
 
 def test_words_are_found_by_their_characters_and_a_lost_word_has_the_first_token():
     words = ("나는", "책을")
-    assert words_of_tokens(words, [(0, 0), (0, 1), (1, 2), (2, 4), (4, 5), (0, 0)]) == [
-        *(None, 0, 0, 1, 1, None)
-    ]
-    assert edges_of([None, 0, 0, 2, None], 3) == ([(1, 2), (0, 0), (3, 3)], 1)
+    offsets = [(0, 0), (0, 1), (1, 2), (2, 4), (4, 5), (0, 0)]
+    assert word_edges(words, offsets) == ([(1, 2), (3, 4)], 0)
+    without = [(0, 0), (0, 2), (6, 7), (7, 8)]
+    assert word_edges((*words, "산다"), without) == ([(1, 1), (0, 0), (2, 3)], 1)
 
 
 @pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "bert", "modernbert"])

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import outcomes
 from lingraft.rundir import fingerprint
-from lingraft.tasks import TASKS, custom
+from lingraft.tasks import TASKS
+from lingraft.tasks.definition import decode, task_of
 from lingraft.tasks.predictions import align
 from lingraft.tasks.weighted import on_all
 
@@ -268,7 +269,7 @@ def _task(outcome: Outcome) -> Task:
             "task_definition, as one of your own would; fine-tune it again"
         )
     try:
-        return custom.user_task(custom.decode(dict(definition)), Path())
+        return task_of(decode(dict(definition)), Path())
     except RecipeError as error:
         raise DataError(
             f"task {outcome.task}: its saved definition is broken ({error}); fine-tune it again"

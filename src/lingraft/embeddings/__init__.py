@@ -1,18 +1,18 @@
 """Initialisers of the new word embeddings: one pure function a file, one line here.
 
-Contract: `function(source_VD, source, target, *, generator, copy_special_tokens, material=None) ->
-Initialised`. The result is float32 on the CPU whatever the source's type; the
-source is not touched; what is random follows the generator and the material's seed; pieces of the
-same spelling are copied from their own row, and special tokens from the row of their role (by all
-but the two that draw every row, which copy special tokens only when asked to); the padding row is
-zero.
+An initialiser says of what each new row is made (`Plan`); `Initialiser.function` makes the rows.
+The result is float32 on the CPU whatever the source's type; the source is not touched; what is
+random follows the generator and the material's seed; pieces of the same spelling are copied from
+their own row (by all but the two that draw every row), and special tokens, if asked for, from the
+row of their role; the padding row is zero.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from lingraft.embeddings.common import build
 from lingraft.embeddings.dictionary import dictionary
 from lingraft.embeddings.focus import focus
 from lingraft.embeddings.match import match
@@ -26,37 +26,75 @@ from lingraft.embeddings.wechsel import wechsel
 if TYPE_CHECKING:
     import torch
 
-    from lingraft.embeddings.common import Initialised
+    from lingraft.embeddings.common import Initialised, Plan
     from lingraft.embeddings.material import Material
     from lingraft.tokenizer.vocabulary import Vocabulary
 
 
 class Function(Protocol):
-    """What every initialiser looks like; options of its own are keyword-only and have a default."""
+    """What every initialiser looks like; options of its own are keyword-only and have a default.
+
+    Its docstring says what of the material it needs; the arguments are those of
+    `Initialiser.function`, which also says what is raised.
+    """
 
     def __call__(
         self,
         source_VD: torch.Tensor,
         source: Vocabulary,
         target: Vocabulary,
-        *,
-        generator: torch.Generator,
-        copy_special_tokens: bool = ...,
-        material: Material | None = None,
-    ) -> Initialised: ...
+        material: Material | None,
+    ) -> Plan: ...
 
 
 @dataclass(frozen=True)
 class Initialiser:
     """An entry of the table of initialisers."""
 
-    function: Function
+    plan: Function
     summary: str
     """What it does, in a line."""
     paper: str
     """Where it comes from."""
     learns_from_text: bool = False
     """Whether it learns static vectors from the target's text, unless they are given."""
+
+    def function(
+        self,
+        source_VD: torch.Tensor,
+        source: Vocabulary,
+        target: Vocabulary,
+        *,
+        generator: torch.Generator,
+        copy_special_tokens: bool = False,
+        material: Material | None = None,
+        **options: Any,
+    ) -> Initialised:
+        """The new rows.
+
+        Args:
+            source_VD: [V, D] the source's word embeddings, of any floating type.
+            source: the source's vocabulary.
+            target: the new vocabulary.
+            generator: where the draws come from.
+            copy_special_tokens: copy the rows of the special tokens (all but padding) from the
+                source, by role.
+            material: tokenizers, text, lexicons and vectors to learn from; most need it.
+            options: the initialiser's own.
+
+        Raises:
+            RecipeError: there is no material, or it lacks what the initialiser needs.
+            DataError: a resource cannot be read, or has nothing of use.
+            UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
+        """
+        return build(
+            source_VD,
+            source,
+            target,
+            self.plan(source_VD, source, target, material, **options),
+            generator=generator,
+            copy_special_tokens=copy_special_tokens,
+        )
 
 
 INITIALISERS: dict[str, Initialiser] = {

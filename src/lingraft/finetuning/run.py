@@ -260,7 +260,7 @@ class _Call:
         coder_class = heads.CODERS[task.kind]
         forward = heads.forward_of(config, coder_class.head)
         shape = Shape.of(tokenizer, config, forward, task.settings.max_length)
-        encoded = Encoded(tokenizer, shape, coder_class(task, shape))  # type: ignore[call-arg]
+        encoded = Encoded(tokenizer, shape, coder_class(task, shape))
         for split, examples in cell.data.splits.items():
             items = encoded.coder.encode(examples)
             say_what_was_cut(items, shape, f"{task.name} {split}")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from lingraft.errors import DataError
+from lingraft.recipe.base import Section
 from lingraft.tasks import metrics, weighted
 from lingraft.tasks.examples import labelled
 from lingraft.tasks.predictions import align
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from lingraft.tasks.definition import Definition
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.reading import Row
@@ -72,18 +74,29 @@ class Split:
     """False where the benchmark hides the answers."""
 
 
-@dataclass(frozen=True)
-class Hub:
+class Hub(Section):
     """Where a task is on the Hugging Face Hub."""
 
     dataset: str
     config: str | None = None
-    splits: Mapping[str, str] = field(default_factory=dict)
+    splits: dict[str, str] = {}
     """Our name of a split → the Hub's."""
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: dict[str, str] = {}
     """The Hub's name of a column → the one that the reader expects, where they differ.
 
     Class labels are mapped by their names, never by their numbers: the order differs."""
+
+
+class Format(Protocol):
+    """A module that reads a kind of files."""
+
+    def rows(self, path: Path, definition: Definition) -> Iterable[Row]:
+        """Records of a file."""
+        ...
+
+    def example(self, row: Row, definition: Definition) -> Example:
+        """One record made an example; says what is wrong with it."""
+        ...
 
 
 @dataclass(frozen=True)

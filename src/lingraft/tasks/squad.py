@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from lingraft.tasks.definition import Definition
 
-def rows(path: Path) -> Iterable[Row]:
+
+def rows(path: Path, definition: Definition) -> Iterable[Row]:
     """Questions of a SQuAD-like JSON file, or of JSONL with a question a line.
 
     Raises:
@@ -47,7 +49,7 @@ def _list(value: Any, name: str, where: str) -> list[Any]:
     return found
 
 
-def example(row: Row) -> SpanExample:
+def example(row: Row, definition: Definition) -> SpanExample:
     """The example of a question; plausible answers of unanswerable questions are not answers.
 
     Raises:

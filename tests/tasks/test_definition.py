@@ -11,8 +11,8 @@ import pytest
 from right_answers import gold
 
 from lingraft.errors import DataError, RecipeError
-from lingraft.tasks import load
-from lingraft.tasks.custom import decode, user_task
+from lingraft.tasks import catalogue, load
+from lingraft.tasks.definition import decode, task_of
 from lingraft.tasks.examples import SpanExample, TaggedExample, TextExample
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def _task(folder: Path, toml: str, **files: str) -> Task:
     for name, text in files.items():
         (folder / name.replace("__", ".")).write_text(text, encoding="utf-8")
-    return user_task(decode(tomllib.loads(toml)), folder)
+    return task_of(decode(tomllib.loads(toml)), folder)
 
 
 def _perfect(task: Task, folder: Path) -> dict[str, float]:
@@ -135,6 +135,59 @@ def test_a_test_file_is_what_is_reported_and_a_missing_dev_is_cut(tmp_path: Path
     assert data.names["dev"] == "cut of train (5 %, seed 0)"
 
 
+def test_a_saved_definition_is_the_task_again_without_its_files(tmp_path: Path) -> None:
+    toml = GOOD + 'columns.label = ["mood", "label"]\nbetas = [0.9, 0.98]\nclip = 0\n'
+    task = _task(tmp_path, toml, a__csv="text,mood\na,x\nb,y\n")
+    assert task.definition is not None
+    saved = json.loads(json.dumps(task.definition))
+    assert saved["files"] == {"train": "a.csv", "dev": "a.csv"}
+    again = task_of(decode(saved), Path("elsewhere"))
+    assert again.decisive() == task.decisive()
+    assert again.shown == task.shown == ("accuracy", "macro_f1", "f1", "matthews")
+    assert (task.settings.betas, task.settings.clip) == ((0.9, 0.98), None)
+
+
+def test_a_benchmark_writes_a_task_for_each_language_once() -> None:
+    benchmark = tomllib.loads("""
+        kind = "pair"
+        labels = ["entailment", "contradiction"]
+        metrics = ["accuracy"]
+        selection = "accuracy"
+        folders = ["XNLI", "{folder}/{lang}"]
+        fill = {folder = "download/{task}"}
+        columns = {text = "a", id = []}
+        papers.old = {epochs = 2, batch = 8}
+        hub = {dataset = "xtreme", config = "{task}.{lang}"}
+
+        [[tasks]]
+        name = "xnli-{lang}"
+        fill = {task = "xnli"}
+        languages = ["ko", "sw"]
+        files = {train = "train-en.tsv", test = ["test-{lang}.tsv", "{lang}.jsonl"]}
+        columns = {pair = "b"}
+        papers.old = {batch = 4}
+
+        [[tasks]]
+        name = "other"
+        fill = {task = "other"}
+        language = "en"
+        files = {train = [["a.tsv"], ["b.tsv"]]}
+        hub = {}
+    """)
+    korean, swahili, other = (task_of(decode(table)) for table in catalogue.tables(benchmark))
+    assert (korean.name, korean.languages) == ("xnli-ko", ("ko",))
+    assert swahili.splits["test"].parts == (("test-sw.tsv", "sw.jsonl"),)
+    assert swahili.folders == ("XNLI", "download/xnli/sw")
+    assert swahili.hub is not None
+    assert swahili.hub.config == "xnli.sw"
+    old = swahili.alternatives["old"]
+    assert (old.epochs, old.batch) == (2, 4)
+    assert swahili.evaluation == ("test",)
+    assert other.splits["train"].parts == (("a.tsv",), ("b.tsv",))
+    assert other.hub is None
+    assert other.evaluation == ("dev",)
+
+
 def test_the_example_in_the_docs_is_a_task(tmp_path: Path) -> None:
     page = Path(__file__).parents[2] / "docs" / "tasks.md"
     toml = page.read_text(encoding="utf-8").partition("```toml\n")[2].partition("```")[0]
@@ -155,6 +208,10 @@ ROWS = "text,label\na,x\nb,y\n"
         (GOOD.replace('name = "t"\n', ""), "name: is missing"),
         (GOOD + 'metrics = ["bleu"]\n', "'bleu'; a classification task can have accuracy"),
         (GOOD + 'selection = "f2"\n', "selection is 'f2'; its metrics give accuracy"),
+        (GOOD + 'headline = ["f2"]\n', "headline is 'f2'; its metrics give accuracy"),
+        (GOOD + "columns.label = 3\n", "columns.label: must be a string or a list of strings"),
+        (GOOD.replace('train = "a.csv"', "train = []"), "files.train.0: must have at least 1"),
+        (GOOD.replace('"classification"', '"parsing"'), "a task of your own is classification"),
         (GOOD + 'labels = ["x"]\n', "has 1 labels"),
         (GOOD + 'labels = ["x", "y", "z"]\nmetrics = ["f1"]\n', "take macro_f1"),
     ],
