@@ -28,7 +28,7 @@ def accumulate(
         step: this process' share.
         module: prepared; gives the summed loss of a micro-batch.
         accelerator: device, processes, precision.
-        lap: told 'forward' or 'backward' after each, for a benchmark's clock.
+        lap: told 'forward' or 'backward' after each.
 
     Returns:
         The summed loss of this process, in nats (fp64).
