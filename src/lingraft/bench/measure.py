@@ -7,6 +7,7 @@ and after, in the same process.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import sys
@@ -119,7 +120,7 @@ class Meter(Watch):
         self.last = 0.0
         self.parts = dict.fromkeys(PARTS_OF_A_STEP, 0.0)
         """Seconds of all steps that are divided."""
-        self.counter = FlopCounterMode(display=False)
+        self.counter, self.counting = FlopCounterMode(display=False), contextlib.ExitStack()
         self.flops_per_token: dict[str, float] = {}
 
     def begin(self) -> None:
@@ -131,7 +132,7 @@ class Meter(Watch):
         elif self.stage == "parts":
             self.last = now(self.device)[0]
         elif self.stage == "operations":
-            self.counter.__enter__()
+            self.counting.enter_context(self.counter)
 
     def part(self, name: str) -> None:
         if self.stage == "parts":
@@ -148,7 +149,7 @@ class Meter(Watch):
                 self.windows[-1].close()
                 self.peak = peak_memory(self.device)
         elif self.stage == "operations":
-            self.counter.__exit__(None, None, None)
+            self.counting.close()
             found = {"useful": flops, "executed": self.counter.get_total_flops()}
             self.flops_per_token = {k: value / step.global_tokens for k, value in found.items()}
 

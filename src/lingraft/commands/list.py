@@ -1,9 +1,13 @@
-"""Tables of what lingraft has, made from the code."""
+"""`lingraft list`: tables of what lingraft has, made from the code."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import rich.table
+import typer
+
+from lingraft.commands.console import out
 from lingraft.errors import RecipeError
 from lingraft.models.families import FAMILIES
 from lingraft.recipe import catalogue
@@ -114,3 +118,21 @@ def table_of(what: str) -> Table:
     if what not in TABLES:
         raise RecipeError(f"list {what}: there is no such list; there are {', '.join(TABLES)}")
     return TABLES[what]()
+
+
+def command(
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="families, initialisers, methods, presets, objectives, tasks or models"
+        ),
+    ],
+) -> None:
+    """Print what there is, as a table made from the code."""
+    title, columns, rows = table_of(what)
+    table = rich.table.Table(title=title)
+    for number, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=number == 0)
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
