@@ -27,13 +27,15 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import torch
+from shared import head, parser_of, spread, write
 from transformers import RobertaForMaskedLM
 
 from lingraft.bench.measure import peak_memory
-from lingraft.bench.subject import Shape, spread
+from lingraft.bench.subject import Shape
 from lingraft.bench.text import BOS, EOS, PAD, UNKNOWN, TextShape, made_up, of_run, token_ids
 from lingraft.evaluation.intrinsic import mask_text, score
 from lingraft.evaluation.scorer import Scorer
@@ -92,7 +94,7 @@ OPPONENTS = {
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--model", choices=MODELS, default="base")
     parser.add_argument("--shape", help="LAYERSxWIDTHxVOCABULARY, in the place of --model")
     parser.add_argument("--run", type=Path, help="take text and vocabulary of a lingraft run")
@@ -105,7 +107,6 @@ def options() -> argparse.Namespace:
     parser.add_argument("--sentences", type=int, default=8_192, help="made-up sentences")
     parser.add_argument("--precision", choices=("auto", "bf16", "fp32"), default="auto")
     parser.add_argument("--gate", type=float, default=0.05, help="nats that we may be worse")
-    parser.add_argument("--json", type=Path)
     for hidden, kind in (("--arm", str), ("--folder", Path)):
         parser.add_argument(hidden, type=kind, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -348,19 +349,18 @@ def fresh(arm: str, folder: Path) -> dict[str, Any]:
 
 def table(pairs: Pairs, gate: float) -> str:
     """A Markdown table, a row an opponent, and the machine."""
-    head = ("opponent", "ratio", "tokens/s, ours : theirs", "peak memory", "held-out loss", "gate")
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    sides = ("tokens/s, ours : theirs", "peak memory", "held-out loss")
+    lines = [head("opponent", "ratio", *sides, "gate")]
     for name, found in pairs.items():
-        ratios = spread([a["tokens_per_second"] / b["tokens_per_second"] for a, b in found])
         middle = {
-            key: [spread([arm[key] for arm in arms])["median"] for arms in zip(*found, strict=True)]
+            key: [median(arm[key] for arm in arms) for arms in zip(*found, strict=True)]
             for key in ("tokens_per_second", "peak_memory_bytes", "loss")
         }
         rates, memory, loss = middle.values()
         worst = max(ours["loss"] - theirs["loss"] for ours, theirs in found)
         lines.append(
             f"| {name}: {OPPONENTS[name].summary} "
-            f"| {ratios['min']:.2f} – **{ratios['median']:.2f}** – {ratios['max']:.2f} "
+            f"| {spread([a['tokens_per_second'] / b['tokens_per_second'] for a, b in found])} "
             f"| {rates[0]:,.0f} ({found[0][0]['precision']}) : {rates[1]:,.0f} "
             f"| {memory[0] / 1e9:.2f} : {memory[1] / 1e9:.2f} GB "
             f"| {loss[0]:.4f} : {loss[1]:.4f} "
@@ -387,8 +387,7 @@ def main() -> None:
                 ours, theirs = (arm["tokens_per_second"] for arm in pairs[opponent][-1])
                 print(f"{opponent} {number}: {ours / theirs:.2f}", file=sys.stderr)
     print(table(pairs, asked.gate))
-    if asked.json is not None:
-        asked.json.write_text(json.dumps(pairs, indent=1) + "\n", encoding="utf-8")
+    write(asked.json, pairs)
 
 
 if __name__ == "__main__":

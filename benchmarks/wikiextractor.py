@@ -20,18 +20,22 @@ import json
 import random
 import re
 import resource
-import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
+
+from shared import head, timed
 
 from lingraft.corpus.readers.lines import Reading
 from lingraft.corpus.readers.wiki import Block, pages
 from lingraft.corpus.readers.wiki.streams import chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HEADER = (
     '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="{0}">\n'
@@ -86,6 +90,7 @@ LEFTOVER = re.compile(
     r"\[\[|\]\]|\{\{|\}\}|\{\||\|\}|'''|</?(?:ref|div|span|br|table)\b|&(?:nbsp|lt|gt|amp);"
 )
 WORD = re.compile(r"\w+")
+STREAM_PAGES = 100
 
 
 @dataclass
@@ -97,20 +102,10 @@ class Run:
     cpu: float
 
 
-def timed(command: list[str]) -> tuple[float, float]:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    begin = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    wall = time.perf_counter() - begin
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}: {done.stderr[-2000:]}")
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
 def run_lingraft(xml: Path, out: Path) -> Run:
-    wall, cpu = timed([sys.executable, __file__, "extract", str(xml), str(out / "lingraft.jsonl")])
-    with (out / "lingraft.jsonl").open() as file:
+    path = out / "lingraft.jsonl"
+    _, wall, cpu = timed([sys.executable, __file__, "extract", str(xml), str(path)])
+    with path.open() as file:
         rows = [json.loads(line) for line in file]
     return Run({row["id"]: row["text"] for row in rows}, wall, cpu)
 
@@ -118,7 +113,7 @@ def run_lingraft(xml: Path, out: Path) -> Run:
 def run_wikiextractor(python: str, xml: Path, out: Path) -> Run:
     folder = out / "wikiextractor"
     options = ["--json", "--no-templates", "--quiet", "--processes", "1", "--output", str(folder)]
-    wall, cpu = timed([python, "-m", "wikiextractor.WikiExtractor", *options, str(xml)])
+    _, wall, cpu = timed([python, "-m", "wikiextractor.WikiExtractor", *options, str(xml)])
     texts = {}
     for path in sorted(folder.glob("*/*")):
         with path.open() as file:
@@ -156,7 +151,7 @@ def compare_constructs(python: str, folder: Path) -> None:
     xml = folder / "constructs.xml"
     xml.write_text(export("en", [text for _, text, _ in CONSTRUCTS]))
     ours, theirs = both(python, xml, 1)
-    print("| construct | wanted | lingraft | WikiExtractor |\n|---|---|---|---|")
+    print(head("construct", "wanted", "lingraft", "WikiExtractor"))
     for at, (name, _, wanted) in enumerate(CONSTRUCTS, 1):
         cells = [
             "the same" if spaced(run.texts.get(at, "")) == spaced(wanted)
@@ -167,10 +162,10 @@ def compare_constructs(python: str, folder: Path) -> None:
 
 
 def compare_dumps(python: str, dumps: list[Path], folder: Path, runs: int) -> None:
-    quality = ["| dump | pages in both | program | characters | words | only here | markup left |"]
-    quality.append("|---|---|---|---|---|---|---|")
-    speed = ["| dump | program | pages out | seconds | pages/s | CPU seconds | pages/CPU s |"]
-    speed.append("|---|---|---|---|---|---|---|")
+    counts = ("characters", "words", "only here", "markup left")
+    quality = [head("dump", "pages in both", "program", *counts)]
+    rates = ("seconds", "pages/s", "CPU seconds", "pages/CPU s")
+    speed = [head("dump", "program", "pages out", *rates)]
     for dump in dumps:
         xml = folder / "dump.xml"
         with xml.open("wb") as file:
@@ -205,29 +200,51 @@ def compare_dumps(python: str, dumps: list[Path], folder: Path, runs: int) -> No
     print("\n" + "\n".join(quality) + "\n\n" + "\n".join(speed))
 
 
-def generated(path: Path, count: int) -> None:
-    """A multistream dump of pages of some 2,000 characters, 100 to a stream."""
+def generated(path: Path, count: int, copy_every: int | None = None) -> int:
+    """Write a multistream dump of pages of some 2,000 characters, 100 to a stream.
+
+    Args:
+        path: of the dump.
+        count: of its pages.
+        copy_every: one of so many is nearly a copy of the page before it; None has none.
+
+    Returns:
+        The bytes of its XML.
+    """
     rng = random.Random(0)
     vocabulary = ["".join(rng.choices("aeioklmnrstu", k=rng.randint(2, 9))) for _ in range(5_000)]
     kinds = [text for _, text, _ in CONSTRUCTS]
-    with path.open("wb") as file:
-        file.write(bz2.compress(HEADER.format("en").encode()))
-        for start in range(1, count + 1, 100):
+
+    def streams() -> Iterator[str]:
+        yield HEADER.format("en")
+        text = ""
+        for start in range(1, count + 1, STREAM_PAGES):
             stream = []
-            for at in range(start, min(start + 100, count + 1)):
+            for at in range(start, min(start + STREAM_PAGES, count + 1)):
                 paragraphs = [
                     " ".join(rng.choices(vocabulary, k=50)) + ".\n\n" + rng.choice(kinds)
                     for _ in range(6)
                 ]
-                text = escape("\n\n".join(paragraphs), {'"': "&quot;"})
-                stream.append(PAGE.format(f"Page {at}", at, at, text))
-            file.write(bz2.compress("".join(stream).encode()))
-        file.write(bz2.compress(FOOTER.encode()))
+                if copy_every and at % copy_every == 0:
+                    text = text.replace(vocabulary[7], vocabulary[8]) + "\n\nOne line more."
+                else:
+                    text = "\n\n".join(paragraphs)
+                stream.append(PAGE.format(f"Page {at}", at, at, escape(text, {'"': "&quot;"})))
+            yield "".join(stream)
+        yield FOOTER
+
+    size = 0
+    with path.open("wb") as file:
+        for stream in streams():
+            data = stream.encode()
+            file.write(bz2.compress(data))
+            size += len(data)
+    return size
 
 
 def scale(count: int, processes: list[int]) -> None:
-    print("| pages | processes | seconds | pages/s | against one | peak memory of a process |")
-    print("|---|---|---|---|---|---|")
+    columns = ("pages", "processes", "seconds", "pages/s", "against one")
+    print(head(*columns, "peak memory of a process"))
     with tempfile.TemporaryDirectory() as folder:
         for pages_count in (count // 4, count):
             path = Path(folder) / "generated.xml.bz2"
@@ -235,10 +252,8 @@ def scale(count: int, processes: list[int]) -> None:
             first = 0.0
             for number in processes:
                 command = [sys.executable, __file__, "count", str(path), str(number)]
-                begin = time.perf_counter()
-                done = subprocess.run(command, capture_output=True, text=True, check=True)
-                wall = time.perf_counter() - begin
-                found, peak = map(int, done.stdout.split())
+                printed, wall, _ = timed(command)
+                found, peak = map(int, printed.split())
                 assert found == pages_count, f"{found} pages of {pages_count}"
                 first = first or wall
                 print(

@@ -15,7 +15,9 @@ def versus():
     spec = importlib.util.spec_from_file_location("vs_run_mlm", ROOT / "benchmarks/vs_run_mlm.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look themselves up
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "benchmarks")
+        spec.loader.exec_module(module)
     return module
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
@@ -21,6 +20,7 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from lingraft.bench.memory import peak_bytes
 from lingraft.bench.subject import spread
 from lingraft.evaluation.intrinsic import MaskedText as HiddenText
 from lingraft.evaluation.intrinsic import mask_text, measure
@@ -324,18 +324,6 @@ def _speeds(windows: Sequence[Window], ceilings: Sequence[Ceiling]) -> dict[str,
 
 
 def peak_memory(device: torch.device) -> int | None:
-    """The most bytes that this process has held: on the GPU, else in memory; None if not known.
-
-    On Linux that is the high-water mark of this program, never of the one that started it.
-    """
-    if device.type == "cuda":
-        return int(torch.cuda.max_memory_allocated(device))
-    status = Path("/proc/self/status")
-    if status.is_file():
-        marks = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
-        return int(marks[0].split()[1]) * 1024 if marks else None
-    if sys.platform == "darwin":
-        import resource
-
-        return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-    return None
+    """The most bytes that this process has held: on the GPU, else in memory; None if not known."""
+    on_gpu = device.type == "cuda"
+    return int(torch.cuda.max_memory_allocated(device)) if on_gpu else peak_bytes()
