@@ -194,7 +194,7 @@ def measured(subject: Subject, what: str, effort: Effort, command: str = "") -> 
     Raises:
         LingraftError: model or text cannot be used, or a signal came.
     """
-    accelerator = accelerator_for(subject.training, Path())
+    accelerator = accelerator_for(subject.recipe.training, Path())
     load = [os.getloadavg()[0]]
     result = (
         _evaluation(subject, effort, accelerator)
@@ -217,11 +217,11 @@ def _training(
 ) -> dict[str, Any]:
     model, family, itl = subject.model()
     tokens, vocabulary = subject.text(rows(model))
-    phase = next(phase for phase in subject.phases if phase.name == what)
+    phase = next(phase for phase in subject.recipe.phases if phase.name == what)
     steps = len(effort.stages) + 1  # its end is never reached: nothing is validated or saved
     validation = phase.validation.model_copy(update={"every_steps": steps})
     longer = {"budget": Budget(value=steps), "validation": validation}
-    training = subject.training.model_copy(
+    training = subject.recipe.training.model_copy(
         update={"trackers": (), "checkpoint_steps": None, "checkpoint_minutes": math.inf}
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -252,7 +252,7 @@ def _training(
         "train": sorted(trained_parts(phase.train, what)),
         "trainable_parameters": problem.trainable,
         "batch": phase.batch.model_dump(),
-        "training": subject.training.model_dump(mode="json"),
+        "training": subject.recipe.training.model_dump(mode="json"),
         **_speeds(meter.windows, ceilings),
         "fill": sum(window.tokens for window in meter.windows) / meter.slots,
         "step_seconds": {name: seconds / effort.steps for name, seconds in meter.parts.items()},
@@ -264,7 +264,7 @@ def _training(
 def _evaluation(subject: Subject, effort: Effort, accelerator: Accelerator) -> dict[str, Any]:
     model, family, itl = subject.model()
     tokens, vocabulary = subject.text(rows(model))
-    scorer = Scorer(model, vocabulary.pad, subject.training.precision)
+    scorer = Scorer(model, vocabulary.pad, subject.recipe.training.precision)
     operations = throughput.count(model, family, itl)
     ceilings = [_ceiling(model, accelerator, effort)]
     chosen = np.arange(min(effort.evaluated, len(tokens)))

@@ -94,7 +94,7 @@ def chosen(asked: Subject, phase: str) -> list[str]:
     Raises:
         RecipeError: there is no such phase.
     """
-    names = [one.name for one in asked.phases]
+    names = [one.name for one in asked.recipe.phases]
     if phase == "all":
         return [*names, EVALUATION]
     if phase in (*names, EVALUATION):
@@ -115,11 +115,11 @@ def results(
 
     if len(names) == 1:
         return [measured(asked, names[0], effort, command)]
-    found = []
+    results = []
     for name in names:
         with workers.pool(1) as pool:
-            found.append(pool.submit(measured, asked, name, effort, command).result())
-    return found
+            results.append(pool.submit(measured, asked, name, effort, command).result())
+    return results
 
 
 def table_of(found: Sequence[dict[str, Any]]) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -206,13 +206,9 @@ def _option(text: str) -> tuple[str, str | int | float]:
 
 
 def _kind(executor: str) -> Kind:
-    if executor == "local":
-        return "local"
-    if executor == "slurm":
-        return "slurm"
-    if executor == "ray":
-        return "ray"
-    raise RecipeError(f"--executor: must be local, slurm or ray; got {executor}")
+    if executor not in ("local", "slurm", "ray"):
+        raise RecipeError(f"--executor: must be local, slurm or ray; got {executor}")
+    return cast("Kind", executor)
 
 
 def _columns(text: str) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import rich.table
 import typer
@@ -15,7 +15,7 @@ from lingraft.recipe.methods import METHODS, PRESETS
 from lingraft.tasks import TASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     Table = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]
 
@@ -34,11 +34,15 @@ def _families() -> Table:
     return "model families", ("family", "positions", "first position", "layers", "causal"), rows
 
 
+def _explained(title: str, records: Mapping[str, Any]) -> Table:
+    rows = [(name, record.summary, record.paper) for name, record in records.items()]
+    return title, ("name", "what it does", "source"), rows
+
+
 def _initialisers() -> Table:
     from lingraft.embeddings import INITIALISERS  # loads torch
 
-    rows = [(name, record.summary, record.paper) for name, record in INITIALISERS.items()]
-    return "embedding initialisers", ("name", "what it does", "source"), rows
+    return _explained("embedding initialisers", INITIALISERS)
 
 
 def _methods() -> Table:
@@ -63,8 +67,7 @@ def _presets() -> Table:
 def _objectives() -> Table:
     from lingraft.objectives import OBJECTIVES  # loads torch
 
-    rows = [(name, record.summary, record.paper) for name, record in OBJECTIVES.items()]
-    return "objectives", ("name", "what it does", "source"), rows
+    return _explained("objectives", OBJECTIVES)
 
 
 def _tasks() -> Table:

@@ -77,10 +77,9 @@ def command(
     from lingraft.finetuning import run as finetuning
     from lingraft.probing import probe
 
-    command = ask.command_line()
-    options = probe.Options(finetuning.Options(resume, overwrite, command=command), keep_models)
-    folder = out_dir or run / "probe-source"
-    made, written = probe.probe(probed, ask.names_in(phase), chosen, folder, options)
+    options = finetuning.Options(resume, overwrite, command=ask.command_line())
+    folder, phases = out_dir or run / "probe-source", ask.names_in(phase)
+    made, written = probe.probe(probed, phases, chosen, folder, options, keep_models=keep_models)
     out.print(formats.console(made, out.width))
     for note in made.notes:
         out.print(note, soft_wrap=True)
