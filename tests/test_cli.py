@@ -71,7 +71,6 @@ HEAVY = {
     "accelerate", "datasets", "gensim", "matplotlib", "pandas", "pyarrow", "scipy", "sentencepiece",
     "sklearn", "tokenizers", "torch", "transformers",
 }  # fmt: skip
-TORCH_LISTS = {"initialisers", "objectives"}  # their records hold functions, which need torch
 
 
 def loaded_by(code):
@@ -92,7 +91,7 @@ def test_importing_lingraft_loads_nothing_heavy():
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(("list", what) for what in TABLES if what not in TORCH_LISTS),
+        *(("list", what) for what in TABLES),
         ("--help",),
         ("--version",),
         *((name, "--help") for name in ("adapt", "finetune", "study", "bench")),

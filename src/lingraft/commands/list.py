@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import rich.table
 import typer
 
 from lingraft.commands.console import out
+from lingraft.embeddings import INITIALISERS
 from lingraft.errors import RecipeError
 from lingraft.models.families import FAMILIES
+from lingraft.objectives import OBJECTIVES
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import METHODS, PRESETS
 from lingraft.tasks import TASKS
@@ -39,12 +42,6 @@ def _explained(title: str, records: Mapping[str, Any]) -> Table:
     return title, ("name", "what it does", "source"), rows
 
 
-def _initialisers() -> Table:
-    from lingraft.embeddings import INITIALISERS  # loads torch
-
-    return _explained("embedding initialisers", INITIALISERS)
-
-
 def _methods() -> Table:
     rows = [(name, str(len(record.stretches)), record.summary) for name, record in METHODS.items()]
     return "methods", ("name", "phases", "what it does"), rows
@@ -62,12 +59,6 @@ def _presets() -> Table:
         for name, preset in PRESETS.items()
     ]
     return "presets", ("name", "what it is", "budget", "batch", "learning rate"), rows
-
-
-def _objectives() -> Table:
-    from lingraft.objectives import OBJECTIVES  # loads torch
-
-    return _explained("objectives", OBJECTIVES)
 
 
 def _tasks() -> Table:
@@ -103,10 +94,10 @@ def _models() -> Table:
 
 TABLES: dict[str, Callable[[], Table]] = {
     "families": _families,
-    "initialisers": _initialisers,
+    "initialisers": partial(_explained, "embedding initialisers", INITIALISERS),
     "methods": _methods,
     "presets": _presets,
-    "objectives": _objectives,
+    "objectives": partial(_explained, "objectives", OBJECTIVES),
     "tasks": _tasks,
     "models": _models,
 }
