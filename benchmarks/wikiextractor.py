@@ -16,15 +16,14 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import resource
-import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
+
+from shared import head, timed
 
 from lingraft.corpus.readers.lines import Reading
 from lingraft.corpus.readers.wiki import Block, pages
@@ -83,6 +82,7 @@ LEFTOVER = re.compile(
     r"\[\[|\]\]|\{\{|\}\}|\{\||\|\}|'''|</?(?:ref|div|span|br|table)\b|&(?:nbsp|lt|gt|amp);"
 )
 WORD = re.compile(r"\w+")
+STREAM_PAGES = 100
 
 
 @dataclass
@@ -94,20 +94,10 @@ class Run:
     cpu: float
 
 
-def timed(command: list[str]) -> tuple[float, float]:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    begin = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    wall = time.perf_counter() - begin
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}: {done.stderr[-2000:]}")
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
 def run_lingraft(xml: Path, out: Path) -> Run:
-    wall, cpu = timed([sys.executable, __file__, "extract", str(xml), str(out / "lingraft.jsonl")])
-    with (out / "lingraft.jsonl").open() as file:
+    path = out / "lingraft.jsonl"
+    _, wall, cpu = timed([sys.executable, __file__, "extract", str(xml), str(path)])
+    with path.open() as file:
         rows = [json.loads(line) for line in file]
     return Run({row["id"]: row["text"] for row in rows}, wall, cpu)
 
@@ -115,7 +105,7 @@ def run_lingraft(xml: Path, out: Path) -> Run:
 def run_wikiextractor(python: str, xml: Path, out: Path) -> Run:
     folder = out / "wikiextractor"
     options = ["--json", "--no-templates", "--quiet", "--processes", "1", "--output", str(folder)]
-    wall, cpu = timed([python, "-m", "wikiextractor.WikiExtractor", *options, str(xml)])
+    _, wall, cpu = timed([python, "-m", "wikiextractor.WikiExtractor", *options, str(xml)])
     texts = {}
     for path in sorted(folder.glob("*/*")):
         with path.open() as file:
@@ -153,7 +143,7 @@ def compare_constructs(python: str, folder: Path) -> None:
     xml = folder / "constructs.xml"
     xml.write_text(export("en", [text for _, text, _ in CONSTRUCTS]))
     ours, theirs = both(python, xml, 1)
-    print("| construct | wanted | lingraft | WikiExtractor |\n|---|---|---|---|")
+    print(head("construct", "wanted", "lingraft", "WikiExtractor"))
     for at, (name, _, wanted) in enumerate(CONSTRUCTS, 1):
         cells = [
             "the same" if spaced(run.texts.get(at, "")) == spaced(wanted)
@@ -164,10 +154,10 @@ def compare_constructs(python: str, folder: Path) -> None:
 
 
 def compare_dumps(python: str, dumps: list[Path], folder: Path, runs: int) -> None:
-    quality = ["| dump | pages in both | program | characters | words | only here | markup left |"]
-    quality.append("|---|---|---|---|---|---|---|")
-    speed = ["| dump | program | pages out | seconds | pages/s | CPU seconds | pages/CPU s |"]
-    speed.append("|---|---|---|---|---|---|---|")
+    counts = ("characters", "words", "only here", "markup left")
+    quality = [head("dump", "pages in both", "program", *counts)]
+    rates = ("seconds", "pages/s", "CPU seconds", "pages/CPU s")
+    speed = [head("dump", "program", "pages out", *rates)]
     for dump in dumps:
         xml = folder / "dump.xml"
         with xml.open("wb") as file:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from lingraft.cli import spread
-from lingraft.commands.listing import table_of
+from lingraft.commands.list import table_of
 from lingraft.errors import LingraftError
 from lingraft.finetuning.recipe import read_finetune, tasks_of
 from lingraft.pipeline.preflight import check

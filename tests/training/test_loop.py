@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+import re
 import signal
 
 import pytest
@@ -14,9 +15,11 @@ from lingraft.objectives import OBJECTIVES
 from lingraft.recipe.methods import PRESETS
 from lingraft.training import checkpoint
 from lingraft.training.data import Batcher
-from lingraft.training.loop import train_phase
+from lingraft.training.loop import run_phase, train_phase
 from lingraft.training.phase import Stopped, WithObjective
+from lingraft.training.problem import MaskedText
 from lingraft.training.validation import Validator
+from lingraft.training.watch import Watch
 
 STEADY = {"shape": "constant", "warmup": 0}
 ITL = frozenset({0, 3})
@@ -136,6 +139,41 @@ def test_a_budget_in_epochs_sees_every_sentence_as_often(tiny_model, tiny_job, a
     result = train_phase(job, tiny_model("roberta"), accelerator)
     assert (result["sentences"], result["steps"]) == (80, 6)
     assert result["tokens"] == 2 * int(job.readings[0].train.lengths.sum())
+
+
+class Diary(Watch):
+    """Writes down what it is told."""
+
+    def __init__(self):
+        self.events, self.tokens = [], 0
+
+    def begin(self):
+        self.events.append("begin")
+
+    def part(self, name):
+        self.events.append(name)
+
+    def end(self, indices, step):
+        assert len(indices) == step.global_sentences
+        self.events.append("end")
+        self.tokens += step.global_tokens
+
+
+def test_a_watch_is_told_of_every_step_and_its_parts_and_changes_nothing(
+    tiny_model, tiny_job, accelerator, tmp_path
+):
+    settings = {"phase": {"budget": {"value": 3}}, "training": {"micro_batch_tokens": 64}}
+    plain, watched = tiny_model("roberta"), tiny_model("roberta")
+    train_phase(tiny_job(folder=tmp_path / "plain", **settings), plain, accelerator)
+    diary, job = Diary(), tiny_job(folder=tmp_path / "watched", **settings)
+    result = run_phase(job, MaskedText(job, watched), watched, accelerator, watch=diary)
+    assert diary.tokens == result["tokens"]
+    steps = " ".join(diary.events).split("begin ")[1:]
+    assert len(steps) == 3
+    for step in steps:
+        assert re.fullmatch(r"data (forward backward ){2,}optimiser end ?", step)
+    for name, tensor in plain.state_dict().items():
+        assert tensor.equal(watched.state_dict()[name]), name
 
 
 def test_the_rate_is_that_of_the_middle_of_each_step(tiny_model, tiny_job, accelerator):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lingraft.bench.text import TextShape
     from lingraft.models.families import Family
     from lingraft.objectives.common import TokenIds
-    from lingraft.recipe import Phase, Recipe, Training
+    from lingraft.recipe import Recipe
     from lingraft.tokenizer.shards import Tokens
 
 MADE_UP = "made-up"
@@ -98,14 +98,6 @@ class Subject:
     run: Path | None
     """A run whose graft and text are taken."""
     lengths: TextShape
-
-    @property
-    def phases(self) -> tuple[Phase, ...]:
-        return self.recipe.phases
-
-    @property
-    def training(self) -> Training:
-        return self.recipe.training
 
     @property
     def name(self) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lingraft import log
-
-console = log.results_console()
+from lingraft.commands.console import out
 
 
-def compare(
+def command(
     folders: Annotated[
         list[Path], typer.Argument(metavar="OUT", help="Folders that lingraft finetune wrote.")
     ],
@@ -38,7 +36,7 @@ def compare(
 
     target = out_file or folders[0] / "comparison.html"
     scores, written = page.compare(folders, target, reference=reference, resamples=resamples)
-    console.print(formats.console(scores, console.width))
+    out.print(formats.console(scores, out.width))
     for note in scores.notes:
-        console.print(note, soft_wrap=True)
-    console.print(f"page: {written[0]} and {len(written) - 1} files beside it", soft_wrap=True)
+        out.print(note, soft_wrap=True)
+    out.print(f"page: {written[0]} and {len(written) - 1} files beside it", soft_wrap=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich.table import Table
 
-from lingraft import log
+from lingraft.commands.console import out, table
 from lingraft.errors import RecipeError
 from lingraft.recipe import Corpus, Section
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from lingraft.corpus.engine.executors import Kind
 
 COLUMN = re.compile(r"\s*[0-9]{1,6}\s*")
-out = log.results_console()
 
 
 class CorpusRecipe(Section):
@@ -29,7 +27,7 @@ class CorpusRecipe(Section):
     """The text."""
 
 
-def corpus(
+def command(
     sources: Annotated[
         list[str] | None,
         typer.Argument(
@@ -205,13 +203,9 @@ def _option(text: str) -> tuple[str, str | int | float]:
 
 
 def _kind(executor: str) -> Kind:
-    if executor == "local":
-        return "local"
-    if executor == "slurm":
-        return "slurm"
-    if executor == "ray":
-        return "ray"
-    raise RecipeError(f"--executor: must be local, slurm or ray; got {executor}")
+    if executor not in ("local", "slurm", "ray"):
+        raise RecipeError(f"--executor: must be local, slurm or ray; got {executor}")
+    return cast("Kind", executor)
 
 
 def _columns(text: str) -> tuple[int, int]:
@@ -244,13 +238,11 @@ def _make(
 
 
 def _show(result: dict[str, Any]) -> None:
-    table = Table("split")
     columns = ("documents", "sentences", "characters")
-    for heading in columns:
-        table.add_column(heading, justify="right")
+    splits = table("split", numbers=columns)
     for name, counts in result["splits"].items():
-        table.add_row(name, *(f"{counts[column]:,}" for column in columns))
-    out.print(table)
+        splits.add_row(name, *(f"{counts[column]:,}" for column in columns))
+    out.print(splits)
 
 
 def _pairs(
@@ -269,10 +261,8 @@ def _pairs(
         assert lexicon is not None
         counts = aligned.write_lexicon(chosen.corpus, (lexicon, chosen.language), columns, folder)
         written = folder / aligned.LEXICON
-    table = Table("pairs")
-    table.add_column("", justify="right")
-    for name, count in (("read", counts["read"]), *counts["dropped"].items()):
-        table.add_row(name, f"{count:,}")
-    table.add_row("kept", f"{counts['kept']:,}")
-    out.print(table)
+    pairs = table("pairs", numbers=("",))
+    for name in ("read", *counts["dropped"], "kept"):
+        pairs.add_row(name, f"{(counts['dropped'] | counts)[name]:,}")
+    out.print(pairs)
     out.print(f"pairs: {written}", soft_wrap=True)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from lingraft import log
-from lingraft.commands import finetuning_options as ask
+from lingraft.commands import options as ask
+from lingraft.commands.console import out
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -20,10 +17,8 @@ if TYPE_CHECKING:
 
     from lingraft.finetuning.outcomes import Outcome
 
-out = log.results_console()
 
-
-def finetune(
+def command(
     models: Annotated[
         list[str],
         typer.Argument(
@@ -42,7 +37,7 @@ def finetune(
     out_dir: Annotated[Path, typer.Option("--out", help="The folder of the results.")] = Path(
         "runs/finetune"
     ),
-    settings: ask.Settings = None,
+    settings: ask.TaskSettings = None,
     paper: ask.Paper = None,
     label: Annotated[
         str | None, typer.Option(help="What tables call the models: NAME[,NAME…].")
@@ -53,8 +48,8 @@ def finetune(
     keep_models: Annotated[
         bool, typer.Option("--keep-models", help="Keep the best weights of every seed.")
     ] = False,
-    resume: ask.Resume = False,
-    overwrite: ask.Overwrite = False,
+    resume: ask.ResumeSeeds = False,
+    overwrite: ask.OverwriteSeeds = False,
 ) -> None:
     """Fine-tune models on tasks with several seeds; print mean and deviation of the scores.
 
@@ -93,9 +88,9 @@ def finetune(
         base = Path()
     from lingraft.finetuning import run
 
-    options = run.Options(resume, overwrite, keep_models, shlex.join(["lingraft", *sys.argv[1:]]))
+    options = run.Options(resume, overwrite, keep_models, ask.command_line())
     found = run.finetune(chosen, out_dir, options, base)
-    if int(os.environ.get("RANK", "0")) == 0:
+    if ask.is_first_process():
         out.print(table_of(found))
         out.print(f"results: {out_dir / 'results.jsonl'}", soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""`lingraft study` and `lingraft probe`: they parse, call and print."""
+"""`lingraft study`: it parses, calls and prints."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from lingraft import log
+from lingraft.commands import options as ask
+from lingraft.commands.console import out, table
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -16,26 +16,13 @@ if TYPE_CHECKING:
     from lingraft.study.recipe import Study
     from lingraft.study.runner import Options, Tally
 
-out = log.results_console()
 
-Jobs = Annotated[
-    int,
-    typer.Option(
-        min=1, max=1_024, help="Cells at a time; they share the cores, or take GPUs in turn."
-    ),
-]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Let --out hold another study; keep what both share.")
-]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Delete the study in --out first.")]
-
-
-def study(
+def command(
     study_file: Annotated[Path, typer.Argument(metavar="STUDY", help="A study (TOML).")],
     out_dir: Annotated[
         Path | None, typer.Option("--out", help="The study's folder; runs/NAME by default.")
     ] = None,
-    jobs: Jobs = 1,
+    jobs: ask.Jobs = 1,
     only: Annotated[
         list[str] | None,
         typer.Option(
@@ -52,8 +39,8 @@ def study(
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Write the page from the results there are.")
     ] = False,
-    resume: Resume = False,
-    overwrite: Overwrite = False,
+    resume: ask.ResumeStudy = False,
+    overwrite: ask.OverwriteStudy = False,
 ) -> None:
     """Run a grid of methods, data sizes and seeds, and compare them on one page.
 
@@ -80,10 +67,10 @@ def _run(chosen: Study, folder: Path, options: Options) -> None:
 
     tally = runner.run(chosen, folder, options)
     _publish(chosen, folder, options.results)
-    _end(tally)
+    end(tally)
 
 
-def _end(tally: Tally) -> None:
+def end(tally: Tally) -> None:
     """Exit status 1 where a cell failed."""
     if tally.failed:
         out.print(
@@ -126,14 +113,13 @@ def _explain(chosen: Study, folder: Path, options: Options) -> None:
     speed = estimate.measured(
         ended, estimate.device_here(), processes.cores(), options.jobs
     ) or estimate.guessed(options.jobs)
-    table = Table("cell", "state", title=f"study {chosen.name}")
-    for heading in ("parameters", "tokens", "fine-tunings", "TFLOP", "time (estimate)"):
-        if heading != "fine-tunings" or chosen.tasks:
-            table.add_column(heading, justify="right")
+    tasks = ("fine-tunings",) if chosen.tasks else ()
+    headings = ("parameters", "tokens", *tasks, "TFLOP", "time (estimate)")
+    cells = table("cell", "state", numbers=headings, title=f"study {chosen.name}")
     for one in planned:
         cost = one.left if one in todo else one.cost
         took = speed.seconds([cost]) if one in todo else None
-        table.add_row(
+        cells.add_row(
             one.cell.id,
             one.state,
             numbers.short(cost.parameters),
@@ -142,7 +128,7 @@ def _explain(chosen: Study, folder: Path, options: Options) -> None:
             numbers.significant(cost.flops / 1e12) if cost.flops else numbers.ABSENT,
             numbers.duration(took),
         )
-    out.print(table)
+    out.print(cells)
     for line in _totals(chosen, planned, todo):
         out.print(line, soft_wrap=True)
     total = speed.seconds([one.left for one in todo])
@@ -168,51 +154,3 @@ def _totals(chosen: Study, planned: list[Planned], todo: list[Planned]) -> list[
     if again:
         said.append(f"trained again, since their weights are gone: {', '.join(again)}")
     return said
-
-
-def probe(
-    recipe: Annotated[Path, typer.Argument(help="A recipe (TOML), or the folder of a run.")],
-    out_dir: Annotated[Path, typer.Option("--out", help="The probe's folder.")],
-    initialisers: Annotated[
-        str, typer.Option(help="Names with commas between them; all by default.")
-    ] = "",
-    steps: Annotated[int, typer.Option(min=1, help="Optimiser steps.")] = 50,
-    seeds: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Seeds, counted up from the recipe's.")
-    ] = 1,
-    train: Annotated[str, typer.Option(help="Parts that train, with commas between them.")] = "all",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="a.b=c", help="Override a value of the recipe."),
-    ] = None,
-    jobs: Jobs = 1,
-    resume: Resume = False,
-    overwrite: Overwrite = False,
-) -> None:
-    """Train every embedding initialiser for a few steps and rank them.
-
-    The settings are those of the recipe's first phase, with everything trained. The loss before the
-    first step is shown too: it ranks initialisers wrongly.
-    """
-    from lingraft.probing import initialisers as probing
-    from lingraft.recipe.methods import read_recipe
-    from lingraft.study import planning, runner
-
-    path = recipe / "recipe.toml" if recipe.is_dir() else recipe
-    parts = [part.strip() for part in train.split(",") if part.strip()]
-    base = probing.base_of(read_recipe(path, settings or []), steps, parts)
-    wanted = [name.strip() for name in initialisers.split(",") if name.strip()]
-    names, left_out = probing.usable(base, wanted)
-    for name, reason in left_out.items():
-        out.print(f"left out: {name} {reason}", soft_wrap=True)
-    chosen = probing.study_of(base, names, seeds)
-    tally = runner.run(chosen, out_dir, runner.Options(jobs, resume=resume, overwrite=overwrite))
-    table = Table("initialiser", title=f"after {steps} steps: validation loss in nats")
-    for heading in ("before training", "rank", "after", "rank", "seeds"):
-        table.add_column(heading, justify="right")
-    for one in probing.ranking(planning.current_rows(chosen, out_dir)):
-        numbers = (f"{one.first:.4f}", one.first_rank, f"{one.last:.4f}", one.last_rank, one.seeds)
-        table.add_row(one.initialiser, *map(str, numbers))
-    out.print(table)
-    out.print(f"results: {planning.results_path(out_dir)}", soft_wrap=True)
-    _end(tally)

@@ -10,18 +10,8 @@ row of their role; the padding row is zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
-
-from lingraft.embeddings.common import build
-from lingraft.embeddings.dictionary import dictionary
-from lingraft.embeddings.focus import focus
-from lingraft.embeddings.match import match
-from lingraft.embeddings.mean import mean
-from lingraft.embeddings.omp import omp
-from lingraft.embeddings.ramen import ramen
-from lingraft.embeddings.random import random
-from lingraft.embeddings.random_statistics import random_statistics
-from lingraft.embeddings.wechsel import wechsel
 
 if TYPE_CHECKING:
     import torch
@@ -49,15 +39,22 @@ class Function(Protocol):
 
 @dataclass(frozen=True)
 class Initialiser:
-    """An entry of the table of initialisers."""
+    """An entry of the table of initialisers, which is read without torch."""
 
-    plan: Function
+    module: str
+    """A file of this package, and the function in it."""
     summary: str
     """What it does, in a line."""
     paper: str
     """Where it comes from."""
     learns_from_text: bool = False
     """Whether it learns static vectors from the target's text, unless they are given."""
+
+    @property
+    def plan(self) -> Function:
+        """Loads torch."""
+        found: Function = getattr(import_module(f"{__name__}.{self.module}"), self.module)
+        return found
 
     def function(
         self,
@@ -87,6 +84,8 @@ class Initialiser:
             DataError: a resource cannot be read, or has nothing of use.
             UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
         """
+        from lingraft.embeddings.common import build  # loads torch
+
         return build(
             source_VD,
             source,
@@ -99,48 +98,48 @@ class Initialiser:
 
 INITIALISERS: dict[str, Initialiser] = {
     "random": Initialiser(
-        random, "every row drawn from N(0, 0.02)", "XPT (Lee et al. 2021), §3.2; SPEC H.1"
+        "random", "every row drawn from N(0, 0.02)", "XPT (Lee et al. 2021), §3.2; SPEC H.1"
     ),
     "random-statistics": Initialiser(
-        random_statistics,
+        "random_statistics",
         "every row drawn with the mean and deviation of the source's rows",
         "WECHSEL (Minixhofer et al. 2022), §3.2; SPEC H.1",
     ),
     "match": Initialiser(
-        match,
+        "match",
         "rows of pieces that the source has too are copied, the others drawn from N(0, 0.02)",
         "MetaXLM (Chi et al. 2021), §3.2; SPEC G.1",
     ),
     "dictionary": Initialiser(
-        dictionary,
+        "dictionary",
         "as match, then words of a bilingual lexicon get the row of a translation",
         "MetaXLM (Chi et al. 2021), §3.2 (+Dict); SPEC G.2",
     ),
     "mean": Initialiser(
-        mean,
+        "mean",
         "the mean of the source pieces that the new piece is made of",
         "FVT (Gee et al. 2022), §3; SPEC G.1",
     ),
     "focus": Initialiser(
-        focus,
+        "focus",
         "shared pieces copied, the others a sparse mean of them by use in the target's text",
         "FOCUS (Dobler and de Melo 2023), §3; SPEC G.1",
         learns_from_text=True,
     ),
     "wechsel": Initialiser(
-        wechsel,
+        "wechsel",
         "a mean of the nearest source pieces in a space of word vectors of both languages",
         "WECHSEL (Minixhofer et al. 2022), §3; SPEC G.1",
         learns_from_text=True,
     ),
     "omp": Initialiser(
-        omp,
+        "omp",
         "shared pieces copied, the others a sum of 16 of them found by matching pursuit",
         "Goddard and Fernandes Neto 2025 (arXiv 2506.06607), §3; SPEC G.1",
         learns_from_text=True,
     ),
     "ramen": Initialiser(
-        ramen,
+        "ramen",
         "a mean of the likely translations, learnt from sentence pairs",
         "RAMEN (Tran 2020), §3.1; SPEC G.1",
     ),

@@ -59,7 +59,7 @@ def accumulate(
         step: this process' share.
         module: prepared; gives the summed losses of a micro-batch, by term.
         accelerator: device, processes, precision.
-        lap: told 'forward' or 'backward' after each, for a benchmark's clock.
+        lap: told 'forward' or 'backward' after each.
 
     Returns:
         The terms' sums of this process.

@@ -32,6 +32,7 @@ from lingraft.training.problem import MaskedText
 from lingraft.training.signals import StopRequest
 from lingraft.training.throughput import Speedometer, matrix_product_ceiling
 from lingraft.training.validation import by_term
+from lingraft.training.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +79,7 @@ def run_phase(
     model: nn.Module,
     accelerator: Accelerator,
     flops: Callable[[Any, int], float] | None = None,
+    watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Train on any problem, from the phase's last checkpoint where there is one.
 
@@ -88,6 +90,7 @@ def run_phase(
         accelerator: device, processes, precision.
         flops: useful operations of a global batch, from its indices and the number of its targets;
             None where nobody counts them, and the log has no MFU.
+        watch: is told of every step.
 
     Returns:
         Plain data for done.json. What `problem.save` wrote of the best weights is in
@@ -97,7 +100,7 @@ def run_phase(
         TrainingError: the loss is not finite.
         Stopped: SIGTERM or SIGINT came; a checkpoint was written.
     """
-    return _Trainer(work, problem, model, accelerator, flops).run()
+    return _Trainer(work, problem, model, accelerator, flops, watch or Watch()).run()
 
 
 class _Trainer:
@@ -110,9 +113,10 @@ class _Trainer:
         model: nn.Module,
         accelerator: Accelerator,
         flops: Callable[[Any, int], float] | None,
+        watch: Watch,
     ) -> None:
         self.job, self.problem, self.accelerator = work, problem, accelerator
-        self.model, self.flops = model, flops
+        self.model, self.flops, self.watch = model, flops, watch
         phase = work.phase
         self.optimiser = optimiser_for(model.parameters(), phase.optimiser)
         self.state = State(work.fingerprint)
@@ -174,12 +178,14 @@ class _Trainer:
         """One optimiser step."""
         state, accelerator, phase = self.state, self.accelerator, self.job.phase
         started = time.monotonic()
+        self.watch.begin()
         rank = accelerator.process_index
         step = self.problem.step(indices, epoch, rank, accelerator.num_processes)
         step = sharding.level(step, self.module, accelerator)
         torch.manual_seed(int(fingerprint(self.job.seed, phase.name, state.step, rank), 16) % 2**63)
         self.module.train()
-        totals = accumulate(step, self.module, accelerator)
+        self.watch.part("data")
+        totals = accumulate(step, self.module, accelerator, self.watch.part)
         logged = (state.step + 1) % self.job.training.log_steps == 0 or state.step == 0
         norm = None
         if logged or phase.optimiser.max_gradient_norm:
@@ -192,6 +198,7 @@ class _Trainer:
             group["lr"] = rate
         self.stepper.step()
         self.stepper.zero_grad(set_to_none=True)
+        self.watch.part("optimiser")
         state.step += 1
         state.tokens += step.global_tokens
         state.sentences += step.global_sentences
@@ -205,6 +212,7 @@ class _Trainer:
             state.tokens if unit == "tokens" else state.step,
             f"loss {state.last_loss:.3f}{self.speed.shown}",
         )
+        self.watch.end(indices, step)
 
     def log_step(self, totals: Totals, rate: float, norm: torch.Tensor | None) -> None:
         """Write a train row; stop where the loss is not finite."""

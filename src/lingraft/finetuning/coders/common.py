@@ -16,7 +16,7 @@ import torch
 
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models.losses import IGNORED
-from lingraft.pipeline.standalone import COUNTS_FROM_PADDING
+from lingraft.pretrained.load import first_position
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,8 +112,7 @@ class Shape:
         positions = getattr(config, "max_position_embeddings", None)
         limits = [wanted, tokenizer.model_max_length]
         if isinstance(positions, int) and positions > 0:
-            offset = pad + 1 if config.model_type in COUNTS_FROM_PADDING else 0
-            limits.append(positions - offset)
+            limits.append(positions - first_position(config, pad))
         types = (
             int(getattr(config, "type_vocab_size", 0) or 0) > 1
             and "token_type_ids" in inspect.signature(forward).parameters

@@ -1,7 +1,10 @@
-"""Command-line options of everything that fine-tunes, and how they are read."""
+"""Options that several commands share, and how their values are read."""
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,10 +14,34 @@ from lingraft.errors import RecipeError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="a.b=c",
+        help="Override a value of the recipe, e.g. --set phases.0.budget.value=10",
+    ),
+]
+
+# of study and probe
+Jobs = Annotated[
+    int,
+    typer.Option(
+        min=1, max=1_024, help="Cells at a time; they share the cores, or take GPUs in turn."
+    ),
+]
+ResumeStudy = Annotated[
+    bool, typer.Option("--resume", help="Let --out hold another study; keep what both share.")
+]
+OverwriteStudy = Annotated[
+    bool, typer.Option("--overwrite", help="Delete the study in --out first.")
+]
+
+# of everything that fine-tunes
 Data = Annotated[str | None, typer.Option(help="Directory of the tasks' files, or 'hub'.")]
 Seeds = Annotated[int | None, typer.Option(min=1, max=10_000, help="How many seeds (10).")]
 FirstSeed = Annotated[int | None, typer.Option(min=0, help="The first of them (0).")]
-Settings = Annotated[
+TaskSettings = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
@@ -29,8 +56,22 @@ Cut = Annotated[
 ]
 TrainExamples = Annotated[int | None, typer.Option(min=1, help="Train on this many examples only.")]
 Precision = Annotated[str | None, typer.Option(help="auto, bf16 or fp32.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Do seeds anew whose inputs have changed.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Do the seeds of this call anew.")]
+ResumeSeeds = Annotated[
+    bool, typer.Option("--resume", help="Do seeds anew whose inputs have changed.")
+]
+OverwriteSeeds = Annotated[
+    bool, typer.Option("--overwrite", help="Do the seeds of this call anew.")
+]
+
+
+def command_line() -> str:
+    """How this process was called, for the record."""
+    return shlex.join(["lingraft", *sys.argv[1:]])
+
+
+def is_first_process() -> bool:
+    """Whether this process speaks; under torchrun there are others."""
+    return int(os.environ.get("RANK", "0")) == 0
 
 
 def given(**values: Any) -> dict[str, Any]:
@@ -38,9 +79,10 @@ def given(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value not in (None, [])}
 
 
-def names_in(values: Sequence[str] | None) -> list[str]:
+def names_in(values: str | Sequence[str] | None) -> list[str]:
     """The names in `A,B` and several options of it."""
-    return [name.strip() for value in values or [] for name in value.split(",") if name.strip()]
+    texts = [values] if isinstance(values, str) else values or []
+    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
 
 
 def shares_in(text: str | None) -> dict[str, float] | None:

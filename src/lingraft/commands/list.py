@@ -1,17 +1,24 @@
-"""Tables of what lingraft has, made from the code."""
+"""`lingraft list`: tables of what lingraft has, made from the code."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
+import rich.table
+import typer
+
+from lingraft.commands.console import out
+from lingraft.embeddings import INITIALISERS
 from lingraft.errors import RecipeError
 from lingraft.models.families import FAMILIES
+from lingraft.objectives import OBJECTIVES
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import METHODS, PRESETS
 from lingraft.tasks import TASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     Table = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]
 
@@ -30,11 +37,9 @@ def _families() -> Table:
     return "model families", ("family", "positions", "first position", "layers", "kind"), rows
 
 
-def _initialisers() -> Table:
-    from lingraft.embeddings import INITIALISERS  # loads torch
-
-    rows = [(name, record.summary, record.paper) for name, record in INITIALISERS.items()]
-    return "embedding initialisers", ("name", "what it does", "source"), rows
+def _explained(title: str, records: Mapping[str, Any]) -> Table:
+    rows = [(name, record.summary, record.paper) for name, record in records.items()]
+    return title, ("name", "what it does", "source"), rows
 
 
 def _methods() -> Table:
@@ -54,13 +59,6 @@ def _presets() -> Table:
         for name, preset in PRESETS.items()
     ]
     return "presets", ("name", "what it is", "budget", "batch", "learning rate"), rows
-
-
-def _objectives() -> Table:
-    from lingraft.objectives import OBJECTIVES  # loads torch
-
-    rows = [(name, record.summary, record.paper) for name, record in OBJECTIVES.items()]
-    return "objectives", ("name", "what it does", "source"), rows
 
 
 def _tasks() -> Table:
@@ -96,10 +94,10 @@ def _models() -> Table:
 
 TABLES: dict[str, Callable[[], Table]] = {
     "families": _families,
-    "initialisers": _initialisers,
+    "initialisers": partial(_explained, "embedding initialisers", INITIALISERS),
     "methods": _methods,
     "presets": _presets,
-    "objectives": _objectives,
+    "objectives": partial(_explained, "objectives", OBJECTIVES),
     "tasks": _tasks,
     "models": _models,
 }
@@ -114,3 +112,21 @@ def table_of(what: str) -> Table:
     if what not in TABLES:
         raise RecipeError(f"list {what}: there is no such list; there are {', '.join(TABLES)}")
     return TABLES[what]()
+
+
+def command(
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="families, initialisers, methods, presets, objectives, tasks or models"
+        ),
+    ],
+) -> None:
+    """Print what there is, as a table made from the code."""
+    title, columns, rows = table_of(what)
+    table = rich.table.Table(title=title)
+    for number, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=number == 0)
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
