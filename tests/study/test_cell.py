@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from tiny_study import GRID, Here, run_here, write_study
@@ -42,17 +43,17 @@ def test_an_unexpected_error_is_one_line_with_its_kind_and_the_log_has_the_rest(
     def fail(folder):
         raise ZeroDivisionError("by\nzero")
 
-    monkeypatch.setitem(cell.KINDS, "train", fail)
+    monkeypatch.setattr(cell, "take_steps", fail)
     monkeypatch.setattr(cell.log.logger, "propagate", True)
-    assert cell.work("train", tmp_path) == 1
+    assert cell.work(tmp_path) == 1
     assert processes.failure(tmp_path, 1) == "ZeroDivisionError: by zero"
     assert "Traceback" in caplog.text or caplog.records[0].exc_info
 
 
 def test_the_reason_of_an_earlier_failure_does_not_outlive_it(monkeypatch, tmp_path):
     (tmp_path / cell.FAILURE).write_text("earlier\n")
-    monkeypatch.setitem(cell.KINDS, "train", lambda folder: None)
-    assert cell.work("train", tmp_path) == 0
+    monkeypatch.setattr(cell, "take_steps", lambda folder: None)
+    assert cell.work(tmp_path) == 0
     assert processes.failure(tmp_path, -9) == "killed by SIGKILL (out of memory?); it said: nothing"
 
 
@@ -67,8 +68,8 @@ def test_a_job_waits_for_the_process_that_another_study_left_behind(tmp_path, mo
         if len(waits) == 2:
             held.__exit__(None, None, None)
 
-    monkeypatch.setattr(cell.time, "sleep", sleep)
-    with cell.waiting(run):
+    monkeypatch.setattr(time, "sleep", sleep)
+    with run.locked(60):
         assert len(waits) == 2
 
 

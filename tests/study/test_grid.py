@@ -11,8 +11,7 @@ from tiny_study import HEAD, write_study
 
 from lingraft.errors import RecipeError
 from lingraft.recipe.decoding import load
-from lingraft.study import grid
-from lingraft.study.identity import Identity
+from lingraft.study import grid, identity
 from lingraft.study.recipe import decode, read_study, to_toml
 
 
@@ -211,7 +210,7 @@ class TestFingerprint:
     def of(self, study):
         def fingerprint(**changes):
             (cell,) = cells(study('[[grids]]\nmethod = ["xpt"]\n', **changes))
-            return Identity().cell(cell.recipe)
+            return identity.cell(cell.recipe)
 
         return fingerprint
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.finetuning import data as task_data
 from lingraft.finetuning import heads
 from lingraft.finetuning.recipe import tasks_of
-from lingraft.rundir import fingerprint
+from lingraft.rundir import FORMAT, fingerprint
 from lingraft.tasks import rules
 from lingraft.tasks.splits import TRAIN
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from lingraft.finetuning.recipe import Finetune
     from lingraft.tasks import Data, Task
-
-FORMAT = 3
-"""Part of every fingerprint; raise it when the same inputs give other results."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class Cell:
     def inputs(self, seed: int, precision: str) -> dict[str, Any]:
         """What decides the result of a seed; plain data."""
         parts = {
-            "format": FORMAT,
+            "format": FORMAT["fine-tuning"],
             "weights": self.weights,
             "tokenizer": self.reading,
             "task": self.task.name,

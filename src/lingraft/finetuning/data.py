@@ -39,11 +39,11 @@ def load(task: Task, recipe: Finetune, base: Path) -> Data:
     shares = recipe.cut.shares if recipe.cut else None
     seed = recipe.cut.seed if recipe.cut else 0
     if recipe.data == HUB and task.hub is not None:
-        found = from_hub(task)
+        data = from_hub(task)
         if shares is not None:
             raise RecipeError("cut: is for files; with data = 'hub' the official splits are there")
     elif own_files(task):
-        found = splits.load(task, base, shares=shares, seed=seed)
+        data = splits.load(task, base, shares=shares, seed=seed)
     elif recipe.data is None or recipe.data == HUB:
         raise RecipeError(
             f"--data: name the directory that holds the files of {task.name} "
@@ -51,8 +51,8 @@ def load(task: Task, recipe: Finetune, base: Path) -> Data:
         )
     else:
         directory = base / Path(recipe.data).expanduser()
-        found = splits.load(task, directory, shares=shares, seed=seed)
-    return part_of(found, recipe.train_examples, task.name)
+        data = splits.load(task, directory, shares=shares, seed=seed)
+    return part_of(data, recipe.train_examples, task.name)
 
 
 def own_files(task: Task) -> bool:
@@ -121,9 +121,9 @@ def from_hub(task: Task) -> Data:
     hub = task.hub
     assert hub is not None
     datasets = require("datasets", "reading a task from the Hub", "data")
-    wanted = dict.fromkeys([TRAIN, *([DEV] if DEV in hub.splits else []), *task.evaluation])
-    found: dict[str, list[Example]] = {}
-    for split in wanted:
+    splits_needed = dict.fromkeys([TRAIN, *([DEV] if DEV in hub.splits else []), *task.evaluation])
+    examples: dict[str, list[Example]] = {}
+    for split in splits_needed:
         if split not in hub.splits:
             raise DataError(
                 f"{hub.dataset}: has no {split} split of {task.name}; give its files with --data"
@@ -137,19 +137,19 @@ def from_hub(task: Task) -> Data:
                 f"{name}: cannot be loaded ({reason}); check your connection, "
                 f"or get the files from {task.files_from}"
             ) from error
-        found[split] = task.from_rows(
+        examples[split] = task.from_rows(
             hub_rows(table, dict(hub.columns), f"{name} {split}"),
             f"{name} {split}",
             hidden=not task.splits[split].labelled,
         )
-    names = {split: split for split in found}
-    if DEV not in found:
-        found |= cut(found[TRAIN], {TRAIN: 1 - SELECTION_SHARE, DEV: SELECTION_SHARE})
+    names = {split: split for split in examples}
+    if DEV not in examples:
+        examples |= cut(examples[TRAIN], {TRAIN: 1 - SELECTION_SHARE, DEV: SELECTION_SHARE})
         names |= {
             TRAIN: cut_name(TRAIN, 1 - SELECTION_SHARE, 0),
             DEV: cut_name(TRAIN, SELECTION_SHARE, 0),
         }
-    return Data(found, names, task.evaluation)
+    return Data(examples, names, task.evaluation)
 
 
 def hub_rows(table: Any, columns: dict[str, str], name: str) -> Iterator[Row]:

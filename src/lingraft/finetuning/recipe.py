@@ -74,8 +74,8 @@ class Cut(Section):
 
     @property
     def shares(self) -> dict[str, float]:
-        named = {"train": self.train, "dev": self.dev, "test": self.test}
-        return {name: share for name, share in named.items() if share is not None}
+        shares = {"train": self.train, "dev": self.dev, "test": self.test}
+        return {name: share for name, share in shares.items() if share is not None}
 
 
 class Finetune(Section):
@@ -184,14 +184,14 @@ def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
     Raises:
         RecipeError: an unknown task, or two of one name.
     """
-    found = [_named(name, base) for name in recipe.tasks]
-    found += [user_task(section, base) for section in recipe.custom]
-    names = [task.name for task in found]
+    tasks = [_named(name, base) for name in recipe.tasks]
+    tasks += [user_task(section, base) for section in recipe.custom]
+    names = [task.name for task in tasks]
     for name in names:
         if names.count(name) > 1:
             raise RecipeError(f"tasks: {name} is there twice; results would share a folder")
-    if recipe.paper and not any(recipe.paper in task.alternatives for task in found):
-        known = sorted({name for task in found for name in task.alternatives})
+    if recipe.paper and not any(recipe.paper in task.alternatives for task in tasks):
+        known = sorted({name for task in tasks for name in task.alternatives})
         raise RecipeError(
             f"paper: none of the tasks knows the settings {recipe.paper!r}; "
             f"they know {', '.join(known) or 'none but their own'}"
@@ -202,7 +202,7 @@ def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
             settings=settings_of(task, recipe.settings, recipe.paper),
             spans=spans_of(task.spans, recipe.settings),
         )
-        for task in found
+        for task in tasks
     ]
 
 
@@ -221,13 +221,13 @@ def settings_of(task: Task, changes: Changes, paper: str | None = None) -> Setti
     """A task's settings, or those of another paper where it has them, with the changes."""
     settings = task.alternatives.get(paper, task.settings) if paper else task.settings
     names = {field.name for field in fields(settings)}
-    given = {
+    values = {
         key: value for key, value in changes.model_dump(exclude_none=True).items() if key in names
     }
     for key in ("clip", "patience"):
-        if given.get(key) == 0:
-            given[key] = None
-    return replace(settings, **given)
+        if values.get(key) == 0:
+            values[key] = None
+    return replace(settings, **values)
 
 
 def spans_of(spans: Spans | None, changes: Changes) -> Spans | None:
@@ -235,8 +235,8 @@ def spans_of(spans: Spans | None, changes: Changes) -> Spans | None:
     if spans is None:
         return None
     names = {field.name for field in fields(spans)}
-    given = changes.model_dump(exclude_none=True)
-    return replace(spans, **{key: value for key, value in given.items() if key in names})
+    values = changes.model_dump(exclude_none=True)
+    return replace(spans, **{key: value for key, value in values.items() if key in names})
 
 
 def phase_of(settings: Settings, name: str, steps_per_epoch: float) -> Phase:

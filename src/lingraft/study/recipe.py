@@ -65,26 +65,19 @@ class StudyTask(Section):
             raise ValueError(f"a seed is there twice in {list(seeds)}")
         return seeds
 
-    def finetune(self, training: Training, first: int, seeds: int) -> Finetune:
-        """What `lingraft finetune` would be asked for; the model is filled in later.
+    def finetune(self, training: Training) -> Finetune:
+        """What `lingraft finetune` would be asked for; model and seeds are filled in later.
 
         Args:
             training: of the cell's recipe: how the machine is used.
-            first: the first seed.
-            seeds: how many, counted up from it.
         """
+        same = ("data", "cut", "train_examples", "paper", "settings")
         return Finetune(
             models=("cell",),
             tasks=(self.name,),
-            data=self.data,
-            first_seed=first,
-            seeds=seeds,
-            cut=self.cut,
-            train_examples=self.train_examples,
-            paper=self.paper,
-            settings=self.settings,
             precision=training.precision,
             micro_batch_tokens=training.micro_batch_tokens,
+            **{key: getattr(self, key) for key in same},
         )
 
 
