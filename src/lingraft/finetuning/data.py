@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.extras import require
 from lingraft.errors import DataError, RecipeError
+from lingraft.finetuning.recipe import HUB
 from lingraft.tasks import Data, cut, splits
 from lingraft.tasks.reading import Row
-from lingraft.tasks.splits import DEV, SELECTION_SHARE, TEST, TRAIN, cut_name
+from lingraft.tasks.splits import DEV, SELECTION_SHARE, TRAIN, cut_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from lingraft.finetuning.recipe import Finetune
     from lingraft.tasks.examples import Example
     from lingraft.tasks.task import Task
-
-HUB = "hub"
 
 
 def load(task: Task, recipe: Finetune, base: Path) -> Data:
@@ -176,6 +175,3 @@ def _by_name(feature: Any, value: Any) -> Any:
 def reported(data: Data) -> tuple[str, ...]:
     """The splits to predict: the one that chooses, and those that are reported."""
     return tuple(dict.fromkeys([DEV, *data.evaluation]))
-
-
-__all__ = ["DEV", "HUB", "TEST", "TRAIN", "fingerprint_of", "from_hub", "load", "part_of"]

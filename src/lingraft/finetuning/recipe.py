@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Count = Annotated[int, Field(ge=1)]
 MAX_SEEDS = 10_000
+HUB = "hub"
+"""As the folder of a task's files: the Hugging Face Hub."""
 COMMAS = re.compile(r",(?=\s*[a-z_]+\s*=)")
 """Between two assignments, not inside a list."""
 
@@ -200,7 +202,7 @@ def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
         replace(
             task,
             settings=settings_of(task, recipe.settings, recipe.paper),
-            spans=spans_of(task.spans, recipe.settings),
+            spans=task.spans and replace(task.spans, **_values(task.spans, recipe.settings)),
         )
         for task in tasks
     ]
@@ -219,24 +221,15 @@ def _named(name: str, base: Path) -> Task:
 
 def settings_of(task: Task, changes: Changes, paper: str | None = None) -> Settings:
     """A task's settings, or those of another paper where it has them, with the changes."""
-    settings = task.alternatives.get(paper, task.settings) if paper else task.settings
-    names = {field.name for field in fields(settings)}
-    values = {
-        key: value for key, value in changes.model_dump(exclude_none=True).items() if key in names
-    }
-    for key in ("clip", "patience"):
-        if values.get(key) == 0:
-            values[key] = None
-    return replace(settings, **values)
+    settings = task.alternatives.get(paper or "", task.settings)
+    return replace(settings, **_values(settings, changes))
 
 
-def spans_of(spans: Spans | None, changes: Changes) -> Spans | None:
-    """The limits of windows and answers, with the changes."""
-    if spans is None:
-        return None
-    names = {field.name for field in fields(spans)}
-    values = changes.model_dump(exclude_none=True)
-    return replace(spans, **{key: value for key, value in values.items() if key in names})
+def _values(record: Settings | Spans, changes: Changes) -> dict[str, Any]:
+    """The changes that a record of settings has."""
+    names = {field.name for field in fields(record)}
+    values = changes.model_dump(include=names, exclude_none=True)
+    return values | {key: None for key in ("clip", "patience") if values.get(key) == 0}
 
 
 def phase_of(settings: Settings, name: str, steps_per_epoch: float) -> Phase:

@@ -9,12 +9,11 @@ import tomli_w
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from lingraft.errors import RecipeError
-from lingraft.finetuning.recipe import MAX_SEEDS, Changes, Count, Cut, Finetune
+from lingraft.finetuning.recipe import HUB, MAX_SEEDS, Changes, Count, Cut, Finetune
 from lingraft.recipe import Section, Training
 from lingraft.recipe.decoding import checked, load
 
 Axis = Annotated[tuple[Any, ...], Field(strict=False, min_length=1)]
-HUB = "hub"
 
 
 class Rule(Section):
