@@ -141,7 +141,7 @@ def _explain(chosen: Study, folder: Path, options: Options) -> None:
             one.cell.id,
             one.state,
             numbers.short(one.training.cost.parameters),
-            numbers.short(cost.all_tokens),
+            numbers.short(cost.tokens),
             *([f"{one.fine_tunings:,}"] if chosen.tasks else []),
             numbers.significant(cost.flops / 1e12) if cost.flops else numbers.ABSENT,
             numbers.duration(took),
@@ -157,7 +157,7 @@ def _totals(chosen: Study, plans: list[CellPlan], todo: list[CellPlan]) -> list[
     from lingraft.report import numbers
     from lingraft.study import estimate
 
-    tokens = sum(one.left.all_tokens for one in todo)
+    tokens = sum(one.left.tokens for one in todo)
     disk = [estimate.disk_bytes(one.cell.recipe, one.training.cost, chosen.keep) for one in todo]
     known = sum(size for size in disk if size is not None)
     runs = sum(one.fine_tunings for one in todo)

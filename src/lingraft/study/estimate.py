@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lingraft.pipeline import preflight
@@ -21,34 +21,28 @@ MEASURED_SECONDS = 2.0
 START_SECONDS = 10.0
 """Of a cell's process: loading libraries and model, and evaluation of a small model."""
 BYTES_PER_WEIGHT = 4
-TASKS = "fine-tuning, all tasks"
-"""Key of `Cost.tokens`; no phase can be called so."""
 
 
 @dataclass(frozen=True)
 class Cost:
     """What a step of a cell takes."""
 
-    tokens: dict[str, float]
-    """By phase; of fine-tunings, all under `TASKS`."""
+    tokens: float
     flops: float | None
     """None where the size of the model is not known before it is built."""
     parameters: int | None = None
     body: int | None = None
     """Parameters outside the embeddings."""
-
-    @property
-    def all_tokens(self) -> float:
-        """Over all phases."""
-        return sum(self.tokens.values())
+    phases: dict[str, float] = field(default_factory=dict)
+    """Tokens of each phase of training."""
 
     @property
     def weight(self) -> float:
         """For the progress bar: operations, or tokens where those are not known."""
-        return self.flops or self.all_tokens
+        return self.flops or self.tokens
 
 
-UNKNOWN = Cost({}, None)
+UNKNOWN = Cost(0.0, None)
 
 
 @dataclass(frozen=True)
@@ -80,9 +74,10 @@ def cost_of(recipe: Recipe) -> Cost:
         LingraftError: the recipe cannot work.
     """
     plan = preflight.check(recipe)
-    tokens = {phase["name"]: float(phase["tokens_estimate"]) for phase in plan.phases}
+    phases = {phase["name"]: float(phase["tokens_estimate"]) for phase in plan.phases}
+    tokens = sum(phases.values())
     if plan.parameters is None:
-        return Cost(tokens, None)
+        return Cost(tokens, None, phases=phases)
     flops = 0.0
     rows = plan.by_part.get("embeddings", 0)
     for phase, entry in zip(recipe.phases, plan.phases, strict=True):
@@ -91,8 +86,8 @@ def cost_of(recipe: Recipe) -> Cost:
         trained = float(entry["trainable"] or 0)
         if {"embeddings", "all"} & set(phase.train):
             trained += predicted - rows
-        flops += tokens[phase.name] * throughput.flops_per_token(passes, max(trained, 0.0))
-    return Cost(tokens, flops, plan.parameters, plan.parameters - rows)
+        flops += phases[phase.name] * throughput.flops_per_token(passes, max(trained, 0.0))
+    return Cost(tokens, flops, plan.parameters, plan.parameters - rows, phases)
 
 
 def fine_tuning(model: Cost, plan: TaskPlan) -> Cost:
@@ -102,14 +97,12 @@ def fine_tuning(model: Cost, plan: TaskPlan) -> Cost:
         # Of training, and of a forward pass through what is scored.
         train, read = throughput.flops_per_token(body, body), 2 * body
         flops = plan.train_tokens * train + plan.read_tokens * read
-    return Cost({TASKS: plan.train_tokens + plan.read_tokens}, flops)
+    return Cost(plan.train_tokens + plan.read_tokens, flops)
 
 
 def total(costs: Sequence[Cost]) -> Cost:
     """Of several steps together."""
-    tokens: dict[str, float] = {}
-    for cost in costs:
-        tokens |= {name: tokens.get(name, 0.0) + number for name, number in cost.tokens.items()}
+    tokens = sum(cost.tokens for cost in costs)
     known = all(cost.flops is not None for cost in costs)
     return Cost(tokens, sum(cost.flops or 0.0 for cost in costs) if known else None)
 
@@ -119,7 +112,7 @@ def order(costs: Sequence[Cost]) -> list[int]:
     known = all(cost.flops is not None for cost in costs)
     return sorted(
         range(len(costs)),
-        key=lambda index: (costs[index].flops or 0.0) if known else costs[index].all_tokens,
+        key=lambda index: (costs[index].flops or 0.0) if known else costs[index].tokens,
     )
 
 

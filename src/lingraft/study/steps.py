@@ -57,8 +57,8 @@ class TrainStep:
 
     def progress(self, run: Run) -> float:
         """Roughly, the share of it that is done."""
-        tokens = studydir.seen_tokens(run, self.recipe, self.cost.tokens)
-        return min(1.0, tokens / max(self.cost.all_tokens, 1.0))
+        tokens = studydir.seen_tokens(run, self.recipe, self.cost.phases)
+        return min(1.0, tokens / max(self.cost.tokens, 1.0))
 
     def rows(self, common: dict[str, Any], run: Run, seconds: float) -> Rows:
         """What it left, as rows."""
