@@ -191,14 +191,14 @@ def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
     Raises:
         RecipeError: an unknown task, or two of one name.
     """
-    tasks = [_named(name, base) for name in recipe.tasks]
-    tasks += [user_task(section, base) for section in recipe.custom]
-    names = [task.name for task in tasks]
+    found = [_named(name, base) for name in recipe.tasks]
+    found += [user_task(section, base) for section in recipe.custom]
+    names = [task.name for task in found]
     for name in names:
         if names.count(name) > 1:
             raise RecipeError(f"tasks: {name} is there twice; results would share a folder")
-    if recipe.paper and not any(recipe.paper in task.alternatives for task in tasks):
-        known = sorted({name for task in tasks for name in task.alternatives})
+    if recipe.paper and not any(recipe.paper in task.alternatives for task in found):
+        known = sorted({name for task in found for name in task.alternatives})
         raise RecipeError(
             f"paper: none of the tasks knows the settings {recipe.paper!r}; "
             f"they know {', '.join(known) or 'none but their own'}"
@@ -207,9 +207,9 @@ def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
         replace(
             task,
             settings=settings_of(task, recipe.settings, recipe.paper),
-            spans=task.spans and replace(task.spans, **_values(task.spans, recipe.settings)),
+            spans=spans_of(task.spans, recipe.settings),
         )
-        for task in tasks
+        for task in found
     ]
 
 
@@ -226,15 +226,24 @@ def _named(name: str, base: Path) -> Task:
 
 def settings_of(task: Task, changes: Changes, paper: str | None = None) -> Settings:
     """A task's settings, or those of another paper where it has them, with the changes."""
-    settings = task.alternatives.get(paper or "", task.settings)
-    return replace(settings, **_values(settings, changes))
+    settings = task.alternatives.get(paper, task.settings) if paper else task.settings
+    names = {field.name for field in fields(settings)}
+    given = {
+        key: value for key, value in changes.model_dump(exclude_none=True).items() if key in names
+    }
+    for key in ("clip", "patience"):
+        if given.get(key) == 0:
+            given[key] = None
+    return replace(settings, **given)
 
 
-def _values(record: Settings | Spans, changes: Changes) -> dict[str, Any]:
-    """The changes that a record of settings has."""
-    names = {field.name for field in fields(record)}
-    values = changes.model_dump(include=names, exclude_none=True)
-    return values | {key: None for key in ("clip", "patience") if values.get(key) == 0}
+def spans_of(spans: Spans | None, changes: Changes) -> Spans | None:
+    """The limits of windows and answers, with the changes."""
+    if spans is None:
+        return None
+    names = {field.name for field in fields(spans)}
+    given = changes.model_dump(exclude_none=True)
+    return replace(spans, **{key: value for key, value in given.items() if key in names})
 
 
 def phase_of(settings: Settings, name: str, steps_per_epoch: float) -> Phase:
