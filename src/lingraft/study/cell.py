@@ -93,6 +93,7 @@ def train(run: Run, *, initial_loss: bool) -> None:
         measure_initial_loss(context)
     last_phase = pipeline.train(context, tokenizer)
     pipeline.alone(context, "evaluation", lambda: evaluating.evaluate(context, last_phase))
+    accelerator.free_memory()  # tasks may follow in this process
 
 
 def fine_tune(run: Run, *, recipe: dict[str, Any], seeds: Sequence[int]) -> None:
