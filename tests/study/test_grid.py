@@ -12,8 +12,7 @@ from tiny_study import HEAD, write_study
 from lingraft.errors import RecipeError
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import recipe_from
-from lingraft.study import grid
-from lingraft.study.identity import Identity
+from lingraft.study import grid, identity
 from lingraft.study.recipe import decode, read_study, to_toml
 
 
@@ -212,7 +211,7 @@ class TestFingerprint:
     def of(self, study):
         def fingerprint(**changes):
             (cell,) = cells(study('[[grids]]\nmethod = ["xpt"]\n', **changes))
-            return Identity().cell(cell.recipe)
+            return identity.cell(cell.recipe)
 
         return fingerprint
 
@@ -274,7 +273,7 @@ def test_a_recipe_of_several_streams_counts_their_text_by_content(tmp_path):
             {"name": "two", "language": "en/ko", "corpus": {"text": [str(folder / "en-ko.tsv")]}},
         ]
         recipe = recipe_from({"source": {"model": "no/where"}, "streams": streams})
-        return Identity().corpus(recipe), Identity().cell(recipe)
+        return identity.corpus(recipe), identity.cell(recipe)
 
     assert of("here") == of("there")
     assert of("here", "!")[0] != of("there")[0]

@@ -12,7 +12,7 @@ from lingraft.commands.console import out, table
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
-    from lingraft.study.planning import Planned
+    from lingraft.study.planning import CellPlan
     from lingraft.study.recipe import Study
     from lingraft.study.runner import Options, Tally
 
@@ -107,46 +107,50 @@ def _explain(chosen: Study, folder: Path, options: Options) -> None:
     from lingraft.study.studydir import StudyDir
 
     results = planning.results_path(folder, options.results)
-    planned = planning.plan(chosen, options.only, results, StudyDir(folder))
-    todo = [one for one in planned if one.state != "done"]
-    ended = [(one.cost, one.outcome.end) for one in planned if one.outcome and one.trained]
+    plans = planning.plan(chosen, options.only, results, StudyDir(folder))
+    todo = [one for one in plans if one.state != "done"]
+    ended = [
+        (one.training.cost, one.ends[one.training.name])
+        for one in plans
+        if one.training not in one.missing
+    ]
     speed = estimate.measured(
         ended, estimate.device_here(), processes.cores(), options.jobs
     ) or estimate.guessed(options.jobs)
     tasks = ("fine-tunings",) if chosen.tasks else ()
     headings = ("parameters", "tokens", *tasks, "TFLOP", "time (estimate)")
     cells = table("cell", "state", numbers=headings, title=f"study {chosen.name}")
-    for one in planned:
-        cost = one.left if one in todo else one.cost
+    for one in plans:
+        cost = one.left if one in todo else one.training.cost
         took = speed.seconds([cost]) if one in todo else None
         cells.add_row(
             one.cell.id,
             one.state,
-            numbers.short(cost.parameters),
-            numbers.short(cost.all_tokens),
-            *([f"{len(one.missing):,}"] if chosen.tasks else []),
+            numbers.short(one.training.cost.parameters),
+            numbers.short(cost.tokens),
+            *([f"{one.fine_tunings:,}"] if chosen.tasks else []),
             numbers.significant(cost.flops / 1e12) if cost.flops else numbers.ABSENT,
             numbers.duration(took),
         )
     out.print(cells)
-    for line in _totals(chosen, planned, todo):
+    for line in _totals(chosen, plans, todo):
         out.print(line, soft_wrap=True)
     total = speed.seconds([one.left for one in todo])
     out.print(f"time: {numbers.duration(total)} with --jobs {options.jobs} ({speed.basis})")
 
 
-def _totals(chosen: Study, planned: list[Planned], todo: list[Planned]) -> list[str]:
+def _totals(chosen: Study, plans: list[CellPlan], todo: list[CellPlan]) -> list[str]:
     from lingraft.report import numbers
     from lingraft.study import estimate
 
-    tokens = sum(one.left.all_tokens for one in todo)
-    disk = [estimate.disk_bytes(one.cell.recipe, one.cost, chosen.keep) for one in todo]
+    tokens = sum(one.left.tokens for one in todo)
+    disk = [estimate.disk_bytes(one.cell.recipe, one.training.cost, chosen.keep) for one in todo]
     known = sum(size for size in disk if size is not None)
-    runs = sum(len(one.missing) for one in todo)
-    again = [one.cell.id for one in todo if one.trained and one.trains]
+    runs = sum(one.fine_tunings for one in todo)
+    again = [one.cell.id for one in todo if one.trains_again]
     some = "" if all(size is not None for size in disk) else ", and models of unknown size"
     said = [
-        f"{len(planned)} cells, {len(todo)} to run: {numbers.short(tokens)} tokens",
+        f"{len(plans)} cells, {len(todo)} to run: {numbers.short(tokens)} tokens",
         f'disk: {numbers.size(known)} for the weights that stay (keep = "{chosen.keep}"){some}',
     ]
     if runs:

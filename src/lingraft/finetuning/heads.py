@@ -30,7 +30,7 @@ from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import load_config, one_line
 from lingraft.pretrained.load import load_model as load_pretrained
 from lingraft.recipe import catalogue
-from lingraft.rundir import write_json, writing
+from lingraft.rundir import digest, write_json, writing
 from lingraft.tasks.markers import MARKERS
 from lingraft.tokenizer import files as tokenizer_files
 
@@ -115,11 +115,10 @@ def settings_fingerprint(folder: Path) -> str:
 
 
 def _digest(paths: Iterable[Path]) -> str:
-    digest = hashlib.sha256()
+    files = hashlib.sha256()
     for path in sorted(paths):
-        with path.open("rb") as file:
-            digest.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
+        files.update(path.name.encode() + bytes.fromhex(digest(path)))
+    return files.hexdigest()
 
 
 def tokenizer_for(folder: Path, task: Task) -> PreTrainedTokenizerFast:

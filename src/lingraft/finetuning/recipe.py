@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from lingraft.tasks.task import Settings, Task
 
 MAX_SEEDS = 10_000
+HUB = "hub"
+"""As the folder of a task's files: the Hugging Face Hub."""
 COMMAS = re.compile(r",(?=\s*[a-z_]+\s*=)")
 """Between two assignments, not inside a list."""
 
@@ -44,11 +46,25 @@ class Cut(Section):
 
     @property
     def shares(self) -> dict[str, float]:
-        named = {"train": self.train, "dev": self.dev, "test": self.test}
-        return {name: share for name, share in named.items() if share is not None}
+        shares = {"train": self.train, "dev": self.dev, "test": self.test}
+        return {name: share for name, share in shares.items() if share is not None}
 
 
-class Finetune(Section):
+class TaskOptions(Section):
+    """Which examples of a task are learnt, and with which settings."""
+
+    data: str | None = None
+    """The directory that holds the tasks' files, or 'hub' for the Hugging Face Hub."""
+    cut: Cut | None = None
+    train_examples: Count | None = None
+    """Train on this many examples only; smaller sets are contained in larger ones."""
+    paper: str | None = None
+    """Other settings that a task knows by this name, such as 'roberta2019'."""
+    settings: Changes = Changes()
+    """What differs from the tasks' own settings."""
+
+
+class Finetune(TaskOptions):
     """One call: every model on every task, with every seed."""
 
     models: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
@@ -60,18 +76,9 @@ class Finetune(Section):
     """`lingraft list tasks`, or TOML files of a user's own."""
     custom: Annotated[tuple[Definition, ...], Field(strict=False)] = ()
     """A user's own tasks, written out here."""
-    data: str | None = None
-    """The directory that holds the tasks' files, or 'hub' for the Hugging Face Hub."""
     seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] = 10
     """How many; they are counted from `first_seed`."""
     first_seed: Annotated[int, Field(ge=0)] = 0
-    cut: Cut | None = None
-    train_examples: Count | None = None
-    """Train on this many examples only; smaller sets are contained in larger ones."""
-    paper: str | None = None
-    """Other settings that a task knows by this name, such as 'roberta2019'."""
-    settings: Changes = Changes()
-    """What differs from the tasks' settings, for all of them."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     micro_batch_tokens: Annotated[int, Field(ge=16)] = 4_096
     """Tokens, padding included, that go through the model at once."""

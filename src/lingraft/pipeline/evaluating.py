@@ -11,10 +11,10 @@ from lingraft.corpus.streams import folder_of, read_lines
 from lingraft.evaluation import intrinsic, records, samples, words
 from lingraft.evaluation.scorer import Scorer
 from lingraft.objectives.common import TokenIds
-from lingraft.pipeline.stages import FORMAT, nonempty, position_settings, weights_before
+from lingraft.pipeline.stages import nonempty, position_settings, weights_before
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Masking
-from lingraft.rundir import fingerprint, write_text
+from lingraft.rundir import FORMAT, fingerprint, write_text
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
 
@@ -26,17 +26,13 @@ if TYPE_CHECKING:
     from lingraft.pipeline.stages import Context
     from lingraft.recipe import Stream
 
-RESULT = 3
-"""Form of the result: 3 has logits in fp32, unigrams without special tokens, and words deep in long
-sentences. What an older form evaluated is done again."""
-
 
 def evaluate(context: Context, trained: str) -> str:
     """Score the final weights on the test text; of several streams on each."""
     recipe, run = context.recipe, context.run
     section = recipe.evaluation
     stage = run.stage("evaluation")
-    made = fingerprint(FORMAT, RESULT, trained, section)
+    made = fingerprint(FORMAT["evaluation"], trained, section)
     if stage.is_done(made):
         return made
     quiet_transformers()
@@ -47,7 +43,7 @@ def evaluate(context: Context, trained: str) -> str:
         str(weights_before(context, len(recipe.phases))), ids.pad, recipe.training.precision
     )
     with stage.building(made) as (partial, result):
-        result["form"] = RESULT
+        result["form"] = FORMAT["evaluation"]
         found = {
             stream.name: _evaluate_stream(context, stream, scorer, ours, partial)
             for stream in recipe.texts

@@ -7,7 +7,6 @@ own settings or anything before it changed, and only then.
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
-from lingraft.corpus.inputs import FORMAT as CORPUS_FORMAT
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.streams import read_lines
 from lingraft.embeddings import INITIALISERS
@@ -29,7 +27,7 @@ from lingraft.pipeline.preflight import named_files
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.recipe import Data, Resources
-from lingraft.rundir import fingerprint, write_text
+from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
 from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens, encode
@@ -51,8 +49,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
-"""Part of every fingerprint; raise it when a stage's output changes for the same input."""
 STATISTICS_SENTENCES = 20_000
 
 
@@ -75,23 +71,20 @@ class Context:
 
 
 def source_fingerprint(recipe: Recipe) -> str:
-    """Names the source: its files' sizes and times where it is local, else id and revision."""
+    """Names the source: its files' contents where it is local, else id and revision."""
     if recipe.source.model is None:
         return fingerprint(recipe.source)
     path = folder_of(recipe.source.model)
     if path is None:
         return fingerprint(recipe.source.model, recipe.source.revision)
-    files = sorted(
-        p for p in path.iterdir() if p.suffix in (".json", ".safetensors", ".bin", ".txt", ".model")
-    )
-    return fingerprint([(p.name, p.stat().st_size, p.stat().st_mtime_ns) for p in files])
+    return fingerprint(checkpoint_digests(path))
 
 
 def corpus(context: Context) -> str:
     """Raw text to clean, split sentences."""
     recipe = context.recipe
     stage = context.run.stage("corpus")
-    made = fingerprint((FORMAT, CORPUS_FORMAT), *streams.inputs(recipe))
+    made = fingerprint(FORMAT["corpus"], *streams.inputs(recipe))
     if not stage.is_done(made):
         with stage.building(made) as (folder, result):
             result.update(streams.prepare(recipe, folder))
@@ -130,7 +123,7 @@ def tokenizer(context: Context, corpus_made: str) -> str:
     recipe, run = context.recipe, context.run
     stage = run.stage("tokenizer")
     made = fingerprint(
-        FORMAT,
+        FORMAT["tokenizer"],
         corpus_made,
         recipe.tokenizer,
         source_fingerprint(recipe),
@@ -216,7 +209,7 @@ def graft(context: Context, tokenizer_made: str) -> str:
     recipe = context.recipe
     stage = context.run.stage("graft")
     made = fingerprint(
-        FORMAT,
+        FORMAT["graft"],
         tokenizer_made,
         source_fingerprint(recipe),
         recipe.graft.decisive,
@@ -249,8 +242,7 @@ def _resources(recipe: Recipe) -> list[Any]:
         return []
     named = [Path(name).expanduser() for name in named_files(resources)]
     files = [file for path in named for file in ([path] if path.is_file() else path.rglob("*"))]
-    stats = sorted((str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in files if p.is_file())
-    return [resources, stats]
+    return [resources, sorted((str(path), digest(path)) for path in files if path.is_file())]
 
 
 def _share(recipe: Recipe) -> list[Any]:
@@ -284,9 +276,7 @@ def _learnt_from(context: Context) -> Iterator[str]:
 
 def weights_before(context: Context, index: int) -> Path:
     """The checkpoint that phase `index` starts from; past the last phase, the final weights."""
-    if index == 0:
-        return context.run.stage("graft").path / "model"
-    return context.run.stage(context.recipe.phases[index - 1].name).path / "best"
+    return context.run.weights([phase.name for phase in context.recipe.phases[:index]])
 
 
 def phase(context: Context, index: int, before_made: str) -> str:
@@ -296,7 +286,7 @@ def phase(context: Context, index: int, before_made: str) -> str:
     stage = run.stage(section.name)
     precision = resolve_precision(recipe.training.precision)
     made = fingerprint(
-        FORMAT, before_made, section, recipe.seed, precision, recipe.training.row_tokens
+        FORMAT["phase"], before_made, section, recipe.seed, precision, recipe.training.row_tokens
     )
     if stage.is_done(made):
         return made
@@ -367,13 +357,11 @@ def _training_text(folder: Path, stream: Stream, sentences: int | None) -> Token
 
 def _claim(run: Run, folder: Path, made: str) -> None:
     """Make a phase's folder ready; what other settings left there, metrics too, is deleted."""
-    mark, rows = folder / "inputs", run.metrics()
-    if not mark.is_file() or mark.read_text() != made:
-        rows = [row for row in rows if row["phase"] != folder.name]
-        if folder.exists():
-            shutil.rmtree(folder)
-    # Also where the phase goes on: a kill may have left half a line.
-    write_text(run.metrics_path, "".join(json.dumps(row) + "\n" for row in rows))
+    mark = folder / "inputs"
+    goes_on = mark.is_file() and mark.read_text() == made
+    if folder.exists() and not goes_on:
+        shutil.rmtree(folder)
+    run.keep_metrics(lambda row: goes_on or row["phase"] != folder.name)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "done.json").unlink(missing_ok=True)
     mark.write_text(made)

@@ -7,12 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tiny_study import Here, run_here, write_study
+from tiny_study import Ended, Here, kinds, run_here, write_study
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import run as finetuning_run
 from lingraft.rundir import Run
-from lingraft.study import estimate, grid, planning, rows, runner, tuning
+from lingraft.study import cell, estimate, grid, planning, rows, runner, steps
 from lingraft.study.planning import TASKS_TO_DO
 from lingraft.study.results import collect as in_order
 from lingraft.study.rows import EndRow, MetricRow, TaskRow
@@ -84,7 +84,7 @@ def test_every_cell_is_fine_tuned_after_its_evaluation_on_the_tasks_that_are_for
     names = ["untrained-s0", "scratch-n100-s0", "scratch-n200-s0"]
     assert (tally.done, tally.failed) == (3, [])
     assert sorted(here.started[1:]) == sorted(
-        (kind, name) for name in names for kind in ("train", "tasks")
+        (kind, name) for name in names for kind in ("train", "finetune")
     )
     found = task_rows(out)
     assert {(row.cell, row.task, row.seed) for row in found} == {
@@ -143,7 +143,7 @@ def test_a_new_task_leaves_all_rows_as_they_are_and_trains_again_only_where_weig
     said = []
     monkeypatch.setattr(runner.logger, "warning", lambda form, *parts: said.append(form % parts))
     tally, here = run_here(study, out, only=("scratch-n100-s0",))
-    assert here.started == [("train", "scratch-n100-s0"), ("tasks", "scratch-n100-s0")]
+    assert here.started == [("train", "scratch-n100-s0"), ("finetune", "scratch-n100-s0")]
     assert said == [
         "scratch-n100-s0: its weights are not kept here; it is trained again for its tasks"
     ]
@@ -162,9 +162,9 @@ def test_where_the_weights_are_kept_a_new_task_or_seed_needs_no_training(make, t
     run_here(make(tmp_path, body, "final"), out)
     untouched = rows.read(out / "results.jsonl")
     _, here = run_here(make(tmp_path, body + KORSTS, "final"), out)
-    assert here.started == [("tasks", "xpt-sp-s0")]
+    assert here.started == [("finetune", "xpt-sp-s0")]
     _, here = run_here(make(tmp_path, body + KORSTS.replace("= 2", "= [1, 5]"), "final"), out)
-    assert here.started == [("tasks", "xpt-sp-s0")]
+    assert here.started == [("finetune", "xpt-sp-s0")]
     assert rows.read(out / "results.jsonl")[: len(untouched)] == untouched
     assert [row.seed for row in task_rows(out)] == [0, 1, 5]
 
@@ -175,18 +175,18 @@ def test_a_task_that_fails_fails_its_cell_and_what_was_done_before_it_is_kept(
     study, out = make(tmp_path, GRID.replace(", 200", "") + KORSTS), tmp_path / "out"
     one, calls = finetuning_run._Call.one, []
 
-    def failing(self, cell, seed):
-        calls.append(seed)
+    def failing(self, job):
+        calls.append(job.seed)
         if len(calls) == 2:
             raise DataError("the disk\nis full")
-        return one(self, cell, seed)
+        return one(self, job)
 
     with monkeypatch.context() as patch:
         patch.setattr(finetuning_run._Call, "one", failing)
         tally, here = run_here(study, out)
     assert (tally.done, len(tally.failed)) == (1, 1)
     (broken,) = tally.failed
-    assert here.started[2] == ("tasks", broken)
+    assert here.started[2] == ("finetune", broken)
     (failed,) = [row for row in task_rows(out) if row.status == "failed"]
     assert failed.message == "task korsts, seed 1: the disk is full"
     assert [f.message for f in in_order(planning.current_rows(study, out)).failures] == [
@@ -194,9 +194,9 @@ def test_a_task_that_fails_fails_its_cell_and_what_was_done_before_it_is_kept(
     ]
     assert len(list((out / "cells" / broken).glob("**/*.safetensors"))) > 0
     planned = planning.plan(study, [broken], out / "results.jsonl")
-    assert [(one.state, len(one.missing)) for one in planned] == [("failed", 1)]
+    assert [(one.state, one.fine_tunings) for one in planned] == [("failed", 1)]
     _, here = run_here(study, out)
-    assert here.started == [("tasks", broken)]
+    assert here.started == [("finetune", broken)]
     seeds = [(row.seed, row.status) for row in task_rows(out) if row.cell == broken]
     assert seeds == [(0, "done"), (1, "failed"), (1, "done")]
     assert in_order(planning.current_rows(study, out)).failures == ()
@@ -279,7 +279,7 @@ def test_a_task_is_known_by_its_data_and_settings_not_by_its_place(make, tmp_pat
         study = make(tmp_path / folder, GRID + body)
         for name, text in files.items():
             (tmp_path / folder / f"{name}.csv").write_text(text)
-        return tuning.prepared(study)[0].fingerprint
+        return steps.task_plans(study)[0].fingerprint
 
     first = of("one")
     assert of("two") == first
@@ -305,23 +305,35 @@ def test_metrics_of_the_evaluation_are_not_those_of_tasks(finished):
 def test_a_folder_of_another_task_of_the_name_is_not_taken_for_finished(again, make):
     folder, out = again
     study = make(folder, GRID + KORSTS.replace("epochs = 1", "epochs = 2") + MOOD)
-    korsts, mood = tuning.prepared(study)
+    planned = planning.plan(study, ["scratch-n200-s0"], out / "nothing.jsonl")[0]
     run = Run(out / "cells" / "scratch-n200-s0")
-    assert not tuning.finished(run, korsts, 0)
-    assert tuning.finished(run, mood, 3)
+    done = {step.name: step.is_done(run) for step in planned.steps}
+    assert done == {
+        "training": True, "task korsts, seed 0": False, "task korsts, seed 1": False,
+        "task mood, seed 3": True,
+    }  # fmt: skip
 
 
-def test_seeds_that_follow_one_another_are_asked_for_together():
-    assert list(tuning._stretches([5, 1, 0, 2, 9])) == [(0, 3), (5, 1), (9, 1)]
+def test_a_process_is_asked_for_training_and_then_for_each_task_with_its_missing_seeds(again, make):
+    folder, out = again
+    study = make(folder, GRID + KORSTS.replace("= 2", "= [5, 0, 1]") + MOOD)
+    (planned,) = planning.plan(study, ["scratch-n200-s0"], out / "results.jsonl")
+    first, second = steps.jobs(planned.todo)
+    assert first == {"step": "train", "initial_loss": False}
+    assert (second["recipe"]["tasks"], second["seeds"]) == (["korsts"], [5])
 
 
 def test_a_cell_process_that_dies_in_its_tasks_leaves_a_line_that_names_the_task(make, tmp_path):
     study = make(tmp_path, '[[grids]]\nmethod = ["xpt-sp"]\n' + KORSTS, "final")
     start = Here()
 
-    def dying(kind, folder, slot, jobs, /):
-        start.statuses = {folder.name: -9} if kind == "tasks" else {}
-        return start(kind, folder, slot, jobs)
+    def dying(folder, slot, jobs, /):
+        if kinds(folder) == ["share"]:
+            return start(folder, slot, jobs)
+        training, _ = json.loads((folder / cell.STEPS).read_text())
+        (folder / cell.STEPS).write_text(json.dumps([training]))
+        assert cell.work(folder) == 0
+        return Ended(-9)
 
     tally, _ = run_here(study, tmp_path / "out", start=dying)
     assert tally.failed == ["xpt-sp-s0"]
