@@ -183,4 +183,5 @@ def parse_page(xml: bytes, site: Site) -> Page:
     numbers = [page.findtext(key, "").strip() for key in ("id", "revision/id")]
     if not title or not all(number.isdecimal() and len(number) < 19 for number in numbers):
         raise ValueError("no title or number")
-    return Page(site.wiki, *map(int, numbers), title, page.findtext("revision/text", ""))
+    number, revision = map(int, numbers)
+    return Page(site.wiki, number, revision, title, page.findtext("revision/text", ""))
