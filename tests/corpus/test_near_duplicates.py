@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from lingraft.corpus.cleaning import near_duplicates
-from lingraft.corpus.cleaning.near_duplicates import band_keys, signature, similarity
+from lingraft.corpus.cleaning.near_duplicates import band_keys, signature
 from lingraft.corpus.engine.duplicates import repeated
 
 rng = random.Random(0)
@@ -22,6 +22,16 @@ def changed(original: str, words: int) -> str:
     for place in rng.sample(range(len(pieces)), words):
         pieces[place] = "바뀜"
     return " ".join(pieces)
+
+
+def similarity(left: str, right: str) -> float:
+    """The Jaccard similarity of two texts' shingles, exact; what the signatures estimate."""
+    left_S, right_S = (
+        np.unique(near_duplicates._shingles(left)),
+        np.unique(near_duplicates._shingles(right)),
+    )
+    shared = len(np.intersect1d(left_S, right_S, assume_unique=True))
+    return shared / (len(left_S) + len(right_S) - shared)
 
 
 def fresh(texts: Sequence[str]) -> list[bool]:

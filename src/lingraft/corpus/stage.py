@@ -3,7 +3,7 @@
 For each split there is `SPLIT.txt` (UTF-8, a sentence a line, those of a document together and in
 order) and `SPLIT.documents.npy` (int64: the line, counted from 0, at which each document starts).
 
-Text that is no finished corpus goes through the passes of `lingraft corpus` first, in this process.
+Text that is no finished corpus goes through the passes of `lingraft corpus`, in this process.
 """
 
 from __future__ import annotations
@@ -21,19 +21,22 @@ import numpy as np
 
 from lingraft import recipe
 from lingraft.corpus.cleaning import evaluations, scripts, sentences
-from lingraft.corpus.engine import passes
+from lingraft.corpus.engine import passes, shards
 from lingraft.corpus.engine import plan as planning
-from lingraft.corpus.engine.duplicates import lowest
+from lingraft.corpus.engine.duplicates import Decisions, lowest
 from lingraft.corpus.engine.plan import Folder
+from lingraft.corpus.engine.summary import add_up
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.lines import EMPTY, Reading
-from lingraft.corpus.result import NOT_IN_SUBSET, PLACES, log_result
+from lingraft.corpus.result import NOT_IN_SUBSET, PLACES, check_result, log_result
 from lingraft.corpus.split import SPLITS, position
 from lingraft.errors import DataError
 from lingraft.rundir import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from lingraft.corpus.split import Split
 
 logger = logging.getLogger(__name__)
 
@@ -91,29 +94,40 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
             is empty.
     """
     scripts.of_language(language, section.scripts)
-    corpus, wanted = finished_corpus(section, language), section.sentences
+    corpus = finished_corpus(section, language)
     try:
         with contextlib.ExitStack() as stack:
-            files = [stack.enter_context(SplitFile(out / f"{name}.txt")) for name in SPLITS]
-            if corpus is None:
-                corpus, wanted = out / "corpus", None  # its passes choose the sentences
-                stack.callback(shutil.rmtree, corpus, ignore_errors=True)
-                _make(section, language, Folder(corpus))
-            result = _write(corpus, wanted, files)
+            files = {n: stack.enter_context(SplitFile(out / f"{n}.txt")) for n in SPLITS}
+            if corpus is not None:
+                result = _take(corpus, section.sentences, files)
+            else:
+                folder = Folder(out)
+                stack.callback(shutil.rmtree, folder.work, ignore_errors=True)
+                result = _make(section, language, folder, files)
     except OSError as error:
         raise DataError(
             f"{error.filename or out}: cannot be written: {error.strerror or error}; "
             "make room or choose another place; nothing was kept"
         ) from None
-    log_result(result, section)
-    return result
+    return {key: result[key] for key in KEPT}
 
 
-def _make(section: recipe.Corpus, language: str, folder: Folder) -> None:
+def _make(
+    section: recipe.Corpus, language: str, folder: Folder, files: dict[Split, SplitFile]
+) -> dict[str, Any]:
     plan = planning.make(section, language)
     documents.tell(section.text)
     folder.save(plan)
     passes.run(folder, plan)
+    decisions, counts = Decisions(folder), shards.Counts()
+    for rank in range(len(plan.parts)):
+        for row in shards.kept(decisions, rank, counts):
+            files[decisions.side(row["id"])].write(row["sentences"])
+    counts.splits = {split: file.save() for split, file in files.items()}
+    result = add_up(folder, plan, counts)
+    log_result(result, section)
+    check_result(result, section)
+    return result
 
 
 def finished_corpus(section: recipe.Corpus, language: str) -> Path | None:
@@ -177,7 +191,7 @@ class SplitFile:
         }
 
 
-def _write(corpus: Path, wanted: int | None, files: list[SplitFile]) -> dict[str, Any]:
+def _take(corpus: Path, wanted: int | None, files: dict[Split, SplitFile]) -> dict[str, Any]:
     """Write the splits of a finished corpus in the form that the other stages read.
 
     Args:
@@ -187,11 +201,11 @@ def _write(corpus: Path, wanted: int | None, files: list[SplitFile]) -> dict[str
         files: of the splits.
 
     Returns:
-        As `prepare`.
+        At least what `prepare` does.
     """
     made: dict[str, Any] = read_json(corpus / documents.FINISHED)
-    result = {key: made["result"][key] for key in KEPT}
-    for split, file in zip(SPLITS, files, strict=True):
+    result: dict[str, Any] = made["result"]
+    for split, file in files.items():
         rows = _documents(corpus / split)
         if split == "train" and wanted is not None:
             seed = recipe.Corpus.model_validate(made["corpus"]).split_seed
@@ -206,7 +220,7 @@ def _write(corpus: Path, wanted: int | None, files: list[SplitFile]) -> dict[str
         else:
             for _, texts, _ in rows:
                 file.write(texts)
-    result["splits"] = {split: file.save() for split, file in zip(SPLITS, files, strict=True)}
+    result["splits"] = {split: file.save() for split, file in files.items()}
     return result
 
 

@@ -36,9 +36,8 @@ def files_of(names: Iterable[str | Path]) -> list[Path]:
     for name in names:
         path = Path(name).expanduser()
         if path.is_dir():
-            inside = sorted(
-                file for file in path.rglob("*") if file.is_file() and kind(file) in FORMATS
-            )
+            files = (file for file in path.rglob("*") if file.is_file())
+            inside = sorted(file for file in files if kind(file) in FORMATS)
             found += inside
             known = bool(inside)
         else:

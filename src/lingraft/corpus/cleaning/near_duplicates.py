@@ -66,13 +66,6 @@ def signature(text: str) -> NDArray[np.uint32]:
     return smallest_P
 
 
-def similarity(left: str, right: str) -> float:
-    """The Jaccard similarity of two texts' shingles, exact; what the signatures estimate."""
-    left_S, right_S = np.unique(_shingles(left)), np.unique(_shingles(right))
-    shared = len(np.intersect1d(left_S, right_S, assume_unique=True))
-    return shared / (len(left_S) + len(right_S) - shared)
-
-
 def _shingles(text: str) -> NDArray[np.uint32]:
     folded = normalise(text).casefold().encode("utf-32-le", "surrogatepass")
     codes = np.frombuffer(folded, "<u4").astype(np.uint64) + np.uint64(1)

@@ -85,12 +85,14 @@ def _finish(folder: Folder, rank: int, ticker: Ticker | None) -> None:
 
 
 def run(folder: Folder, plan: Plan) -> None:
-    """Go through all passes in this process, a task at a time.
+    """Clean and decide in this process, a task at a time; nothing is written of what is kept.
 
     Raises:
-        DataError: something cannot be read or written, or nothing is left.
+        DataError: something cannot be read or written.
     """
-    for name, (task, count) in passes(plan).items():
+    tasks = passes(plan)
+    for name in ("clean", *(name for name in NAMES.values() if name in tasks)):
+        task, count = tasks[name]
         with told(name, plan) as ticker:
             for rank in range(count):
                 done = ticker.count

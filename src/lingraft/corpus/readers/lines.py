@@ -143,8 +143,12 @@ def kind(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def reading_errors(path: Path) -> Iterator[None]:
+def reading_errors(path: Path, kept: str = "nothing was kept") -> Iterator[None]:
     """Turn what a broken or unreadable file raises into one line that names it.
+
+    Args:
+        path: the file.
+        kept: what became of the part before the damage.
 
     Raises:
         DataError: always in place of the errors of gzip, lzma, zlib, zstandard and the operating
@@ -154,26 +158,25 @@ def reading_errors(path: Path) -> Iterator[None]:
         yield
     except EOFError:
         raise DataError(
-            f"{path}: is cut short (the {path.suffix} stream ends early); nothing was kept; "
+            f"{path}: is cut short (the {path.suffix} stream ends early); {kept}; "
             "copy or download the file again"
         ) from None
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-        raise _broken(path, error) from None
+        raise _broken(path, error, kept) from None
     except OSError as error:
         if error.errno is None:  # bz2 gives no number
-            raise _broken(path, error) from None
+            raise _broken(path, error, kept) from None
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
     except Exception as error:
         # zstandard is optional, so its error class cannot be named in the clause.
         if type(error).__module__.split(".")[0] != "zstandard":
             raise
-        raise _broken(path, error) from None
+        raise _broken(path, error, kept) from None
 
 
-def _broken(path: Path, error: Exception) -> DataError:
+def _broken(path: Path, error: Exception, kept: str) -> DataError:
     return DataError(
-        f"{path}: broken {path.suffix} data ({error}); nothing was kept; "
-        "copy or download the file again"
+        f"{path}: broken {path.suffix} data ({error}); {kept}; copy or download the file again"
     )
 
 
