@@ -251,7 +251,9 @@ def task_of(definition: Definition, base: Path | None = None) -> Task:
         alternatives={name: changed(DEFAULTS, paper) for name, paper in definition.papers.items()},
         spans=changed(Spans(), definition) if definition.kind == "span" else None,
         note=definition.note,
-        definition=definition.model_dump(mode="json", exclude_unset=True) if base else None,
+        definition=(
+            None if base is None else definition.model_dump(mode="json", exclude_unset=True)
+        ),
     )
 
 
