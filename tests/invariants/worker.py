@@ -6,7 +6,9 @@ import importlib
 import os
 import pickle
 import shutil
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 from accelerate import Accelerator
 from forking import write_output_to
@@ -23,7 +25,7 @@ def main(folder, environment):
     # Collectives that do not meet wait for ever.
     faulthandler.dump_traceback_later(float(os.environ["WAIT"]), exit=True)
     if os.environ["SETUP"]:
-        sys.path.append(str(Path(__file__).parents[1]))
+        sys.path.append(str(Path(__file__).parents[1] / "support"))
         importlib.import_module(os.environ["SETUP"]).install()
     accelerator = Accelerator(cpu=True, mixed_precision="no")
     assert accelerator.num_processes == int(os.environ["WORLD_SIZE"])

@@ -11,7 +11,7 @@ import pytest
 PRELOADED = [
     "lingraft.cli",
     "lingraft.pipeline.adapt",
-    "lingraft.evaluation.checkpoint",
+    "lingraft.pipeline.standalone",
     "lingraft.probing.probe",
 ]
 
