@@ -52,20 +52,6 @@ class Run:
         """By metric, in percent."""
         return self.outcome.scores(self.split)
 
-    @property
-    def settings(self) -> Mapping[str, object]:
-        """How it was fine-tuned."""
-        settings: Mapping[str, object] = self.outcome.data.get("settings", {})
-        return settings
-
-    def examples(self) -> list[Example]:
-        """The examples that were scored."""
-        return outcomes.examples(self.outcome, self.split)
-
-    def predictions(self, examples: Sequence[Example]) -> list[Prediction]:
-        """What the model said, in the order of the examples."""
-        return align(examples, outcomes.predictions(self.outcome, self.split))
-
     @cached_property
     def examples_id(self) -> str:
         """Equal for runs that were scored on the same examples."""
@@ -138,7 +124,7 @@ def answers(part: Part, run: Run) -> Answers:
     Raises:
         DataError: they are missing, of another kind than the task, or do not give its scores.
     """
-    predictions = run.predictions(part.examples)
+    predictions = align(part.examples, outcomes.predictions(run.outcome, run.split))
     functions = part.task.score_functions(part.examples, predictions)
     shown = {key: functions[key] for key in part.keys}
     for key, value in on_all(shown, len(part.examples)).items():
@@ -247,7 +233,7 @@ def _part(title: str, split: str, found: Sequence[Run], reference: str) -> Part:
         (same if run.examples_id == chosen else apart)[run.label].append(run)
     order = dict.fromkeys(run.label for run in found)
     first = next(run for run in found if run.examples_id == chosen)
-    examples = first.examples()
+    examples = outcomes.examples(first.outcome, split)
     return Part(
         _task(first.outcome),
         split,
@@ -278,6 +264,6 @@ def _task(outcome: Outcome) -> Task:
 
 def differing_settings(part: Part) -> tuple[str, ...]:
     """Names of the settings that are not the same for all runs of a task."""
-    runs = [run for found in part.runs.values() for run in found]
-    names = dict.fromkeys(name for run in runs for name in run.settings)
-    return tuple(name for name in names if len({repr(run.settings.get(name)) for run in runs}) > 1)
+    settings = [run.outcome.data.get("settings", {}) for runs in part.runs.values() for run in runs]
+    names = dict.fromkeys(name for of_run in settings for name in of_run)
+    return tuple(name for name in names if len({repr(one.get(name)) for one in settings}) > 1)
