@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 from typer.core import TyperCommand
 
 from lingraft import __version__, log
 from lingraft.commands import bench as benchmarks
 from lingraft.commands import compare as comparison
+from lingraft.commands import console
 from lingraft.commands import corpus as curation
 from lingraft.commands import finetune as finetuning
 from lingraft.commands import probe_source as probing
@@ -40,8 +40,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-out = log.results_console()
-
 INTERRUPTED = 128 + signal.SIGINT
 
 
@@ -77,7 +75,7 @@ Settings = Annotated[
 
 def _version(wanted: bool) -> None:
     if wanted:
-        out.print(__version__)
+        console.line(__version__)
         raise typer.Exit
 
 
@@ -199,9 +197,9 @@ def adapt(
         command=shlex.join(["lingraft", *sys.argv[1:]]),
     )
     if int(os.environ.get("RANK", "0")) == 0:
-        out.print(tables.console([run], out.width))
-        out.print(advice.summary([run]), soft_wrap=True, markup=False)
-        out.print(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}", soft_wrap=True)
+        console.show(tables.for_terminal([run], console.out.width))
+        console.line(advice.summary([run]))
+        console.line(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}")
 
 
 def _from_file(recipe: Path, shorthand: dict[str, object], assignments: list[str]) -> Recipe:
@@ -241,39 +239,38 @@ def check(
     """Say whether a recipe is sound and what it will do; loads and downloads no model."""
     from lingraft.pipeline import preflight
     from lingraft.recipe.methods import read_recipe
+    from lingraft.report.table import Column, table
 
     plan = preflight.check(read_recipe(recipe, settings or []))
-    out.print(f"{recipe}: sound", soft_wrap=True)
-    out.print(f"stages: {' → '.join(plan.stages)}", soft_wrap=True)
-    out.print(f"text: {plan.text_files} files, {plan.text_bytes / 1e6:,.1f} MB as stored")
+    console.line(f"{recipe}: sound")
+    console.line(f"stages: {' → '.join(plan.stages)}")
+    console.line(f"text: {plan.text_files} files, {plan.text_bytes / 1e6:,.1f} MB as stored")
     if plan.parameters:
         parts = ", ".join(f"{part} {size:,}" for part, size in plan.by_part.items() if size)
-        out.print(
-            f"model: {plan.model_type}, {plan.parameters:,} parameters ({parts})", soft_wrap=True
-        )
-    table = Table(
-        "phase", "trains", "parameters", "budget", "batch", "learning rate", "tokens (estimate)"
-    )
-    for phase in plan.phases:
-        trainable = f"{phase['trainable']:,}" if phase["trainable"] is not None else "?"
-        row = (
+        console.line(f"model: {plan.model_type}, {plan.parameters:,} parameters ({parts})")
+    rows = [
+        (
             phase["name"],
             phase["trains"],
-            trainable,
+            "?" if phase["trainable"] is None else f"{phase['trainable']:,}",
             phase["budget"],
             phase["batch"],
             f"{phase['learning_rate']:g}",
+            f"{phase['tokens_estimate']:,.0f}",
         )
-        table.add_row(*row, f"{phase['tokens_estimate']:,.0f}")
-    out.print(table)
+        for phase in plan.phases
+    ]
+    texts = (Column("phase", "text"), Column("trains", "long"))
+    head = (*texts, "parameters", "budget", "batch", "learning rate", "tokens (estimate)")
+    console.show(table("", head, rows))
     if plan.disk_bytes_estimate and plan.memory_bytes_estimate:
-        out.print(
+        console.line(
             f"estimates: {plan.disk_bytes_estimate / 1e9:,.2f} GB on disk; "
             f"{plan.memory_bytes_estimate / 1e9:,.2f} GB of memory for weights, gradients "
             "and optimiser, activations on top"
         )
     for note in plan.notes:
-        out.print(f"note: {note}", soft_wrap=True)
+        console.line(f"note: {note}")
 
 
 @command()
@@ -345,9 +342,9 @@ def report(
 
     opened = [Run.existing(path) for path in runs]
     target = out_file or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
-    out.print(tables.console(opened, out.width))
-    out.print(advice.summary(opened), soft_wrap=True, markup=False)
-    out.print(f"report: {run_page.write(opened, target)}", soft_wrap=True)
+    console.show(tables.for_terminal(opened, console.out.width))
+    console.line(advice.summary(opened))
+    console.line(f"report: {run_page.write(opened, target)}")
 
 
 @command("list")
@@ -362,13 +359,7 @@ def list_entries(
     """Print what there is, as a table made from the code."""
     from lingraft.commands import listing
 
-    title, columns, rows = listing.table_of(what)
-    table = Table(title=title)
-    for number, column in enumerate(columns):
-        table.add_column(column, overflow="fold", no_wrap=number == 0)
-    for row in rows:
-        table.add_row(*row)
-    out.print(table)
+    console.show(listing.table_of(what))
 
 
 command()(curation.corpus)

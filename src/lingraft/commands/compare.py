@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lingraft import log
-
-console = log.results_console()
+from lingraft.commands import console
 
 
 def compare(
@@ -34,11 +32,9 @@ def compare(
 
     Prints models × tasks and writes one page, with the tables as Markdown, LaTeX and CSV beside it.
     """
-    from lingraft.comparison import formats, page
+    from lingraft.comparison import page
 
     target = out_file or folders[0] / "comparison.html"
     scores, written = page.compare(folders, target, reference=reference, resamples=resamples)
-    console.print(formats.console(scores, console.width))
-    for note in scores.notes:
-        console.print(note, soft_wrap=True)
-    console.print(f"page: {written[0]} and {len(written) - 1} files beside it", soft_wrap=True)
+    console.show(scores, best="")
+    console.line(f"page: {written[0]} and {len(written) - 1} files beside it")

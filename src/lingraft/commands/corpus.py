@@ -7,9 +7,8 @@ from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from lingraft import log
+from lingraft.commands import console
 from lingraft.errors import RecipeError
 from lingraft.recipe import Corpus, Section
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from lingraft.corpus.engine.executors import Kind
 
 COLUMN = re.compile(r"\s*[0-9]{1,6}\s*")
-out = log.results_console()
 
 
 class CorpusRecipe(Section):
@@ -144,14 +142,14 @@ def corpus(
         chosen, out_dir, (_kind(executor), processes, options), shard_mb, overwrite=overwrite
     )
     if result is None:
-        out.print(
+        console.line(
             f"{out_dir}: handed to {executor}; when its jobs have ended, the same command writes "
             "the report"
         )
         return
     _show(result)
     written = corpus_page.write(out_dir, known)
-    out.print(f"corpus: {out_dir}\nreport: {written}", soft_wrap=True)
+    console.line(f"corpus: {out_dir}\nreport: {written}")
 
 
 def chosen_recipe(
@@ -247,13 +245,14 @@ def _make(
 
 
 def _show(result: dict[str, Any]) -> None:
-    table = Table("split")
+    from lingraft.report.table import table
+
     columns = ("documents", "sentences", "characters")
-    for heading in columns:
-        table.add_column(heading, justify="right")
-    for name, counts in result["splits"].items():
-        table.add_row(name, *(f"{counts[column]:,}" for column in columns))
-    out.print(table)
+    rows = [
+        (name, *(f"{counts[column]:,}" for column in columns))
+        for name, counts in result["splits"].items()
+    ]
+    console.show(table("", ("split", *columns), rows))
 
 
 def _pairs(
@@ -264,6 +263,7 @@ def _pairs(
     columns: tuple[int, int],
 ) -> None:
     from lingraft.corpus import aligned
+    from lingraft.report.table import table
 
     if parallel is not None:
         counts = aligned.write_pairs(chosen.corpus, (parallel, chosen.language), columns, folder)
@@ -272,10 +272,7 @@ def _pairs(
         assert lexicon is not None
         counts = aligned.write_lexicon(chosen.corpus, (lexicon, chosen.language), columns, folder)
         written = folder / aligned.LEXICON
-    table = Table("pairs")
-    table.add_column("", justify="right")
-    for name, count in (("read", counts["read"]), *counts["dropped"].items()):
-        table.add_row(name, f"{count:,}")
-    table.add_row("kept", f"{counts['kept']:,}")
-    out.print(table)
-    out.print(f"pairs: {written}", soft_wrap=True)
+    named = [("read", counts["read"]), *counts["dropped"].items(), ("kept", counts["kept"])]
+    rows = [(name, f"{count:,}") for name, count in named]
+    console.show(table("", ("pairs", ""), rows))
+    console.line(f"pairs: {written}")

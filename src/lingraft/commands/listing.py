@@ -8,12 +8,15 @@ from lingraft.errors import RecipeError
 from lingraft.models.families import FAMILIES
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import METHODS, PRESETS
+from lingraft.report.table import Column, Table, table
 from lingraft.tasks import TASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    Table = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]
+
+def _listed(title: str, names: Iterable[str], rows: Sequence[Iterable[str]]) -> Table:
+    return table(title, [Column(name, "long") for name in names], rows)
 
 
 def _families() -> Table:
@@ -27,19 +30,20 @@ def _families() -> Table:
         )
         for family in FAMILIES.values()
     ]
-    return "model families", ("family", "positions", "first position", "layers", "causal"), rows
+    names = ("family", "positions", "first position", "layers", "causal")
+    return _listed("model families", names, rows)
 
 
 def _initialisers() -> Table:
     from lingraft.embeddings import INITIALISERS  # loads torch
 
     rows = [(name, record.summary, record.paper) for name, record in INITIALISERS.items()]
-    return "embedding initialisers", ("name", "what it does", "source"), rows
+    return _listed("embedding initialisers", ("name", "what it does", "source"), rows)
 
 
 def _methods() -> Table:
     rows = [(name, str(len(record.stretches)), record.summary) for name, record in METHODS.items()]
-    return "methods", ("name", "phases", "what it does"), rows
+    return _listed("methods", ("name", "phases", "what it does"), rows)
 
 
 def _presets() -> Table:
@@ -53,14 +57,14 @@ def _presets() -> Table:
         )
         for name, preset in PRESETS.items()
     ]
-    return "presets", ("name", "what it is", "budget", "batch", "learning rate"), rows
+    return _listed("presets", ("name", "what it is", "budget", "batch", "learning rate"), rows)
 
 
 def _objectives() -> Table:
     from lingraft.objectives import OBJECTIVES  # loads torch
 
     rows = [(name, record.summary, record.paper) for name, record in OBJECTIVES.items()]
-    return "objectives", ("name", "what it does", "source"), rows
+    return _listed("objectives", ("name", "what it does", "source"), rows)
 
 
 def _tasks() -> Table:
@@ -78,7 +82,7 @@ def _tasks() -> Table:
         for task in TASKS.values()
     ]
     columns = ("name", "kind", "languages", "scores", "reported on", "splits", "licence", "from")
-    return "tasks: lingraft finetune MODEL --task NAME (docs/tasks.md)", columns, rows
+    return _listed("tasks: lingraft finetune MODEL --task NAME (docs/tasks.md)", columns, rows)
 
 
 LEFT_TO_THE_PAGE = ("title", "publisher", "source")
@@ -91,7 +95,7 @@ def _models() -> Table:
         tuple(str(getattr(known, name)) for name in titles) for known in catalogue.models().values()
     ]
     how = "known models: a name goes wherever a model does, as --source xlm-r-base"
-    return f"{how} (docs/models.md)", titles, rows
+    return _listed(f"{how} (docs/models.md)", titles, rows)
 
 
 TABLES: dict[str, Callable[[], Table]] = {
@@ -106,7 +110,7 @@ TABLES: dict[str, Callable[[], Table]] = {
 
 
 def table_of(what: str) -> Table:
-    """Title, column names and rows.
+    """One of the lists.
 
     Raises:
         RecipeError: there is no such list.

@@ -9,11 +9,9 @@ from typing import Annotated
 
 import typer
 
-from lingraft import log
+from lingraft.commands import console
 from lingraft.commands import finetuning_options as ask
 from lingraft.errors import RecipeError
-
-out = log.results_console()
 
 
 def probe_source(
@@ -77,7 +75,6 @@ def probe_source(
             "--task: name a task in the source's language, such as glue-rte (lingraft list tasks)"
         )
     chosen = recipes.decode_finetune({"models": [str(run)]} | given, settings or [])
-    from lingraft.comparison import formats
     from lingraft.finetuning import run as finetuning
     from lingraft.probing import probe
 
@@ -85,7 +82,5 @@ def probe_source(
     options = probe.Options(finetuning.Options(resume, overwrite, command=command), keep_models)
     folder = out_dir or run / "probe-source"
     made, written = probe.probe(probed, ask.names_in(phase), chosen, folder, options)
-    out.print(formats.console(made, out.width))
-    for note in made.notes:
-        out.print(note, soft_wrap=True)
-    out.print(f"page: {written[0]}; table: {folder / 'table.md'}, .csv, .json", soft_wrap=True)
+    console.show(made, best="")
+    console.line(f"page: {written[0]}; table: {folder / 'table.md'}, .csv, .json")

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from lingraft import log
+from lingraft.commands import console
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
     from lingraft.study.planning import Planned
     from lingraft.study.recipe import Study
     from lingraft.study.runner import Options, Tally
-
-out = log.results_console()
 
 Jobs = Annotated[
     int,
@@ -86,15 +84,14 @@ def _run(chosen: Study, folder: Path, options: Options) -> None:
 def _end(tally: Tally) -> None:
     """Exit status 1 where a cell failed."""
     if tally.failed:
-        out.print(
-            f"failed: {', '.join(tally.failed)}; the same command tries again", soft_wrap=True
-        )
+        console.line(f"failed: {', '.join(tally.failed)}; the same command tries again")
         raise typer.Exit(1)
 
 
 def _publish(chosen: Study, folder: Path, results: Path | None) -> None:
     """Print the tables and write the page."""
     from lingraft.study import page, planning, tables, task_tables
+    from lingraft.study.results import collect
     from lingraft.study.studydir import StudyDir
 
     rows = planning.current_rows(chosen, folder, results)
@@ -103,19 +100,23 @@ def _publish(chosen: Study, folder: Path, results: Path | None) -> None:
             f"{planning.results_path(folder, results)}: holds no result of this study; "
             "run it without --report-only first"
         )
-    out.print(tables.console(chosen, rows, out.width))
-    of_tasks = task_tables.console(chosen, rows)
-    if of_tasks is not None:
-        out.print(of_tasks)
+    found = collect(rows)
+    failed = f", {len(found.failures)} failed" if found.failures else ""
+    console.line(f"{chosen.name}: {len(found.cells)} cells{failed}")
+    for size in found.sizes:
+        console.show(tables.for_terminal(found, size, console.out.width))
+    for size in found.sizes:
+        of_tasks = task_tables.scores(found, size)
+        if of_tasks is not None:
+            console.show(replace(of_tasks, title=f"tasks, {of_tasks.title}"))
     written = page.write(chosen, rows, StudyDir(folder).page_path)
-    out.print(
-        f"results: {planning.results_path(folder, results)}\nreport:  {written}", soft_wrap=True
-    )
+    console.line(f"results: {planning.results_path(folder, results)}\nreport:  {written}")
 
 
 def _explain(chosen: Study, folder: Path, options: Options) -> None:
     """Print the cells, what they cost and how long they will take."""
     from lingraft.report import numbers
+    from lingraft.report.table import Column, table
     from lingraft.study import estimate, planning, processes
     from lingraft.study.studydir import StudyDir
 
@@ -126,27 +127,29 @@ def _explain(chosen: Study, folder: Path, options: Options) -> None:
     speed = estimate.measured(
         ended, estimate.device_here(), processes.cores(), options.jobs
     ) or estimate.guessed(options.jobs)
-    table = Table("cell", "state", title=f"study {chosen.name}")
-    for heading in ("parameters", "tokens", "fine-tunings", "TFLOP", "time (estimate)"):
-        if heading != "fine-tunings" or chosen.tasks:
-            table.add_column(heading, justify="right")
+    tuned = ("fine-tunings",) if chosen.tasks else ()
+    named = ("cell", Column("state", "text"), "parameters", "tokens")
+    head = (*named, *tuned, "TFLOP", "time (estimate)")
+    rows = []
     for one in planned:
         cost = one.left if one in todo else one.cost
         took = speed.seconds([cost]) if one in todo else None
-        table.add_row(
-            one.cell.id,
-            one.state,
-            numbers.short(cost.parameters),
-            numbers.short(cost.all_tokens),
-            *([f"{len(one.missing):,}"] if chosen.tasks else []),
-            numbers.significant(cost.flops / 1e12) if cost.flops else numbers.ABSENT,
-            numbers.duration(took),
+        rows.append(
+            (
+                one.cell.id,
+                one.state,
+                numbers.short(cost.parameters),
+                numbers.short(cost.all_tokens),
+                *(f"{len(one.missing):,}" for _ in tuned),
+                numbers.significant(cost.flops / 1e12) if cost.flops else numbers.ABSENT,
+                numbers.duration(took),
+            )
         )
-    out.print(table)
+    console.show(table(f"study {chosen.name}", head, rows))
     for line in _totals(chosen, planned, todo):
-        out.print(line, soft_wrap=True)
+        console.line(line)
     total = speed.seconds([one.left for one in todo])
-    out.print(f"time: {numbers.duration(total)} with --jobs {options.jobs} ({speed.basis})")
+    console.line(f"time: {numbers.duration(total)} with --jobs {options.jobs} ({speed.basis})")
 
 
 def _totals(chosen: Study, planned: list[Planned], todo: list[Planned]) -> list[str]:
@@ -196,6 +199,7 @@ def probe(
     """
     from lingraft.probing import initialisers as probing
     from lingraft.recipe.methods import read_recipe
+    from lingraft.report.table import table
     from lingraft.study import planning, runner
 
     path = recipe / "recipe.toml" if recipe.is_dir() else recipe
@@ -204,15 +208,14 @@ def probe(
     wanted = [name.strip() for name in initialisers.split(",") if name.strip()]
     names, left_out = probing.usable(base, wanted)
     for name, reason in left_out.items():
-        out.print(f"left out: {name} {reason}", soft_wrap=True)
+        console.line(f"left out: {name} {reason}")
     chosen = probing.study_of(base, names, seeds)
     tally = runner.run(chosen, out_dir, runner.Options(jobs, resume=resume, overwrite=overwrite))
-    table = Table("initialiser", title=f"after {steps} steps: validation loss in nats")
-    for heading in ("before training", "rank", "after", "rank", "seeds"):
-        table.add_column(heading, justify="right")
+    rows = []
     for one in probing.ranking(planning.current_rows(chosen, out_dir)):
-        numbers = (f"{one.first:.4f}", one.first_rank, f"{one.last:.4f}", one.last_rank, one.seeds)
-        table.add_row(one.initialiser, *map(str, numbers))
-    out.print(table)
-    out.print(f"results: {planning.results_path(out_dir)}", soft_wrap=True)
+        ranks = (f"{one.first:.4f}", one.first_rank, f"{one.last:.4f}", one.last_rank, one.seeds)
+        rows.append((one.initialiser, *map(str, ranks)))
+    head = ("initialiser", "before training", "rank", "after", "rank", "seeds")
+    console.show(table(f"after {steps} steps: validation loss in nats", head, rows))
+    console.line(f"results: {planning.results_path(out_dir)}")
     _end(tally)

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 
 from lingraft.comparison.breakdowns import ARROW, Breakdown, breakdowns
 from lingraft.comparison.samples import Samples, samples
-from lingraft.comparison.tables import Entry, Line, Table
 from lingraft.report import numbers
+from lingraft.report.table import Cell as Shown
+from lingraft.report.table import Column, row, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lingraft.comparison.breakdowns import Cell
     from lingraft.comparison.collect import Part
+    from lingraft.report.table import Table
     from lingraft.tasks.predictions import Prediction
 
 SHOWN_SAMPLES = 5
@@ -112,18 +114,15 @@ def _plain(means: Means) -> Table:
     notes = [one.note] if one.note else []
     if len(rows) > SHOWN_ROWS:
         notes.append(f"{SHOWN_ROWS} of {len(rows)} rows; all are in the file.")
-    lines = [
-        Line(
-            (
-                Entry(row),
-                Entry(f"{means.sizes[row]:,}"),
-                *(Entry(numbers.fixed(v.get(row), one.decimals)) for v in means.values.values()),
-            )
+    shown = [
+        (
+            row,
+            f"{means.sizes[row]:,}",
+            *(numbers.fixed(v.get(row), one.decimals) for v in means.values.values()),
         )
         for row in rows[:SHOWN_ROWS]
     ]
-    head = tuple(Entry(text) for text in (one.rows, "n", *means.values))
-    return Table(one.title, head, tuple(lines), tuple(notes))
+    return table(one.title, (one.rows, "n", *means.values), shown, notes)
 
 
 def _taken_for(means: Means, n: int) -> Table:
@@ -132,9 +131,9 @@ def _taken_for(means: Means, n: int) -> Table:
     for pair, size in means.sizes.items():
         totals.setdefault(pair.partition(ARROW)[0], size)
     order = sorted(totals, key=lambda gold: -totals[gold])
-    lines = []
+    rows = []
     for gold in order[:SHOWN_ROWS]:
-        entries = [Entry(gold), Entry(f"{totals[gold]:,}")]
+        cells = [gold, f"{totals[gold]:,}"]
         for values in means.values.values():
             said = {
                 pair.partition(ARROW)[2]: value
@@ -142,14 +141,14 @@ def _taken_for(means: Means, n: int) -> Table:
                 if pair.partition(ARROW)[0] == gold
             }
             top = sorted(said, key=lambda label: -said[label])[:SHOWN_LABELS]
-            entries.append(Entry(", ".join(f"{one} {said[one]:,.0f}" for one in top), long=True))
-        lines.append(Line(tuple(entries)))
+            cells.append(", ".join(f"{one} {said[one]:,.0f}" for one in top))
+        rows.append(cells)
     notes = [means.breakdown.note]
     if len(order) > SHOWN_ROWS:
         notes.append(f"The {SHOWN_ROWS} commonest of {len(order)}; all are in the file.")
-    head = (Entry("gold"), Entry("n"), *(Entry(label, long=True) for label in means.values))
+    models = (Column(label, "long") for label in means.values)
     title = f"{means.breakdown.title}: what gold was taken for"
-    return Table(title, head, tuple(lines), tuple(notes))
+    return table(title, ("gold", "n", *models), rows, notes)
 
 
 def _most_confused(means: Means) -> list[Table]:
@@ -158,15 +157,15 @@ def _most_confused(means: Means) -> list[Table]:
     top = sorted(wrong, key=lambda pair: -total[pair])[:SHOWN_PAIRS]
     if not top:
         return []
-    lines = []
+    rows = []
     for pair in top:
         size = means.sizes[pair]
         counts = (values.get(pair, 0.0) for values in means.values.values())
-        shown = [Entry(numbers.fixed(one, 0), numbers.percent(one / size)) for one in counts]
-        lines.append(Line((Entry(pair), Entry(f"{size:,}"), *shown)))
-    head = tuple(Entry(text) for text in ("gold → said", "n", *means.values))
+        shown = [Shown(numbers.fixed(one, 0), numbers.percent(one / size)) for one in counts]
+        rows.append(row(pair, f"{size:,}", *shown))
+    head = ("gold → said", "n", *means.values)
     note = "Counts, and shares of the gold label; by the sum over the models."
-    return [Table(f"{means.breakdown.title}: most confused", head, tuple(lines), (note,))]
+    return [table(f"{means.breakdown.title}: most confused", head, rows, (note,))]
 
 
 def _sheet(means: Means) -> Sheet:
@@ -184,21 +183,12 @@ def _sheet(means: Means) -> Sheet:
 
 
 def _sample_table(found: Samples) -> Table:
-    lines = [
-        Line(
-            (
-                Entry(one.id),
-                Entry(one.text, long=True),
-                Entry(one.gold, long=True),
-                Entry(one.said, long=True),
-                Entry(numbers.fixed(one.value, 2)),
-            )
-        )
+    rows = [
+        (one.id, one.text, one.gold, one.said, numbers.fixed(one.value, 2))
         for one in found.samples[:SHOWN_SAMPLES]
     ]
-    long = (Entry(text, long=True) for text in ("text", "gold", "said"))
-    head = (Entry("id"), *long, Entry(found.value))
-    return Table(found.title, head, tuple(lines))
+    texts = (Column(text, "long") for text in ("text", "gold", "said"))
+    return table(found.title, ("id", *texts, found.value), rows)
 
 
 def _sample_sheets(lists: Mapping[str, Sequence[Samples]]) -> list[Sheet]:
