@@ -4,7 +4,7 @@ import re
 import pytest
 
 from lingraft.report import plots
-from lingraft.report.rows import labelled
+from lingraft.report.variants import labelled
 
 
 @pytest.fixture

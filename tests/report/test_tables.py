@@ -8,9 +8,9 @@ from rich.console import Console
 from lingraft.evaluation.records import WordRecord, key, text_of
 from lingraft.report import numbers, tables
 from lingraft.report.pages import sections
-from lingraft.report.rows import labelled
 from lingraft.report.table import terminal
 from lingraft.report.tables import Comparison, Line, comparison, verdict
+from lingraft.report.variants import labelled
 
 UNIGRAMS = 411.6
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lingraft.evaluation.records import BLOCKS
 from lingraft.finetuning import outcomes
+from lingraft.report.row import Score
 from lingraft.tasks.examples import RelationExample, TextExample, document
 from lingraft.tasks.predictions import LabelPrediction
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from lingraft.finetuning.outcomes import Outcome
     from lingraft.finetuning.recipe import Finetune
+    from lingraft.report.row import Blocks
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
 
@@ -25,28 +26,9 @@ FOLDER = "tasks"
 ACCURACY = "accuracy"
 
 
-@dataclass(frozen=True)
-class TaskRow:
-    """One score of one seed of fine-tuning."""
-
-    metric: str
-    """`task/NAME/SCORE`."""
-    value: float
-    """In percent."""
-    n: int
-    """Examples scored."""
-    seed: int
-    """Of fine-tuning."""
-    masks: str
-    """Fingerprint of the scored examples: values compare only where it is equal."""
-    blocks: tuple[tuple[float, float], ...] | None
-    """Right answers and examples by block (hash of the passage, premise or sentence), for scores
-    that are a share of the examples; None for the others."""
-
-
 def finetune_cell(
     run: Path, weights: Path, recipe: Finetune, base: Path, *, keep_models: bool = False
-) -> list[TaskRow]:
+) -> list[Score]:
     """Fine-tune a cell's model on tasks; what is done already is kept.
 
     Args:
@@ -71,7 +53,7 @@ def finetune_cell(
     ]
 
 
-def rows_of(outcome: Outcome) -> list[TaskRow]:
+def rows_of(outcome: Outcome) -> list[Score]:
     """The scores of a seed on the splits that its task reports.
 
     Of several splits (GLUE's MNLI) the later ones have their name in the metric.
@@ -84,15 +66,13 @@ def rows_of(outcome: Outcome) -> list[TaskRow]:
         marks = _fingerprint(examples)
         for score, value in outcome.scores(split).items():
             blocks = accuracy_blocks(examples, said) if score == ACCURACY else None
-            found.append(
-                TaskRow(f"task/{name}/{score}", value, len(examples), outcome.seed, marks, blocks)
-            )
+            metric = f"task/{name}/{score}"
+            row = Score(metric=metric, value=value, n=len(examples), masks=marks, blocks=blocks)
+            found.append(row)
     return found
 
 
-def accuracy_blocks(
-    examples: Sequence[Example], predictions: Sequence[Prediction]
-) -> tuple[tuple[float, float], ...]:
+def accuracy_blocks(examples: Sequence[Example], predictions: Sequence[Prediction]) -> Blocks:
     """Right answers and examples by block of the test text, those of one document together."""
     blocks = [[0.0, 0.0] for _ in range(BLOCKS)]
     for example, prediction in zip(examples, predictions, strict=True):

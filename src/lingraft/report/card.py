@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from lingraft.recipe import decoding
 from lingraft.report import numbers, page, tables
 from lingraft.report.pages import sections
-from lingraft.report.rows import HEADLINE_SCHEME, VERSION_KEYS, Variant, labelled
 from lingraft.report.table import markdown, plain, row, table
+from lingraft.report.variants import HEADLINE_SCHEME, VERSION_KEYS, Variant, labelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from lingraft.report.rows import PhaseRecord, Variant
+    from lingraft.report.variants import PhaseRecord, Variant
 
 MAX_POINTS = 300
 FLAT = 0.6

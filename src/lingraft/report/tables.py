@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.evaluation.records import WORDS_FILE, on_common
 from lingraft.report import numbers
-from lingraft.report.rows import HEADLINE_SCHEME, Variant, labelled
 from lingraft.report.table import BEST, Cell, row, table
+from lingraft.report.variants import HEADLINE_SCHEME, Variant, labelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from lingraft.evaluation import records
-from lingraft.report import rows as report_rows
+from lingraft.report.variants import VERSION_KEYS, scores, variants
 from lingraft.rundir import read_json
 from lingraft.study.results import BITS
 from lingraft.study.rows import AnyRow, CurveRow, EndRow, MetricRow
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from lingraft.report.row import Blocks
+    from lingraft.report.variants import Variant
     from lingraft.rundir import Run
     from lingraft.study.grid import Cell
     from lingraft.study.rows import Value
@@ -47,24 +49,21 @@ def done(common: dict[str, Any], run: Run, seconds: float) -> Rows:
         run: the cell's folder.
         seconds: wall-clock time of the process.
     """
-    (variant, *_) = report_rows.variants(run)
+    (variant, *_) = variants(run)
     evaluation = run.stage("evaluation").result()
-    measured = [row for row in report_rows.rows(run) if row.run == variant.run_name]
+    blocks = evaluation.get("blocks", {})
     trained = {phase.name: phase.result or {} for phase in variant.phases}
     metrics = [
         MetricRow(
             **common,
-            metric=row.metric,
-            value=row.value,
-            n=row.n,
-            seed=row.seed,
-            tokens=row.tokens or 0,
-            seconds=row.seconds or 0.0,
-            masks=row.fingerprint,
-            blocks=_blocks(evaluation.get("blocks", {}), row.metric),
-            words=_words(run) if row.metric == BITS else None,
+            **score.model_dump(exclude={"blocks"}),
+            blocks=_blocks(blocks, score.metric),
+            seed=variant.recipe.seed,
+            tokens=variant.tokens or 0,
+            seconds=variant.seconds or 0.0,
+            words=_words(run) if score.metric == BITS else None,
         )
-        for row in measured
+        for score in scores(variant)
     ]
     curves = _curves(common, variant, run.path / INITIAL)
     environment = variant.environment or {}
@@ -85,19 +84,19 @@ def done(common: dict[str, Any], run: Run, seconds: float) -> Rows:
             name: int(result["trainable_parameters"]) for name, result in trained.items()
         },
         machine=machine,
-        versions=measured[0].versions,
+        versions={key: str(environment[key]) for key in VERSION_KEYS if key in environment},
     )
     return [*metrics, *curves, end]
 
 
-def _blocks(blocks: dict[str, Any], metric: str) -> tuple[tuple[float, float], ...] | None:
+def _blocks(blocks: dict[str, Any], metric: str) -> Blocks | None:
     scheme, slash, name = metric.rpartition("/")
     by_name = blocks.get(scheme if slash else "words", {})
     found = by_name.get(BLOCK_NAMES.get(name, name))
     return None if found is None else tuple((float(total), float(n)) for total, n in found)
 
 
-def _words(run: Run) -> tuple[tuple[float, float], ...]:
+def _words(run: Run) -> Blocks:
     found = records.read(run.stage("evaluation").path / records.WORDS_FILE)
     return tuple(
         (records.rounded(word.nats / math.log(2)), float(word.characters if word.scored else 0))
@@ -105,7 +104,7 @@ def _words(run: Run) -> tuple[tuple[float, float], ...]:
     )
 
 
-def _curves(common: dict[str, Any], variant: report_rows.Variant, initial: Path) -> list[CurveRow]:
+def _curves(common: dict[str, Any], variant: Variant, initial: Path) -> list[CurveRow]:
     """Losses by phase over the tokens since the start of the first phase."""
     found = []
     before = 0

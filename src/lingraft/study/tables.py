@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lingraft.report import numbers
-from lingraft.report.rows import TITLES
 from lingraft.report.table import BEST, Cell, Column, row, table
+from lingraft.report.variants import TITLES
 from lingraft.study.analysis import Resampling, difference, incomparable
 from lingraft.study.entries import MIXED, MIXED_PAIRS, interval, mixed_means, named, spread
 from lingraft.study.factor import factor

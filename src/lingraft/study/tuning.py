@@ -18,7 +18,7 @@ from lingraft.pipeline.preflight import BYTES_PER_TOKEN
 from lingraft.recipe import Training
 from lingraft.recipe.methods import METHODS
 from lingraft.rundir import fingerprint, read_json, write_json
-from lingraft.study.rows import Score, TaskRow
+from lingraft.study.rows import TaskRow
 from lingraft.tasks.examples import SpanExample, TextExample, document
 from lingraft.tasks.predictions import align
 from lingraft.tasks.splits import DEV, TRAIN
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lingraft.finetuning.outcomes import Outcome
+    from lingraft.report.row import Blocks, Score
     from lingraft.rundir import Run
     from lingraft.study.grid import Cell
     from lingraft.study.recipe import Study, StudyTask
@@ -273,27 +274,23 @@ def _rules(outcome: Outcome, task: Task) -> dict[str, dict[str, float]]:
 
 def _scores(outcome: Outcome, task: Task) -> tuple[Score, ...]:
     """All scores; those that papers report with blocks, which are most of a row's length."""
-    blocks: dict[str, tuple[tuple[float, float], ...]] = {}
+    blocks: dict[str, Blocks] = {}
     for split in outcome.evaluation:
         if set(task.shown) - {stage.ACCURACY}:
             for name, of_blocks in _jackknife(outcome, task, split).items():
                 blocks[metric(outcome.task, outcome.evaluation, split, name)] = of_blocks
     shown = _shown(outcome, task)
     return tuple(
-        Score(
-            metric=one.metric,
-            value=one.value,
-            n=one.n,
-            masks=one.masks,
-            blocks=(one.blocks or blocks.get(one.metric)) if one.metric in shown else None,
+        one.model_copy(
+            update={
+                "blocks": (one.blocks or blocks.get(one.metric)) if one.metric in shown else None
+            }
         )
         for one in stage.rows_of(outcome)
     )
 
 
-def _jackknife(
-    outcome: Outcome, task: Task, split: str
-) -> dict[str, tuple[tuple[float, float], ...]]:
+def _jackknife(outcome: Outcome, task: Task, split: str) -> dict[str, Blocks]:
     """Values of blocks of the test set whose mean is the score, for scores that are no means.
 
     Resampling them stands for resampling the examples and scoring anew (Efron & Tibshirani 1993,

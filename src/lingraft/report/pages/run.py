@@ -9,7 +9,7 @@ from lingraft.errors import DataError
 from lingraft.recipe import decoding
 from lingraft.report import advice, numbers, page, plots, samples, tables
 from lingraft.report.pages import sections
-from lingraft.report.rows import HEADLINE_SCHEME, Variant, labelled
+from lingraft.report.variants import HEADLINE_SCHEME, Variant, labelled
 from lingraft.rundir import Run, write_text
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lingraft.recipe import Recipe
-    from lingraft.report.rows import PhaseRecord, Variant
     from lingraft.report.table import Role
+    from lingraft.report.variants import PhaseRecord, Variant
 
 EXAMPLES_PER_RULE = 6
 MOST_TENSORS = 600
