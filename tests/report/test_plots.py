@@ -67,6 +67,11 @@ def test_the_figure_of_the_losses_marks_unigram_entropy_and_phases(found):
     assert "phase-2" in svg
 
 
+def test_small_numbers_on_an_axis_keep_the_digits_that_tell_them_apart(found):
+    labels = re.findall(r">([\d.]+)</text>", plots.learning_rates(found).wide)
+    assert labels == ["0", "0", "0.0006", "0.0012", "0.0018"]
+
+
 def test_nothing_logged_gives_no_figure(build):
     found = labelled([build().corpus().run])
     assert plots.losses(found) is None

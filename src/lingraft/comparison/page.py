@@ -96,10 +96,11 @@ def _files(
     errors: Sequence[Errors],
 ) -> dict[Path, str]:
     """The tables beside the page, and the error analysis in a folder of its own."""
+    rows = tables.score_rows(comparison)
     made = {
         out.with_suffix(".md"): markdown(scores) + "\n",
         out.with_suffix(".tex"): latex(scores),
-        out.with_suffix(".csv"): tables.scores_sheet(comparison),
+        out.with_suffix(".csv"): comma_separated(rows[0], (row.values() for row in rows)),
     }
     if less is not None:
         stem = f"{out.stem}-differences"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lingraft.comparison.collect import OFFICIAL, differing_settings
 from lingraft.finetuning.outcomes import metric_name, summary, told
@@ -218,24 +218,27 @@ def _tested_notes(tested: Sequence[Tested]) -> tuple[str, ...]:
     )
 
 
-def scores_sheet(comparison: Comparison) -> str:
+def score_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """Mean, deviation and seeds of every score, one row a model and score, to full precision."""
-    head = ("model", "task", "split", "metric", "mean", "deviation", "seeds", "n", "split_note")
-    rows: list[tuple[object, ...]] = []
     by_score = {(one.title.rstrip(NOT_OFFICIAL), one.metric): one for one in measured(comparison)}
-    for label in comparison.labels:
-        for part in comparison.parts:
-            runs = part.runs.get(label) or part.apart.get(label, ())
-            for key in part.keys:
-                found = by_score[part.title, key].summaries.get(label)
-                if found is None:
-                    continue
-                outcome = runs[0].outcome
-                deviation = "" if found.deviation is None else found.deviation
-                score = (key, found.mean, deviation, found.seeds)
-                told = (outcome.n(part.split), outcome.split_note)
-                rows.append((label, part.task.name, part.split, *score, *told))
-    return comma_separated(head, rows)
+    return [
+        {
+            "model": label,
+            "task": part.task.name,
+            "split": part.split,
+            "metric": key,
+            "mean": found.mean,
+            "deviation": found.deviation,
+            "seeds": found.seeds,
+            "n": runs[0].outcome.n(part.split),
+            "split_note": runs[0].outcome.split_note,
+        }
+        for label in comparison.labels
+        for part in comparison.parts
+        if (runs := part.runs.get(label) or part.apart.get(label))
+        for key in part.keys
+        if (found := by_score[part.title, key].summaries.get(label))
+    ]
 
 
 def differences_sheet(tested: Sequence[Tested], reference: str) -> str:

@@ -110,25 +110,7 @@ def _names(variant: Variant) -> tuple[str, str, str]:
 
 def _row(variant: Variant, comparison: Comparison, equal: bool) -> dict[str, Any]:
     """A row as plain data, its scores to full precision."""
-    found = []
-    columns = {(one.title.rstrip(tables.NOT_OFFICIAL), one.metric): one
-               for one in tables.measured(comparison)}  # fmt: skip
-    for part in comparison.parts:
-        runs = part.runs.get(variant.label) or part.apart.get(variant.label, ())
-        for key in part.keys if runs else ():
-            summary = columns[part.title, key].summaries[variant.label]
-            found.append(
-                {
-                    "task": part.task.name,
-                    "split": part.split,
-                    "metric": key,
-                    "mean": summary.mean,
-                    "deviation": summary.deviation,
-                    "seeds": summary.seeds,
-                    "n": runs[0].outcome.n(part.split),
-                    "split_note": runs[0].outcome.split_note,
-                }
-            )
+    scores = [row for row in tables.score_rows(comparison) if row.pop("model") == variant.label]
     return {
         "label": variant.label,
         "after": None if variant.random else variant.after,
@@ -136,18 +118,12 @@ def _row(variant: Variant, comparison: Comparison, equal: bool) -> dict[str, Any
         "translation_layers": variant.layers,
         "vocabulary": variant.vocabulary,
         "equals_source": equal,
-        "scores": found,
+        "scores": scores,
     }
 
 
 def _sheet(rows: Sequence[Mapping[str, Any]]) -> str:
     """One row a model and score."""
-    own = ("label", "after", "random_weights", "translation_layers", "vocabulary", "equals_source")
-    score = ("task", "split", "metric", "mean", "deviation", "seeds", "n", "split_note")
-    lines = [
-        [*("" if row[key] is None else row[key] for key in own),
-         *("" if one[key] is None else one[key] for key in score)]
-        for row in rows
-        for one in row["scores"]
-    ]  # fmt: skip
-    return comma_separated((*own, *score), lines)
+    flat = [{**row, **score} for row in rows for score in row["scores"]]
+    head = [name for name in flat[0] if name != "scores"]
+    return comma_separated(head, ([row[name] for name in head] for row in flat))

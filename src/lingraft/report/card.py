@@ -11,6 +11,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from lingraft.recipe import decoding
 from lingraft.report import numbers, page, tables
 from lingraft.report.pages import sections
@@ -54,7 +56,7 @@ def _context(found: Sequence[Variant]) -> dict[str, Any]:
     compared = tables.compare(found)
     mask = str(tokenizer["specials"]["mask"][0]) if tokenizer else "<mask>"
     return {
-        "front_matter": yaml(front_matter(main)),
+        "front_matter": as_yaml(front_matter(main)),
         "name": plain(recipe.name),
         "code": recipe.language,
         "source": _source(recipe),
@@ -239,27 +241,7 @@ def _one_line(text: str | None) -> str | None:
     return plain(text) if text is not None else None
 
 
-def yaml(data: dict[str, Any]) -> str:
-    """Plain data as YAML: blocks for tables and lists, JSON strings (which YAML reads) for text."""
-    return "\n".join(_block(data, 0))
-
-
-def _block(value: Any, depth: int) -> list[str]:
-    pad, lines = "  " * depth, []
-    entries = (
-        [(f"{key}:", item) for key, item in value.items()]
-        if isinstance(value, dict)
-        else [("-", i) for i in value]
-    )
-    for mark, item in entries:
-        if isinstance(item, dict | list):
-            lines += [f"{pad}{mark}", *_block(item, depth + 1)]
-        else:
-            lines.append(f"{pad}{mark} {_scalar(item)}")
-    return lines
-
-
-def _scalar(value: Any) -> str:
-    if isinstance(value, str):
-        value = "".join(letter if letter.isprintable() else " " for letter in value)
-    return json.dumps(value, ensure_ascii=False)
+def as_yaml(data: dict[str, Any]) -> str:
+    """Plain data as YAML."""
+    text = yaml.safe_dump(data, allow_unicode=True, sort_keys=False, width=math.inf)
+    return str(text).strip()

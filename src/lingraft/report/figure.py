@@ -245,5 +245,9 @@ def _finished(svg: str) -> str:
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     for stand_in, colour_name in STAND_INS.items():
         svg = svg.replace(stand_in, colour_name)
-    svg = re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found.group()):.2f}", svg)
+    svg = re.sub(r"<[^>]+>", lambda tag: re.sub(r"\d+\.\d{3,}", _rounded, tag.group()), svg)
     return re.sub(r"\n\s*", "\n", svg).strip()
+
+
+def _rounded(number: re.Match[str]) -> str:
+    return f"{float(number.group()):.2f}"

@@ -17,7 +17,7 @@ from rich.text import Text
 from lingraft.report.numbers import ABSENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
 Kind = Literal["number", "text", "long", "bar"]
 Role = Literal["", "reference", "total"]
@@ -233,8 +233,8 @@ def _latex_cell(cell: Cell, role: Role) -> str:
 # -- CSV
 
 
-def comma_separated(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A CSV file: values to full precision, which tables round."""
+def comma_separated(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A CSV file: values to full precision, which tables round; None is an empty cell."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(head)
