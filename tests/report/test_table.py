@@ -5,6 +5,7 @@ import csv
 import pytest
 from rich.console import Console
 
+from lingraft.commands import console
 from lingraft.report import page
 from lingraft.report.table import (
     BEST,
@@ -38,9 +39,9 @@ def html(made):
 
 
 def lines_of(made, width, best="*"):
-    console = Console(width=width)
-    with console.capture() as captured:
-        console.print(terminal(made, width, best))
+    screen = Console(width=width)
+    with screen.capture() as captured:
+        screen.print(terminal(made, width, best))
     return captured.get().splitlines()
 
 
@@ -104,11 +105,16 @@ def test_a_csv_has_what_it_is_given():
     assert list(csv.reader(text.splitlines())) == [["a", "b"], ["x, y", "0.1234567890123"]]
 
 
-def test_the_terminal_has_a_sign_for_the_best_and_the_notes_beneath():
+def test_the_terminal_has_a_sign_for_the_best():
     text = "\n".join(lines_of(MODELS, 80, best="!"))
     assert "90.1* ± 0.1!" in text
     assert "88.0 " in text
-    assert "* p < 0.05." in text
+
+
+def test_a_command_prints_every_note_on_a_line_of_its_own(capsys):
+    long = "A note that is longer than a line of the terminal is wide. " * 5
+    console.show(table("t", ("a", "b"), [("x", "1")], [long.strip(), "Another."]))
+    assert capsys.readouterr().out.splitlines()[-2:] == [long.strip(), "Another."]
 
 
 @pytest.mark.parametrize("width", [30, 60, 200])

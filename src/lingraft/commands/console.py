@@ -18,7 +18,7 @@ def line(text: str) -> None:
 
 
 def show(table: Table, best: str = "*") -> None:
-    """Print a table.
+    """Print a table, and each of its notes on a line of its own.
 
     Args:
         table: what is printed.
@@ -27,3 +27,5 @@ def show(table: Table, best: str = "*") -> None:
     from lingraft.report.table import terminal
 
     out.print(terminal(table, out.width, best))
+    for note in table.notes:
+        line(note)

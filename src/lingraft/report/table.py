@@ -246,7 +246,7 @@ def comma_separated(head: Iterable[str], rows: Iterable[Iterable[object]]) -> st
 
 
 def terminal(shown: Table, width: int, best: str = "*") -> RichTable:
-    """A table for a terminal, its notes beneath; rows and columns are swapped where it is too wide.
+    """A table for a terminal, without its notes; swapped where its columns do not fit.
 
     Args:
         shown: the table.
@@ -261,10 +261,7 @@ def terminal(shown: Table, width: int, best: str = "*") -> RichTable:
     swapped = numbers and sum(widths[1:]) + min(widths[0], NARROW_NAME) >= width
     if swapped:
         grid = [list(cells) for cells in zip(*grid, strict=True)]
-    made = RichTable(
-        title=shown.title or None, title_justify="left",
-        caption="\n".join(shown.notes) or None, caption_justify="left",
-    )  # fmt: skip
+    made = RichTable(title=shown.title or None, title_justify="left")
     for at, heading in enumerate(grid[0]):
         number = at > 0 if swapped else columns[at].kind == "number"
         whole = not swapped and (number or (at == 0 and not numbers))
