@@ -17,13 +17,10 @@ same bytes.
 
 from __future__ import annotations
 
-import argparse
-import bz2
 import hashlib
 import json
 import os
 import platform
-import random
 import re
 import shutil
 import signal
@@ -35,12 +32,12 @@ import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
-from xml.sax.saxutils import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psutil
-from wikiextractor import CONSTRUCTS, FOOTER, HEADER, PAGE
+from shared import head, parser_of, row, write
+from wikiextractor import generated
 
 from lingraft.corpus.cleaning import dedup, near_duplicates
 from lingraft.corpus.cleaning.steps import SentenceFilter
@@ -48,9 +45,12 @@ from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.readers.lines import Reading
 from lingraft.recipe import Corpus
 
+if TYPE_CHECKING:
+    import argparse
+
 PASS = re.compile(r"corpus: pass (\S+) took ([\d.]+) s")
 OPTIONS: list[str] = []
-STREAM_PAGES, COPY_EVERY, SAMPLE_SECONDS = 100, 20, 0.2
+COPY_EVERY, SAMPLE_SECONDS = 20, 0.2
 STEP_BATCH = 256
 
 
@@ -65,37 +65,6 @@ class Run:
     passes: dict[str, float]
     result: dict[str, Any]
     digest: str
-
-
-def generated(path: Path, count: int) -> int:
-    """Write a dump of so many pages; the bytes of its XML."""
-    rng = random.Random(0)
-    vocabulary = ["".join(rng.choices("aeioklmnrstu", k=rng.randint(2, 9))) for _ in range(5_000)]
-    kinds = [text for _, text, _ in CONSTRUCTS]
-    size, earlier = 0, ""
-    with path.open("wb") as file:
-
-        def stream(text: str) -> int:
-            data = text.encode()
-            file.write(bz2.compress(data))
-            return len(data)
-
-        size += stream(HEADER.format("en"))
-        for start in range(1, count + 1, STREAM_PAGES):
-            pages = []
-            for at in range(start, min(start + STREAM_PAGES, count + 1)):
-                paragraphs = [
-                    " ".join(rng.choices(vocabulary, k=50)) + ".\n\n" + rng.choice(kinds)
-                    for _ in range(6)
-                ]
-                text = "\n\n".join(paragraphs)
-                if at % COPY_EVERY == 0:
-                    text = earlier.replace(vocabulary[7], vocabulary[8]) + "\n\nOne line more."
-                earlier = text
-                pages.append(PAGE.format(f"Page {at}", at, at, escape(text, {'"': "&quot;"})))
-            size += stream("".join(pages))
-        size += stream(FOOTER)
-    return size
 
 
 def command(dump: Path, out: Path, processes: int) -> list[str]:
@@ -209,9 +178,8 @@ def steps(dump: Path, xml_bytes: int, stored: int) -> dict[str, dict[str, float]
     seconds = {"reading (bz2, XML, wikitext)": clock() - begin}
     judge = SentenceFilter(section, "en")
     begin = clock()
-    near = near_duplicates.NearDuplicates()
     for start in range(0, len(documents), STEP_BATCH):
-        near.fresh(documents[start : start + STEP_BATCH])
+        near_duplicates.band_keys(documents[start : start + STEP_BATCH])
     seconds["near-duplicates"] = clock() - begin
     begin = clock()
     sentences = [sentence for text in documents for sentence in judge.split(text)]
@@ -245,7 +213,7 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     resumed: dict[str, Any] = {}
     for pages in sorted(given.pages):
         dump = folder / f"generated-{pages}.xml.bz2"
-        xml_bytes = generated(dump, pages)
+        xml_bytes = generated(dump, pages, COPY_EVERY)
         sizes[pages] = xml_bytes, dump.stat().st_size
         for _ in range(given.runs):
             for processes in given.processes:
@@ -311,8 +279,8 @@ def show(found: dict[str, Any]) -> None:
     runs = [Run(**run) for run in found["runs"]]
     sizes = {int(pages): size for pages, size in found["sizes"].items()}
     counts = list(dict.fromkeys(run.processes for run in runs))
-    print("\n| pages | XML MB | processes | seconds | pages/s | XML MB/s | memory MB |"
-          "\n|---|---|---|---|---|---|---|")  # fmt: skip
+    speeds = ("seconds", "pages/s", "XML MB/s", "memory MB")
+    print("\n" + head("pages", "XML MB", "processes", *speeds))
     for pages, size in sizes.items():
         for processes in counts:
             run, xml = median(runs, pages, processes), size["xml_bytes"] / 1e6
@@ -321,30 +289,25 @@ def show(found: dict[str, Any]) -> None:
                   f"| {run.memory_mb:,.0f} |")  # fmt: skip
     most = max(sizes)
     best = {processes: median(runs, most, processes) for processes in counts}
-    print(f"\n| pass ({most:,} pages) | " + " | ".join(f"{n} process(es), s" for n in counts)
-          + " |\n|---|" + "---|" * len(counts))  # fmt: skip
+    print("\n" + head(f"pass ({most:,} pages)", *(f"{n} process(es), s" for n in counts)))
     for name in best[counts[0]].passes:
-        print(f"| {name} | " + " | ".join(f"{best[n].passes[name]:.1f}" for n in counts) + " |")
-    print(f"\n| step, one process ({min(sizes):,} pages) | CPU seconds | pages/s | XML MB/s | "
-          "stored MB/s |\n|---|---|---|---|---|")  # fmt: skip
+        print(row(name, *(f"{best[n].passes[name]:.1f}" for n in counts)))
+    title = f"step, one process ({min(sizes):,} pages)"
+    print("\n" + head(title, "CPU seconds", "pages/s", "XML MB/s", "stored MB/s"))
     for name, step in found["steps"].items():
         print(
             f"| {name} | {step['seconds']:.2f} | {step['pages_per_second']:,.0f} "
             f"| {step['xml_mb_per_second']:.1f} | {step['stored_mb_per_second']:.1f} |"
         )
-    print(
-        "\n| processes | ms a page, smallest | ms a page, largest | ms a further page "
-        "| memory, largest : smallest | faster than one |\n|---|---|---|---|---|---|"
-    )
-    for name, row in found["summary"].items():
-        ratios = row["times_one_process"]
+    times = ("ms a page, smallest", "ms a page, largest", "ms a further page")
+    print("\n" + head("processes", *times, "memory, largest : smallest", "faster than one"))
+    for name, result in found["summary"].items():
+        ratios = result["times_one_process"]
+        memory = result["memory_mb_largest"] / max(result["memory_mb_smallest"], 1)
+        keys = ("page_smallest", "page_largest", "further_page")
+        numbers = [*(result[f"milliseconds_per_{key}"] for key in keys), memory]
         faster = f"{statistics.median(ratios):.2f} ×" if ratios else "–"
-        print(
-            f"| {name} | {row['milliseconds_per_page_smallest']:.2f} "
-            f"| {row['milliseconds_per_page_largest']:.2f} "
-            f"| {row['milliseconds_per_further_page']:.2f} "
-            f"| {row['memory_mb_largest'] / max(row['memory_mb_smallest'], 1):.2f} | {faster} |"
-        )
+        print(row(name, *(f"{number:.2f}" for number in numbers), faster))
     resumed = found["kill_and_resume"]
     print(f"\nkilled after {resumed['parts_before_the_kill']} of {resumed['parts']} parts and "
           f"begun again: {resumed['parts_done_again']} parts done again, same bytes: "
@@ -352,19 +315,17 @@ def show(found: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--pages", type=int, nargs="+", default=[12_500, 25_000, 50_000, 100_000])
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--runs", type=int, default=1, help="of each size and number of processes")
     parser.add_argument("--shard-mb", type=float, help="where the default makes too few shards")
-    parser.add_argument("--json", type=Path, help="also write everything here")
     given = parser.parse_args()
     if given.shard_mb:
         OPTIONS.extend(["--shard-mb", str(given.shard_mb)])
     with tempfile.TemporaryDirectory() as folder:
         found = measure(given, Path(folder))
-    if given.json:
-        given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write(given.json, found)
     show(found)
     if not found["kill_and_resume"]["same_bytes"]:
         sys.exit("a run that was killed and begun again gave other bytes")

@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import random
-import resource
 import shutil
-import subprocess
 import sys
-import time
 from pathlib import Path
+
+from shared import head, parser_of, row, timed, write
+
+from lingraft.bench.memory import peak_bytes
 
 SYLLABLES = [chr(code) for code in range(0xAC00, 0xAC00 + 588 * 19, 97)]
 WORDS, FRAGMENTS, SENTENCES = 50_000, 100_000, 3
@@ -56,15 +56,6 @@ def write_text(path: Path, size: int) -> None:
             written += file.write(("\n".join(lines) + "\n").encode())
 
 
-def peak_bytes() -> int:
-    """The most memory that this process held at once."""
-    status = Path("/proc/self/status")
-    if status.is_file():
-        line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
 def run_stage(stage: str, folder: Path) -> None:
     """Do one stage in this process."""
     from lingraft import recipe
@@ -91,7 +82,7 @@ def run_stage(stage: str, folder: Path) -> None:
         tokens.Tokens.open(out, "train")
 
 
-def timed(stage: str, folder: Path) -> dict[str, float]:
+def measured(stage: str, folder: Path) -> dict[str, float]:
     """Run a stage in a fresh process; seconds and bytes."""
     if stage.startswith("command"):
         out = folder / stage
@@ -104,14 +95,12 @@ def timed(stage: str, folder: Path) -> dict[str, float]:
         call = [sys.executable, "-c", runner, sys.executable, *command]
     else:
         call = [sys.executable, __file__, "--stage", stage, "--folder", str(folder)]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    started = time.perf_counter()
-    done = subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True)
-    seconds = time.perf_counter() - started
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    processors = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    peak = int(done.stdout.split()[-1])
-    return {"seconds": seconds, "cpu_seconds": processors, "peak_bytes": peak}
+    printed, seconds, processors = timed(call)
+    return {
+        "seconds": seconds,
+        "cpu_seconds": processors,
+        "peak_bytes": int(printed.split()[-1]),
+    }
 
 
 def measure(gigabytes: float, stages: list[str], folder: Path) -> list[dict[str, object]]:
@@ -123,34 +112,30 @@ def measure(gigabytes: float, stages: list[str], folder: Path) -> list[dict[str,
     size = text.stat().st_size
     rows = []
     for stage in stages:
-        found = timed(stage, folder)
+        found = measured(stage, folder)
         rows.append({"gigabytes": size / 1e9, "stage": stage, **found, "load": os.getloadavg()[0]})
-        print(
-            f"| {size / 1e9:.2f} GB | {stage} | {found['peak_bytes'] / 1e9:.2f} GB "
-            f"| {size / 1e6 / found['seconds']:.1f} | {size / 1e6 / found['cpu_seconds']:.1f} "
-            f"| {found['seconds']:.0f} |",
-            flush=True,
-        )
+        speeds = (size / 1e6 / found[key] for key in ("seconds", "cpu_seconds"))
+        cells = (f"{size / 1e9:.2f} GB", stage, f"{found['peak_bytes'] / 1e9:.2f} GB")
+        print(row(*cells, *(f"{speed:.1f}" for speed in speeds), f"{found['seconds']:.0f}"),
+              flush=True)  # fmt: skip
     shutil.rmtree(folder)
     return rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--gigabytes", type=float, nargs="+", default=[0.1])
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES))
     parser.add_argument("--folder", type=Path, default=Path("build/memory"), help="is deleted")
-    parser.add_argument("--json", type=Path)
     parser.add_argument("--stage", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.stage:
         run_stage(asked.stage, asked.folder)
         print(peak_bytes())
         return
-    print("| text | stage | peak memory | MB/s | MB/CPU-s | seconds |\n|---|---|---|---|---|---|")
+    print(head("text", "stage", "peak memory", "MB/s", "MB/CPU-s", "seconds"))
     rows = [row for size in asked.gigabytes for row in measure(size, asked.stages, asked.folder)]
-    if asked.json is not None:
-        asked.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    write(asked.json, rows)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import argparse
 
+from shared import head
+
 WIDTH, LAYERS, PIECES, POSITIONS = 768, 14, 50_000, 514
 LAYER = 12 * WIDTH**2 + 13 * WIDTH  # four square maps, two of four times the width, biases, norms
 HEAD = WIDTH**2 + 4 * WIDTH + PIECES  # a square map, a norm, the output bias
@@ -45,8 +47,8 @@ def main() -> None:
     parser.add_argument("--length", type=float, default=30, help="tokens of a sentence")
     asked = parser.parse_args()
     print(f"parameters: {FULL / 1e6:.1f} million; train in phase 1: {FIRST / 1e6:.1f} million\n")
-    print("| | GPUs | sentences a step | compute | send | efficiency | million tokens/s |")
-    print("|---|---|---|---|---|---|---|")
+    costs = ("compute", "send", "efficiency", "million tokens/s")
+    print(head("", "GPUs", "sentences a step", *costs))
     for what in OPERATIONS:
         for gpus in (8, 64):
             for sentences in asked.batches:

@@ -11,16 +11,16 @@ a pair.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from memory import TRAINED_ON, VOCABULARY, write_text
+from shared import head, parser_of, row, spread, write
 
 from lingraft import recipe
 from lingraft.pipeline.stages import read_lines
@@ -35,7 +35,7 @@ def clock() -> tuple[float, float]:
     return time.perf_counter(), time.process_time()
 
 
-def measure(kind: str, text: Path, pairs: int, folder: Path) -> dict[str, object]:
+def measure(kind: str, text: Path, pairs: int, folder: Path) -> dict[str, Any]:
     section = recipe.Tokenizer(kind=kind, vocab_size=VOCABULARY, train_sentences=TRAINED_ON)
     tokenizer, _ = make(section, None, lambda: read_lines(text), pad_id=None, seed=0)
     backend = plain_backend(tokenizer)
@@ -45,15 +45,14 @@ def measure(kind: str, text: Path, pairs: int, folder: Path) -> dict[str, object
     found: dict[str, list[tuple[float, float]]] = {"library": [], "lingraft": []}
     tokens = 0
     for _ in range(pairs):
-        started, began = clock()
+        began = clock()
         for chunk in chunks:
             backend.encode_batch_fast(chunk, add_special_tokens=False)
-        ended, finished = clock()
-        found["library"].append((ended - started, finished - began))
-        started, began = clock()
+        middle = clock()
         tokens = encode(tokenizer, text, folder, "train", 512)["tokens"]
-        ended, finished = clock()
-        found["lingraft"].append((ended - started, finished - began))
+        ended = clock()
+        found["library"].append((middle[0] - began[0], middle[1] - began[1]))
+        found["lingraft"].append((ended[0] - middle[0], ended[1] - middle[1]))
     both = list(zip(found["library"], found["lingraft"], strict=True))
     return {
         "kind": kind,
@@ -67,34 +66,27 @@ def measure(kind: str, text: Path, pairs: int, folder: Path) -> dict[str, object
     }
 
 
-def row(found: dict[str, object]) -> str:
-    speeds = [found["tokens"] / s[0] for s in found["seconds"]["lingraft"]]  # type: ignore[index]
-    cells = [f"{found['kind']}, {found['threads']} threads", f"{statistics.median(speeds):,.0f}"]
-    for name in ("ratio", "cpu_ratio"):
-        low, *_, high = found[name]  # type: ignore[misc]
-        cells.append(f"{low:.2f} – **{statistics.median(found[name]):.2f}** – {high:.2f}")  # type: ignore[arg-type]
-    return "| " + " | ".join(cells) + " |"
+def shown(found: dict[str, Any]) -> str:
+    speed = statistics.median(found["tokens"] / s[0] for s in found["seconds"]["lingraft"])
+    name = f"{found['kind']}, {found['threads']} threads"
+    return row(name, f"{speed:,.0f}", spread(found["ratio"]), spread(found["cpu_ratio"]))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--megabytes", type=float, default=20)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["byte-bpe"])
-    parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     results = []
-    print(
-        "| tokenizer | tokens/s | speed against the library's | per CPU-second |\n|---|---|---|---|"
-    )
+    print(head("tokenizer", "tokens/s", "speed against the library's", "per CPU-second"))
     with tempfile.TemporaryDirectory() as name:
         text = Path(name) / "text.txt"
         write_text(text, int(asked.megabytes * 1e6))
         for kind in asked.kinds:
             results.append(measure(kind, text, asked.pairs, Path(name)))
-            print(row(results[-1]), flush=True)
-    if asked.json is not None:
-        asked.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            print(shown(results[-1]), flush=True)
+    write(asked.json, results)
 
 
 if __name__ == "__main__":

@@ -25,16 +25,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
+from shared import head, parser_of, spread, write
 from transformers import RobertaForMaskedLM
 
 from lingraft.bench.measure import peak_memory
-from lingraft.bench.subject import Shape, spread
+from lingraft.bench.subject import Shape
 from lingraft.bench.text import BOS, EOS, PAD, UNKNOWN, TextShape, made_up, of_run, token_ids
 from lingraft.evaluation.intrinsic import mask_text, score
 from lingraft.evaluation.scorer import Scorer
@@ -42,7 +43,6 @@ from lingraft.models.families import FAMILIES
 from lingraft.models.graft import build
 from lingraft.models.parts import itl_layers
 from lingraft.models.source import load_model
-from lingraft.objectives.common import TokenIds
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import PARTS, Masking, Phase
 from lingraft.recipe import Training as Use
@@ -53,6 +53,10 @@ from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment, keep_freed_memory
 from lingraft.training.phase import Job, freeze
 from lingraft.training.problem import MaskedText
+from lingraft.training.watch import Watch
+
+if TYPE_CHECKING:
+    from lingraft.objectives.common import TokenIds
 
 MODELS = {"base": "14x768x50000", "small": "6x256x8000"}
 RATE, BETAS, EPSILON, CLIP = 1e-4, (0.9, 0.999), 1e-8, 1.0
@@ -90,7 +94,7 @@ OPPONENTS = {
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--model", choices=MODELS, default="base")
     parser.add_argument("--shape", help="LAYERSxWIDTHxVOCABULARY, in the place of --model")
     parser.add_argument("--run", type=Path, help="take text and vocabulary of a lingraft run")
@@ -103,41 +107,34 @@ def options() -> argparse.Namespace:
     parser.add_argument("--sentences", type=int, default=8_192, help="made-up sentences")
     parser.add_argument("--precision", choices=("auto", "bf16", "fp32"), default="auto")
     parser.add_argument("--gate", type=float, default=0.05, help="nats that we may be worse")
-    parser.add_argument("--json", type=Path)
     for hidden, kind in (("--arm", str), ("--folder", Path)):
         parser.add_argument(hidden, type=kind, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def prepare(folder: Path, asked: argparse.Namespace) -> None:
-    """Write initial weights and both texts, once for all arms."""
-    written = Shape.parse(asked.shape or MODELS[asked.model])
-    if asked.run is not None:
-        tokens, vocabulary = of_run(Run.existing(asked.run))
-        size = vocabulary.size
-        held_out = Tokens.open(Run.existing(asked.run).stage("tokenizer").path, "valid")
-    else:
-        size, vocabulary = written.vocabulary, token_ids(written.vocabulary)
-        tokens = made_up(TextShape(sentences=asked.sentences), size, 0)
+def texts(asked: argparse.Namespace) -> tuple[Tokens, Tokens, TokenIds]:
+    """Training text, held-out text and vocabulary: the same in every process."""
+    if asked.run is None:
+        size = shape_of(asked).vocabulary
         held_out = made_up(TextShape(sentences=HELD_OUT), size, 1)
+        return made_up(TextShape(sentences=asked.sentences), size, 0), held_out, token_ids(size)
+    run = Run.existing(asked.run)
+    tokens, vocabulary = of_run(run)
     if (vocabulary.special[0], vocabulary.pad) != (BOS, PAD):
         sys.exit("--run: its vocabulary is not RoBERTa's (0 begins, 1 pads); take another run")
-    for name, text in (("train", tokens), ("valid", held_out)):
-        np.savez(folder / f"{name}.npz", ids=text.ids, offsets=text.offsets, lengths=text.lengths)
-    (folder / "vocabulary.json").write_text(json.dumps(asdict(vocabulary)))
-    config = written.config(128)
-    config.vocab_size, config.num_hidden_layers = size, written.layers
+    return tokens, Tokens.open(run.stage("tokenizer").path, "valid"), vocabulary
+
+
+def shape_of(asked: argparse.Namespace) -> Shape:
+    return Shape.parse(asked.shape or MODELS[asked.model])
+
+
+def prepare(folder: Path, asked: argparse.Namespace) -> None:
+    """Write the initial weights, once for all arms."""
+    shape = shape_of(asked)
+    config = shape.config(128)
+    config.vocab_size, config.num_hidden_layers = texts(asked)[2].size, shape.layers
     build(RobertaForMaskedLM, config, 0).save_pretrained(folder / "model")
-
-
-def text_of(folder: Path, name: str) -> Tokens:
-    with np.load(folder / f"{name}.npz") as file:
-        return Tokens(file["ids"], file["offsets"], file["lengths"])
-
-
-def vocabulary_of(folder: Path) -> TokenIds:
-    plain = json.loads((folder / "vocabulary.json").read_text())
-    return TokenIds(**plain | {"special": tuple(plain["special"])})
 
 
 def speed(marks: list[tuple[float, int]], warmup: float) -> float:
@@ -153,9 +150,9 @@ def speed(marks: list[tuple[float, int]], warmup: float) -> float:
     return (total - before) / (end - start)
 
 
-def held_out_loss(model: Any, folder: Path) -> float:
+def held_out_loss(model: Any, folder: Path, asked: argparse.Namespace) -> float:
     """Mean nats of a model's weights on the held-out sentences, in fp32 under fixed masks."""
-    vocabulary, tokens = vocabulary_of(folder), text_of(folder, "valid")
+    _, tokens, vocabulary = texts(asked)
     rows = tokens.rows(range(min(HELD_OUT, len(tokens))))
     hidden = mask_text(rows, vocabulary, "vs_run_mlm", Masking(), 0)
     plain = load_model(str(folder / "model")).model  # without what accelerate puts around a model
@@ -163,23 +160,22 @@ def held_out_loss(model: Any, folder: Path) -> float:
     return score(Scorer(plain, vocabulary.pad, "fp32"), hidden)["loss"]
 
 
-class Watched(MaskedText):
-    """The problem that lingraft trains on, with marks of the time."""
+class Marks(Watch):
+    """Seconds and tokens so far, at the start of each step and at the end."""
 
-    seen = 0
-    marks: list[tuple[float, int]]
+    def __init__(self, budget: int) -> None:
+        self.budget, self.seen = budget, 0
+        self.marks: list[tuple[float, int]] = []
 
-    def step(self, indices: Any, epoch: int, rank: int, num_ranks: int) -> Any:
+    def begin(self) -> None:
         self.marks.append((time.perf_counter(), self.seen))
-        made = super().step(indices, epoch, rank, num_ranks)
-        self.seen += made.global_tokens
-        return made
 
-    def look(self, module: Any, accelerator: Any) -> Any:
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        self.marks.append((time.perf_counter(), self.seen))
-        return super().look(module, accelerator)
+    def end(self, indices: Any, step: Any) -> None:
+        self.seen += step.global_tokens
+        if self.seen >= self.budget:
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            self.begin()
 
 
 def train_ours(folder: Path, asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
@@ -187,6 +183,8 @@ def train_ours(folder: Path, asked: argparse.Namespace) -> tuple[Any, dict[str, 
     use = Use(precision=asked.precision, log_steps=50)
     accelerator = accelerator_for(use, folder)
     loaded = load_model(str(folder / "model"))
+    train, valid, vocabulary = texts(asked)
+    watch = Marks(asked.tokens)
     phase = Phase.model_validate(
         {
             "name": f"phase-{asked.phase}",
@@ -208,16 +206,15 @@ def train_ours(folder: Path, asked: argparse.Namespace) -> tuple[Any, dict[str, 
             fingerprint="",
             itl_layers=itl_layers(loaded.model.config.num_hidden_layers, 1, 1),
             family=FAMILIES["roberta"],
-            train=text_of(folder, "train"),
-            valid=text_of(folder, "valid"),
-            vocabulary=vocabulary_of(folder),
+            train=train,
+            valid=valid,
+            vocabulary=vocabulary,
         )
-        problem = Watched(job, loaded.model.to(accelerator.device))
-        problem.marks = []
-        run_phase(job, problem, loaded.model, accelerator)
+        problem = MaskedText(job, loaded.model.to(accelerator.device))
+        run_phase(job, problem, loaded.model, accelerator, watch=watch)
     return loaded.model, {
-        "tokens_per_second": speed(problem.marks, asked.warmup),
-        "tokens": problem.marks[-1][1],
+        "tokens_per_second": speed(watch.marks, asked.warmup),
+        "tokens": watch.seen,
         "precision": "bf16" if accelerator.mixed_precision == "bf16" else "fp32",
         "machine": environment(accelerator, " ".join(["vs_run_mlm.py", *sys.argv[1:]])),
     }
@@ -257,7 +254,7 @@ def train_theirs(
 
     if opponent.keeps_memory:
         keep_freed_memory()
-    vocabulary, tokens = vocabulary_of(folder), text_of(folder, "train")
+    tokens, _, vocabulary = texts(asked)
     rows = [row.tolist() for row in tokens.rows(range(len(tokens)))]
     special = set(vocabulary.special)
     at_once = min(opponent.micro, asked.batch)
@@ -340,7 +337,7 @@ def run_arm(asked: argparse.Namespace) -> dict[str, Any]:
     )
     memory = peak_memory(model.device)
     found |= {"arm": asked.arm, "peak_memory_bytes": memory, "load_average": load}
-    return found | {"loss": held_out_loss(model, asked.folder)}
+    return found | {"loss": held_out_loss(model, asked.folder, asked)}
 
 
 def fresh(arm: str, folder: Path) -> dict[str, Any]:
@@ -352,19 +349,18 @@ def fresh(arm: str, folder: Path) -> dict[str, Any]:
 
 def table(pairs: Pairs, gate: float) -> str:
     """A Markdown table, a row an opponent, and the machine."""
-    head = ("opponent", "ratio", "tokens/s, ours : theirs", "peak memory", "held-out loss", "gate")
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    sides = ("tokens/s, ours : theirs", "peak memory", "held-out loss")
+    lines = [head("opponent", "ratio", *sides, "gate")]
     for name, found in pairs.items():
-        ratios = spread([a["tokens_per_second"] / b["tokens_per_second"] for a, b in found])
         middle = {
-            key: [spread([arm[key] for arm in arms])["median"] for arms in zip(*found, strict=True)]
+            key: [median(arm[key] for arm in arms) for arms in zip(*found, strict=True)]
             for key in ("tokens_per_second", "peak_memory_bytes", "loss")
         }
         rates, memory, loss = middle.values()
         worst = max(ours["loss"] - theirs["loss"] for ours, theirs in found)
         lines.append(
             f"| {name}: {OPPONENTS[name].summary} "
-            f"| {ratios['min']:.2f} – **{ratios['median']:.2f}** – {ratios['max']:.2f} "
+            f"| {spread([a['tokens_per_second'] / b['tokens_per_second'] for a, b in found])} "
             f"| {rates[0]:,.0f} ({found[0][0]['precision']}) : {rates[1]:,.0f} "
             f"| {memory[0] / 1e9:.2f} : {memory[1] / 1e9:.2f} GB "
             f"| {loss[0]:.4f} : {loss[1]:.4f} "
@@ -391,8 +387,7 @@ def main() -> None:
                 ours, theirs = (arm["tokens_per_second"] for arm in pairs[opponent][-1])
                 print(f"{opponent} {number}: {ours / theirs:.2f}", file=sys.stderr)
     print(table(pairs, asked.gate))
-    if asked.json is not None:
-        asked.json.write_text(json.dumps(pairs, indent=1) + "\n", encoding="utf-8")
+    write(asked.json, pairs)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""Text quality and speed of our Wikipedia reader beside WikiExtractor's, and its own scaling.
+"""Text quality and speed of our Wikipedia reader beside WikiExtractor's.
 
 WikiExtractor is AGPL and no dependency of ours; it goes into an environment of its own:
 
     python -m venv build/wikiextractor && build/wikiextractor/bin/pip install wikiextractor==3.1.0
     python benchmarks/wikiextractor.py compare --python build/wikiextractor/bin/python DUMP...
-    python benchmarks/wikiextractor.py scale --pages 100000 --processes 1 2
 
 `compare` prints three Markdown tables: what each leaves of single constructs, what each leaves of
 the same pages of the dumps, and pages per second. Both programs run as processes of their own, one
@@ -15,19 +14,16 @@ counts. WikiExtractor runs with `--no-templates`: the fragments hold no template
 from __future__ import annotations
 
 import argparse
-import bz2
 import json
-import random
 import re
-import resource
-import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
+
+from shared import head, timed
 
 from lingraft.corpus.readers.lines import Reading
 from lingraft.corpus.readers.wiki import Block, pages
@@ -86,6 +82,7 @@ LEFTOVER = re.compile(
     r"\[\[|\]\]|\{\{|\}\}|\{\||\|\}|'''|</?(?:ref|div|span|br|table)\b|&(?:nbsp|lt|gt|amp);"
 )
 WORD = re.compile(r"\w+")
+STREAM_PAGES = 100
 
 
 @dataclass
@@ -97,20 +94,10 @@ class Run:
     cpu: float
 
 
-def timed(command: list[str]) -> tuple[float, float]:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    begin = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    wall = time.perf_counter() - begin
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}: {done.stderr[-2000:]}")
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
 def run_lingraft(xml: Path, out: Path) -> Run:
-    wall, cpu = timed([sys.executable, __file__, "extract", str(xml), str(out / "lingraft.jsonl")])
-    with (out / "lingraft.jsonl").open() as file:
+    path = out / "lingraft.jsonl"
+    _, wall, cpu = timed([sys.executable, __file__, "extract", str(xml), str(path)])
+    with path.open() as file:
         rows = [json.loads(line) for line in file]
     return Run({row["id"]: row["text"] for row in rows}, wall, cpu)
 
@@ -118,7 +105,7 @@ def run_lingraft(xml: Path, out: Path) -> Run:
 def run_wikiextractor(python: str, xml: Path, out: Path) -> Run:
     folder = out / "wikiextractor"
     options = ["--json", "--no-templates", "--quiet", "--processes", "1", "--output", str(folder)]
-    wall, cpu = timed([python, "-m", "wikiextractor.WikiExtractor", *options, str(xml)])
+    _, wall, cpu = timed([python, "-m", "wikiextractor.WikiExtractor", *options, str(xml)])
     texts = {}
     for path in sorted(folder.glob("*/*")):
         with path.open() as file:
@@ -156,7 +143,7 @@ def compare_constructs(python: str, folder: Path) -> None:
     xml = folder / "constructs.xml"
     xml.write_text(export("en", [text for _, text, _ in CONSTRUCTS]))
     ours, theirs = both(python, xml, 1)
-    print("| construct | wanted | lingraft | WikiExtractor |\n|---|---|---|---|")
+    print(head("construct", "wanted", "lingraft", "WikiExtractor"))
     for at, (name, _, wanted) in enumerate(CONSTRUCTS, 1):
         cells = [
             "the same" if spaced(run.texts.get(at, "")) == spaced(wanted)
@@ -167,10 +154,10 @@ def compare_constructs(python: str, folder: Path) -> None:
 
 
 def compare_dumps(python: str, dumps: list[Path], folder: Path, runs: int) -> None:
-    quality = ["| dump | pages in both | program | characters | words | only here | markup left |"]
-    quality.append("|---|---|---|---|---|---|---|")
-    speed = ["| dump | program | pages out | seconds | pages/s | CPU seconds | pages/CPU s |"]
-    speed.append("|---|---|---|---|---|---|---|")
+    counts = ("characters", "words", "only here", "markup left")
+    quality = [head("dump", "pages in both", "program", *counts)]
+    rates = ("seconds", "pages/s", "CPU seconds", "pages/CPU s")
+    speed = [head("dump", "program", "pages out", *rates)]
     for dump in dumps:
         xml = folder / "dump.xml"
         with xml.open("wb") as file:
@@ -205,62 +192,11 @@ def compare_dumps(python: str, dumps: list[Path], folder: Path, runs: int) -> No
     print("\n" + "\n".join(quality) + "\n\n" + "\n".join(speed))
 
 
-def generated(path: Path, count: int) -> None:
-    """A multistream dump of pages of some 2,000 characters, 100 to a stream."""
-    rng = random.Random(0)
-    vocabulary = ["".join(rng.choices("aeioklmnrstu", k=rng.randint(2, 9))) for _ in range(5_000)]
-    kinds = [text for _, text, _ in CONSTRUCTS]
-    with path.open("wb") as file:
-        file.write(bz2.compress(HEADER.format("en").encode()))
-        for start in range(1, count + 1, 100):
-            stream = []
-            for at in range(start, min(start + 100, count + 1)):
-                paragraphs = [
-                    " ".join(rng.choices(vocabulary, k=50)) + ".\n\n" + rng.choice(kinds)
-                    for _ in range(6)
-                ]
-                text = escape("\n\n".join(paragraphs), {'"': "&quot;"})
-                stream.append(PAGE.format(f"Page {at}", at, at, text))
-            file.write(bz2.compress("".join(stream).encode()))
-        file.write(bz2.compress(FOOTER.encode()))
-
-
-def scale(count: int, processes: list[int]) -> None:
-    print("| pages | processes | seconds | pages/s | against one | peak memory of a process |")
-    print("|---|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as folder:
-        for pages_count in (count // 4, count):
-            path = Path(folder) / "generated.xml.bz2"
-            generated(path, pages_count)
-            first = 0.0
-            for number in processes:
-                command = [sys.executable, __file__, "count", str(path), str(number)]
-                begin = time.perf_counter()
-                done = subprocess.run(command, capture_output=True, text=True, check=True)
-                wall = time.perf_counter() - begin
-                found, peak = map(int, done.stdout.split())
-                assert found == pages_count, f"{found} pages of {pages_count}"
-                first = first or wall
-                print(
-                    f"| {found:,} | {number} | {wall:.1f} | {found / wall:,.0f} "
-                    f"| {first / wall:.2f} × | {peak / 1024:.0f} MiB |"
-                )
-
-
 def extract(dump: Path, out: Path) -> None:
     with out.open("w") as file:
         for page in pages(dump, Reading()):
             row = {"id": page.id, "revid": page.revision, "title": page.title, "text": page.text}
             file.write(json.dumps(row) + "\n")
-
-
-def count_pages(dump: Path, processes: int) -> None:
-    found = sum(1 for _ in pages(dump, Reading(), processes=processes))
-    peak = max(
-        resource.getrusage(who).ru_maxrss
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    print(found, peak)
 
 
 def main() -> None:
@@ -270,26 +206,16 @@ def main() -> None:
     one.add_argument("dumps", nargs="+", type=Path)
     one.add_argument("--python", required=True, help="Python that has wikiextractor")
     one.add_argument("--runs", type=int, default=3)
-    one = commands.add_parser("scale")
-    one.add_argument("--pages", type=int, default=100_000)
-    one.add_argument("--processes", type=int, nargs="+", default=[1, 2])
     one = commands.add_parser("extract")
     one.add_argument("dump", type=Path)
     one.add_argument("out", type=Path)
-    one = commands.add_parser("count")
-    one.add_argument("dump", type=Path)
-    one.add_argument("processes", type=int)
     given = parser.parse_args()
     if given.command == "compare":
         with tempfile.TemporaryDirectory() as folder:
             compare_constructs(given.python, Path(folder))
             compare_dumps(given.python, given.dumps, Path(folder), given.runs)
-    elif given.command == "scale":
-        scale(given.pages, given.processes)
-    elif given.command == "extract":
-        extract(given.dump, given.out)
     else:
-        count_pages(given.dump, given.processes)
+        extract(given.dump, given.out)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import io
 import logging
 import os
 import random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -260,6 +260,7 @@ def tiny_job_in(tiny_tokens: Callable[..., Tokens]) -> Callable[..., Job]:
     from lingraft.models.families import FAMILIES
     from lingraft.objectives.common import TokenIds
     from lingraft.recipe import Phase, Training
+    from lingraft.training.data import Reading
     from lingraft.training.phase import Job
 
     def made(
@@ -284,14 +285,17 @@ def tiny_job_in(tiny_tokens: Callable[..., Tokens]) -> Callable[..., Job]:
             "training": Training.model_validate(use),
             "family": FAMILIES["roberta"],
             "itl_layers": frozenset[int](),
-            "train": tiny_tokens(40),
-            "valid": tiny_tokens(20, seed=1),
             "vocabulary": TokenIds(320, 319, 1, (0, 1, 2, 3, 319)),
             "seed": 0,
             "folder": folder,
             "metrics_path": folder / "metrics.jsonl",
             "fingerprint": "made of these inputs",
         }
-        return Job(**(defaults | fields))
+        chosen: Any = defaults | fields
+        train = chosen.pop("train", tiny_tokens(40))
+        valid = chosen.pop("valid", tiny_tokens(20, seed=1))
+        phase_section = chosen["phase"]
+        reading = Reading("", train, valid, phase_section.objective, phase_section.masking)
+        return Job(**({"readings": (reading,)} | chosen))
 
     return made

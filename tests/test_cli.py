@@ -10,7 +10,7 @@ import pytest
 import lingraft
 from lingraft import cli
 from lingraft.commands import console
-from lingraft.commands.listing import TABLES
+from lingraft.commands.list import TABLES
 from lingraft.models.families import FAMILIES
 from lingraft.report.table import table
 
@@ -29,8 +29,7 @@ COMMANDS = {
               "--resume", "--overwrite"),
     "compare": ("--reference", "--out", "--resamples"),
     "corpus": ("--lang", "--out", "--recipe", "--set", "--processes", "--executor", "--shard-mb",
-               "--parallel", "--lexicon", "--columns", "--task", "--data", "--wikipedias",
-               "--overwrite"),
+               "--parallel", "--lexicon", "--columns", "--task", "--data", "--overwrite"),
     "bench": ("--shape", "--source", "--phase", "--steps", "--windows", "--batch", "--json"),
     "finetune": ("--task", "--data", "--seeds", "--first-seed", "--out", "--set", "--paper",
                  "--label", "--cut", "--train-examples", "--precision", "--keep-models",
@@ -68,18 +67,52 @@ def test_python_m_lingraft_adapts_a_model_and_says_where_it_is(shorthand, tmp_pa
     assert command.startswith("lingraft adapt --source ")
 
 
-def test_check_loads_neither_torch_nor_transformers(adapted):
-    recipe = adapted("roberta") / "recipe.toml"
-    code = (
-        "import sys, lingraft.cli as cli\n"
-        f"sys.argv = ['lingraft', 'check', {str(recipe)!r}]\n"
-        "try:\n    cli.main()\nexcept SystemExit as end:\n    assert not end.code\n"
-        "print(sorted({'torch', 'transformers', 'accelerate'} & set(sys.modules)))"
-    )
-    ended = python("-c", code)
+HEAVY = {
+    "accelerate", "datasets", "gensim", "matplotlib", "pandas", "pyarrow", "scipy", "sentencepiece",
+    "sklearn", "tokenizers", "torch", "transformers",
+}  # fmt: skip
+
+
+def loaded_by(code):
+    """Modules that a process of its own has loaded behind some code."""
+    ended = python("-c", f"{code}\nimport sys\nprint(*sys.modules, file=sys.stderr)")
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.splitlines()[0] == f"{recipe}: sound"
-    assert ended.stdout.splitlines()[-1] == "[]"
+    return set(ended.stderr.split())
+
+
+def heavy(modules):
+    return sorted({name.partition(".")[0] for name in modules} & HEAVY)
+
+
+def test_importing_lingraft_loads_nothing_heavy():
+    assert heavy(loaded_by("import lingraft")) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(("list", what) for what in TABLES),
+        ("--help",),
+        ("--version",),
+        *((name, "--help") for name in ("adapt", "finetune", "study", "bench")),
+        ("check", "RECIPE"),
+    ],
+    ids=" ".join,
+)
+def test_a_light_command_loads_nothing_heavy(arguments, adapted):
+    given = [str(adapted("roberta") / "recipe.toml") if a == "RECIPE" else a for a in arguments]
+    code = (
+        f"import sys\nfrom lingraft import cli\nsys.argv = {['lingraft', *given]!r}\n"
+        "try:\n    cli.main()\nexcept SystemExit as end:\n    assert not end.code"
+    )
+    assert heavy(loaded_by(code)) == []
+
+
+@pytest.mark.parametrize("module", ["finetuning.run", "comparison.page"])
+def test_what_fine_tunes_or_compares_loads_nothing_of_the_pipeline(module):
+    modules = loaded_by(f"import lingraft.{module}")
+    assert f"lingraft.{module}" in modules
+    assert [name for name in modules if name.startswith("lingraft.pipeline")] == []
 
 
 def test_check_says_what_will_be_done(adapted, command):
@@ -210,10 +243,7 @@ def test_help_names_every_option(name, command):
 def test_help_names_every_command(command):
     out = command("--help").out
     assert [name for name in COMMANDS if name not in out] == []
-    assert {
-        entry.name or entry.callback.__name__.replace("_", "-")
-        for entry in cli.app.registered_commands
-    } == set(COMMANDS)
+    assert set(cli.COMMANDS) == set(COMMANDS)
 
 
 def test_version_prints_the_version(command):
@@ -261,7 +291,7 @@ def test_processes_other_than_the_first_are_silent(command, monkeypatch):
 
     levels = []
     monkeypatch.setattr(
-        "lingraft.commands.listing.table_of",
+        "lingraft.commands.list.table_of",
         lambda what: levels.append(logging.getLogger("lingraft").level) or table("t", ("a",), []),
     )
     command("list", "methods")

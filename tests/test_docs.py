@@ -32,6 +32,7 @@ TINY = [
     "phases.1.batch={size=4, unit='sentences'}",
     "phases.1.validation.sentences=4",
 ]
+TWO_STREAMS = [f"streams.{number}.{TINY[0]}" for number in (0, 1)] + TINY[1:]
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -55,7 +56,8 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
         return
     assert words[0] == "lingraft", f"a console block holds a command that no test runs: {line}"
     if words[1] == "adapt":
-        words += [word for setting in TINY for word in ("--set", setting)]
+        tiny = TINY if "--lang" in words or words[2].endswith(".toml") else TWO_STREAMS
+        words += [word for setting in tiny for word in ("--set", setting)]
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as ended:
         cli.main()

@@ -74,16 +74,16 @@ def test_a_file_that_cannot_even_be_made_is_told_with_the_reason(tmp_path, monke
 
 
 def test_a_cell_says_the_same_sentence_as_a_run(monkeypatch, tmp_path):
-    monkeypatch.setitem(cell.KINDS, "train", full)
-    status = cell.work("train", tmp_path)
+    monkeypatch.setattr(cell, "take_steps", full)
+    status = cell.work(tmp_path)
     assert status == cell.NO_ROOM
     assert processes.failure(tmp_path, status) == f"{tmp_path}: {WANTED} again"
 
 
 def test_a_cell_that_has_no_room_for_the_reason_says_it_by_its_exit_status(monkeypatch, tmp_path):
-    monkeypatch.setitem(cell.KINDS, "train", full)
+    monkeypatch.setattr(cell, "take_steps", full)
     monkeypatch.setattr(cell, "write_text", full)
-    status = cell.work("train", tmp_path)
+    status = cell.work(tmp_path)
     assert not (tmp_path / cell.FAILURE).exists()
     assert processes.failure(tmp_path, status) == f"{tmp_path}: {WANTED} again"
 

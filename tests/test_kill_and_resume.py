@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
-import runpy
 import signal
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from forking import forked
 
 KILLING = Path(__file__).parent / "support" / "killing.py"
 STEPS = 12  # six in each phase, twelve in the baseline; a checkpoint after every second
@@ -77,22 +76,13 @@ MOMENTS = {
 @pytest.fixture(scope="module")
 def launch():
     """Runs the command line in a process of its own; the exit status (minus the signal)."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OMP_NUM_THREADS", "1")
-        patch.setenv("HF_HUB_OFFLINE", "1")
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(
-            ["lingraft.cli", "lingraft.pipeline.adapt", "lingraft.pipeline.standalone"]
-        )
 
-        def start(arguments, errors, *moment):
-            job = {"JOB": (list(map(str, arguments)), str(errors), *moment)}
-            child = context.Process(target=runpy.run_path, args=(str(KILLING), job, "killing"))
-            child.start()
-            child.join(100)
-            return child.exitcode
+    def start(arguments, errors, *moment):
+        child = forked(KILLING, list(map(str, arguments)), str(errors), *moment)
+        child.join(100)
+        return child.exitcode
 
-        yield start
+    return start
 
 
 @pytest.fixture(scope="module")

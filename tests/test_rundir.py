@@ -8,12 +8,14 @@ import sys
 import pytest
 from safetensors import SafetensorError
 
+from lingraft import rundir
 from lingraft.errors import DataError
 from lingraft.recipe import Budget, Masking
 from lingraft.rundir import (
     Run,
     Stage,
     clear_temporary,
+    digest,
     fingerprint,
     read_json,
     write_json,
@@ -193,3 +195,38 @@ def test_done_json_holds_fingerprint_seconds_and_result(tmp_path):
 def test_a_value_that_is_the_default_does_not_change_a_fingerprint():
     given = Masking.model_validate({"rate": 0.15, "scheme": "bert"})
     assert fingerprint(given) == fingerprint(Masking()) != fingerprint(Masking(rate=0.2))
+
+
+# -- digests
+
+
+def test_a_digest_is_of_the_content_alone(tmp_path):
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.write_text("text")
+    second.write_text("text")
+    os.utime(second, ns=(1, 1))
+    assert digest(first) == digest(second)
+    second.write_text("other")
+    assert digest(first) != digest(second)
+
+
+def test_a_large_file_is_read_once_by_all_processes(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(rundir, "LARGE", 1)
+    path = tmp_path / "large"
+    path.write_text("text")
+    before = digest(path)
+    rundir._digest.cache_clear()  # what another process knows
+    monkeypatch.setattr(rundir.hashlib, "file_digest", lambda *_: pytest.fail("read again"))
+    assert digest(path) == before
+    monkeypatch.undo()
+    path.write_text("other")
+    assert digest(path) != before
+
+
+def test_where_nothing_can_be_remembered_a_large_file_is_read_all_the_same(tmp_path, monkeypatch):
+    (tmp_path / "cache").write_text("a file in the place of the folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(rundir, "LARGE", 1)
+    (tmp_path / "large").write_text("text")
+    assert len(digest(tmp_path / "large")) == 64

@@ -87,9 +87,9 @@ def adapt(
 
 
 def load(model: str | Path, revision: str | None = None) -> PreTrainedModel:
-    """A masked language model in fp32 on the CPU, with its adapters where it has some.
+    """A model in fp32 on the CPU, with the modules that lingraft put into it, if any.
 
-    Models without adapters load as well with transformers alone.
+    Models without such modules load as well with transformers alone.
 
     Args:
         model: directory or Hub id.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -16,7 +17,8 @@ import re
 import shutil
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pydantic import BaseModel
 from safetensors import SafetensorError
@@ -24,10 +26,24 @@ from safetensors import SafetensorError
 from lingraft.errors import DataError, NoRoomError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+FORMAT = {
+    "corpus": 3,
+    "tokenizer": 1,
+    "graft": 1,
+    "phase": 1,
+    "evaluation": 3,  # fp32 logits, unigrams without special tokens, words deep in long sentences
+    "model": 1,
+    "fine-tuning": 3,
+    "study": 1,  # of a cell: raising it makes all committed results stale
+}
+"""Of what a stage makes, part of its fingerprint; raise it when equal inputs give another result.
+What has an older form is made again."""
 SHARED_STAGES = ("corpus", "tokenizer")
+CHECKPOINT_FILES = (".json", ".safetensors", ".bin", ".txt", ".model")
+LARGE = 1 << 26
+"""Bytes of a file whose digest is remembered from one process to the next."""
 OS_ERROR = "(os error "
 """In the messages of libraries written in Rust."""
 TEMPORARY = re.compile(r"\..+\.(\d+)\.tmp")
@@ -38,7 +54,7 @@ def fingerprint(*parts: Any) -> str:
     """A short hash of plain data and pydantic models: equal input, equal hash, in any process.
 
     Values of a model that are the defaults are not part of it, so that a key which a later version
-    adds makes nothing stale; a version that changes what a default does raises `stages.FORMAT`.
+    adds makes nothing stale; a version that changes what a default does raises `FORMAT`.
     """
     plain = [
         part.model_dump(mode="json", exclude_defaults=True) if isinstance(part, BaseModel) else part
@@ -46,6 +62,35 @@ def fingerprint(*parts: Any) -> str:
     ]
     text = json.dumps(plain, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file's content; read again only where its size or time of change differ."""
+    stat = path.stat()
+    place = path.resolve()
+    if stat.st_size < LARGE:
+        return _digest(place, stat.st_size, stat.st_mtime_ns)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lingraft"
+    key = fingerprint(str(place), stat.st_size, stat.st_mtime_ns, stat.st_ino)
+    with contextlib.suppress(OSError):
+        return (cache / key).read_text(encoding="ascii")
+    text = _digest(place, stat.st_size, stat.st_mtime_ns)
+    with contextlib.suppress(OSError):  # no home that can be written to
+        cache.mkdir(parents=True, exist_ok=True)
+        write_text(cache / key, text)
+    return text
+
+
+@functools.cache
+def _digest(path: Path, _size: int, _mtime_ns: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def checkpoint_digests(folder: Path) -> list[list[str]]:
+    """Name and content of the files of a model and its tokenizer, in the order of their names."""
+    files = sorted(path for path in folder.iterdir() if path.suffix in CHECKPOINT_FILES)
+    return [[path.name, digest(path)] for path in files if path.name != "done.json"]
 
 
 def write_text(path: Path, text: str) -> None:
@@ -117,6 +162,11 @@ def writing(path: Path) -> Iterator[None]:
 def write_json(path: Path, data: Any) -> None:
     """Write plain data as JSON, atomically."""
     write_text(path, json.dumps(data, ensure_ascii=False, indent=1) + "\n")
+
+
+def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Write one JSON object a line, atomically."""
+    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def read_json(path: Path) -> Any:
@@ -243,6 +293,12 @@ class Run:
         shared = self.parent is not None and name in SHARED_STAGES
         return Stage((self.parent if shared and self.parent else self.path) / name)
 
+    def weights(self, phases: Sequence[str]) -> Path:
+        """The checkpoint after these phases of training; after none, the graft."""
+        return (
+            self.stage(phases[-1]).path / "best" if phases else self.stage("graft").path / "model"
+        )
+
     @property
     def recipe_path(self) -> Path:
         return self.path / "recipe.toml"
@@ -264,9 +320,16 @@ class Run:
                     rows.append(json.loads(line))
         return rows
 
+    def keep_metrics(self, keep: Callable[[dict[str, Any]], bool]) -> None:
+        """Leave only some rows of metrics.jsonl, and no half line that a kill left."""
+        write_rows(self.metrics_path, filter(keep, self.metrics()))
+
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, patience: float = 0.0) -> Iterator[None]:
         """Keep a second process away from the run; the lock goes with the process, however it ends.
+
+        Args:
+            patience: for so many seconds, wait for a process that has the run.
 
         Raises:
             DataError: another process works on this run, or there is a file in its place.
@@ -275,10 +338,20 @@ class Run:
             raise DataError(f"{self.path}: is a file, not a run's folder; choose another --out")
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / ".lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise DataError(
-                    f"{self.path}: another lingraft is working on this run; wait for it or stop it"
-                ) from None
+            deadline = time.monotonic() + patience
+            while not _lock(file):
+                if time.monotonic() > deadline:
+                    raise DataError(
+                        f"{self.path}: another lingraft is working on this run; wait for it or "
+                        "stop it"
+                    )
+                time.sleep(0.5)
             yield
+
+
+def _lock(file: TextIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

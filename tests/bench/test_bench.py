@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 import json
 
@@ -6,12 +7,13 @@ import pytest
 import torch
 
 from lingraft.bench import measure
-from lingraft.bench.measure import Effort, TimedScorer, Training, Window, measured, timed
+from lingraft.bench.measure import Effort, TimedScorer, Window, measured
 from lingraft.bench.subject import Shape, spread, subject
 from lingraft.bench.text import TextShape, made_up, token_ids
 from lingraft.commands.bench import chosen, results, table_of
 from lingraft.errors import RecipeError
 from lingraft.training import throughput
+from lingraft.training.phase import Stopped
 
 SHAPE = "3x64x100"
 SHORT = TextShape(mean=10, longest=32, sentences=64)
@@ -125,40 +127,65 @@ def test_a_phase_that_the_recipe_lacks_is_refused(tiny):
 
 
 def test_a_window_counts_real_tokens_and_its_own_time(monkeypatch):
-    now = iter([10.0, 12.0])
-    monkeypatch.setattr(measure.time, "perf_counter", lambda: next(now))
+    ticks = iter([10.0, 12.0])
+    monkeypatch.setattr(measure.time, "perf_counter", lambda: next(ticks))
     monkeypatch.setattr(measure.time, "process_time", lambda: 0.0)
-    (window,) = timed(1, lambda: Window(tokens=60), measure.Clock(torch.device("cpu")))
-    assert (window.seconds, window.tokens) == (2.0, 60)
+    window = Window(torch.device("cpu"))
+    window.add(60, 2, 9, 1e6)
+    window.close()
+    assert (window.seconds, window.tokens, window.sentences) == (2.0, 60, 2)
 
 
-def test_the_steps_of_a_benchmark_are_those_of_the_loop(tiny, monkeypatch, tmp_path):
-    """The same weights come out: nothing is left out of what is timed."""
-    from lingraft.recipe import Budget
-    from lingraft.training import loop
-    from lingraft.training.checkpoint import weights
-    from lingraft.training.machine import accelerator_for
+def test_a_benchmark_takes_its_steps_in_the_training_loop(tiny, monkeypatch):
+    """All that it measures, and no step more; it validates nothing and leaves nothing behind."""
+    calls = []
 
-    settings = ["training.precision='fp32'", "phases.1.schedule={shape='constant', warmup=0}"]
-    asked = subject(None, None, SHAPE, SHORT, 8, settings)
-    assert asked.model()[0].config.hidden_dropout_prob > 0  # switched off: the loop seeds its draws
-    monkeypatch.setattr("lingraft.models.dropout.dropout", lambda x, p: x)
-    monkeypatch.setattr("lingraft.models.packed.drop", lambda x, p: x)
-    accelerator = accelerator_for(asked.training, tmp_path)
-    ours = Training(asked, 1, accelerator)
-    for _ in range(3):
-        ours.step()
-    theirs = asked.model()[0]
-    job = ours.problem.job
-    values = vars(job) | {
-        "phase": job.phase.model_copy(update={"budget": Budget(value=3)}),
-        "folder": tmp_path,
-        "metrics_path": tmp_path / "metrics.jsonl",
-    }
-    loop.train_phase(type(job)(**values), theirs, accelerator)
-    found = weights(theirs)
-    for name, tensor in weights(ours.model).items():
-        torch.testing.assert_close(tensor, found[name], atol=1e-6, rtol=1e-5, msg=name)
+    def loop(job, problem, model, accelerator, watch):
+        before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        try:
+            run_phase(job, problem, model, accelerator, watch=watch)
+        finally:
+            rows = [json.loads(line) for line in job.metrics_path.read_text().splitlines()]
+            moved = [
+                name for name, old in before.items() if not old.equal(model.state_dict()[name])
+            ]
+            calls.append((job.folder, sorted(job.folder.iterdir()), rows, moved))
+
+    run_phase = measure.run_phase
+    monkeypatch.setattr(measure, "run_phase", loop)
+    asked = dataclasses.replace(
+        tiny,
+        recipe=tiny.recipe.model_copy(
+            update={"training": tiny.recipe.training.model_copy(update={"log_steps": 1})}
+        ),
+    )
+    result = measured(asked, "phase-2", EFFORT)
+    ((folder, files, rows, moved),) = calls
+    assert [row["kind"] for row in rows] == ["train"] * (1 + 2 * 2 + 2 + 1)
+    assert [path.name for path in files] == ["metrics.jsonl"]
+    assert not folder.exists()
+    assert moved
+    assert result["sentences_per_second"] > 0
+
+
+def test_the_tokens_of_the_windows_are_those_that_the_loop_counts(tiny, monkeypatch):
+    seen = []
+    monkeypatch.setattr(measure, "_speeds", lambda windows, _: seen.extend(windows) or {})
+    effort = dataclasses.replace(EFFORT, warmup=0, steps=4, windows=2)
+    measured(tiny, "phase-1", effort)
+    assert [window.sentences for window in seen] == [4 * 8, 4 * 8]
+    tokens, _ = tiny.text(100)
+    assert sum(window.tokens for window in seen) == tokens.lengths.sum()  # one epoch
+
+
+def test_a_signal_ends_a_benchmark_with_a_line_of_its_own(tiny, monkeypatch):
+    def interrupted(job, problem, model, accelerator, watch):
+        raise Stopped("stopped; a checkpoint is written, go on with --resume", 2)
+
+    monkeypatch.setattr(measure, "run_phase", interrupted)
+    with pytest.raises(Stopped, match="bench: stopped before all was measured") as stopped:
+        measured(tiny, "phase-1", EFFORT)
+    assert stopped.value.exit_status == 130
 
 
 def test_every_number_of_a_measurement_is_there(found):
@@ -197,7 +224,9 @@ def test_utilisation_is_speed_times_operations_over_the_ceiling(found):
 
 
 def test_utilisation_above_the_ceiling_is_left_out_and_the_table_says_why(found):
-    window = measure.Window(1.0, 1.0, 10, 2, 1, 300.0)
+    window = Window(torch.device("cpu"))
+    window.add(10, 2, 1, 300.0)
+    window.seconds = window.cpu_seconds = 1.0
     low, high = (throughput.Ceiling(speed, "fp32", "", None) for speed in (100.0, 200.0))
     assert measure._speeds([window], [low, high])["mfu"] is None
     enough = throughput.Ceiling(600.0, "fp32", "", None)
@@ -219,7 +248,7 @@ def test_a_timed_scorer_gives_what_the_scorer_gives():
         def logits(self, items):
             yield from enumerate(items)
 
-    watched = TimedScorer(Scorer(), measure.Clock(torch.device("cpu")))
+    watched = TimedScorer(Scorer(), torch.device("cpu"))
     assert list(watched.logits("ab")) == [(0, "a"), (1, "b")]
     assert watched.seconds > 0
 

@@ -15,7 +15,9 @@ def versus():
     spec = importlib.util.spec_from_file_location("vs_run_mlm", ROOT / "benchmarks/vs_run_mlm.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look themselves up
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "benchmarks")
+        spec.loader.exec_module(module)
     return module
 
 
@@ -52,18 +54,18 @@ def test_the_trainer_counts_real_tokens_and_stops_at_the_budget(
     model, found = versus.train_theirs(opponent, folder, asked)
     assert asked.tokens <= found["tokens"] < asked.tokens + 16 * 128
     assert found["tokens_per_second"] > 0
-    assert 0 < versus.held_out_loss(model, folder) < 6
+    assert 0 < versus.held_out_loss(model, folder, asked) < 6
 
 
 def test_both_start_from_the_same_weights_and_learn_as_much_from_as_many_tokens(
     versus, folder, asked
 ):
     asked.tokens = 12_000
-    started = versus.held_out_loss(versus.load_model(str(folder / "model")).model, folder)
+    started = versus.held_out_loss(versus.load_model(str(folder / "model")).model, folder, asked)
     ours, found = versus.train_ours(folder, asked)
     theirs, _ = versus.train_theirs(versus.OPPONENTS["default"], folder, asked)
     assert asked.tokens <= found["tokens"] < asked.tokens + 16 * 128
-    losses = [versus.held_out_loss(model, folder) for model in (ours, theirs)]
+    losses = [versus.held_out_loss(model, folder, asked) for model in (ours, theirs)]
     assert max(losses) < started - 0.02
     assert losses[0] == pytest.approx(losses[1], abs=0.1)
 

@@ -68,7 +68,6 @@ def test_sentences_of_the_tasks_that_are_given_are_dropped(make, source, tmp_pat
         (("--task", "klue-nlii"), "--task: no task 'klue-nlii'"),
         (("--task", "klue-nli"), "--task klue-nli: its files are needed.*--data"),
         (("--task", "klue-nli", "--parallel", "en"), "--task: does not go with --parallel"),
-        (("--wikipedias", "none.tsv"), "none.tsv: no such file; --wikipedias takes a TSV"),
         (("--recipe", "r.toml"), "--recipe: goes without SOURCE and --lang"),
         (("--columns", "1,1", "--lexicon", "en"), "--columns: names the column 1 twice"),
         (("--executor", "pbs"), "--executor: must be local, slurm or ray; got pbs"),

@@ -1,10 +1,6 @@
 import html.parser
 import re
 
-import pytest
-
-from lingraft.corpus import wikipedias
-from lingraft.errors import DataError
 from lingraft.report.pages import corpus as corpus_page
 
 VOID = {"meta", "br"}
@@ -126,35 +122,3 @@ def test_what_was_not_looked_for_is_said():
     assert "Languages were not identified" in text
     assert "What was changed" not in text
     assert "Hosts" not in text
-
-
-def test_the_language_is_shown_among_the_wikipedias(tmp_path):
-    table = tmp_path / "w.tsv"
-    lines = [f"x{n}\t{100 - n}" for n in range(20)]
-    table.write_text("\n".join(["language\tarticles", *lines, "ko\t1,0"]) + "\n", "utf-8")
-    known = wikipedias.read(table)
-    assert (known.total, known.rank("ko"), known.rank("de")) == (1820, 21, None)
-    assert known.top_share == pytest.approx(955 / 1820)
-    text = plain(corpus_page.render(made(), known))
-    assert "1,820 articles in 21 languages; the 10 largest have 52.5 % of them." in text
-    assert "ko is number 21, with 0.55 %." in text
-    rows = outline(text).rows
-    assert ["ko", "10", "0.55 %", ""] in rows
-    assert ["x9", "91", "5.00 %", ""] in rows
-    assert not any(row[0] == "x10" for row in rows)
-    assert "There is none in de" in corpus_page.render(made(language="de"), known)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("ko\t5\nen 7\n", "line 2 is no language code and number with a tab between"),
-        ("language\tarticles\n", "holds no article"),
-        ("", "holds no article"),
-    ],
-)
-def test_a_table_of_something_else_is_refused(tmp_path, text, message):
-    path = tmp_path / "w.tsv"
-    path.write_text(text)
-    with pytest.raises(DataError, match=message):
-        wikipedias.read(path)

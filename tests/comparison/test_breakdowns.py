@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from synthetic_results import write_model, write_run
 
-from lingraft.comparison.breakdowns import breakdowns, distance_class, span_errors
-from lingraft.comparison.collect import collect
+from lingraft.comparison.breakdowns import Cell, breakdowns, distance_class, span_errors
+from lingraft.comparison.collect import answers, collect
+from lingraft.comparison.samples import Samples, samples
 from lingraft.tasks import TASKS
-from lingraft.tasks.examples import TextExample
-from lingraft.tasks.predictions import ScorePrediction
+from lingraft.tasks.examples import TaggedExample, TextExample
+from lingraft.tasks.predictions import LabelPrediction, ScorePrediction, TagPrediction
+from lingraft.tasks.tagging_metrics import entity_spans
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
     ],
 )
 def test_what_becomes_of_an_entity_is_told_apart(said: str, outcome: dict[str, int]) -> None:
-    assert span_errors(["O", "B-PS", "I-PS", "O", "O", "O"], said.split()) == outcome
+    gold = entity_spans(["O", "B-PS", "I-PS", "O", "O", "O"])
+    assert span_errors(gold, entity_spans(said.split())) == outcome
 
 
 @pytest.mark.parametrize(
@@ -49,8 +52,8 @@ def test_residuals_are_by_gold_score(tmp_path: Path) -> None:
     write_run(tmp_path, "xpt", task, 0, examples, predictions)
     part = collect([tmp_path]).parts[0]
     bias = next(one for one in breakdowns(part) if one.name == "residuals")
-    cells = bias.measure(part, predictions)
-    assert {name: (cell.n, cell.value) for name, cell in cells.items()} == {
+    cells = bias.measure(answers(part, part.runs["xpt"][0]))
+    assert {name: (cell.n, cell.value) for (name,), cell in cells.items()} == {
         "0.0–1.0": (2, 0.5),
         "4.0–5.0": (2, -0.75),
     }
@@ -60,8 +63,72 @@ def test_quarters_by_length_hold_all_examples_in_order(tmp_path: Path) -> None:
     write_model(tmp_path, "xpt", 0.5, ["nsmc"], seeds=(0,), n=41)
     part = collect([tmp_path]).parts[0]
     (by_length,) = (one for one in breakdowns(part) if one.name == "length")
-    cells = by_length.measure(part, part.runs["xpt"][0].predictions(part.examples))
-    lows = [int(name.split("–")[0]) for name in cells]
+    cells = by_length.measure(answers(part, part.runs["xpt"][0]))
+    lows = [int(name.split("–")[0]) for (name,) in cells]
     assert (sum(cell.n for cell in cells.values()), lows) == (41, sorted(lows))
     right = sum(cell.n * cell.value for cell in cells.values())
     assert right / 41 == pytest.approx(part.runs["xpt"][0].scores["accuracy"])
+
+
+def measured(folder: Path, name: str, examples: list[Any], said: list[Any], what: str) -> Any:
+    """The cells of one breakdown of one run."""
+    write_run(folder, "xpt", TASKS[name], 0, examples, said)
+    part = collect([folder]).parts[0]
+    chosen = next(one for one in breakdowns(part) if one.name == what)
+    return chosen.measure(answers(part, part.runs["xpt"][0]))
+
+
+def nli(gold: str, said: str, *tables: tuple[float, ...]) -> tuple[list[Any], list[Any]]:
+    """Examples and predictions of entailment, contradiction and neutral by their letters."""
+    names = {label[0]: label for label in TASKS["klue-nli"].labels}
+    examples = [TextExample(str(i), f"{i}", "나", names[g]) for i, g in enumerate(gold)]
+    rows = tables or ((),) * len(said)
+    predictions = [
+        LabelPrediction(str(i), names[s], row)
+        for i, (s, row) in enumerate(zip(said, rows, strict=True))
+    ]
+    return examples, predictions
+
+
+def test_confusions_are_counted_by_gold_label(tmp_path: Path) -> None:
+    cells = measured(tmp_path, "klue-nli", *nli("eeecn", "eccce"), "confusions")
+    found = {(gold[0], said[0]): (cell.n, cell.value) for (gold, said), cell in cells.items()}
+    assert found == {("e", "e"): (3, 1), ("e", "c"): (3, 2), ("c", "c"): (1, 1), ("n", "e"): (1, 1)}
+    order = TASKS["klue-nli"].labels
+    assert list(cells) == sorted(cells, key=lambda pair: [order.index(one) for one in pair])
+
+
+def test_entities_are_counted_by_type_and_length(tmp_path: Path) -> None:
+    tags = ("B-PS", "I-PS", "I-PS", "I-PS", "O", "B-LC")
+    examples = [TaggedExample("0", tuple("ab cde"), tags, characters=True)]
+    said = [TagPrediction("0", (*tags[:5], "O"))]
+    types = measured(tmp_path / "types", "klue-ner", examples, said, "entities")
+    assert types == {("LC",): Cell(1, 0.0), ("PS",): Cell(1, 100.0)}
+    sizes = measured(tmp_path / "sizes", "klue-ner", examples, said, "entity-lengths")
+    assert sizes == {("1",): Cell(1, 0.0), ("3",): Cell(1, 100.0)}
+
+
+def lists(folder: Path, examples: list[Any], said: list[Any]) -> dict[str, Samples]:
+    write_run(folder, "xpt", TASKS["klue-nli"], 0, examples, said)
+    part = collect([folder]).parts[0]
+    return {one.name: one for one in samples(part, [answers(part, part.runs["xpt"][0])], 10)}
+
+
+def test_uncertain_and_surprising_examples_are_found(tmp_path: Path) -> None:
+    tables = []
+    for of_gold in ((0.9, 0.05, 0.05), (0.3, 0.3, 0.4), (0.98, 0.01, 0.01)):
+        shares = dict(zip(("entailment", "contradiction", "neutral"), of_gold, strict=True))
+        tables.append(tuple(shares[label] for label in TASKS["klue-nli"].labels))
+    found = lists(tmp_path, *nli("eec", "ene", *tables))
+    assert found["uncertain"].samples[0].id == "1"
+    surprising = [(one.id, one.value) for one in found["surprising"].samples]
+    assert surprising == [("2", 0.01), ("1", 0.3)]
+
+
+def test_entropy_is_in_bits(tmp_path: Path) -> None:
+    found = lists(tmp_path, *nli("e", "e", (0.5, 0.5, 0.0)))
+    assert found["uncertain"].samples[0].value == pytest.approx(1)
+
+
+def test_without_saved_probabilities_nothing_is_uncertain_or_surprising(tmp_path: Path) -> None:
+    assert lists(tmp_path, *nli("ec", "ee")) == {}

@@ -59,15 +59,15 @@ def test_settings_that_differ_between_models_are_named(tmp_path: Path) -> None:
     assert differing_settings(collect([tmp_path]).parts[0]) == ("epochs",)
 
 
-def test_a_users_own_task_is_known_by_its_files(tmp_path: Path) -> None:
+def test_a_task_that_is_not_known_and_not_defined_is_one_line(tmp_path: Path) -> None:
     write_model(tmp_path, "xpt", 0.7, ["klue-nli"], n=40)
     for folder in (tmp_path / "xpt" / "klue-nli").iterdir():
         scores = folder / "scores.json"
         scores.write_text(scores.read_text().replace('"task": "klue-nli"', '"task": "mine"'))
-    part = collect([tmp_path]).parts[0]
-    assert (part.task.name, part.task.kind) == ("mine", "pair")
-    assert part.task.labels == ("entailment", "contradiction", "neutral")  # as in probabilities
-    assert part.keys == ("accuracy", "macro_f1")
+    with pytest.raises(
+        DataError, match=r"no task mine, and its scores.json has no task_definition"
+    ):
+        collect([tmp_path])
 
 
 def saved_definition(folder: Path, **changes: object) -> None:

@@ -8,17 +8,21 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from rich.console import Console
-from synthetic_results import write_model
+from synthetic_results import write_model, write_run
 
 from lingraft.comparison import significance, tables
-from lingraft.comparison.collect import collect
+from lingraft.comparison.collect import answers, collect
 from lingraft.comparison.errors import analyse
 from lingraft.comparison.page import compare
-from lingraft.errors import RecipeError
+from lingraft.errors import DataError, RecipeError
 from lingraft.report.table import terminal
+from lingraft.stats import Resampling
+from lingraft.tasks import TASKS
 from lingraft.tasks.examples import TextExample
+from lingraft.tasks.predictions import LabelPrediction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,11 +95,34 @@ def test_a_clear_difference_is_significant_and_none_is_not(tmp_path: Path) -> No
     assert (found["same"].found.value, found["same"].found.p, found["same"].mark) == (0, 1, "")
 
 
-def test_examples_that_share_a_premise_are_drawn_together() -> None:
-    examples = [TextExample(str(i), f"premise {i // 3}", "x", "a") for i in range(12)]
-    for block in significance.weights(examples, 50, 0):
-        assert (block.reshape(len(block), 4, 3) == block.reshape(len(block), 4, 3)[..., :1]).all()
-        assert (block.sum(1) == 12).all()
+def test_examples_that_share_a_premise_are_drawn_together(tmp_path: Path) -> None:
+    """Six premises of three examples each, right or wrong together: shares of sixths alone."""
+    task = TASKS["nsmc"]
+    examples = [TextExample(str(i), f"premise {i // 3}", None, task.labels[0]) for i in range(18)]
+    said = [LabelPrediction(one.id, task.labels[i // 3 % 2]) for i, one in enumerate(examples)]
+    write_run(tmp_path, "xpt", task, 0, examples, said)
+    part = collect([tmp_path]).parts[0]
+    found = significance.replicates(part, part.runs["xpt"], Resampling(500))
+    sixths = found["accuracy", "xpt", 0] * 6 / 100
+    assert sixths == pytest.approx(np.round(sixths))
+    assert sixths.std() == pytest.approx(6**0.5 / 2, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("saved", "says"), [('"accuracy": 75.0', "75.00"), ('"old_name": 100.0', "nothing of it")]
+)
+def test_predictions_that_do_not_give_the_saved_score_are_refused(
+    saved: str, says: str, tmp_path: Path
+) -> None:
+    task = TASKS["nsmc"]
+    examples = [TextExample(str(i), "text", None, task.labels[0]) for i in range(4)]
+    said = [LabelPrediction(one.id, task.labels[0]) for one in examples]
+    place = write_run(tmp_path, "xpt", task, 0, examples, said)
+    file = place / "scores.json"
+    file.write_text(file.read_text().replace('"accuracy": 100.0', saved))
+    part = collect([tmp_path]).parts[0]
+    with pytest.raises(DataError, match=f"give accuracy 100.00, scores.json says {says}"):
+        answers(part, part.runs["xpt"][0])
 
 
 @pytest.mark.parametrize("task", ALL)

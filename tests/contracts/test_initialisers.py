@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
+from pairwise import pairwise
 
 from lingraft.embeddings import INITIALISERS
 from lingraft.embeddings.common import RULES
@@ -26,9 +28,11 @@ DRAWN = ("random", "random-statistics")
 COPYING = tuple(name for name in INITIALISERS if name not in DRAWN)
 NEEDING = tuple(name for name in COPYING if name != "match")
 
+DTYPES = ("float32", "bfloat16", "float16")
+COVER = pairwise(tuple(INITIALISERS), FAMILIES, KINDS, DTYPES)
+
 names = pytest.mark.parametrize("name", INITIALISERS)
-families = pytest.mark.parametrize("family", FAMILIES)
-kinds = pytest.mark.parametrize("kind", KINDS)
+cases = pytest.mark.parametrize(("name", "family", "kind", "dtype"), COVER)
 
 
 class Side(NamedTuple):
@@ -100,55 +104,51 @@ def run(sources, targets, text, resources):
     def call(name, source_VD, family, kind, seed=0, **options):
         source, target = sources[family], targets[kind]
         given = Material(source.tokenizer, target.tokenizer, lambda: text, resources, seed=0)
+        copies = Graft(embeddings=name).copies_special_tokens
         return INITIALISERS[name].function(
             source_VD,
             source.vocabulary,
             target.vocabulary,
             generator=torch.Generator().manual_seed(seed),
-            **{"material": given, **options},
+            **{"material": given, "copy_special_tokens": copies, **options},
         )
 
     return call
 
 
-def rows(vocabulary: Vocabulary, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+def rows(vocabulary: Vocabulary, dtype: str = "float32") -> torch.Tensor:
     """Source embeddings with a few rows more than pieces, as padded vocabularies have."""
     generator = torch.Generator().manual_seed(1)
-    return torch.randn(vocabulary.size + 3, WIDTH, generator=generator).to(dtype)
+    return torch.randn(vocabulary.size + 3, WIDTH, generator=generator).to(getattr(torch, dtype))
 
 
-@names
-@families
-@kinds
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_rows_are_float32_finite_and_nonzero_but_for_padding(
+def test_every_pair_of_initialiser_family_kind_and_dtype_is_a_case():
+    for first, second in itertools.combinations(range(4), 2):
+        factors = (tuple(INITIALISERS), FAMILIES, KINDS, DTYPES)
+        wanted = set(itertools.product(factors[first], factors[second]))
+        assert {(row[first], row[second]) for row in COVER} == wanted
+
+
+@cases
+def test_rows_are_float32_finite_no_longer_than_the_source_s_and_zero_for_padding_alone(
     name, family, kind, dtype, sources, targets, run
 ):
     target = targets[kind].vocabulary
-    made = run(name, rows(sources[family].vocabulary, dtype), family, kind)
+    source_VD = rows(sources[family].vocabulary, dtype)
+    made = run(name, source_VD, family, kind)
     assert made.target_UD.shape == (target.size, WIDTH)
     assert made.target_UD.dtype == torch.float32
     assert made.target_UD.isfinite().all()
     zero = (made.target_UD == 0).all(dim=1).nonzero().flatten().tolist()
     assert zero == [target.specials["pad"]]
-
-
-@names
-@families
-@kinds
-def test_no_row_is_longer_than_the_longest_of_the_source(name, family, kind, sources, run):
-    source_VD = rows(sources[family].vocabulary)
-    made = run(name, source_VD, family, kind)
-    made_U = made.target_UD.norm(dim=1)
     drawn_as_the_source = 2.0 if name == "random-statistics" else 1.0
-    assert made_U.max() <= source_VD.norm(dim=1).max() * drawn_as_the_source * 1.0001
+    longest = source_VD.float().norm(dim=1).max()
+    assert made.target_UD.norm(dim=1).max() <= longest * drawn_as_the_source * 1.0001
 
 
-@names
-@families
-@kinds
-def test_the_result_follows_the_generator_and_nothing_else(name, family, kind, sources, run):
-    source_VD = rows(sources[family].vocabulary)
+@cases
+def test_the_result_follows_the_generator_and_nothing_else(name, family, kind, dtype, sources, run):
+    source_VD = rows(sources[family].vocabulary, dtype)
     torch.manual_seed(5)
     np.random.seed(5)  # noqa: NPY002
     drawn = {"copy_special_tokens": False}  # so that something is left to the generator
@@ -162,11 +162,9 @@ def test_the_result_follows_the_generator_and_nothing_else(name, family, kind, s
     assert first.provenance.rules == again.provenance.rules == other.provenance.rules
 
 
-@names
-@families
-@kinds
-def test_the_source_is_not_touched_and_not_shared(name, family, kind, sources, run):
-    source_VD = rows(sources[family].vocabulary).requires_grad_()
+@cases
+def test_the_source_is_not_touched_and_not_shared(name, family, kind, dtype, sources, run):
+    source_VD = rows(sources[family].vocabulary, dtype).requires_grad_()
     before = source_VD.detach().clone()
     made = run(name, source_VD, family, kind, copy_special_tokens=True)
     assert not made.target_UD.requires_grad
@@ -174,12 +172,10 @@ def test_the_source_is_not_touched_and_not_shared(name, family, kind, sources, r
     assert torch.equal(source_VD.detach(), before)
 
 
-@names
-@families
-@kinds
-def test_every_row_is_what_its_provenance_says(name, family, kind, sources, targets, run):
+@cases
+def test_every_row_is_what_its_provenance_says(name, family, kind, dtype, sources, targets, run):
     target = targets[kind].vocabulary
-    source_VD = rows(sources[family].vocabulary)
+    source_VD = rows(sources[family].vocabulary, dtype).float()
     made = run(name, source_VD, family, kind, copy_special_tokens=False)
     provenance = made.provenance
     assert len(provenance.rules) == len(provenance.source_ids) == target.size
@@ -205,26 +201,18 @@ def test_every_row_is_what_its_provenance_says(name, family, kind, sources, targ
     low, high = (0.5, 1.2) if name == "random-statistics" else (0.005, 0.1)
     assert low < drawn.abs().mean() < high
     assert not (drawn[:, None] == source_VD[None]).all(dim=2).any()
-    assert sum(provenance.counts().values()) == target.size
+    counts = provenance.counts()
+    assert sum(counts.values()) == target.size
+    if name in NEEDING:  # pieces that do not match are made of others
+        assert counts[name if name in ("dictionary", "mean") else "combined"] > 0
 
 
-@families
-@kinds
-@pytest.mark.parametrize("name", NEEDING)
-def test_pieces_that_do_not_match_are_made_of_others(name, family, kind, sources, run):
-    counts = run(name, rows(sources[family].vocabulary), family, kind).provenance.counts()
-    made = "dictionary" if name == "dictionary" else "mean" if name == "mean" else "combined"
-    assert counts[made] > 0
-
-
-@names
-@families
-@kinds
+@cases
 def test_special_tokens_are_copied_by_role_or_drawn_when_asked_for(
-    name, family, kind, sources, targets, run
+    name, family, kind, dtype, sources, targets, run
 ):
     source, target = sources[family].vocabulary, targets[kind].vocabulary
-    source_VD = rows(source)
+    source_VD = rows(source, dtype)
     plain = run(name, source_VD, family, kind, copy_special_tokens=False).provenance
     made = run(name, source_VD, family, kind, copy_special_tokens=True)
     for role in ("bos", "eos", "unk", "mask"):
@@ -261,19 +249,20 @@ def test_what_needs_material_says_so_in_a_line(name, sources, run):
 
 @names
 def test_options_are_keyword_only_and_documented(name):
-    function = INITIALISERS[name].function
-    parameters = list(inspect.signature(function).parameters.values())
-    assert [p.name for p in parameters[:3]] == ["source_VD", "source", "target"]
-    assert all(p.kind is p.KEYWORD_ONLY for p in parameters[3:])
-    assert all(p.default is not p.empty for p in parameters[3:] if p.name != "generator")
-    assert function.__doc__ is not None
-    assert all(f"        {p.name}: " in function.__doc__ for p in parameters)
+    plan = INITIALISERS[name].plan
+    parameters = list(inspect.signature(plan).parameters.values())
+    assert [p.name for p in parameters[:4]] == ["source_VD", "source", "target", "material"]
+    assert all(p.kind is p.KEYWORD_ONLY for p in parameters[4:])
+    assert all(p.default is not p.empty for p in parameters[4:])
+    assert plan.__doc__ is not None
+    assert all(f"        {p.name}: " in plan.__doc__ for p in parameters[4:])
+    assert ("Material: " in plan.__doc__) is (name in NEEDING)
 
 
 @names
 def test_the_table_says_what_it_does_and_where_it_is_from(name):
     record = INITIALISERS[name]
-    assert record.function.__name__ == name.replace("-", "_")
+    assert record.plan.__name__ == name.replace("-", "_")
     assert record.summary
     assert "SPEC" in record.paper
 

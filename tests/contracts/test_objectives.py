@@ -18,12 +18,15 @@ pytestmark = pytest.mark.parametrize("name", OBJECTIVES)
 
 
 def losses(name, tokens, model, groups):
-    """The summed loss and number of predicted tokens of each group of sentences."""
+    """The losses by term of each group of sentences, as announced before the forward pass."""
     batcher = Batcher(tokens, OBJECTIVES[name], IDS, Masking(rate=0.3), 32, 4_096, 0, "phase-1")
     packed, found = PackedModel(model, FAMILIES["roberta"]), []
     for group in groups:
-        (batch,) = batcher.step(np.array(group), 0).micro_batches
-        found.append(OBJECTIVES[name].loss(packed, batch))
+        step = batcher.step(np.array(group), 0)
+        (batch,) = step.micro_batches
+        losses = OBJECTIVES[name].loss(packed, batch)
+        assert {term: loss.positions for term, loss in losses.items()} == step.targets
+        found.append(losses)
     return found
 
 
@@ -53,12 +56,16 @@ def test_its_loss_is_a_sum_over_positions(name, tiny_tokens, tiny_model):
     whole, first, second = losses(
         name, tokens, model, [list(range(12)), list(range(5)), list(range(5, 12))]
     )
-    assert whole.positions == first.positions + second.positions > 0
-    torch.testing.assert_close(whole.nats, first.nats + second.nats, atol=1e-3, rtol=1e-5)
+    assert whole
+    for term, (nats, positions) in whole.items():
+        assert positions == first[term].positions + second[term].positions > 0
+        together = first[term].nats + second[term].nats
+        torch.testing.assert_close(nats, together, atol=1e-3, rtol=1e-5)
 
 
 def test_its_loss_reaches_the_embeddings_and_the_layers(name, tiny_tokens, tiny_model):
     model = tiny_model("roberta")
-    losses(name, tiny_tokens(6), model, [range(6)])[0].nats.backward()
+    (found,) = losses(name, tiny_tokens(6), model, [range(6)])
+    sum(loss.nats for loss in found.values()).backward()
     silent = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     assert silent == []

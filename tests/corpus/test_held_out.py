@@ -58,7 +58,7 @@ def by_engine(
     paths: list[Path], out: Path, **changes: Any
 ) -> tuple[dict[str, set[str]], dict[str, Any]]:
     section = Corpus(text=tuple(map(str, paths)), **SHARES | changes)
-    result = job.make(section, "ko", out, job.Settings(Cluster(processes=1), 2_000))
+    result = job.make(section, "ko", out, job.Settings(Cluster(processes=1), 20_000))
     assert result is not None
     found: dict[str, set[str]] = {}
     for split in SPLITS:

@@ -1,49 +1,10 @@
-import gzip
 import lzma
-import random
-import struct
 from pathlib import Path
 
 import pytest
 
 from lingraft.corpus import lexicon
-from lingraft.corpus.readers import freedict, stardict
 from lingraft.errors import DataError
-
-TEI = """<?xml version="1.0" encoding="UTF-8"?>
-<TEI xmlns="http://www.tei-c.org/ns/1.0"><text><body>
-<entry><form><orth>집</orth><orth>가옥</orth><pron>tɕip</pron></form>
-<sense><cit type="trans"><quote>house</quote></cit>
-<cit type="trans"><quote>home</quote></cit>
-<cit type="example"><quote>큰 집</quote><cit type="trans"><quote>a big house</quote></cit></cit>
-</sense></entry>
-<entry><form><orth>빈말</orth></form><sense><def>empty words</def></sense></entry>
-</body></text></TEI>
-"""
-ARTICLES = {
-    "개": "/kɛ/ n.\n1. dog (animal); hound\n2. an explanation of far more than four words",
-    "말": "horse, language",
-    "빈말": "",
-}
-
-
-def write_stardict(
-    folder: Path, *, types: str = "sametypesequence=m\n", wide: bool = False, packed: bool = False
-) -> Path:
-    data, index = b"", b""
-    for word, text in ARTICLES.items():
-        article = text.encode() if types else b"t" + b"kae\0" + b"m" + text.encode() + b"\0"
-        index += (
-            word.encode() + b"\0" + struct.pack(">QI" if wide else ">II", len(data), len(article))
-        )
-        data += article
-    path = folder / "ko-en.ifo"
-    bits = "idxoffsetbits=64\n" if wide else ""
-    path.write_text(f"{stardict.MAGIC}\nversion=3.0.0\nwordcount=3\n{bits}{types}")
-    (folder / "ko-en.idx").write_bytes(index)
-    name = "ko-en.dict.dz" if packed else "ko-en.dict"
-    (folder / name).write_bytes(gzip.compress(data) if packed else data)
-    return path
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.tsv.xz"])
@@ -95,73 +56,11 @@ def test_a_file_without_pairs_is_refused(tmp_path: Path) -> None:
         lexicon.read([tmp_path / "b.tsv"])
 
 
-def test_freedict_gives_translations_but_not_those_of_examples(tmp_path: Path) -> None:
-    path = tmp_path / "kor-eng.tei"
-    path.write_text(TEI)
-    found = lexicon.read([path])
-    assert found.translations == {"집": ["house", "home"], "가옥": ["house", "home"]}
-    assert found.dropped == {freedict.NO_TRANSLATION: 1}
-
-
-def test_an_entity_bomb_in_freedict_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.tei"
-    path.write_text('<!DOCTYPE TEI [<!ENTITY a "ha">]><TEI>&a;</TEI>')
-    with pytest.raises(DataError, match="declares the XML entity"):
-        lexicon.read([path])
-
-
-@pytest.mark.parametrize("wide", [False, True])
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("types", ["sametypesequence=m\n", ""])
-def test_stardict_gives_the_translations_of_its_articles(
-    tmp_path: Path, wide: bool, packed: bool, types: str
+@pytest.mark.parametrize("name", ["eng-kor.tei", "eng-kor.tei.xz", "eng-kor.ifo"])
+def test_a_dictionary_that_must_be_converted_is_refused_with_the_command(
+    tmp_path: Path, name: str
 ) -> None:
-    path = write_stardict(tmp_path, types=types, wide=wide, packed=packed)
-    found = lexicon.read([path])
-    assert found.translations == {"개": ["dog", "hound"], "말": ["horse", "language"]}
-    assert found.dropped == {stardict.NO_TRANSLATION: 1}
-
-
-def test_stardict_html_loses_its_tags_and_grammar() -> None:
-    text = "<k>Haus</k><br><i>n</i> <b>house</b>; home &amp; hearth<br>Haus"
-    assert stardict.translations(text, "h", "Haus") == ["house", "home & hearth"]
-
-
-def test_a_stardict_dictionary_without_its_index_is_refused(tmp_path: Path) -> None:
-    path = write_stardict(tmp_path)
-    path.with_suffix(".idx").unlink()
-    with pytest.raises(DataError, match=r"ko-en\.idx: no such file"):
+    path = tmp_path / name
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match=rf"convert_dictionary\.py {name} lexicon\.tsv$"):
         lexicon.read([path])
-
-
-def test_a_dictzip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_stardict(tmp_path, packed=True)
-    monkeypatch.setattr(stardict, "MAX_FILE_BYTES", 60)
-    with pytest.raises(DataError, match="more than 60 bytes"):
-        lexicon.read([path])
-
-
-@pytest.mark.parametrize("kind", ["ko-en.idx", "ko-en.dict", "ko-en.dict.dz", "ko-en.ifo", "a.tei"])
-def test_dictionaries_of_other_bytes_raise_nothing_but_a_data_error(
-    tmp_path: Path, kind: str
-) -> None:
-    path = write_stardict(tmp_path, types="", packed=kind.endswith(".dz"))
-    if kind == "a.tei":
-        path = tmp_path / kind
-        path.write_text(TEI)
-    victim = tmp_path / kind
-    whole = victim.read_bytes()
-    rng = random.Random(0)
-    refusals = []
-    for _ in range(80):
-        data = bytearray(whole[: rng.randrange(len(whole))] if rng.random() < 0.5 else whole)
-        for _ in range(3):
-            if data:
-                data[rng.randrange(len(data))] = rng.randrange(256)
-        victim.write_bytes(data)
-        try:
-            lexicon.read([path])
-        except DataError as error:
-            refusals.append(str(error))
-    assert refusals
-    assert not any("\n" in message for message in refusals)

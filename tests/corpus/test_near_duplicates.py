@@ -1,10 +1,12 @@
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from lingraft.corpus.cleaning import near_duplicates
-from lingraft.corpus.cleaning.near_duplicates import NearDuplicates, signature, similarity
+from lingraft.corpus.cleaning.near_duplicates import band_keys, signature
+from lingraft.corpus.engine.duplicates import repeated
 
 rng = random.Random(0)
 VOCABULARY = ["".join(rng.choices("가나다라마바사아자차카타파하", k=3)) for _ in range(3_000)]
@@ -22,23 +24,27 @@ def changed(original: str, words: int) -> str:
     return " ".join(pieces)
 
 
+def similarity(left: str, right: str) -> float:
+    """The Jaccard similarity of two texts' shingles, exact; what the signatures estimate."""
+    left_S, right_S = (
+        np.unique(near_duplicates._shingles(left)),
+        np.unique(near_duplicates._shingles(right)),
+    )
+    shared = len(np.intersect1d(left_S, right_S, assume_unique=True))
+    return shared / (len(left_S) + len(right_S) - shared)
+
+
+def fresh(texts: Sequence[str]) -> list[bool]:
+    """Which texts agree in no band with an earlier one."""
+    ranks = np.zeros(len(texts), np.int8)
+    again = {at for keys in band_keys(texts).T for at in repeated(keys, ranks).tolist()}
+    return [at not in again for at in range(len(texts))]
+
+
 def test_of_near_duplicates_the_first_is_kept() -> None:
     one, two = text(), text()
-    fresh = NearDuplicates().fresh([one, two, changed(one, 1), one.upper() + " ", two])
-    assert fresh.tolist() == [True, True, False, False, False]
-
-
-def test_near_duplicates_are_found_across_calls() -> None:
-    seen, one = NearDuplicates(), text()
-    assert seen.fresh([one]).tolist() == [True]
-    assert seen.fresh([changed(one, 1), text()]).tolist() == [False, True]
-
-
-def test_what_is_like_a_held_out_document_is_not_fresh() -> None:
-    held_out = text()
-    seen = NearDuplicates()
-    seen.remember([held_out])
-    assert seen.fresh([changed(held_out, 1), text()]).tolist() == [False, True]
+    found = fresh([one, two, changed(one, 1), one.upper() + " ", two])
+    assert found == [True, True, False, False, False]
 
 
 def test_signatures_estimate_the_similarity() -> None:
@@ -56,7 +62,7 @@ def test_detection_follows_the_curve_of_the_bands() -> None:
     """Pairs with a similarity near 0.8 and 0.5 are found about as often as the theory says."""
     for words, low, high in ((7, 0.7, 1.0), (24, 0.0, 0.25)):
         pairs = [(one, changed(one, words)) for one in (text() for _ in range(100))]
-        found = np.mean([not NearDuplicates().fresh(pair)[1] for pair in pairs])
+        found = np.mean([not fresh(pair)[1] for pair in pairs])
         bands, rows = near_duplicates.BANDS, near_duplicates.ROWS
         theory = np.mean([1 - (1 - similarity(*pair) ** rows) ** bands for pair in pairs])
         assert low <= theory <= high
@@ -64,17 +70,7 @@ def test_detection_follows_the_curve_of_the_bands() -> None:
 
 
 def test_unrelated_documents_are_all_kept() -> None:
-    assert NearDuplicates().fresh([text(60) for _ in range(400)]).all()
-
-
-def test_the_result_does_not_depend_on_how_documents_are_batched() -> None:
-    texts = [text(40) for _ in range(60)]
-    texts += [changed(one, 1) for one in texts[:30]]
-    at_once = NearDuplicates().fresh(texts)
-    seen = NearDuplicates()
-    one_by_one = [bool(seen.fresh([one])[0]) for one in texts]
-    assert at_once.tolist() == one_by_one
-    assert 60 <= sum(one_by_one) < 90
+    assert all(fresh([text(60) for _ in range(400)]))
 
 
 def mix(value: int) -> int:
@@ -111,4 +107,4 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("short", ["", " ", "네", "\ud800"])
 def test_short_and_empty_texts_are_compared_whole(short: str) -> None:
-    assert NearDuplicates().fresh([short, short, "아니요"]).tolist() == [True, False, True]
+    assert fresh([short, short, "아니요"]) == [True, False, True]

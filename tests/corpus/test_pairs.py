@@ -1,172 +1,86 @@
-import gzip
-import json
-import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lingraft.corpus import pairs
-from lingraft.corpus.pairs import Layout
-from lingraft.corpus.readers import tmx
+from lingraft.corpus.pairs import Checker, Limits, Pair
 from lingraft.corpus.readers.lines import Reading
+from lingraft.corpus.readers.parallel import Layout, read
 from lingraft.errors import DataError
 
-LAYOUT = Layout("en", "ko")
-TMX = """<?xml version="1.0" encoding="{0}"?>
-<!DOCTYPE tmx SYSTEM "tmx14.dtd">
-<tmx version="1.4"><header/><body>
-<tu tuid="1"><tuv xml:lang="en-US">
-<seg>A <bpt i="1">&lt;b></bpt>bold<ept i="1">&lt;/b></ept> word</seg></tuv>
-<tuv xml:lang="KO"><seg>굵은 낱말</seg></tuv></tu>
-<tu><tuv lang="en"><seg>Only &amp; English</seg></tuv></tu>
-<tu><tuv xml:lang="ko-KR"><seg>둘째</seg></tuv><tuv xml:lang="en"><seg>Second</seg></tuv></tu>
-</body></tmx>
-"""
+GOOD = Pair("고양이가 잔다.", "The cat sleeps.")
 
 
-def read(*names: Path | str, layout: Layout = LAYOUT) -> tuple[list[tuple[str, str]], Reading]:
-    reading = Reading()
-    return [(p.source, p.target) for p in pairs.read(names, layout, reading)], reading
+def check(
+    *sides: tuple[str, str], **changes: object
+) -> tuple[list[tuple[str, str]], dict[str, int]]:
+    checker = Checker(("Latn",), ("Hang",), **changes)  # type: ignore[arg-type]
+    found = checker.check(Pair(target, source) for source, target in sides)
+    return [(pair.source, pair.target) for pair in found], dict(checker.dropped)
 
 
-def test_tsv_gives_the_columns_that_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "a.tsv.gz"
-    path.write_bytes(gzip.compress("x\tone\t하나\nx\n\nx\ttwo\t둘\n".encode()))
-    found, reading = read(path, layout=Layout("en", "ko", columns=(1, 2)))
-    assert found == [("one", "하나"), ("two", "둘")]
-    assert reading.dropped == {pairs.FEW_COLUMNS: 1}
+@pytest.mark.parametrize(
+    ("source", "target", "reason"),
+    [
+        ("The cat.", "\u200b ", pairs.EMPTY),
+        ("File", "file", pairs.IDENTICAL),
+        ("The cat sleeps." * 400, "고양이가 잔다." * 400, pairs.TOO_LONG),
+        ("The cat sleeps on the warm stove in the old kitchen of the house all day.", "응",
+         pairs.LENGTH_RATIO),
+        ("고양이", "고양이가 잔다.", pairs.WRONG_SCRIPT_SOURCE),
+        ("The cat", "The dog", pairs.WRONG_SCRIPT_TARGET),
+    ],
+)  # fmt: skip
+def test_a_bad_pair_is_dropped_with_its_reason(source: str, target: str, reason: str) -> None:
+    kept, dropped = check((GOOD.source, GOOD.target), (source, target))
+    assert kept == [(GOOD.source, GOOD.target)]
+    assert dropped == {reason: 1}
 
 
-def test_a_tsv_file_without_the_columns_is_refused(tmp_path: Path) -> None:
+def test_a_short_sentence_may_be_much_longer_in_the_other_language() -> None:
+    assert check(("Good morning, sir.", "안녕"))[0]
+
+
+def test_a_pair_without_letters_passes_the_script_check() -> None:
+    assert check(("1 + 1", "1 + 1 ="))[0]
+
+
+def test_duplicates_are_pairs_that_agree_on_both_sides_after_normalisation() -> None:
+    kept, dropped = check(("a cat", "고양이"), ("a  cat ", "고양이"), ("a cat", "괭이"))
+    assert kept == [("a cat", "고양이"), ("a cat", "괭이")]
+    assert dropped == {pairs.DUPLICATE: 1}
+
+
+def test_duplicates_are_found_across_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs, "BATCH_PAIRS", 2)
+    kept, dropped = check(*[("a cat", "고양이")] * 5)
+    assert (len(kept), dropped) == (1, {pairs.DUPLICATE: 4})
+
+
+def test_a_side_in_another_language_is_dropped_by_the_function_given() -> None:
+    kept, dropped = check(
+        ("a cat", "고양이"),
+        ("le chat", "고양이"),
+        source_foreign=lambda texts: np.array([text.startswith("le") for text in texts]),
+    )
+    assert kept == [("a cat", "고양이")]
+    assert dropped == {pairs.FOREIGN_SOURCE: 1}
+
+
+def test_no_scripts_switch_the_script_check_off() -> None:
+    checker = Checker(limits=Limits())
+    assert list(checker.check([Pair("ねこ", "고양이")]))
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
-    path.write_text("one\n")
-    with pytest.raises(DataError, match="no line has the columns 0 and 1"):
-        read(path)
+    assert pairs.write_tsv([GOOD, Pair("가\n나", "a\tb")], path) == 2
+    layout = Layout("en", "ko", columns=(1, 0))
+    assert list(read([path], layout, Reading())) == [GOOD, Pair("가 나", "a b")]
+    assert [file.name for file in tmp_path.iterdir()] == ["a.tsv"]
 
 
-def test_json_lines_give_both_languages_nested_or_not(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    rows = [
-        {"translation": {"en": "one", "ko": "하나"}},
-        {"en": "two", "ko": "둘", "de": "zwei"},
-        {"en": "three", "ko": None},
-        [1],
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "{\n")
-    found, reading = read(path)
-    assert found == [("one", "하나"), ("two", "둘")]
-    assert reading.dropped == {pairs.MISSING_LANGUAGE: 2, pairs.BROKEN_JSON: 1}
-
-
-def test_json_lines_without_the_languages_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "one"}\n{\n')
-    with pytest.raises(DataError, match="none of its 2 lines is a JSON object with both 'en'"):
-        read(path)
-
-
-def test_an_empty_file_after_one_with_bad_lines_is_no_error(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text("one\ntwo\t둘\n")
-    (tmp_path / "b.tsv").write_text("")
-    assert read(tmp_path / "a.tsv", tmp_path / "b.tsv")[0] == [("two", "둘")]
-
-
-@pytest.mark.parametrize("name", ["corpus", "corpus.en", "corpus.ko"])
-def test_moses_files_are_found_by_either_name_and_by_the_common_one(
-    tmp_path: Path, name: str
-) -> None:
-    (tmp_path / "corpus.en").write_text("one\ntwo\n")
-    (tmp_path / "corpus.ko").write_text("하나\n둘\n")
-    assert read(tmp_path / name)[0] == [("one", "하나"), ("two", "둘")]
-
-
-def test_compressed_moses_files_are_read(tmp_path: Path) -> None:
-    (tmp_path / "c.en.gz").write_bytes(gzip.compress(b"one\n"))
-    (tmp_path / "c.ko.gz").write_bytes(gzip.compress("하나\n".encode()))
-    assert read(tmp_path / "c.en.gz")[0] == read(tmp_path / "c")[0] == [("one", "하나")]
-
-
-@pytest.mark.parametrize(("english", "longer"), [("a\nb\n", "corpus.en"), ("", "corpus.ko")])
-def test_moses_files_of_different_length_are_refused(
-    tmp_path: Path, english: str, longer: str
-) -> None:
-    (tmp_path / "corpus.en").write_text(english)
-    (tmp_path / "corpus.ko").write_text("하나\n")
-    with pytest.raises(DataError, match=rf"{longer}: goes on after line"):
-        read(tmp_path / "corpus")
-
-
-def test_a_line_that_is_not_utf8_is_dropped_from_both_moses_files(tmp_path: Path) -> None:
-    (tmp_path / "corpus.en").write_bytes(b"one\ntwo\n")
-    (tmp_path / "corpus.ko").write_bytes(b"\xff\n" + "둘\n".encode())
-    assert read(tmp_path / "corpus")[0] == [("two", "둘")]
-
-
-@pytest.mark.parametrize("name", ["missing", "a.doc"])
-def test_a_file_that_is_missing_or_of_another_kind_is_refused(tmp_path: Path, name: str) -> None:
-    (tmp_path / "a.doc").write_text("x")
-    with pytest.raises(DataError, match=name):
-        read(tmp_path / name)
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_tmx_gives_the_pairs_of_two_languages_in_any_encoding(
-    tmp_path: Path, encoding: str
-) -> None:
-    path = tmp_path / "a.tmx"
-    path.write_bytes(TMX.format(encoding).encode(encoding))
-    found, reading = read(path)
-    assert found == [("A bold word", "굵은 낱말"), ("Second", "둘째")]
-    assert reading.dropped == {tmx.MISSING_LANGUAGE: 1}
-
-
-def test_an_entity_bomb_in_tmx_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.tmx"
-    bomb = '<!DOCTYPE tmx [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]><tmx><body>&b;</body></tmx>'
-    path.write_text(bomb)
-    with pytest.raises(DataError, match="declares the XML entity 'a'"):
-        read(path)
-
-
-def test_another_kind_of_xml_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.tmx"
-    path.write_text("<html><body/></html>")
-    with pytest.raises(DataError, match="its root is <html>"):
-        read(path)
-
-
-def test_a_tmx_file_cut_short_gives_its_units_before_the_error(tmp_path: Path) -> None:
-    path = tmp_path / "a.tmx"
-    path.write_text(TMX.format("utf-8")[:-14])
-    units = tmx.units(path, Reading())
-    found = [next(units).get("en-us"), next(units).get("en"), next(units).get("en")]
-    with pytest.raises(DataError, match="cut short"):
-        next(units)
-    assert found == ["A bold word", "Only & English", "Second"]
-
-
-def test_a_unit_too_long_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tmx, "MAX_UNIT_CHARACTERS", 12)
-    path = tmp_path / "a.tmx"
-    path.write_text(TMX.format("utf-8"))
-    found, reading = read(path)
-    assert found == [("Second", "둘째")]
-    assert reading.dropped[tmx.UNIT_TOO_LONG] == 2
-
-
-def test_tmx_of_other_bytes_raises_nothing_but_a_data_error(tmp_path: Path) -> None:
-    rng = random.Random(0)
-    whole = TMX.format("utf-8").encode()
-    path = tmp_path / "a.tmx"
-    refusals = []
-    for _ in range(200):
-        data = bytearray(whole[: rng.randrange(1, len(whole))] if rng.random() < 0.3 else whole)
-        for _ in range(rng.randrange(4)):
-            data[rng.randrange(len(data))] = rng.randrange(256)
-        path.write_bytes(data)
-        try:
-            read(path)
-        except DataError as error:
-            refusals.append(str(error))
-    assert 50 < len(refusals) < 200
-    assert not any("\n" in message for message in refusals)
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be written"):
+        pairs.write_tsv([GOOD], tmp_path / "missing" / "a.tsv")

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import logging
 import os
@@ -118,6 +119,30 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path):
     prepare(tmp_path / "one", path, sentences=100)
     prepare(tmp_path / "two", path, sentences=100)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+@pytest.mark.parametrize(
+    ("changes", "digest"),
+    [
+        ({}, "68b11305e08c5def"),
+        ({"near_duplicates": True, "sentences": 400, "document": "block"}, "dac49b8aaa6633e8"),
+    ],
+)
+def test_the_bytes_are_those_that_every_version_gave(
+    tmp_path: Path, changes: dict[str, Any], digest: str
+):
+    """A change of these numbers changes every model; raise `inputs.FORMAT` with them."""
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    corpus_file(texts, 300)
+    rows = [{"id": n, "text": document(n, 5)} for n in range(250, 400)]
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    (texts / "ko.jsonl").write_text(lines, encoding="utf-8")
+    prepare(tmp_path / "out", texts, **changes)
+    found = hashlib.sha256()
+    for name, data in contents(tmp_path / "out").items():
+        found.update(name.encode() + data)
+    assert found.hexdigest()[:16] == digest
 
 
 def test_the_size_of_a_batch_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

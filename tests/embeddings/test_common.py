@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from lingraft.embeddings.common import Combination, Provenance, build
+from lingraft.embeddings.common import Combination, Plan, Provenance, build
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 
@@ -41,12 +41,14 @@ def test_a_combined_row_is_the_weighted_sum_of_its_sources():
         source_VD,
         vocabulary("a", "b", "c"),
         vocabulary("x", "y", "z"),
-        {2: ("exact", 1)},
-        {
-            0: Combination(np.array([0, 2]), np.array([0.5, -0.25], dtype=np.float32)),
-            1: Combination.mean([1, 1, 0, 2]),
-            2: Combination.mean([0]),
-        },
+        Plan(
+            {2: ("exact", 1)},
+            {
+                0: Combination(np.array([0, 2]), np.array([0.5, -0.25], dtype=np.float32)),
+                1: Combination.mean([1, 1, 0, 2]),
+                2: Combination.mean([0]),
+            },
+        ),
         generator=torch.Generator().manual_seed(0),
         copy_special_tokens=False,
     )
@@ -76,7 +78,7 @@ def test_fresh_rows_do_not_depend_on_what_is_matched():
             torch.ones(3, 4),
             source,
             target,
-            matches,
+            Plan(matches),
             generator=torch.Generator().manual_seed(0),
             copy_special_tokens=False,
         ).target_UD

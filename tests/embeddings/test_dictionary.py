@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lingraft.embeddings.dictionary import dictionary
+from lingraft.embeddings import INITIALISERS
 from lingraft.embeddings.material import Material
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe import Resources
@@ -27,7 +27,7 @@ def run(tmp_path, tiny_tokenizer):
         material = Material(tokenizer, tokenizer, tuple, Resources(lexicons=named), 0)
         source_VD = torch.arange(640.0).reshape(320, 2)
         known = Vocabulary.of(tokenizer) if source is None else vocabulary("byte-bpe", *source)
-        return dictionary(
+        return INITIALISERS["dictionary"].function(
             source_VD,
             known,
             vocabulary("unigram", *pieces),

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from lingraft.embeddings.focus import added_up, combine_alike, find_anchors, focus, sparsemax
+from lingraft.embeddings import INITIALISERS
+from lingraft.embeddings.focus import added_up, combine_alike, find_anchors, sparsemax
 from lingraft.embeddings.material import Material
 from lingraft.errors import DataError
 from lingraft.recipe import Resources
@@ -68,7 +69,7 @@ def test_vectors_are_learnt_from_the_text_and_follow_the_seed(tiny_tokenizer, ti
 
     def run(seed):
         material = Material(tokenizer, tokenizer, lambda: tiny_text * 3, Resources(), seed)
-        return focus(
+        return INITIALISERS["focus"].function(
             source_VD,
             source,
             vocabulary,

@@ -6,8 +6,9 @@ import lzma
 
 import pytest
 
+from lingraft.corpus.pairs import Pair
 from lingraft.embeddings.lexicon import read_lexicons
-from lingraft.embeddings.material import Pair, files, read_pairs
+from lingraft.embeddings.material import files, read_pairs
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe import Resources
 
@@ -50,14 +51,6 @@ def test_sentences_are_parted_by_tabs_only(tmp_path):
     path.write_text("안녕 hello\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"pairs\.tsv: no line of it has two columns"):
         read_pairs([path], key="resources.parallel")
-
-
-def test_a_lexicon_may_be_a_freedict_dictionary_whose_headwords_are_of_the_source(tmp_path):
-    path = tmp_path / "en-ko.tei"
-    entry = "<entry><form><orth>dog</orth></form><sense><cit type='trans'><quote>개</quote></cit>"
-    path.write_text(f"<TEI><text><body>{entry}</sense></entry></body></text></TEI>", "utf-8")
-    given = Resources(lexicons=(str(path),), source_first=True)
-    assert read_lexicons(given, "dictionary").translations == {"개": ["dog"]}
 
 
 def test_a_resource_that_is_not_given_is_named():

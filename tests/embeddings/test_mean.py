@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import torch
 
+from lingraft.embeddings import INITIALISERS
 from lingraft.embeddings.material import Material
-from lingraft.embeddings.mean import mean
 from lingraft.recipe import Resources
 from lingraft.tokenizer.vocabulary import Vocabulary, canonical_form
 
@@ -14,7 +14,7 @@ def target(*pieces: str) -> Vocabulary:
 
 
 def run(tokenizer, source_VD, wanted):
-    return mean(
+    return INITIALISERS["mean"].function(
         source_VD,
         Vocabulary.of(tokenizer),
         wanted,

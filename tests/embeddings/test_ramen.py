@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from lingraft.embeddings import translation
+from lingraft.embeddings import INITIALISERS, translation
 from lingraft.embeddings.material import Material
-from lingraft.embeddings.ramen import ramen
 from lingraft.errors import DataError
 from lingraft.recipe import Resources
 from lingraft.tokenizer.vocabulary import Vocabulary
@@ -84,7 +83,7 @@ def run(tmp_path, tiny_tokenizer):
         path.write_text(text, encoding="utf-8")
         source, target = tiny_tokenizer("roberta"), tiny_tokenizer("xlm-roberta")
         source_VD = torch.randn(320, 4, generator=torch.Generator().manual_seed(1))
-        made = ramen(
+        made = INITIALISERS["ramen"].function(
             source_VD,
             Vocabulary.of(source),
             Vocabulary.of(target),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from lingraft.embeddings.random_statistics import random_statistics
+from lingraft.embeddings import INITIALISERS
 from lingraft.tokenizer.vocabulary import Canonical, Vocabulary
 
 
@@ -16,9 +16,11 @@ def words(size: int) -> Vocabulary:
 def test_rows_have_the_mean_and_deviation_of_the_source_dimension_by_dimension():
     source_VD = torch.tensor([[99.0, 99.0], [1.0, -5.0], [3.0, -5.0], [99.0, 99.0]])
     source, target = words(3), words(20_000)
-    made = random_statistics(
-        source_VD, source, target, generator=torch.Generator().manual_seed(0)
-    ).target_UD[1:]
+    made = (
+        INITIALISERS["random-statistics"]
+        .function(source_VD, source, target, generator=torch.Generator().manual_seed(0))
+        .target_UD[1:]
+    )
     assert abs(float(made[:, 0].mean()) - 2.0) < 0.03
     assert abs(float(made[:, 0].std()) - 1.0) < 0.02
     assert torch.equal(made[:, 1], torch.full((19_999,), -5.0))

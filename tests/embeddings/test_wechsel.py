@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from lingraft.corpus.lexicon import Lexicon
+from lingraft.embeddings import INITIALISERS
 from lingraft.embeddings.alignment import align, principal_components, procrustes
 from lingraft.embeddings.material import Material
 from lingraft.embeddings.vectors import WordVectors
-from lingraft.embeddings.wechsel import combine_nearest, wechsel
+from lingraft.embeddings.wechsel import combine_nearest
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe import Resources
 from lingraft.tokenizer.vocabulary import Vocabulary
@@ -110,7 +111,7 @@ def test_a_new_piece_is_made_of_the_pieces_of_its_translation(tmp_path, tiny_tok
         source_vectors=str(tmp_path / "source.vec"),
         target_vectors=str(tmp_path / "target.vec"),
     )
-    made = wechsel(
+    made = INITIALISERS["wechsel"].function(
         source_VD,
         source,
         target,
@@ -130,7 +131,7 @@ def test_nothing_to_have_the_vectors_of_the_source_from_is_refused(tmp_path, tin
     vocabulary = Vocabulary.of(tokenizer)
     resources = Resources(lexicons=(str(tmp_path / "lexicon.tsv"),))
     with pytest.raises(RecipeError, match=r"^resources\.source_vectors: is not set.*source_text"):
-        wechsel(
+        INITIALISERS["wechsel"].function(
             torch.ones(320, 4),
             vocabulary,
             vocabulary,

@@ -15,8 +15,6 @@ from lingraft.finetuning.coders import biaffine
 from lingraft.finetuning.data import hub_rows, part_of
 from lingraft.finetuning.outcomes import outcomes
 from lingraft.finetuning.problem import Finetuning
-from lingraft.finetuning.recipe import decode_finetune
-from lingraft.finetuning.stage import finetune_cell, rows_of
 from lingraft.tasks import TASKS, Data, find
 
 OFFICIAL = Path(__file__).parents[1] / "tasks" / "official"
@@ -168,18 +166,6 @@ def test_what_is_saved_can_be_read_scored_and_loaded_by_transformers(nli, tmp_pa
     assert not any(info.values())
     assert set(again.config.label2id) == set(TASKS["klue-nli"].labels)
     assert not list(found.folder.glob("checkpoint-*"))
-    accuracy = next(row for row in rows_of(found) if row.metric == "task/klue-nli/accuracy")
-    right, count = map(sum, zip(*accuracy.blocks, strict=True))
-    assert (count, 100 * right / count) == (len(examples), accuracy.value)
-
-
-def test_a_cell_of_a_study_is_fine_tuned_once(same_files, tiny_source, tmp_path, monkeypatch):
-    table = {"models": ["any"], "tasks": ["klue-nli"], "data": str(same_files("klue-nli"))}
-    recipe = decode_finetune(table | {"seeds": 1}, [SHORT_RUN])
-    first = finetune_cell(tmp_path, tiny_source("roberta"), recipe, tmp_path)
-    assert {row.metric for row in first} == {"task/klue-nli/accuracy", "task/klue-nli/macro_f1"}
-    monkeypatch.delattr(Finetuning, "step")
-    assert finetune_cell(tmp_path, tiny_source("roberta"), recipe, tmp_path) == first
 
 
 def test_weights_are_deleted_unless_they_are_to_be_kept(nli, tmp_path):

@@ -8,21 +8,23 @@ import numpy as np
 import pytest
 import tiny_tokenizers
 import torch
+from right_answers import gold
 
 from lingraft.finetuning import heads
 from lingraft.finetuning.coders import biaffine
 from lingraft.finetuning.coders.biaffine import Parser
 from lingraft.finetuning.coders.common import Shape, collate
-from lingraft.finetuning.coders.parsing import candidate_mask, edges_of, words_of_tokens
+from lingraft.finetuning.coders.parsing import candidate_mask, word_edges
 from lingraft.finetuning.coders.texts import PIECES
-from lingraft.finetuning.problem import Finetuning, micro_batches
+from lingraft.finetuning.problem import TASK, Finetuning, micro_batches
 from lingraft.finetuning.recipe import Changes, settings_of
-from lingraft.models import adapters
+from lingraft.models import adapters, loading
 from lingraft.models.families import family_of
+from lingraft.models.loading import own_tensors
 from lingraft.models.losses import IGNORED
+from lingraft.models.modules import MODULES
 from lingraft.recipe import Tokenizer as Section
 from lingraft.tasks import TASKS
-from lingraft.tasks.dependency.trees import greedy_heads
 from lingraft.tasks.examples import (
     Answer,
     Entity,
@@ -33,7 +35,6 @@ from lingraft.tasks.examples import (
     TextExample,
 )
 from lingraft.tasks.markers import MARKERS, WORD_START
-from lingraft.tasks.predictions import gold
 from lingraft.tokenizer import files as tokenizer_files
 
 SHORT, LONG = "나는 책을 읽었다", "나는 학교에 가서 친구를 만나고 집에 와서 책을 읽었다"
@@ -109,7 +110,7 @@ def gradients(problem, indices, num_ranks=1):
     for rank in range(num_ranks):
         step = problem.step(np.array(indices), 0, rank, num_ranks)
         for batch, weight in zip(step.micro_batches, step.weights, strict=True):
-            loss = problem.module(batch) * weight / step.global_targets
+            loss = problem.module(batch)[TASK].nats * weight / step.targets[TASK]
             loss.backward()
             total += float(loss.detach())
     found = [p.grad.clone() for p in problem.model.parameters() if p.grad is not None]
@@ -124,7 +125,9 @@ def test_padding_changes_neither_loss_nor_prediction(name, problem):
     with torch.no_grad():
         together, outputs = made.module(collate(made.coder, made.shape, items, predict=True))
         alone = [made.module(collate(made.coder, made.shape, [i], predict=True)) for i in items]
-    assert float(together) == pytest.approx(sum(float(loss) for loss, _ in alone), rel=1e-4)
+    assert float(together[TASK].nats) == pytest.approx(
+        sum(float(losses[TASK].nats) for losses, _ in alone), rel=1e-4
+    )
     assert len({len(item.ids) for item in items}) > 1
     first = made.coder.collect(outputs, items)
     second = [made.coder.collect(out, [i])[0] for (_, out), i in zip(alone, items, strict=True)]
@@ -321,16 +324,17 @@ def test_the_parser_takes_the_best_allowed_head_of_each_word(problem):
     for row, item in enumerate(made.items):
         words = len(item.target.heads)
         scores = outputs["arcs"][row, :words, : words + 1].numpy()
-        assert tuple(outputs["heads"][row, :words].tolist()) == greedy_heads(scores)
+        assert outputs["heads"][row, :words].tolist() == scores.argmax(axis=1).tolist()
+        assert np.isinf(scores[np.arange(words), np.arange(words) + 1]).all()
         assert np.isinf(outputs["arcs"][row, :words, words + 1 :].numpy()).all()
 
 
 def test_words_are_found_by_their_characters_and_a_lost_word_has_the_first_token():
     words = ("나는", "책을")
-    assert words_of_tokens(words, [(0, 0), (0, 1), (1, 2), (2, 4), (4, 5), (0, 0)]) == [
-        *(None, 0, 0, 1, 1, None)
-    ]
-    assert edges_of([None, 0, 0, 2, None], 3) == ([(1, 2), (0, 0), (3, 3)], 1)
+    offsets = [(0, 0), (0, 1), (1, 2), (2, 4), (4, 5), (0, 0)]
+    assert word_edges(words, offsets) == ([(1, 2), (3, 4)], 0)
+    without = [(0, 0), (0, 2), (6, 7), (7, 8)]
+    assert word_edges((*words, "산다"), without) == ([(1, 1), (0, 0), (2, 3)], 1)
 
 
 @pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "bert", "modernbert"])
@@ -371,9 +375,9 @@ def test_adapters_are_part_of_the_encoder_that_is_fine_tuned(
     model = tiny_model("bert")
     adapters.insert(model, family_of("bert"), 4)
     with torch.no_grad():
-        for tensor in adapters.tensors(model).values():
+        for tensor in own_tensors(model, MODULES["adapters"]).values():
             tensor.normal_(generator=torch.Generator().manual_seed(0))
-    adapters.save(model, tmp_path / "source")
+    loading.save(model, tmp_path / "source")
     tiny_tokenizer("bert").save_pretrained(tmp_path / "source")
     task = TASKS[name]
     tokenizer = heads.tokenizer_for(tmp_path / "source", task)

@@ -99,15 +99,24 @@ def test_the_gradient_read_from_the_first_step_is_that_of_the_mean_over_the_batc
 ):
     job, again = jobs("again")[0], model()
     before = weights(model())
-    indices = BatchPlan(job.train.lengths, job.phase.batch, job.seed, job.phase.name).epoch(0)[0]
+    indices = BatchPlan(
+        job.readings[0].train.lengths, job.phase.batch, job.seed, job.phase.name
+    ).epoch(0)[0]
     (batch,) = (
         Batcher(
-            job.train, OBJECTIVES["mlm"], job.vocabulary, job.phase.masking, 16, 4_096, 0, "phase-1"
+            job.readings[0].train,
+            OBJECTIVES["mlm"],
+            job.vocabulary,
+            job.phase.masking,
+            16,
+            4_096,
+            0,
+            "phase-1",
         )
         .step(indices, 0)
         .micro_batches
     )
-    nats, positions = OBJECTIVES["mlm"].loss(PackedModel(again, job.family), batch)
+    nats, positions = OBJECTIVES["mlm"].loss(PackedModel(again, job.family), batch)["mlm"]
     (nats / positions).backward()
     found = gradients(before, whole[0][0])
     for name, parameter in again.named_parameters():

@@ -1,7 +1,8 @@
-"""One process of a distributed run: `worker.py FOLDER` trains the jobs pickled there, one after
-the other, each from the model saved there, and leaves the final weights of its rank."""
+"""One process of a distributed run: trains the jobs pickled in a folder, one after the other, each
+from the model saved there, and leaves the final weights of its rank (`support/processes.py`)."""
 
 import faulthandler
+import importlib
 import os
 import pickle
 import shutil
@@ -10,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from accelerate import Accelerator
+from forking import write_output_to
 from safetensors.torch import save_file
 from transformers import AutoModelForMaskedLM
 
@@ -17,9 +19,14 @@ from lingraft.training.checkpoint import weights
 from lingraft.training.loop import train_phase
 
 
-def main(folder: Path) -> None:
+def main(folder, environment):
+    os.environ |= environment
+    write_output_to(folder / f"output-{environment['RANK']}")
     # Collectives that do not meet wait for ever.
     faulthandler.dump_traceback_later(float(os.environ["WAIT"]), exit=True)
+    if os.environ["SETUP"]:
+        sys.path.append(str(Path(__file__).parents[1] / "support"))
+        importlib.import_module(os.environ["SETUP"]).install()
     accelerator = Accelerator(cpu=True, mixed_precision="no")
     assert accelerator.num_processes == int(os.environ["WORLD_SIZE"])
     jobs, resumed = pickle.loads((folder / "jobs.pickle").read_bytes())
@@ -40,5 +47,5 @@ def main(folder: Path) -> None:
     accelerator.end_training()
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+if __name__ == "forked":
+    main(*globals()["JOB"])

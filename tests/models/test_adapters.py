@@ -11,11 +11,10 @@ from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models import adapters, export
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import rebuild
+from lingraft.models.loading import own_tensors
+from lingraft.models.modules import MODULES, Stack, adapter_parameters, adapter_width
 from lingraft.models.packed import PackedModel, assemble, check_isolation, pack
 from lingraft.models.parts import (
-    adapter_parameters,
-    adapter_width,
-    is_adapter,
     part_of,
     sizes_by_part,
     tied_once,
@@ -23,6 +22,8 @@ from lingraft.models.parts import (
 from lingraft.models.source import load_model
 from lingraft.training.loop import train_phase
 
+BASE = Stack(FAMILIES["roberta"], 12, 768, 7_087_872)
+ADAPTERS = MODULES["adapters"]
 every_family = pytest.mark.parametrize("family", FAMILIES)
 # With biases in every projection, so that a constant can be added to its output.
 BIASES = {"modernbert": {"attention_bias": True, "mlp_bias": True}}
@@ -51,34 +52,34 @@ def logits(model):
 def enlarge(model):
     """Give the adapters weights that matter."""
     generator = torch.Generator().manual_seed(9)
-    for tensor in adapters.tensors(model).values():
+    for tensor in own_tensors(model, ADAPTERS).values():
         tensor.normal_(0.0, 0.3, generator=generator)
     return model
 
 
 def test_the_width_that_matches_two_translation_layers_of_roberta_base_is_384():
-    width = adapter_width("matched", 12, 768, 7_087_872)
+    width = adapter_width("matched", BASE)
     assert width == 384
     assert 24 * adapter_parameters(width, 768) == 14_183_424
     assert 2 * 7_087_872 == 14_175_744
 
 
 def test_a_width_that_is_given_is_taken():
-    assert [adapter_width(wanted, 12, 768, 7_087_872) for wanted in (0, 64)] == [0, 64]
+    assert [adapter_width(wanted, BASE) for wanted in (0, 64)] == [0, 64]
 
 
 @every_family
 def test_two_adapters_stand_in_every_layer(family, adapted_model):
     model = adapted_model(family, width=4)
     width = model.config.hidden_size
-    sizes = {name: tensor.numel() for name, tensor in adapters.tensors(model).items()}
+    sizes = {name: tensor.numel() for name, tensor in own_tensors(model, ADAPTERS).items()}
     assert len(sizes) == 2 * 2 * 4
     assert sum(sizes.values()) == 2 * 2 * adapter_parameters(4, width)
 
 
 @every_family
 def test_fresh_adapters_are_small_cut_and_without_bias(family, adapted_model):
-    for name, tensor in adapters.tensors(adapted_model(family, width=64)).items():
+    for name, tensor in own_tensors(adapted_model(family, width=64), ADAPTERS).items():
         if name.endswith("bias"):
             assert not tensor.any()
         else:
@@ -88,7 +89,7 @@ def test_fresh_adapters_are_small_cut_and_without_bias(family, adapted_model):
 
 @every_family
 def test_the_seed_decides_fresh_adapters(family, adapted_model):
-    first, again, other = (adapters.tensors(adapted_model(family, seed=s)) for s in (1, 1, 2))
+    first, again, other = (own_tensors(adapted_model(family, seed=s), ADAPTERS) for s in (1, 1, 2))
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not any(torch.equal(first[n], other[n]) for n in first if n.endswith("weight"))
 
@@ -101,7 +102,7 @@ def test_fresh_adapters_hardly_change_the_logits_and_without_up_projection_not_a
     model = adapted_model(family)
     assert 0 < float((logits(model) - expected).abs().max()) < 1e-3
     with torch.no_grad():
-        for name, tensor in adapters.tensors(model).items():
+        for name, tensor in own_tensors(model, ADAPTERS).items():
             if ".up." in name:
                 tensor.zero_()
     assert torch.equal(logits(model), expected)
@@ -118,14 +119,14 @@ def test_an_adapter_that_adds_a_constant_is_a_bias_of_the_projection_before_it(
     before = logits(theirs)
     record = FAMILIES[family]
     with torch.no_grad():
-        for tensor in adapters.tensors(ours).values():
+        for tensor in own_tensors(ours, ADAPTERS).values():
             tensor.zero_()
         for index in range(2):
             layer = f"{record.layers}.{index}."
             bias = theirs.get_parameter(f"{layer}{projections[site]}.bias")
             constant = torch.linspace(-1, 1, len(bias))
             bias.add_(constant)
-            ours.get_parameter(f"{layer}{record.adapter_sites[site]}.adapter.up.bias").copy_(
+            ours.get_parameter(f"{layer}{record.residual_sites[site]}.adapter.up.bias").copy_(
                 constant
             )
     assert not torch.allclose(logits(theirs), before, atol=1e-2)
@@ -137,7 +138,7 @@ def test_adapters_are_a_part_of_their_own_and_the_parts_add_up(family, adapted_m
     model = adapted_model(family)
     record, tensors = FAMILIES[family], model.state_dict()
     ours = {name for name in tensors if part_of(name, record, frozenset({0})) == "adapters"}
-    assert ours == set(adapters.tensors(model))
+    assert ours == set(own_tensors(model, ADAPTERS))
     sizes = {name: tensors[name].numel() for name in tied_once(tensors, record)}
     totals = sizes_by_part(sizes, record, frozenset())
     assert sum(totals.values()) == sum(p.numel() for p in model.parameters())
@@ -186,7 +187,7 @@ def test_the_weights_without_adapters_are_a_whole_stock_model(
 ):
     export.save(adapted_model(family), tmp_path)
     stock, info = AutoModelForMaskedLM.from_pretrained(
-        tmp_path, variant=adapters.VARIANT, output_loading_info=True
+        tmp_path, variant="without-adapters", output_loading_info=True
     )
     assert not any(info.values()), info
     assert torch.equal(logits(stock), logits(tiny_model(family)))
@@ -235,7 +236,7 @@ def test_a_phase_that_trains_adapters_alone_leaves_the_rest_bit_identical(
     before = {name: tensor.clone() for name, tensor in model.named_parameters()}
     result = train_phase(tiny_job(phase={"train": ["adapters"]}), model, accelerator)
     changed = {n for n, p in model.named_parameters() if not torch.equal(p.detach(), before[n])}
-    assert changed == set(adapters.tensors(model))
+    assert changed == set(own_tensors(model, ADAPTERS))
     assert result["trainable_parameters"] == sum(before[name].numel() for name in changed)
 
 
@@ -264,5 +265,5 @@ def test_a_phase_with_adapters_goes_on_from_its_checkpoint_to_the_same_bits(
     again = adapted_model("roberta", **dropout)
     train_phase(broken, again, accelerator)
     ours, theirs = again.state_dict(), whole.state_dict()
-    assert any(map(is_adapter, ours))
+    assert any(map(ADAPTERS.owns, ours))
     assert [name for name in theirs if not torch.equal(ours[name], theirs[name])] == []

@@ -1,7 +1,10 @@
 import pytest
+from transformers import AutoConfig
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import FAMILIES, family_of
+from lingraft.models.kinds import KINDS
+from lingraft.models.loading import stock_class
 
 
 def test_a_family_is_found_by_its_model_type():
@@ -23,5 +26,7 @@ def test_only_the_roberta_kinds_count_positions_from_the_padding_id():
     assert counted == {"roberta", "xlm-roberta"}
 
 
-def test_no_family_is_causal_yet():
-    assert not any(record.causal for record in FAMILIES.values())
+def test_every_family_is_of_a_known_kind_and_has_a_stock_class_for_it():
+    for name, record in FAMILIES.items():
+        assert record.kind in KINDS
+        assert stock_class(AutoConfig.for_model(name)).__name__.endswith("ForMaskedLM")

@@ -32,12 +32,6 @@ def test_grafting_leaves_the_global_random_state_alone(tiny_model):
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_an_untied_source_is_refused(tiny_model):
-    source = tiny_model("bert", tie_word_embeddings=False)
-    with pytest.raises(UnsupportedModelError, match="is not tied to its word embeddings"):
-        rebuild(source, FAMILIES["bert"], [0, 1], config_changes={}, seed=0)
-
-
 def test_tensors_that_the_checkpoint_lacked_start_fresh_with_a_note(tiny_model):
     source, name = tiny_model("bert"), "cls.predictions.transform.dense.weight"
     target, account = rebuild(

@@ -158,3 +158,27 @@ def test_a_source_tokenizer_with_more_pieces_than_rows_is_refused(tiny_tokenizer
     source = Vocabulary.of(tiny_tokenizer("bert"))
     with pytest.raises(UnsupportedModelError, match=f"has {source.size} pieces but the model only"):
         grafting.keep_rows(None, torch.zeros(source.size - 1, 8), source)
+
+
+def test_an_untied_output_projection_is_carried_over_as_the_embeddings_were(
+    graft, tiny_model, tiny_tokenizer, tmp_path
+):
+    source = tiny_model("bert", tie_word_embeddings=False)
+    source.save_pretrained(tmp_path / "untied")
+    tiny_tokenizer("bert").save_pretrained(tmp_path / "untied")
+    settings = {"embeddings": "match", "layers_before": 1, "layers_after": 0}
+    folder, counts = graft(
+        "bert", "lapt", source={"model": str(tmp_path / "untied")}, graft=settings
+    )
+    target = load_model(str(folder / "model")).model
+    theirs, ours = (m.get_output_embeddings().weight.detach() for m in (source, target))
+    rows = provenance(folder)
+    copied = [(int(r["target_id"]), int(r["source_id"])) for r in rows if r["source_id"] != "-1"]
+    fresh = [int(row["target_id"]) for row in rows if row["rule"] == "fresh"]
+    assert len(copied) > 100
+    assert all(torch.equal(ours[to], theirs[origin]) for to, origin in copied)
+    assert not torch.equal(ours, target.get_input_embeddings().weight)
+    assert fresh == [] or 0.01 < float(ours[fresh].std()) < 0.03
+    parts = counts["parameters"]["by_part"]
+    assert parts["embeddings"] == 2 * ours.numel()
+    assert counts["parameters"]["total"] == target.num_parameters()

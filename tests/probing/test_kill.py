@@ -1,13 +1,12 @@
 """A probe that was killed, anywhere, ends with the files of the straight one but for times."""
 
 import json
-import multiprocessing
-import runpy
 import shutil
 import signal
 from pathlib import Path
 
 import pytest
+from forking import forked
 
 KILLING = Path(__file__).parents[1] / "support" / "killing.py"
 SETTINGS = "epochs=2,batch=2,learning_rate=0.001,checks_per_epoch=2,patience=0,max_length=48"
@@ -40,15 +39,9 @@ def launch(adapted, tmp_path_factory):
         (folder / name).write_text("sentence\tlabel\n" + rows)
     words = ["probe-source", adapted("roberta"), "--phase", "phase-1", "--task", "glue-sst2"]
     words += ["--data", folder, "--seeds", 1, "--set", SETTINGS, "--out", folder / "out"]
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["lingraft.cli", "lingraft.pipeline.adapt", "lingraft.probing.probe"]
-    )
 
     def start(*moment):
-        job = {"JOB": (list(map(str, words)), str(folder / "errors"), *moment)}
-        child = context.Process(target=runpy.run_path, args=(str(KILLING), job, "killing"))
-        child.start()
+        child = forked(KILLING, list(map(str, words)), str(folder / "errors"), *moment)
         child.join(200)
         return child.exitcode
 

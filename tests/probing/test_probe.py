@@ -3,9 +3,11 @@
 import csv
 import json
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
+import tomli_w
 
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.finetuning import outcomes
@@ -207,6 +209,15 @@ def test_runs_that_have_nothing_to_lose_or_to_take_out_are_refused(adapted, tmp_
     width = ("adapters = 0", "adapters = 8")
     with pytest.raises(UnsupportedModelError, match="has adapters"):
         Probed.of(recipe_with(adapted, tmp_path / "adapters", width=width))
+
+
+def test_a_run_that_did_not_train_is_refused(adapted, tmp_path):
+    recipe = tomllib.loads((adapted("roberta") / "recipe.toml").read_text(encoding="utf-8"))
+    del recipe["phases"]
+    recipe["method"] = {"name": "untrained"}
+    (tmp_path / "recipe.toml").write_text(tomli_w.dumps(recipe), encoding="utf-8")
+    with pytest.raises(RecipeError, match="method 'untrained' does not train"):
+        Probed.of(tmp_path)
 
 
 def test_several_processes_are_refused(probe, tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from transformers import AutoConfig
 
-from lingraft.commands import listing
+from lingraft.commands.list import table_of
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import heads
 from lingraft.finetuning.recipe import decode_finetune
@@ -146,6 +146,6 @@ def test_the_survey_s_cells_are_those_of_its_figures() -> None:
 def test_the_lists_have_a_row_for_each_and_a_cell_for_each_column(
     what: str, names: list[str]
 ) -> None:
-    table = listing.table_of(what)
+    table = table_of(what)
     assert [row.cells[0].text for row in table.rows] == names
     assert {len(row.cells) for row in table.rows} == {len(table.columns)}

@@ -4,11 +4,11 @@ from scipy import stats
 from synthetic_study import cell_rows, study_rows
 
 from lingraft.errors import DataError
-from lingraft.study.analysis import Resampling, difference, paired_t_test, shared_blocks
+from lingraft.stats import Resampling
+from lingraft.study.analysis import difference, replicates, shared_blocks
 from lingraft.study.results import BITS, LOSS, METRICS, PERPLEXITY, collect
 
 RESAMPLING = Resampling(2_000)
-NAN = float("nan")
 
 
 def pair(losses_by_method, **options):
@@ -61,8 +61,7 @@ def test_blocks_are_drawn_in_pairs_so_that_hard_passages_cancel():
     """The blocks differ by far more than the models; unpaired, the interval would hold zero."""
     xpt, scratch = pair({"xpt": [3.0], "scratch": [3.02]})
     found = difference(xpt, scratch, LOSS, RESAMPLING)
-    alone = RESAMPLING.replicates(list(xpt.rows(LOSS).values()), LOSS, np.ones(50, bool),
-                                  np.ones((2_000, 1)))  # fmt: skip
+    alone = replicates(list(xpt.rows(LOSS).values()), LOSS, np.ones(50, bool), RESAMPLING)
     assert found.high - found.low < 0.2 * 4 * alone.std()
     assert found.high < 0
 
@@ -71,7 +70,7 @@ def test_the_interval_of_block_means_is_that_of_their_standard_error():
     (group,) = pair({"xpt": [3.0]})
     (row,) = group.rows(LOSS).values()
     means = np.array([total / count for total, count in row.blocks])
-    drawn = Resampling(8_000).replicates([row], LOSS, np.ones(50, bool), np.ones((8_000, 1)))
+    drawn = replicates([row], LOSS, np.ones(50, bool), Resampling(8_000))
     assert drawn.mean() == pytest.approx(row.value, abs=0.01)
     assert drawn.std() == pytest.approx(means.std() / np.sqrt(50), rel=0.05)
 
@@ -96,13 +95,6 @@ def test_few_seeds_that_agree_are_no_proof_to_the_t_test():
     found = difference(*pair({"xpt": [3.0, 3.0], "scratch": [3.4, 3.8]}), LOSS, RESAMPLING)
     assert found.p < 0.002
     assert found.p_seeds == pytest.approx(2 * stats.t.sf(3, 1))  # −0.6 ± 0.2
-
-
-@pytest.mark.parametrize(
-    ("gains", "expected"), [([0.5], None), ([0.0, 0.0], 1.0), ([0.5, 0.5], 0.0), ([1.0, NAN], None)]
-)
-def test_a_t_test_that_cannot_be_made(gains, expected):
-    assert paired_t_test(gains) == expected
 
 
 def test_models_of_different_precision_are_told_of():

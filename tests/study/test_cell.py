@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from tiny_study import GRID, Here, run_here, write_study
@@ -42,17 +43,17 @@ def test_an_unexpected_error_is_one_line_with_its_kind_and_the_log_has_the_rest(
     def fail(folder):
         raise ZeroDivisionError("by\nzero")
 
-    monkeypatch.setitem(cell.KINDS, "train", fail)
+    monkeypatch.setattr(cell, "take_steps", fail)
     monkeypatch.setattr(cell.log.logger, "propagate", True)
-    assert cell.work("train", tmp_path) == 1
+    assert cell.work(tmp_path) == 1
     assert processes.failure(tmp_path, 1) == "ZeroDivisionError: by zero"
     assert "Traceback" in caplog.text or caplog.records[0].exc_info
 
 
 def test_the_reason_of_an_earlier_failure_does_not_outlive_it(monkeypatch, tmp_path):
     (tmp_path / cell.FAILURE).write_text("earlier\n")
-    monkeypatch.setitem(cell.KINDS, "train", lambda folder: None)
-    assert cell.work("train", tmp_path) == 0
+    monkeypatch.setattr(cell, "take_steps", lambda folder: None)
+    assert cell.work(tmp_path) == 0
     assert processes.failure(tmp_path, -9) == "killed by SIGKILL (out of memory?); it said: nothing"
 
 
@@ -67,8 +68,8 @@ def test_a_job_waits_for_the_process_that_another_study_left_behind(tmp_path, mo
         if len(waits) == 2:
             held.__exit__(None, None, None)
 
-    monkeypatch.setattr(cell.time, "sleep", sleep)
-    with cell.waiting(run):
+    monkeypatch.setattr(time, "sleep", sleep)
+    with run.locked(60):
         assert len(waits) == 2
 
 
@@ -125,7 +126,7 @@ def test_what_is_frozen_saves_a_third_of_the_operations_on_it(study):
         study('[[grids]]\nmethod = ["xpt-sp", "mono-trans"]\n', 'base = "base.toml"\n' + head)
     )
     costs = [estimate.cost_of(one.recipe) for one in (whole, frozen)]
-    assert [cost.all_tokens for cost in costs] == [1000, 1000]
+    assert [cost.tokens for cost in costs] == [1000, 1000]
     rows, rate = 300 * 32, 0.15
     body = costs[0].parameters - rows
     assert costs[0].flops == pytest.approx(6 * 1000 * (body + rate * rows))
@@ -133,9 +134,9 @@ def test_what_is_frozen_saves_a_third_of_the_operations_on_it(study):
 
 
 def test_cells_are_ordered_by_operations_or_by_tokens_where_a_size_is_not_known():
-    costs = [Cost({"p": 5.0}, 9.0, 1), Cost({"p": 3.0}, 11.0, 1), Cost({"p": 4.0}, 9.0, 1)]
+    costs = [Cost(5.0, 9.0, 1), Cost(3.0, 11.0, 1), Cost(4.0, 9.0, 1)]
     assert estimate.order(costs) == [0, 2, 1]
-    assert estimate.order([*costs, Cost({"p": 1.0}, None, None)]) == [3, 1, 2, 0]
+    assert estimate.order([*costs, Cost(1.0, None, None)]) == [3, 1, 2, 0]
 
 
 def ended(device, threads, seconds):
@@ -147,13 +148,13 @@ def ended(device, threads, seconds):
 
 
 def test_the_measured_speed_counts_cells_of_this_machine_and_their_share_of_its_cores():
-    cost = Cost({"p": 1.0}, 600.0, 1)
+    cost = Cost(1.0, 600.0, 1)
     found = [(cost, ended("cpu", 2, 3.0)), (cost, ended("cpu", 1, 6.0)), (cost, ended("A", 1, 1.0))]
     speed = estimate.measured(found, "cpu", 2, 1)
     assert speed.flops_per_second == pytest.approx(200)
     assert speed.basis == "measured: 2 finished cells on cpu"
     assert speed.seconds([cost, cost]) == pytest.approx(6)
-    assert speed.seconds([cost, Cost({"p": 1.0}, None, None)]) is None
+    assert speed.seconds([cost, Cost(1.0, None, None)]) is None
     assert estimate.measured(found, "A", 2, 3).flops_per_second == pytest.approx(1800)
     assert estimate.measured(found, "H", 2, 1) is None
 

@@ -5,7 +5,7 @@ import pytest
 from synthetic_study import cell_rows, power_law, study_rows
 
 from lingraft.errors import DataError
-from lingraft.study.analysis import Resampling
+from lingraft.stats import Resampling
 from lingraft.study.factor import BELOW, NOT_REACHED, Factor, factor, reached_at
 from lingraft.study.results import BITS, LOSS, PERPLEXITY, collect
 

@@ -11,8 +11,8 @@ from tiny_study import HEAD, write_study
 
 from lingraft.errors import RecipeError
 from lingraft.recipe.decoding import load
-from lingraft.study import grid
-from lingraft.study.identity import Identity
+from lingraft.recipe.methods import recipe_from
+from lingraft.study import grid, identity
 from lingraft.study.recipe import decode, read_study, to_toml
 
 
@@ -211,7 +211,7 @@ class TestFingerprint:
     def of(self, study):
         def fingerprint(**changes):
             (cell,) = cells(study('[[grids]]\nmethod = ["xpt"]\n', **changes))
-            return Identity().cell(cell.recipe)
+            return identity.cell(cell.recipe)
 
         return fingerprint
 
@@ -260,3 +260,21 @@ class TestFingerprint:
         found.append(of(corpus={"text": [str(text)], "valid": 0.05, "test": 0.1}))
         found.append(of(source={"model": str(tiny_source("bert"))}))
         assert len(set(found)) == len(found)
+
+
+def test_a_recipe_of_several_streams_counts_their_text_by_content(tmp_path):
+    def of(place, more=""):
+        folder = tmp_path / place
+        folder.mkdir(exist_ok=True)
+        (folder / "en.txt").write_text("A tree.\n", encoding="utf-8")
+        (folder / "en-ko.tsv").write_text(f"A tree.\t나무.{more}\n", encoding="utf-8")
+        streams = [
+            {"name": "en", "language": "en", "corpus": {"text": [str(folder / "en.txt")]}},
+            {"name": "two", "language": "en/ko", "corpus": {"text": [str(folder / "en-ko.tsv")]}},
+        ]
+        recipe = recipe_from({"source": {"model": "no/where"}, "streams": streams})
+        return identity.corpus(recipe), identity.cell(recipe)
+
+    assert of("here") == of("there")
+    assert of("here", "!")[0] != of("there")[0]
+    assert of("here", "!")[1] != of("there")[1]

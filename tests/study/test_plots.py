@@ -4,8 +4,8 @@ import re
 import pytest
 from synthetic_study import cell_rows, initialiser_rows, study_rows
 
+from lingraft.stats import Resampling
 from lingraft.study import plots
-from lingraft.study.analysis import Resampling
 from lingraft.study.results import BITS, LOSS, PERPLEXITY, collect
 
 RESAMPLING = Resampling(200)

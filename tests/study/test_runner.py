@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 import pytest
-from tiny_study import Here, run_here, write_study
+from tiny_study import Here, kinds, run_here, write_study
 
 from lingraft.errors import RecipeError
-from lingraft.pipeline import evaluating
+from lingraft.rundir import FORMAT
 from lingraft.study import grid, planning, processes, rows, runner
 from lingraft.study.rows import CurveRow, EndRow, MetricRow
 
@@ -97,7 +97,7 @@ def test_words_are_told_one_by_one_and_how_they_were_scored_too(finished):
         assert bits / characters == pytest.approx(row.value, rel=1e-4)
         assert sum(count > 0 for _, count in row.words) == row.n
     ends = [row for row in found if isinstance(row, EndRow)]
-    assert {row.machine["evaluation"] for row in ends} == {f"form {evaluating.RESULT}"}
+    assert {row.machine["evaluation"] for row in ends} == {f"form {FORMAT['evaluation']}"}
 
 
 def test_text_and_vocabulary_are_made_once_and_linked_into_ordinary_runs(finished, command):
@@ -210,10 +210,10 @@ class Stub(Here):
         super().__init__()
         self.looks, self.slots, self.most, self.live = looks, [], 0, set()
 
-    def __call__(self, kind, folder, slot, jobs, /):
-        if kind == "share":
-            return super().__call__(kind, folder, slot, jobs)
-        self.started.append((kind, folder.name))
+    def __call__(self, folder, slot, jobs, /):
+        if kinds(folder) == ["share"]:
+            return super().__call__(folder, slot, jobs)
+        self.started.append(("train", folder.name))
         self.slots.append(slot)
         assert slot not in self.live
         self.live.add(slot)

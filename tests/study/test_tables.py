@@ -5,8 +5,8 @@ from rich.console import Console
 from synthetic_study import cell_rows, initialiser_rows, study_rows
 
 from lingraft.report.table import BEST, Table, terminal
+from lingraft.stats import Resampling
 from lingraft.study import tables
-from lingraft.study.analysis import Resampling
 from lingraft.study.results import collect
 from lingraft.study.rows import MetricRow
 

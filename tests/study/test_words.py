@@ -6,8 +6,8 @@ import pytest
 from synthetic_study import cell_rows
 
 from lingraft.report.table import BEST, Table
+from lingraft.stats import Resampling
 from lingraft.study import document, page, plots, tables
-from lingraft.study.analysis import Resampling
 from lingraft.study.results import BITS, collect
 
 RESAMPLING = Resampling(200)

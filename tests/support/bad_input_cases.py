@@ -14,6 +14,7 @@ from pathlib import Path
 
 import bad_input_corpora
 import bad_input_models
+import bad_input_streams
 
 from lingraft.pipeline import preflight
 
@@ -162,13 +163,6 @@ source_case("a source whose tokenizer is broken", "tokenizer.json", lambda data:
 def _(place):
     for path in place.source().glob("tokenizer*"):
         path.unlink()
-    return place.adapt()
-
-
-@case("a source whose output projection is not tied")
-def _(place):
-    place.source("bert")
-    place.model_of("bert", tie_word_embeddings=False).save_pretrained("source")
     return place.adapt()
 
 
@@ -390,3 +384,4 @@ def _(place):
 # -- models and their probe ----------------------------------------------------------------------
 
 bad_input_models.add(CASES)
+bad_input_streams.add(CASES)

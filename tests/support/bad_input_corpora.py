@@ -35,7 +35,6 @@ def add(cases):
         ("a corpus of a task without its files", "--task", "klue-nli"),
         ("a corpus by an executor that does not exist", "--executor", "pbs"),
         ("Slurm without a partition", "--executor", "slurm"),
-        ("a table of Wikipedias that is none", "--wikipedias", "ko.txt"),
     ):
         cases[wrong] = corpus("ko.txt", None, option, value)
     cases["a corpus without a language"] = lambda place: [

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+import tomllib
+
+import tomli_w
 
 
 def add(cases):
@@ -33,6 +36,7 @@ def add(cases):
     cases["a probe of a phase whose weights were not kept"] = probe(change=without_weights)
     cases["a probe of a phase that is not done"] = probe(change=without_the_end)
     cases["a probe of a run whose source is gone"] = probe(change=without_source)
+    cases["a probe of a run that did not train"] = probe(change=untrained)
     cases["a probe with another source than the run's"] = with_another_source
 
 
@@ -106,6 +110,13 @@ def probe(*more, task="glue-sst2", change=None):
         return ["probe-source", "run", *(["--task", task] if task else []), *more]
 
     return prepared
+
+
+def untrained(run):
+    recipe = tomllib.loads((run / "recipe.toml").read_text("utf-8"))
+    del recipe["phases"]
+    recipe["method"] = {"name": "untrained"}
+    (run / "recipe.toml").write_text(tomli_w.dumps(recipe), "utf-8")
 
 
 def without_weights(run):

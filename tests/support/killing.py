@@ -44,5 +44,5 @@ def run(arguments, errors, moment=None, number=signal.SIGKILL):
         main()
 
 
-if __name__ == "killing":  # runpy, from a process that has torch loaded
+if __name__ == "forked":
     run(*globals()["JOB"])

@@ -1,16 +1,15 @@
 """Trains jobs in two processes that talk over gloo (`invariants/worker.py`)."""
 
-import os
 import pickle
 import socket
-import subprocess
-import sys
 from pathlib import Path
+
+from forking import forked
 
 WORKER = Path(__file__).parents[1] / "invariants" / "worker.py"
 
 
-def train_together(folder, model, jobs, resumed=None, wait=300):
+def train_together(folder, model, jobs, resumed=None, wait=300, setup=""):
     """Train jobs one after the other, each from the same model, in two processes.
 
     Each rank leaves its final weights in `JOB/rank-RANK.safetensors`. All else that the second
@@ -21,6 +20,7 @@ def train_together(folder, model, jobs, resumed=None, wait=300):
         model: what they start from.
         jobs: what to train.
         wait: seconds after which the processes say where they hang, and end.
+        setup: a module of the tests that the processes install first.
         resumed: for the name of a job's folder, that of the job whose checkpoint it goes on from.
     """
     model.save_pretrained(folder / "model")
@@ -29,16 +29,11 @@ def train_together(folder, model, jobs, resumed=None, wait=300):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    common |= {"WAIT": str(wait)}
+    common |= {"WAIT": str(wait), "SETUP": setup}
     processes = [
-        subprocess.Popen(
-            [sys.executable, str(WORKER), str(folder)],
-            env=os.environ | common | {"RANK": rank, "LOCAL_RANK": rank, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in ("0", "1")
+        forked(WORKER, folder, common | {"RANK": rank, "LOCAL_RANK": rank}) for rank in ("0", "1")
     ]
-    output = [process.communicate(timeout=wait + 60)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], "\n".join(output)
+    for process in processes:
+        process.join(wait + 60)
+    output = [path.read_text() for path in sorted(folder.glob("output-*"))]
+    assert [process.exitcode for process in processes] == [0, 0], "\n".join(output)

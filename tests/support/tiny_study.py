@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 from lingraft.recipe.decoding import to_toml
@@ -49,22 +50,28 @@ def write_study(folder, source, text, body=GRID, head=HEAD, /, **changes):
     return read_study(path)
 
 
+def kinds(folder):
+    """What a process is asked for: 'share', 'train', 'finetune'."""
+    steps = json.loads((folder / cell.STEPS).read_text())
+    return list(dict.fromkeys(step["step"] for step in steps))
+
+
 class Here:
-    """Runs jobs in this process, at once; keeps what was started."""
+    """Runs jobs in this process, at once; keeps what was started, of cells by kind of step."""
 
     def __init__(self, statuses=None):
         self.started = []
         self.statuses = statuses or {}
         """By name of folder: a status to end with, in place of the work."""
 
-    def __call__(self, kind, folder, slot, jobs, /):
-        self.started.append((kind, folder.name))
+    def __call__(self, folder, slot, _, /):
+        self.started += [(kind, folder.name) for kind in kinds(folder)]
         status = self.statuses.get(folder.name)
-        return Ended(cell.work(kind, folder) if status is None else status)
+        return Ended(cell.work(folder) if status is None else status)
 
     @property
     def cells(self):
-        return [name for kind, name in self.started if kind != "share"]
+        return list(dict.fromkeys(name for kind, name in self.started if kind != "share"))
 
 
 class Ended:

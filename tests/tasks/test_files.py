@@ -11,13 +11,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+from right_answers import gold
 
 from lingraft.errors import DataError
-from lingraft.tasks import TASKS, find, load, pawsx
+from lingraft.tasks import TASKS, find, load
 from lingraft.tasks.examples import RelationExample, SpanExample, TextExample, labelled
-from lingraft.tasks.predictions import gold
 from lingraft.tasks.reading import Row, jsonl_rows
 from lingraft.tasks.splits import read_split
+from lingraft.tasks.text import translated
 
 OFFICIAL = Path(__file__).parent / "official"
 HERE = [name for name in TASKS if not name.startswith("pawsx-") or name in ("pawsx-ko", "pawsx-en")]
@@ -25,22 +26,16 @@ COUNTS = {"auprc_skipped_labels"}
 
 
 @pytest.mark.parametrize("name", HERE)
-def test_the_official_format_of_every_task_gives_five_examples_a_split(name: str) -> None:
+def test_the_official_format_gives_five_examples_a_split_and_their_gold_scores_100(
+    name: str,
+) -> None:
     task = TASKS[name]
-    found = find(task, OFFICIAL, tuple(task.splits)[:2])
-    for split, files in found.items():
+    for split, files in find(task, OFFICIAL, [*task.splits][:2]).items():
         examples = read_split(task, split, files)
         assert len(examples) == 5 * len(files)
         assert all(map(labelled, examples)) is task.splits[split].labelled
-
-
-@pytest.mark.parametrize("name", HERE)
-def test_gold_as_prediction_scores_100(name: str) -> None:
-    task = TASKS[name]
-    for split, files in find(task, OFFICIAL, task.evaluation).items():
         if split not in task.evaluation:
             continue
-        examples = read_split(task, split, files)
         scores = task.score(examples, [gold(example, task.labels) for example in examples])
         off = {
             key: value
@@ -51,30 +46,28 @@ def test_gold_as_prediction_scores_100(name: str) -> None:
         assert {task.selection, *task.shown} <= set(scores)
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_every_task_says_which_files_it_wants_and_where_they_come_from(
-    name: str, tmp_path: Path
-) -> None:
-    task = TASKS[name]
-    with pytest.raises(DataError) as caught:
-        find(task, tmp_path)
-    message = str(caught.value)
-    assert task.files_from in message
-    assert all(
-        part[0] in message for split in task.labelled_splits for part in task.splits[split].parts
-    )
-    assert "\n" not in message
+def test_every_task_says_which_files_it_wants_and_where_they_come_from(tmp_path: Path) -> None:
+    for task in TASKS.values():
+        with pytest.raises(DataError) as caught:
+            find(task, tmp_path)
+        message = str(caught.value)
+        assert task.files_from in message
+        parts = [part for split in task.labelled_splits for part in task.splits[split].parts]
+        assert all(spelling in message for part in parts for spelling in part), task.name
+        assert "\n" not in message
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_every_task_is_fully_described(name: str) -> None:
-    task = TASKS[name]
-    assert task.name == name
-    assert all((task.title, task.version, task.citation, task.licence, task.settings.source))
-    assert set(task.evaluation) <= set(task.labelled_splits)
-    assert task.hub is not None
-    assert set(task.hub.splits) <= set(task.splits)
-    assert (task.kind == "regression") == (not task.labels and task.kind != "span")
+def test_every_task_is_fully_described() -> None:
+    assert len(TASKS) == 28
+    for name, task in TASKS.items():
+        assert task.name == name
+        assert all((task.title, task.citation)), name
+        for text in (task.version, task.licence, task.files_from, task.settings.source):
+            assert not re.search("user's own|recipe names|the recipe|[{}]", text), name
+        assert set(task.evaluation) <= set(task.labelled_splits)
+        assert task.hub is not None, name
+        assert set(task.hub.splits) <= set(task.splits)
+        assert (task.kind == "regression") == (not task.labels and task.kind != "span")
 
 
 def test_the_papers_settings_are_the_defaults() -> None:
@@ -140,7 +133,7 @@ def test_kornli_trains_on_both_of_its_files_with_distinct_ids() -> None:
 def test_untranslated_rows_of_pawsx_stay_unless_they_are_dropped() -> None:
     dev = load(TASKS["pawsx-ko"], OFFICIAL).splits["dev"]
     assert len(dev) == 5
-    kept = pawsx.translated(example for example in dev if isinstance(example, TextExample))
+    kept = translated(example for example in dev if isinstance(example, TextExample))
     assert [example.id for example in kept] == ["1", "2", "4", "5"]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 import warnings
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lingraft.errors import DataError
-from lingraft.tasks import klue_ner, klue_re, metrics
-from lingraft.tasks.dependency import files as klue_dp
+from lingraft.tasks import TASKS, metrics
 from lingraft.tasks.examples import (
     Answer,
     Entity,
@@ -28,6 +28,18 @@ from lingraft.tasks.predictions import (
 )
 from lingraft.tasks.span_metrics import normalise, rouge_w
 from lingraft.tasks.tagging_metrics import chunk_spans, entity_spans
+from lingraft.tasks.weighted import on_all
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def scored(name: str, examples: Any, predictions: Any, labels: Sequence[str]) -> dict[str, float]:
+    """What a family of scores gives for the whole test set."""
+    return on_all(metrics.METRICS[name](examples, predictions, labels), len(examples))
+
+
+TAGS, KLUE_RE, KLUE_DP = (TASKS[f"klue-{name}"].labels for name in ("ner", "re", "dp"))
 
 
 def _labelled(gold: str, said: str) -> tuple[list[TextExample], list[LabelPrediction]]:
@@ -35,7 +47,7 @@ def _labelled(gold: str, said: str) -> tuple[list[TextExample], list[LabelPredic
     return examples, [LabelPrediction(str(i), label) for i, label in enumerate(said)]
 
 
-def _scored(
+def _numbered(
     gold: list[float], said: list[float]
 ) -> tuple[list[TextExample], list[ScorePrediction]]:
     examples = [TextExample(str(i), "", "", None, score) for i, score in enumerate(gold)]
@@ -43,54 +55,54 @@ def _scored(
 
 
 def test_accuracy_by_hand() -> None:
-    assert metrics.accuracy(*_labelled("0101", "0111"), "01") == {"accuracy": 75.0}
+    assert scored("accuracy", *_labelled("0101", "0111"), "01") == {"accuracy": 75.0}
 
 
 def test_macro_f1_by_hand() -> None:
     # a: tp 1 fp 1 fn 1 → 1/2; b: tp 1 fp 0 fn 1 → 2/3; c: tp 1 fp 1 fn 0 → 2/3
-    value = metrics.macro_f1(*_labelled("aabbc", "acbac"), "abc")["macro_f1"]
+    value = scored("macro_f1", *_labelled("aabbc", "acbac"), "abc")["macro_f1"]
     assert value == pytest.approx(100 * (1 / 2 + 2 / 3 + 2 / 3) / 3)
 
 
 def test_f1_is_of_the_second_label() -> None:
     # of label 1: tp 2, fp 1, fn 0
-    assert metrics.f1(*_labelled("0011", "0111"), "01")["f1"] == pytest.approx(80)
-    assert metrics.f1(*_labelled("00", "00"), "01")["f1"] == 0
+    assert scored("f1", *_labelled("0011", "0111"), "01")["f1"] == pytest.approx(80)
+    assert scored("f1", *_labelled("00", "00"), "01")["f1"] == 0
 
 
 def test_matthews_by_hand() -> None:
     # tp 2, tn 1, fp 1, fn 0 → (2·1 − 1·0) / √(3·2·2·1)
-    value = metrics.matthews(*_labelled("0011", "0111"), "01")["matthews"]
+    value = scored("matthews", *_labelled("0011", "0111"), "01")["matthews"]
     assert value == pytest.approx(100 * 2 / 12**0.5)
-    assert metrics.matthews(*_labelled("0011", "1111"), "01")["matthews"] == 0
+    assert scored("matthews", *_labelled("0011", "1111"), "01")["matthews"] == 0
 
 
 def test_correlations_by_hand() -> None:
-    pair = _scored([1, 2, 3, 4], [1, 3, 2, 9])
-    assert metrics.spearman(*pair, ())["spearman"] == pytest.approx(80)
-    assert metrics.pearson(*pair, ())["pearson"] == pytest.approx(100 * 11.5 / (5 * 38.75) ** 0.5)
+    pair = _numbered([1, 2, 3, 4], [1, 3, 2, 9])
+    assert scored("spearman", *pair, ())["spearman"] == pytest.approx(80)
+    assert scored("pearson", *pair, ())["pearson"] == pytest.approx(100 * 11.5 / (5 * 38.75) ** 0.5)
 
 
 def test_a_constant_prediction_correlates_0_and_not_nan() -> None:
-    assert metrics.pearson(*_scored([1, 2], [3, 3]), ()) == {"pearson": 0.0}
-    assert metrics.spearman(*_scored([1, 2], [3, 3]), ()) == {"spearman": 0.0}
+    assert scored("pearson", *_numbered([1, 2], [3, 3]), ()) == {"pearson": 0.0}
+    assert scored("spearman", *_numbered([1, 2], [3, 3]), ()) == {"spearman": 0.0}
 
 
 def test_a_score_that_is_not_finite_is_an_error() -> None:
     with pytest.raises(DataError, match="no finite score"):
-        metrics.pearson(*_scored([1, 2], [3, float("nan")]), ())
+        scored("pearson", *_numbered([1, 2], [3, float("nan")]), ())
 
 
 def test_similarity_is_cut_at_three_on_both_sides() -> None:
     # gold: 1 1 0 0; said: 1 0 1 0 → tp 1, fp 1, fn 1
-    pair = _scored([3.0, 4.2, 2.99, 0], [3.0, 2.9, 7.5, -1])
-    assert metrics.similar_f1(*pair, ())["f1"] == pytest.approx(50)
+    pair = _numbered([3.0, 4.2, 2.99, 0], [3.0, 2.9, 7.5, -1])
+    assert scored("similar_f1", *pair, ())["f1"] == pytest.approx(50)
 
 
 def _relations(
     gold: list[int], probabilities: list[dict[int, float]]
 ) -> tuple[list[RelationExample], list[LabelPrediction]]:
-    names = klue_re.RELATIONS
+    names = KLUE_RE
     examples = [
         RelationExample(str(i), "ab", Entity(0, 1), Entity(1, 2), names[k])
         for i, k in enumerate(gold)
@@ -105,19 +117,19 @@ def _relations(
 def test_relation_f1_leaves_out_no_relation() -> None:
     # 1→1 right; 1→0 missed; 0→2 false; 0→0 does not count: tp 1, fp 1, fn 1
     pair = _relations([1, 1, 0, 0], [{1: 1}, {0: 1}, {2: 1}, {0: 1}])
-    assert metrics.relation_f1(*pair, klue_re.RELATIONS)["micro_f1"] == pytest.approx(50)
-    everything = metrics.accuracy(*pair, klue_re.RELATIONS)["accuracy"]
+    assert scored("relation_f1", *pair, KLUE_RE)["micro_f1"] == pytest.approx(50)
+    everything = scored("accuracy", *pair, KLUE_RE)["accuracy"]
     assert everything == 50
 
 
 def test_relation_f1_without_any_relation_is_0() -> None:
     pair = _relations([0, 0], [{0: 1}, {0: 1}])
-    assert metrics.relation_f1(*pair, klue_re.RELATIONS)["micro_f1"] == 0
+    assert scored("relation_f1", *pair, KLUE_RE)["micro_f1"] == 0
 
 
 def test_the_reference_auprc_counts_labels_without_positives() -> None:
     pair = _relations([0, 1, 1], [{0: 0.9, 1: 0.1}, {0: 0.2, 1: 0.8}, {0: 0.3, 1: 0.7}])
-    scores = metrics.auprc(*pair, klue_re.RELATIONS)
+    scores = scored("auprc", *pair, KLUE_RE)
     assert scores["auprc"] == pytest.approx(100)
     assert scores["auprc_skipped_labels"] == 28
     # a label without positives has recall 1 throughout and precision 0, then 1: area 0.5
@@ -131,14 +143,14 @@ def test_auprc_by_hand() -> None:
     one = (2 / 3 + 1 / 2) / 2 * 0.5 + (1 / 2 + 0) / 2 * 0.5
     # label 0: the positive is ranked last: recall 1 → p 1/3; then 0
     zero = (1 / 3 + 0) / 2
-    assert metrics.auprc(*pair, klue_re.RELATIONS)["auprc"] == pytest.approx(100 * (one + zero) / 2)
+    assert scored("auprc", *pair, KLUE_RE)["auprc"] == pytest.approx(100 * (one + zero) / 2)
 
 
 def test_auprc_needs_probabilities() -> None:
     examples, predictions = _relations([1], [{1: 1}])
     bare = [LabelPrediction("0", predictions[0].label)]
     with pytest.raises(DataError, match="1 predictions lack 30 probabilities"):
-        metrics.auprc(examples, bare, klue_re.RELATIONS)
+        scored("auprc", examples, bare, KLUE_RE)
 
 
 def _tagged(
@@ -159,7 +171,7 @@ def _tagged(
 def test_entities_by_hand() -> None:
     # PS: found 1 of 1, 2 predicted → 2/3; LC: 0 of 1 (wrong end) → 0
     pair = _tagged(["B-PS I-PS O B-LC I-LC", "O O"], ["B-PS I-PS O B-LC O", "B-PS O"])
-    scores = metrics.METRICS["entities"](*pair, klue_ner.TAGS)
+    scores = scored("entities", *pair, TAGS)
     assert scores["entity_macro_f1"] == pytest.approx(100 * (2 / 3 + 0) / 2)
     assert scores["entity_f1"] == pytest.approx(100 * 2 * 1 / (2 + 3))
 
@@ -171,18 +183,15 @@ def test_entities_are_seqevals_strict_iob2() -> None:
     generator = random.Random(5)
     for _ in range(50):
         draw = [
-            [generator.choice([*klue_ner.TAGS[:4], "O"]) for _ in range(generator.randint(1, 9))]
+            [generator.choice([*TAGS[:4], "O"]) for _ in range(generator.randint(1, 9))]
             for _ in range(4)
         ]
         other = [
-            [
-                tag if generator.random() < 0.7 else generator.choice(klue_ner.TAGS[:4])
-                for tag in one
-            ]
+            [tag if generator.random() < 0.7 else generator.choice(TAGS[:4]) for tag in one]
             for one in draw
         ]
         pair = _tagged([" ".join(one) for one in draw], [" ".join(one) for one in other])
-        ours = metrics.METRICS["entities"](*pair, klue_ner.TAGS)
+        ours = scored("entities", *pair, TAGS)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for key, average in (("entity_f1", "micro"), ("entity_macro_f1", "macro")):
@@ -202,16 +211,16 @@ def test_the_reference_scores_cls_and_padding_positions() -> None:
     noisy = _tagged(gold, gold, edges=("O", "B-LC"))
     for name, key in (("entities", "entity_macro_f1"), ("characters", "character_macro_f1")):
         for pair in (clean, noisy):
-            assert metrics.METRICS[name](*pair, klue_ner.TAGS)[key] == 100
-        assert metrics.METRICS[name](*clean, klue_ner.TAGS)[f"reference/{key}"] == 100
-    scores = metrics.METRICS["entities"](*noisy, klue_ner.TAGS)
+            assert scored(name, *pair, TAGS)[key] == 100
+        assert scored(name, *clean, TAGS)[f"reference/{key}"] == 100
+    scores = scored("entities", *noisy, TAGS)
     assert scores["reference/entity_macro_f1"] == 50  # PS 1, LC 0
 
 
 def test_the_reference_joins_sentences_and_can_so_lose_an_entity() -> None:
     # the padding's B-PS runs on into the next sentence's edge, I-PS
     pair = _tagged(["O", "B-PS"], ["O", "B-PS"], edges=("I-PS", "B-PS"))
-    scores = metrics.METRICS["entities"](*pair, klue_ner.TAGS)
+    scores = scored("entities", *pair, TAGS)
     assert scores["entity_f1"] == 100
     # predicted: (B I) over the border, B, B: of 3 entities 1 is right, gold has 1
     assert scores["reference/entity_macro_f1"] == pytest.approx(100 * 2 * 1 / (1 + 3))
@@ -220,7 +229,7 @@ def test_the_reference_joins_sentences_and_can_so_lose_an_entity() -> None:
 def test_the_reference_counts_o_and_gives_absent_tags_an_f1_of_1() -> None:
     # gold O O B-PS B-PS, said O B-PS B-PS O → O: 1/2, B-PS: 1/2
     pair = _tagged(["O O B-PS B-PS"], ["O B-PS B-PS O"])
-    scores = metrics.METRICS["characters"](*pair, klue_ner.TAGS)
+    scores = scored("characters", *pair, TAGS)
     assert scores["character_macro_f1"] == pytest.approx(50)
     assert scores["character_macro_f1_no_o"] == pytest.approx(50)
     # with two edges, both O: O has tp 3, fp 1, fn 1 → 3/4; 11 tags occur nowhere
@@ -229,22 +238,22 @@ def test_the_reference_counts_o_and_gives_absent_tags_an_f1_of_1() -> None:
 
 def test_cut_off_characters_are_mistakes_but_not_in_the_reference() -> None:
     pair = _tagged(["B-PS O B-PS"], ["B-PS O O"], covered=2)
-    scores = metrics.METRICS["entities"](*pair, klue_ner.TAGS)
+    scores = scored("entities", *pair, TAGS)
     assert scores["entity_f1"] == pytest.approx(100 * 2 / 3)
     assert scores["reference/entity_macro_f1"] == 100
 
 
-def test_spaces_are_not_scored() -> None:
+def test_spaces_are_not_numbered() -> None:
     pair = _tagged(["B-PS _ I-PS"], ["B-PS _ I-PS"])
     pair[1][0] = TagPrediction("0", ("B-PS", "B-QT", "I-PS"))
     for name in ("entities", "characters", "tokens"):
-        scores = metrics.METRICS[name](*pair, klue_ner.TAGS)
+        scores = scored(name, *pair, TAGS)
         assert all(value == 100 for value in scores.values())
 
 
 def test_tags_must_be_one_a_unit() -> None:
     with pytest.raises(DataError, match="must have 2 tags"):
-        metrics.METRICS["tokens"](*_tagged(["O O"], ["O"]), ())
+        scored("tokens", *_tagged(["O O"], ["O"]), ())
 
 
 def test_a_run_of_equal_part_of_speech_tags_is_one_chunk() -> None:
@@ -289,7 +298,7 @@ def _parsed(
 def test_the_class_of_wrong_heads_lowers_the_reference_las() -> None:
     gold = [(2, "NP"), (4, "NP"), (4, "VP"), (0, "VP")]
     said = [(2, "NP"), (3, "NP"), (4, "VP"), (0, "VP")]
-    scores = metrics.METRICS["attachment"](*_parsed(gold, said), klue_dp.RELATIONS)
+    scores = scored("attachment", *_parsed(gold, said), KLUE_DP)
     # NP: tp 1, fn 1 → 2/3; VP: 1
     assert scores["las_macro_f1"] == pytest.approx(100 * (2 / 3 + 1) / 2)
     assert scores["reference/las_macro_f1"] == pytest.approx(100 * (2 / 3 + 1 + 0) / 3)
@@ -299,22 +308,24 @@ def test_the_class_of_wrong_heads_lowers_the_reference_las() -> None:
 def test_uas_macro_f1_is_over_head_positions() -> None:
     gold = [(2, "NP"), (4, "NP"), (4, "VP"), (0, "VP")]
     said = [(2, "NP"), (3, "NP"), (4, "VP"), (0, "VP")]
-    scores = metrics.METRICS["attachment"](*_parsed(gold, said), klue_dp.RELATIONS)
+    scores = scored("attachment", *_parsed(gold, said), KLUE_DP)
     # 2: 1, 4: 2/3, 0: 1; the reference also has 3, which gold has not: 0
     assert scores["uas_macro_f1"] == pytest.approx(100 * (1 + 2 / 3 + 1) / 3)
     assert scores["reference/uas_macro_f1"] == pytest.approx(100 * (1 + 2 / 3 + 1 + 0) / 4)
 
 
 def test_rare_relations_are_one_class_to_klue_but_not_to_las() -> None:
-    rare, other = klue_dp.RELATIONS[15], klue_dp.RELATIONS[20]
-    scores = metrics.METRICS["attachment"](
-        *_parsed([(2, rare), (0, "VP")], [(2, other), (0, "VP")]), klue_dp.RELATIONS
+    rare, other = KLUE_DP[15], KLUE_DP[20]
+    scores = scored(
+        "attachment", *_parsed([(2, rare), (0, "VP")], [(2, other), (0, "VP")]), KLUE_DP
     )
     assert scores["las"] == 50
     assert scores["las_macro_f1"] == scores["reference/las_micro_f1"] == 100
-    frequent = klue_dp.RELATIONS[14]
-    scores = metrics.METRICS["attachment"](
-        *_parsed([(2, frequent), (0, "VP")], [(2, other), (0, "VP")]), klue_dp.RELATIONS
+    frequent = KLUE_DP[14]
+    scores = scored(
+        "attachment",
+        *_parsed([(2, frequent), (0, "VP")], [(2, other), (0, "VP")]),
+        KLUE_DP,
     )
     assert scores["las_macro_f1"] == 50
 
@@ -353,7 +364,7 @@ def test_answers_by_hand_with_the_best_gold_and_by_type() -> None:
     pair = _answered(
         [(["서울특별시", "서울"], "서울"), ([], ""), ([], "어딘가"), (["《책》"], "책")]
     )
-    scores = metrics.METRICS["klue_answers"](*pair, ())
+    scores = scored("klue_answers", *pair, ())
     assert scores["exact_match"] == scores["rouge_w"] == 75
     assert scores["exact_match/type3"] == 50
     assert scores["exact_match/type1"] == 100
@@ -363,7 +374,7 @@ def test_answers_by_hand_with_the_best_gold_and_by_type() -> None:
 
 def test_squad_answers_by_hand() -> None:
     pair = _answered([(["the big dog"], "big dog!"), (["a red house"], "red boat"), ([], None)])
-    scores = metrics.METRICS["squad_answers"](*pair, ())
+    scores = scored("squad_answers", *pair, ())
     assert scores == {
         "exact_match": pytest.approx(100 / 3),
         "f1": pytest.approx(100 * (1 + 0.5 + 0) / 3),
@@ -388,4 +399,4 @@ def test_a_prediction_of_another_kind_is_an_error(name: str) -> None:
         else ScorePrediction("0", 1.0)
     )
     with pytest.raises(DataError, match="prediction 0"):
-        metrics.METRICS[name](examples, [wrong], klue_dp.RELATIONS)
+        scored(name, examples, [wrong], KLUE_DP)

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from right_answers import gold
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from lingraft.errors import DataError
 from lingraft.tasks import TASKS, find
 from lingraft.tasks.characters import character_tags, labelled_tokens, straddling, token_labels
 from lingraft.tasks.examples import TaggedExample, labelled
-from lingraft.tasks.predictions import TagPrediction, gold
+from lingraft.tasks.predictions import TagPrediction
 from lingraft.tasks.splits import read_split
 
 if TYPE_CHECKING:

@@ -6,11 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from right_answers import gold
 
 from lingraft.errors import DataError
 from lingraft.tasks import TASKS, cut, load
 from lingraft.tasks.examples import TextExample
-from lingraft.tasks.predictions import align, gold, save
+from lingraft.tasks.predictions import align, save
 from lingraft.tasks.predictions import load as load_predictions
 
 OFFICIAL = Path(__file__).parent / "official"

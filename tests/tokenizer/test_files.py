@@ -282,7 +282,7 @@ for kind in ("unigram", "byte-bpe", "wordpiece"):
 def test_training_gives_the_same_tokenizer_in_another_process(tmp_path, tiny_text):
     path = tmp_path / "text.txt"
     path.write_text("\n".join(tiny_text), encoding="utf-8")
-    source = str(Path(lingraft.__file__).parents[2])
+    source = str(Path(lingraft.__file__).parents[1])
     running = [
         subprocess.Popen(
             [sys.executable, "-c", SCRIPT, str(path)],

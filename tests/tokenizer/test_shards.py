@@ -166,10 +166,39 @@ def test_the_files_do_not_depend_on_how_much_is_read_at_once(
     monkeypatch.setattr(shards, "CHUNK_LINES", 2)
     monkeypatch.setattr(shards, "STRETCH", 3)
     assert encode(tokenizer, text_path, tmp_path, "parts", 10) == counts
-    for end in ("bin", "offsets.npy", "json"):
+    for end in ("bin", "offsets.npy", "documents.npy", "json"):
         whole, parts = (tmp_path / f"{name}.{end}" for name in ("whole", "parts"))
         assert whole.read_bytes() == parts.read_bytes()
     opened = [Tokens.open(tmp_path, name) for name in ("whole", "parts")]
     assert opened[0].lengths.tolist() == opened[1].lengths.tolist()
     assert sorted(path.name for path in tmp_path.glob("*.partial")) == []
     assert opened[0].counts(320).sum() == counts["tokens"]
+
+
+def test_a_document_is_its_rows_wherever_lines_are_cut_or_empty(
+    tiny_tokenizer, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(shards, "CHUNK_LINES", 2)
+    lines = ["one two three four five six seven eight", "nine", "", "ten", "", "eleven"]
+    (tmp_path / "train.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    # The third document has no token: it is the empty line before the last.
+    np.save(tmp_path / "train.documents.npy", np.array([0, 2, 4, 5]))
+    out = tmp_path / "out"
+    out.mkdir()
+    tokenizer = tiny_tokenizer("roberta")
+    encode(tokenizer, tmp_path / "train.txt", out, "ko-train", 10)
+    tokens = Tokens.open(out, "ko-train")
+    texts = [
+        tokenizer.decode([i for row in tokens.rows(d) for i in row], skip_special_tokens=True)
+        for d in tokens.documents()
+    ]
+    assert texts == [lines[0] + lines[1], "ten", "eleven"]
+    assert len(tokens.documents()[0]) > 2
+
+
+def test_part_of_a_text_does_not_say_where_documents_begin(tiny_tokenizer, text_path, tmp_path):
+    encode(tiny_tokenizer("roberta"), text_path, tmp_path, "train", 512)
+    tokens = Tokens.open(tmp_path, "train")
+    assert [len(rows) for rows in tokens.documents()] == [len(tokens)]  # nobody cut it
+    with pytest.raises(DataError, match="does not say where its documents begin"):
+        tokens.subset(np.array([0, 2])).documents()

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+import re
 import signal
 
 import pytest
@@ -14,9 +15,11 @@ from lingraft.objectives import OBJECTIVES
 from lingraft.recipe.methods import PRESETS
 from lingraft.training import checkpoint
 from lingraft.training.data import Batcher
-from lingraft.training.loop import train_phase
+from lingraft.training.loop import run_phase, train_phase
 from lingraft.training.phase import Stopped, WithObjective
+from lingraft.training.problem import MaskedText
 from lingraft.training.validation import Validator
+from lingraft.training.watch import Watch
 
 STEADY = {"shape": "constant", "warmup": 0}
 ITL = frozenset({0, 3})
@@ -135,7 +138,42 @@ def test_a_budget_in_epochs_sees_every_sentence_as_often(tiny_model, tiny_job, a
     job = tiny_job(phase={"budget": {"value": 2, "unit": "epochs"}})
     result = train_phase(job, tiny_model("roberta"), accelerator)
     assert (result["sentences"], result["steps"]) == (80, 6)
-    assert result["tokens"] == 2 * int(job.train.lengths.sum())
+    assert result["tokens"] == 2 * int(job.readings[0].train.lengths.sum())
+
+
+class Diary(Watch):
+    """Writes down what it is told."""
+
+    def __init__(self):
+        self.events, self.tokens = [], 0
+
+    def begin(self):
+        self.events.append("begin")
+
+    def part(self, name):
+        self.events.append(name)
+
+    def end(self, indices, step):
+        assert len(indices) == step.global_sentences
+        self.events.append("end")
+        self.tokens += step.global_tokens
+
+
+def test_a_watch_is_told_of_every_step_and_its_parts_and_changes_nothing(
+    tiny_model, tiny_job, accelerator, tmp_path
+):
+    settings = {"phase": {"budget": {"value": 3}}, "training": {"micro_batch_tokens": 64}}
+    plain, watched = tiny_model("roberta"), tiny_model("roberta")
+    train_phase(tiny_job(folder=tmp_path / "plain", **settings), plain, accelerator)
+    diary, job = Diary(), tiny_job(folder=tmp_path / "watched", **settings)
+    result = run_phase(job, MaskedText(job, watched), watched, accelerator, watch=diary)
+    assert diary.tokens == result["tokens"]
+    steps = " ".join(diary.events).split("begin ")[1:]
+    assert len(steps) == 3
+    for step in steps:
+        assert re.fullmatch(r"data (forward backward ){2,}optimiser end ?", step)
+    for name, tensor in plain.state_dict().items():
+        assert tensor.equal(watched.state_dict()[name]), name
 
 
 def test_the_rate_is_that_of_the_middle_of_each_step(tiny_model, tiny_job, accelerator):
@@ -195,7 +233,7 @@ def test_gradients_are_clipped_to_the_norm_that_is_asked_for(tiny_model, tiny_jo
 def looks(monkeypatch, *losses):
     """Let validation give these losses one after the other."""
     coming = iter(losses)
-    monkeypatch.setattr(Validator, "loss", lambda *_: next(coming))
+    monkeypatch.setattr(Validator, "losses", lambda *_: {"mlm": next(coming)})
 
 
 def test_patience_ends_a_phase_and_the_best_weights_are_kept(
@@ -240,9 +278,11 @@ def test_a_ruinous_learning_rate_leaves_the_best_weights_of_before(
     assert losses.index(min(losses)) + 1 == result["best"]["step"]
     kept = AutoModelForMaskedLM.from_pretrained(job.folder / "best")
     assert not torch.equal(kept.lm_head.dense.weight, model.lm_head.dense.weight)
-    look = Validator.of(job.valid, OBJECTIVES["mlm"], job.vocabulary, job.phase, job.training)
+    look = Validator.of(
+        job.readings[0].valid, OBJECTIVES["mlm"], job.vocabulary, job.phase, job.training
+    )
     module = WithObjective(PackedModel(kept, job.family), OBJECTIVES["mlm"])
-    assert look.loss(module, accelerator) == pytest.approx(min(losses), rel=1e-6)
+    assert look.losses(module, accelerator)["mlm"] == pytest.approx(min(losses), rel=1e-6)
 
 
 def test_the_best_weights_are_saved_with_the_dropout_of_the_source(
@@ -263,8 +303,9 @@ def turning_nan(monkeypatch, call):
 
     def loss(packed, batch):
         calls.append(1)
-        found = objective.loss(packed, batch)
-        return found._replace(nats=found.nats * (math.nan if len(calls) >= call else 1.0))
+        found = objective.loss(packed, batch)["mlm"]
+        nats = found.nats * (math.nan if len(calls) >= call else 1.0)
+        return {"mlm": found._replace(nats=nats)}
 
     monkeypatch.setitem(OBJECTIVES, "mlm", dataclasses.replace(objective, loss=loss))
 

@@ -5,6 +5,7 @@ import torch
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel
 from lingraft.objectives import OBJECTIVES
+from lingraft.objectives.common import LossSum
 from lingraft.training.phase import WithObjective
 from lingraft.training.validation import Validator
 
@@ -16,27 +17,27 @@ def module(tiny_model):
 
 def validator(job, tokens=None):
     return Validator.of(
-        tokens or job.valid, OBJECTIVES["mlm"], job.vocabulary, job.phase, job.training
+        tokens or job.readings[0].valid, OBJECTIVES["mlm"], job.vocabulary, job.phase, job.training
     )
 
 
 def test_the_loss_is_the_same_in_every_phase_and_for_every_batch(tiny_job, module, accelerator):
-    first = validator(tiny_job()).loss(module, accelerator)
+    first = validator(tiny_job()).losses(module, accelerator)["mlm"]
     changed = {"name": "phase-2", "batch": {"size": 3}, "optimiser": {"learning_rate": 0.5}}
-    other = validator(tiny_job(phase=changed, seed=9)).loss(module, accelerator)
+    other = validator(tiny_job(phase=changed, seed=9)).losses(module, accelerator)["mlm"]
     assert first == other
 
 
 def test_the_loss_does_not_depend_on_how_rows_are_cut_into_micro_batches(
     tiny_job, module, accelerator
 ):
-    whole = validator(tiny_job()).loss(module, accelerator)
+    whole = validator(tiny_job()).losses(module, accelerator)["mlm"]
     cut = validator(tiny_job(training={"row_tokens": 64, "micro_batch_tokens": 64}))
-    assert cut.loss(module, accelerator) == pytest.approx(whole, rel=1e-6)
+    assert cut.losses(module, accelerator)["mlm"] == pytest.approx(whole, rel=1e-6)
 
 
 def test_looking_twice_gives_the_same_loss_with_dropout_configured(tiny_job, module, accelerator):
-    looks = [validator(tiny_job()).loss(module.train(), accelerator) for _ in range(2)]
+    looks = [validator(tiny_job()).losses(module.train(), accelerator) for _ in range(2)]
     assert looks[0] == looks[1]
     assert not module.training
 
@@ -45,9 +46,10 @@ def test_the_loss_is_the_mean_over_all_predicted_tokens(tiny_job, module, accele
     tokens = tiny_tokens(600, 3, 8)
     look = validator(tiny_job(), tokens)
     step = look.batcher.step(np.arange(600), 0)
-    nats = sum(float(module.eval()(batch).detach()) for batch in step.micro_batches)
+    module.eval()
+    nats = sum(float(module(batch)["mlm"].nats.detach()) for batch in step.micro_batches)
     expected = nats / step.global_targets
-    assert look.loss(module, accelerator) == pytest.approx(expected, rel=1e-6)
+    assert look.losses(module, accelerator)["mlm"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_limited_look_takes_sentences_from_the_whole_text(tiny_job, tiny_tokens, monkeypatch):
@@ -70,7 +72,7 @@ def test_a_limited_look_takes_sentences_from_the_whole_text(tiny_job, tiny_token
 
     class Zero(torch.nn.Module):
         def forward(self, batch):
-            return batch.targets_M.sum() * 0
+            return {"mlm": LossSum(batch.targets_M.sum() * 0, len(batch.targets_M))}
 
-    assert look.loss(Zero(), Nothing()) == 0.0
+    assert look.losses(Zero(), Nothing()) == {"mlm": 0.0}
     assert seen == [0, 25, 50, 75, 100]

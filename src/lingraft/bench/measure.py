@@ -1,13 +1,16 @@
 """Measuring one phase of training, or evaluation, by the code that trains and evaluates.
 
-Windows of steps are timed whole; how a step divides is measured in further steps, with the device
-waited for at each part. The ceiling is measured before and after, in the same process.
+The training loop runs and is watched: windows of steps are timed whole; how a step divides is
+measured in further steps, with the device waited for at each part. The ceiling is measured before
+and after, in the same process.
 """
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
-import sys
+import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,25 +20,25 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from lingraft.bench.memory import peak_bytes
 from lingraft.bench.subject import spread
 from lingraft.evaluation.intrinsic import MaskedText as HiddenText
 from lingraft.evaluation.intrinsic import mask_text, measure
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.parts import trained_parts
-from lingraft.recipe import Masking
-from lingraft.training import compiling, throughput
-from lingraft.training.accumulation import accumulate
-from lingraft.training.data import BatchPlan, Position
+from lingraft.recipe import Budget, Masking
+from lingraft.training import throughput
+from lingraft.training.data import Reading
+from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment
-from lingraft.training.optim import clip, optimiser_for
-from lingraft.training.phase import Job
+from lingraft.training.phase import Job, Stopped
 from lingraft.training.problem import MaskedText
+from lingraft.training.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from accelerate import Accelerator
-    from torch import nn
     from transformers import PreTrainedModel
 
     from lingraft.bench.subject import Subject
@@ -61,108 +64,95 @@ class Effort:
     ceiling_seconds: float = throughput.CEILING_SECONDS
     ceiling_rows: int = throughput.ROWS
 
+    @property
+    def stages(self) -> list[str]:
+        """What each step of training is for."""
+        timed = ["window"] * (self.windows * self.steps)
+        return ["warm-up"] * self.warmup + timed + ["parts"] * self.steps + ["operations"]
 
-@dataclass
+
+def now(device: torch.device) -> tuple[float, float]:
+    """Wall and processor seconds, with the device waited for."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter(), time.process_time()
+
+
 class Window:
-    """What went through the model between two looks at the clock."""
-
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    tokens: int = 0
-    sentences: int = 0
-    targets: int = 0
-    flops: float = 0.0
-
-
-class Clock:
-    """Wall and processor time, with the device waited for."""
+    """What went through the model between two looks at the clock; it begins when it is made."""
 
     def __init__(self, device: torch.device) -> None:
+        self.tokens = self.sentences = self.targets = 0
+        self.flops = self.seconds = self.cpu_seconds = 0.0
         self.device = device
+        self.begun = now(device)
 
-    def now(self) -> tuple[float, float]:
-        """Wall and processor seconds."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-        return time.perf_counter(), time.process_time()
+    def add(self, tokens: int, sentences: int, targets: int, flops: float) -> None:
+        """Count what went through."""
+        self.tokens += tokens
+        self.sentences += sentences
+        self.targets += targets
+        self.flops += flops
+
+    def close(self) -> None:
+        """Look at the clock again."""
+        wall, cpu = now(self.device)
+        self.seconds, self.cpu_seconds = wall - self.begun[0], cpu - self.begun[1]
 
 
-class Training:
-    """A phase in the state in which the loop steps."""
+class Finished(Exception):
+    """Enough steps were watched: the training ends."""
 
-    def __init__(self, subject: Subject, index: int, accelerator: Accelerator) -> None:
-        model, family, itl = subject.model()
-        model = model.to(accelerator.device)
-        tokens, vocabulary = subject.text(rows(model))
-        self.phase = subject.phases[index]
-        nowhere = Path(os.devnull)  # the loop writes; nothing here does
-        job = Job(
-            phase=self.phase,
-            training=subject.training,
-            seed=subject.recipe.seed,
-            folder=nowhere,
-            metrics_path=nowhere,
-            fingerprint="",
-            family=family,
-            itl_layers=itl,
-            train=tokens,
-            valid=tokens,
-            vocabulary=vocabulary,
-        )
-        self.accelerator = accelerator
-        self.model = model
-        self.problem = MaskedText(job, model)
-        self.optimiser = optimiser_for(model.parameters(), self.phase.optimiser)
-        self.module: nn.Module
-        compiling.compile_layers(self.problem.module, subject.training)
-        self.module, self.stepper = accelerator.prepare(self.problem.module, self.optimiser)
-        plan = BatchPlan(self.problem.lengths, self.phase.batch, job.seed, self.phase.name)
-        self.batches = plan.after(Position())
-        self.epoch = 0
-        self.slots = self.real = 0
 
-    def step(self, lap: Callable[[str], None] = lambda done: None) -> Window:
-        """One optimiser step as the loop takes it; `lap` is told each part that is done."""
-        following, indices = next(self.batches)
-        step = self.problem.step(indices, self.epoch, 0, 1)
-        self.epoch = following.epoch
-        self.module.train()
-        lap("data")
-        accumulate(step, self.module, self.accelerator, lap)
-        if self.phase.optimiser.max_gradient_norm:
-            clip(self.model.parameters(), self.phase.optimiser.max_gradient_norm)
-        self.stepper.step()
-        self.stepper.zero_grad(set_to_none=True)
-        lap("optimiser")
-        self.slots += sum(batch.input_ids_NT.numel() for batch in step.micro_batches)
-        self.real += step.global_tokens
-        return self.window(indices, step)
+class Meter(Watch):
+    """Lets steps warm up, times windows, divides further steps and counts one by torch's counter.
 
-    def window(self, indices: Any, step: Step) -> Window:
-        """What a step is worth."""
+    The device is waited for around windows, and at each part of the steps that are divided.
+    """
+
+    def __init__(self, problem: MaskedText, effort: Effort, device: torch.device) -> None:
+        self.problem, self.effort, self.device = problem, effort, device
+        self.stages = iter(effort.stages)
+        self.stage = ""
+        self.windows: list[Window] = []
+        self.timed = self.slots = 0
+        self.peak: int | None = None
+        """Bytes, as of the last window."""
+        self.last = 0.0
+        self.parts = dict.fromkeys(PARTS_OF_A_STEP, 0.0)
+        """Seconds of all steps that are divided."""
+        self.counter, self.counting = FlopCounterMode(display=False), contextlib.ExitStack()
+        self.flops_per_token: dict[str, float] = {}
+
+    def begin(self) -> None:
+        self.stage = next(self.stages, "")
+        if not self.stage:
+            raise Finished
+        if self.stage == "window" and self.timed % self.effort.steps == 0:
+            self.windows.append(Window(self.device))
+        elif self.stage == "parts":
+            self.last = now(self.device)[0]
+        elif self.stage == "operations":
+            self.counting.enter_context(self.counter)
+
+    def part(self, name: str) -> None:
+        if self.stage == "parts":
+            before, self.last = self.last, now(self.device)[0]
+            self.parts[name] += self.last - before
+
+    def end(self, indices: Any, step: Step) -> None:
         flops = self.problem.useful_flops(indices, step.global_targets)
-        return Window(0, 0, step.global_tokens, len(indices), step.global_targets, flops)
-
-    def executed(self) -> tuple[float, float]:
-        """Operations that a step executes by torch's counter, and the useful ones, both a token."""
-        with FlopCounterMode(display=False) as counter:
-            made = self.step()
-        return counter.get_total_flops() / made.tokens, made.flops / made.tokens
-
-    def divided(self, steps: int, clock: Clock) -> dict[str, float]:
-        """Seconds of a step by its parts, the mean over some steps."""
-        totals = dict.fromkeys(PARTS_OF_A_STEP, 0.0)
-        last = [clock.now()[0]]
-
-        def lap(done: str) -> None:
-            now = clock.now()[0]
-            totals[done] += now - last[0]
-            last[0] = now
-
-        for _ in range(steps):
-            last[0] = clock.now()[0]
-            self.step(lap)
-        return {name: seconds / steps for name, seconds in totals.items()}
+        if self.stage == "window":
+            self.windows[-1].add(step.global_tokens, len(indices), step.global_targets, flops)
+            self.slots += sum(batch.input_ids_NT.numel() for batch in step.micro_batches)
+            self.timed += 1
+            if self.timed % self.effort.steps == 0:
+                self.windows[-1].close()
+                self.peak = peak_memory(self.device)
+        elif self.stage == "operations":
+            self.counting.close()
+            found = {"useful": flops, "executed": self.counter.get_total_flops()}
+            self.flops_per_token = {k: value / step.global_tokens for k, value in found.items()}
 
 
 def rows(model: PreTrainedModel) -> int:
@@ -173,40 +163,19 @@ def rows(model: PreTrainedModel) -> int:
 class TimedScorer:
     """A scorer that knows how long it computed, the scoring of its logits left out."""
 
-    def __init__(self, scorer: Scorer, clock: Clock) -> None:
-        self.scorer, self.clock, self.seconds = scorer, clock, 0.0
+    def __init__(self, scorer: Scorer, device: torch.device) -> None:
+        self.scorer, self.device, self.seconds = scorer, device, 0.0
 
     def logits(self, items: Sequence[Item]) -> Iterator[tuple[Any, torch.Tensor]]:
         """As `Scorer.logits`."""
         portions = self.scorer.logits(items)
         while True:
-            started = self.clock.now()[0]
+            started = now(self.device)[0]
             portion = next(portions, None)
-            self.seconds += self.clock.now()[0] - started
+            self.seconds += now(self.device)[0] - started
             if portion is None:
                 return
             yield portion
-
-
-def timed(windows: int, one: Callable[[], Window], clock: Clock) -> list[Window]:
-    """Time some windows."""
-    found = []
-    for _ in range(windows):
-        wall, cpu = clock.now()
-        window = one()
-        ended_wall, ended_cpu = clock.now()
-        window.seconds, window.cpu_seconds = ended_wall - wall, ended_cpu - cpu
-        found.append(window)
-    return found
-
-
-def together(parts: Sequence[Window]) -> Window:
-    """The sum of some windows."""
-    total = Window()
-    for part in parts:
-        for name, value in asdict(part).items():
-            setattr(total, name, getattr(total, name) + value)
-    return total
 
 
 def measured(subject: Subject, what: str, effort: Effort, command: str = "") -> dict[str, Any]:
@@ -222,14 +191,16 @@ def measured(subject: Subject, what: str, effort: Effort, command: str = "") -> 
         Plain data: speeds with minimum, median and maximum over the windows, the parts of a step in
         seconds, operations a token, MFU (None where the ceiling was measured too low: other work
         went on), memory in bytes, and the machine.
+
+    Raises:
+        LingraftError: model or text cannot be used, or a signal came.
     """
-    accelerator = accelerator_for(subject.training, Path())
-    clock = Clock(accelerator.device)
+    accelerator = accelerator_for(subject.recipe.training, Path())
     load = [os.getloadavg()[0]]
     result = (
-        _evaluation(subject, effort, accelerator, clock)
+        _evaluation(subject, effort, accelerator)
         if what == EVALUATION
-        else _training(subject, what, effort, accelerator, clock)
+        else _training(subject, what, effort, accelerator)
     )
     load.append(os.getloadavg()[0])
     return {
@@ -243,61 +214,75 @@ def measured(subject: Subject, what: str, effort: Effort, command: str = "") -> 
 
 
 def _training(
-    subject: Subject, what: str, effort: Effort, accelerator: Accelerator, clock: Clock
-) -> dict[str, Any]:
-    index = next(i for i, phase in enumerate(subject.phases) if phase.name == what)
-    training = Training(subject, index, accelerator)
-    ceilings = [_ceiling(training.model, accelerator, effort)]
-    for _ in range(effort.warmup):
-        training.step()
-    training.slots = training.real = 0
-    windows = timed(
-        effort.windows,
-        lambda: together([training.step() for _ in range(effort.steps)]),
-        clock,
-    )
-    fill = training.real / training.slots
-    peak = peak_memory(accelerator.device)
-    divided = training.divided(effort.steps, clock)
-    executed, useful = training.executed()
-    ceilings.append(_ceiling(training.model, accelerator, effort))
-    parts = sorted(trained_parts(training.phase.train, what))
-    return {
-        "train": parts,
-        "trainable_parameters": training.problem.trainable,
-        "batch": training.phase.batch.model_dump(),
-        "training": subject.training.model_dump(mode="json"),
-        **_speeds(windows, ceilings),
-        "fill": fill,
-        "step_seconds": divided,
-        "flops_per_token": {"useful": useful, "executed": executed},
-        "peak_memory_bytes": peak,
-    }
-
-
-def _evaluation(
-    subject: Subject, effort: Effort, accelerator: Accelerator, clock: Clock
+    subject: Subject, what: str, effort: Effort, accelerator: Accelerator
 ) -> dict[str, Any]:
     model, family, itl = subject.model()
     tokens, vocabulary = subject.text(rows(model))
-    scorer = Scorer(model, vocabulary.pad, subject.training.precision)
+    phase = next(phase for phase in subject.recipe.phases if phase.name == what)
+    steps = len(effort.stages) + 1  # its end is never reached: nothing is validated or saved
+    validation = phase.validation.model_copy(update={"every_steps": steps})
+    longer = {"budget": Budget(value=steps), "validation": validation}
+    training = subject.recipe.training.model_copy(
+        update={"trackers": (), "checkpoint_steps": None, "checkpoint_minutes": math.inf}
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(
+            phase=phase.model_copy(update=longer),
+            training=training,
+            seed=subject.recipe.seed,
+            folder=Path(folder),
+            metrics_path=Path(folder) / "metrics.jsonl",
+            fingerprint="",
+            family=family,
+            itl_layers=itl,
+            readings=(Reading("", tokens, tokens, phase.objective, phase.masking),),
+            vocabulary=vocabulary,
+        )
+        problem = MaskedText(job, model.to(accelerator.device))
+        meter = Meter(problem, effort, accelerator.device)
+        ceilings = [_ceiling(model, accelerator, effort)]
+        try:
+            run_phase(job, problem, model, accelerator, watch=meter)
+        except Finished:
+            pass
+        except Stopped as error:
+            raise Stopped("bench: stopped before all was measured", error.signal_number) from None
+    ceilings.append(_ceiling(model, accelerator, effort))
+    return {
+        "train": sorted(trained_parts(phase.train, what)),
+        "trainable_parameters": problem.trainable,
+        "batch": phase.batch.model_dump(),
+        "training": subject.recipe.training.model_dump(mode="json"),
+        **_speeds(meter.windows, ceilings),
+        "fill": sum(window.tokens for window in meter.windows) / meter.slots,
+        "step_seconds": {name: seconds / effort.steps for name, seconds in meter.parts.items()},
+        "flops_per_token": meter.flops_per_token,
+        "peak_memory_bytes": meter.peak,
+    }
+
+
+def _evaluation(subject: Subject, effort: Effort, accelerator: Accelerator) -> dict[str, Any]:
+    model, family, itl = subject.model()
+    tokens, vocabulary = subject.text(rows(model))
+    scorer = Scorer(model, vocabulary.pad, subject.recipe.training.precision)
     operations = throughput.count(model, family, itl)
     ceilings = [_ceiling(model, accelerator, effort)]
     chosen = np.arange(min(effort.evaluated, len(tokens)))
+    lengths = tokens.lengths[chosen]
     hidden = mask_text(tokens.rows(chosen), vocabulary, "bench", Masking(), 0)
     few = HiddenText(hidden.items[: max(1, len(chosen) // 4)], "", hidden.scheme)
     measure(scorer, few)
-    forward: list[float] = []
-    flops = operations.forward(tokens.lengths[chosen], hidden.positions)
-
-    def one() -> Window:
-        watched = TimedScorer(scorer, clock)
-        measure(watched, hidden)  # type: ignore[arg-type]  # it asks for logits alone
-        forward.append(watched.seconds)
-        read = int(tokens.lengths[chosen].sum())
-        return Window(0, 0, read, len(chosen), hidden.positions, flops)
-
-    windows = timed(effort.windows, one, clock)
+    flops = operations.forward(lengths, hidden.positions)
+    timed = TimedScorer(scorer, accelerator.device)
+    windows, forward = [], []
+    for _ in range(effort.windows):
+        timed.seconds = 0.0
+        window = Window(accelerator.device)
+        measure(timed, hidden)  # type: ignore[arg-type]  # it asks for logits alone
+        window.add(int(lengths.sum()), len(chosen), hidden.positions, flops)
+        window.close()
+        windows.append(window)
+        forward.append(timed.seconds)
     ceilings.append(_ceiling(model, accelerator, effort))
     whole = spread([window.seconds for window in windows])["median"]
     passes = spread(forward)["median"]
@@ -322,19 +307,16 @@ def _ceiling(model: Any, accelerator: Accelerator, effort: Effort) -> Ceiling:
 def _speeds(windows: Sequence[Window], ceilings: Sequence[Ceiling]) -> dict[str, Any]:
     best = max(ceilings, key=lambda ceiling: ceiling.flops_per_second)
     flops = [window.flops / window.seconds for window in windows]
-    total = together(windows)
+    seconds = sum(window.seconds for window in windows)
+    is_ceiling = max(flops) <= best.flops_per_second
     return {
         "tokens_per_second": spread([w.tokens / w.seconds for w in windows]),
         "tokens_per_cpu_second": spread([w.tokens / max(w.cpu_seconds, 1e-9) for w in windows]),
-        "sentences_per_second": total.sentences / total.seconds,
-        "targets_per_second": total.targets / total.seconds,
+        "sentences_per_second": sum(w.sentences for w in windows) / seconds,
+        "targets_per_second": sum(w.targets for w in windows) / seconds,
         "flops_per_second": spread(flops),
         "ceiling": asdict(best) | {"measured": [one.flops_per_second for one in ceilings]},
-        "mfu": (
-            spread([speed / best.flops_per_second for speed in flops])
-            if max(flops) <= best.flops_per_second
-            else None
-        ),
+        "mfu": spread([speed / best.flops_per_second for speed in flops]) if is_ceiling else None,
         "mfu_of_datasheet": (
             spread([speed / best.datasheet for speed in flops]) if best.datasheet else None
         ),
@@ -342,18 +324,6 @@ def _speeds(windows: Sequence[Window], ceilings: Sequence[Ceiling]) -> dict[str,
 
 
 def peak_memory(device: torch.device) -> int | None:
-    """The most bytes that this process has held: on the GPU, else in memory; None if not known.
-
-    On Linux that is the high-water mark of this program, never of the one that started it.
-    """
-    if device.type == "cuda":
-        return int(torch.cuda.max_memory_allocated(device))
-    status = Path("/proc/self/status")
-    if status.is_file():
-        marks = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
-        return int(marks[0].split()[1]) * 1024 if marks else None
-    if sys.platform == "darwin":
-        import resource
-
-        return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-    return None
+    """The most bytes that this process has held: on the GPU, else in memory; None if not known."""
+    on_gpu = device.type == "cuda"
+    return int(torch.cuda.max_memory_allocated(device)) if on_gpu else peak_bytes()

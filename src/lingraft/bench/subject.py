@@ -10,13 +10,15 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
+from transformers import AutoConfig
 
 from lingraft.bench import text
 from lingraft.errors import RecipeError
 from lingraft.models import source
 from lingraft.models.families import family_of
 from lingraft.models.graft import build, deeper_config, layer_plan
+from lingraft.models.loading import stock_class
+from lingraft.models.modules import wanted_by
 from lingraft.models.parts import itl_layers
 from lingraft.pretrained import load as pretrained
 from lingraft.recipe import Batch
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from lingraft.bench.text import TextShape
     from lingraft.models.families import Family
     from lingraft.objectives.common import TokenIds
-    from lingraft.recipe import Phase, Recipe, Training
+    from lingraft.recipe import Recipe
     from lingraft.tokenizer.shards import Tokens
 
 MADE_UP = "made-up"
@@ -98,14 +100,6 @@ class Subject:
     lengths: TextShape
 
     @property
-    def phases(self) -> tuple[Phase, ...]:
-        return self.recipe.phases
-
-    @property
-    def training(self) -> Training:
-        return self.recipe.training
-
-    @property
     def name(self) -> str:
         """For tables."""
         if self.shape is not None:
@@ -116,7 +110,7 @@ class Subject:
         """The grafted model in fp32 on the CPU, its family and its translation layers.
 
         Raises:
-            LingraftError: its configuration cannot be read, or the recipe wants adapters.
+            LingraftError: its configuration cannot be read, or the recipe wants modules.
         """
         pretrained.quiet_transformers()
         graft = self.recipe.graft
@@ -125,16 +119,17 @@ class Subject:
             loaded = source.load_model(str(Run.existing(self.run).stage("graft").path / "model"))
             depth = int(getattr(loaded.model.config, loaded.family.depth_key))
             return loaded.model, loaded.family, itl_layers(depth, before, after)
-        if graft.adapters:
+        for module in wanted_by(graft):
             raise RecipeError(
-                "graft.adapters: bench builds no adapters from a recipe; "
+                f"graft.{module.part}: bench builds no {module.part} from a recipe; "
                 "give the folder of a run of it"
             )
         config = self._config()
         family = family_of(config.model_type)
         plan = layer_plan(int(getattr(config, family.depth_key)), before, after, "random")
         target = deeper_config(config, family, plan, self._vocabulary(config))
-        model_class: Any = MODEL_FOR_MASKED_LM_MAPPING[type(target)]
+        model_class = stock_class(target)
+        assert model_class is not None, f"{family.model_type} has no class for its kind"
         return (
             build(model_class, target, self.recipe.seed),
             family,

@@ -100,9 +100,11 @@ def made_up(shape: TextShape, vocab_size: int, seed: int = 0) -> Tokens:
 
 
 def of_run(run: Run) -> tuple[Tokens, TokenIds]:
-    """The training text and the vocabulary of a run."""
+    """The training text (the first stream's) and the vocabulary of a run."""
+    from lingraft.recipe.methods import read_recipe
     from lingraft.tokenizer import files as tokenizer_files
 
     folder = run.stage("tokenizer").path
     vocabulary = TokenIds.of(tokenizer_files.load(str(folder)))
-    return Tokens.open(folder, "train"), vocabulary
+    first = read_recipe(run.recipe_path).texts[0]
+    return Tokens.open(folder, f"{first.prefix}train"), vocabulary

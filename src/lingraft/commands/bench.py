@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
-from pathlib import Path  # noqa: TC003 - typer reads the annotations when it runs
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lingraft import workers
 from lingraft.commands import console
+from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ BASE = "14x768x50000"
 EVALUATION = "evaluation"
 
 
-def bench(
+def command(
     recipe: Annotated[
         Path | None, typer.Argument(help="A recipe (TOML), or the folder of a run: its own text.")
     ] = None,
@@ -55,10 +54,7 @@ def bench(
     ceiling_seconds: Annotated[
         float, typer.Option(min=0, help="For each matrix product of the ceiling.")
     ] = 1.0,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="a.b=c", help="Override a value of the recipe."),
-    ] = None,
+    settings: ask.Settings = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write everything measured there.")
     ] = None,
@@ -83,7 +79,7 @@ def bench(
     lengths = TextShape(mean_length, length_spread, longest, sentences)
     asked = subject(recipe, source, shape, lengths, batch, settings or [])
     effort = measure.Effort(warmup, steps, windows, evaluated, ceiling_seconds)
-    command = shlex.join(["lingraft", *sys.argv[1:]])
+    command = ask.command_line()
     found = results(asked, chosen(asked, phase), effort, command)
     console.show(table_of(found))
     if json_file is not None:
@@ -98,7 +94,7 @@ def chosen(asked: Subject, phase: str) -> list[str]:
     Raises:
         RecipeError: there is no such phase.
     """
-    names = [one.name for one in asked.phases]
+    names = [one.name for one in asked.recipe.phases]
     if phase == "all":
         return [*names, EVALUATION]
     if phase in (*names, EVALUATION):
@@ -119,11 +115,11 @@ def results(
 
     if len(names) == 1:
         return [measured(asked, names[0], effort, command)]
-    found = []
+    results = []
     for name in names:
         with workers.pool(1) as pool:
-            found.append(pool.submit(measured, asked, name, effort, command).result())
-    return found
+            results.append(pool.submit(measured, asked, name, effort, command).result())
+    return results
 
 
 def table_of(found: Sequence[dict[str, Any]]) -> Table:

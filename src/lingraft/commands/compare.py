@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +10,7 @@ import typer
 from lingraft.commands import console
 
 
-def compare(
+def command(
     folders: Annotated[
         list[Path], typer.Argument(metavar="OUT", help="Folders that lingraft finetune wrote.")
     ],

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -27,7 +27,7 @@ class CorpusRecipe(Section):
     """The text."""
 
 
-def corpus(
+def command(
     sources: Annotated[
         list[str] | None,
         typer.Argument(
@@ -103,10 +103,6 @@ def corpus(
         ),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Directory of the tasks' files.")] = None,
-    wikipedias: Annotated[
-        Path | None,
-        typer.Option(help="A TSV of Wikipedia languages and their articles, for the report."),
-    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Delete another corpus in --out first.")
     ] = False,
@@ -131,10 +127,8 @@ def corpus(
     if pairs:
         _pairs(chosen, out_dir, parallel, lexicon, _columns(columns))
         return
-    from lingraft.corpus import wikipedias as tables
     from lingraft.report.pages import corpus as corpus_page
 
-    known = tables.read(wikipedias) if wikipedias is not None else None
     if task:
         chosen = _without(chosen, task, data, out_dir)
     options = dict(map(_option, executor_options or []))
@@ -148,7 +142,7 @@ def corpus(
         )
         return
     _show(result)
-    written = corpus_page.write(out_dir, known)
+    written = corpus_page.write(out_dir)
     console.line(f"corpus: {out_dir}\nreport: {written}")
 
 
@@ -173,7 +167,10 @@ def chosen_recipe(
         from lingraft.recipe.methods import read_recipe
 
         whole = read_recipe(recipe, settings)
-        return CorpusRecipe(language=whole.language, corpus=whole.corpus)
+        if len(whole.texts) > 1:
+            raise RecipeError("--recipe: has several streams; give SOURCE and --lang for each")
+        (text,) = whole.texts
+        return CorpusRecipe(language=text.language, corpus=text.corpus)
     missing = [name for name, value in (("SOURCE", sources), ("--lang", lang)) if not value]
     if missing:
         raise RecipeError(f"give SOURCE and --lang, or --recipe; missing: {', '.join(missing)}")
@@ -206,13 +203,9 @@ def _option(text: str) -> tuple[str, str | int | float]:
 
 
 def _kind(executor: str) -> Kind:
-    if executor == "local":
-        return "local"
-    if executor == "slurm":
-        return "slurm"
-    if executor == "ray":
-        return "ray"
-    raise RecipeError(f"--executor: must be local, slurm or ray; got {executor}")
+    if executor not in ("local", "slurm", "ray"):
+        raise RecipeError(f"--executor: must be local, slurm or ray; got {executor}")
+    return cast("Kind", executor)
 
 
 def _columns(text: str) -> tuple[int, int]:

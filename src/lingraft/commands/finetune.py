@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lingraft.commands import console
-from lingraft.commands import finetuning_options as ask
+from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
     from lingraft.report.table import Table
 
 
-def finetune(
+def command(
     models: Annotated[
         list[str],
         typer.Argument(
@@ -40,7 +37,7 @@ def finetune(
     out_dir: Annotated[Path, typer.Option("--out", help="The folder of the results.")] = Path(
         "runs/finetune"
     ),
-    settings: ask.Settings = None,
+    settings: ask.TaskSettings = None,
     paper: ask.Paper = None,
     label: Annotated[
         str | None, typer.Option(help="What tables call the models: NAME[,NAME…].")
@@ -51,8 +48,8 @@ def finetune(
     keep_models: Annotated[
         bool, typer.Option("--keep-models", help="Keep the best weights of every seed.")
     ] = False,
-    resume: ask.Resume = False,
-    overwrite: ask.Overwrite = False,
+    resume: ask.ResumeSeeds = False,
+    overwrite: ask.OverwriteSeeds = False,
 ) -> None:
     """Fine-tune models on tasks with several seeds; print mean and deviation of the scores.
 
@@ -91,9 +88,9 @@ def finetune(
         base = Path()
     from lingraft.finetuning import run
 
-    options = run.Options(resume, overwrite, keep_models, shlex.join(["lingraft", *sys.argv[1:]]))
+    options = run.Options(resume, overwrite, keep_models, ask.command_line())
     found = run.finetune(chosen, out_dir, options, base)
-    if int(os.environ.get("RANK", "0")) == 0:
+    if ask.is_first_process():
         console.show(table_of(found))
         console.line(f"results: {out_dir / 'results.jsonl'}")
 

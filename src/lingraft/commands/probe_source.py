@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from lingraft.commands import console
-from lingraft.commands import finetuning_options as ask
+from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
 
 
-def probe_source(
+def command(
     run: Annotated[Path, typer.Argument(help="A run of lingraft adapt; its phases are done.")],
     task: Annotated[
         list[str] | None,
@@ -36,7 +34,7 @@ def probe_source(
         str | None,
         typer.Option(help="Where the run's source model is, if not where its recipe says."),
     ] = None,
-    settings: ask.Settings = None,
+    settings: ask.TaskSettings = None,
     paper: ask.Paper = None,
     cut: ask.Cut = None,
     train_examples: ask.TrainExamples = None,
@@ -44,8 +42,8 @@ def probe_source(
     keep_models: Annotated[
         bool, typer.Option("--keep-models", help="Leave the models in OUT/models.")
     ] = False,
-    resume: ask.Resume = False,
-    overwrite: ask.Overwrite = False,
+    resume: ask.ResumeSeeds = False,
+    overwrite: ask.OverwriteSeeds = False,
 ) -> None:
     """Find out where a run lost the source's language, by fine-tuning on tasks in that language.
 
@@ -78,9 +76,8 @@ def probe_source(
     from lingraft.finetuning import run as finetuning
     from lingraft.probing import probe
 
-    command = shlex.join(["lingraft", *sys.argv[1:]])
-    options = probe.Options(finetuning.Options(resume, overwrite, command=command), keep_models)
-    folder = out_dir or run / "probe-source"
-    made, written = probe.probe(probed, ask.names_in(phase), chosen, folder, options)
+    options = finetuning.Options(resume, overwrite, command=ask.command_line())
+    folder, phases = out_dir or run / "probe-source", ask.names_in(phase)
+    made, written = probe.probe(probed, phases, chosen, folder, options, keep_models=keep_models)
     console.show(made, best="")
     console.line(f"page: {written[0]}; table: {folder / 'table.md'}, .csv, .json")

@@ -1,7 +1,7 @@
 """What models get right and wrong by part of the test set, for every kind of task.
 
-A measure takes a part of a comparison and one run's predictions, and gives a value for each row of
-its table. Confusions are rows too: "gold → said", with how often that was said.
+A measure takes what one run said and gives a value for each row of its table. A row is named by a
+tuple: of confusions gold and said, with how often that was said; else the name alone.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.comparison.weighted import right_words, shown_tags, weighted
-from lingraft.tasks import mistakes
-from lingraft.tasks.examples import ParseExample, SpanExample, TaggedExample, TextExample
-from lingraft.tasks.metrics import METRICS, SIMILAR
-from lingraft.tasks.tagging_metrics import entity_spans
+from lingraft.tasks.dependency.metrics import right_words
+from lingraft.tasks.examples import SpanExample, TextExample
+from lingraft.tasks.metrics import SIMILAR
+from lingraft.tasks.tagging_metrics import entity_spans, shown_tags, span_units
+from lingraft.tasks.weighted import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from lingraft.comparison.collect import Part
+    from lingraft.comparison.collect import Answers, Part
     from lingraft.tasks.examples import Example
-    from lingraft.tasks.predictions import Prediction
 
-    Measure = Callable[[Part, Sequence[Prediction]], "dict[str, Cell]"]
+    Row = tuple[str, ...]
+    Cells = dict[Row, "Cell"]
+    Measure = Callable[[Answers], Cells]
 
-ARROW = " → "
 QUARTERS = 4
 SPAN_ERRORS = ("right", "boundary", "type", "boundary and type", "missed", "spurious")
 DISTANCES = ((1, 1), (2, 2), (3, 5), (6, 10))
@@ -40,7 +40,7 @@ class Cell:
     """A row of one run's table."""
 
     n: int
-    """Examples, entities or words."""
+    """Examples, entities or words; of a confusion, all with that gold."""
     value: float
 
 
@@ -51,13 +51,16 @@ class Breakdown:
     name: str
     """Of its file."""
     title: str
-    rows: str
-    """Heading of the first column."""
+    rows: Row
+    """Headings of the columns that name a row."""
     measure: Measure
     decimals: int = 1
     note: str = ""
-    confusion: bool = False
-    """Rows are pairs of gold and said."""
+
+    @property
+    def confusion(self) -> bool:
+        """Whether rows are pairs of gold and said."""
+        return len(self.rows) == 2
 
 
 def breakdowns(part: Part) -> list[Breakdown]:
@@ -76,22 +79,29 @@ def breakdowns(part: Part) -> list[Breakdown]:
     if kind == "parsing":
         found += [*DEPENDENCIES, _confusions("Relations", "word", _relation_confusions)]
     if kind == "span":
-        found += _answers(part)
-    found.append(
-        Breakdown(
-            "length",
-            f"By length of the text: {key}",
-            "characters",
-            _by_length,
-            note="Quarters of the examples by length.",
-        )
-    )
-    return found
+        found += _by_answers(part)
+    title, note = f"By length of the text: {key}", "Quarters of the examples by length."
+    return [*found, Breakdown("length", title, ("characters",), _by_length, note=note)]
 
 
-def _confusions(title: str, what: str, measure: Measure) -> Breakdown:
-    note = f"Every {what} counts once; means over the seeds."
-    return Breakdown("confusions", title, "gold", measure, note=note, confusion=True)
+def _grouped(values: Iterable[tuple[str, float]]) -> Cells:
+    """The mean of each group, in the order in which they first come."""
+    groups: defaultdict[str, list[float]] = defaultdict(list)
+    for name, value in values:
+        groups[name].append(value)
+    return {(name,): Cell(len(found), fmean(found)) for name, found in groups.items()}
+
+
+def _parts(answers: Answers, names: Sequence[str], order: Iterable[str], key: str) -> Cells:
+    """A score by the part of the test set that each example is in."""
+    order = list(order)
+    inside_RN = np.array([[one == name for one in names] for name in order], dtype=float)
+    values = answers.scores[key](inside_RN)
+    sizes = inside_RN.sum(1).astype(int)
+    return {
+        (name,): Cell(n, value)
+        for name, n, value in zip(order, sizes.tolist(), values.tolist(), strict=True)
+    }
 
 
 def length(example: Example) -> int:
@@ -100,71 +110,62 @@ def length(example: Example) -> int:
     return len(example.text) + len(pair or "")
 
 
-def _by_length(part: Part, said: Sequence[Prediction]) -> dict[str, Cell]:
-    lengths_N = np.array([length(one) for one in part.examples])
+def _by_length(answers: Answers) -> Cells:
+    lengths_N = np.array([length(one) for one in answers.part.examples])
     shares = [(index + 1) / QUARTERS for index in range(QUARTERS)]
-    ends = np.unique(np.quantile(lengths_N, shares, method="inverted_cdf"))
-    inside_RN = np.diff(np.array([lengths_N <= end for end in ends]), axis=0, prepend=0)
-    score = weighted(part.task, part.keys[0], part.examples, said)
-    low = int(lengths_N.min())
-    cells = {}
-    for end, inside_N, value in zip(ends, inside_RN, score(inside_RN.astype(float)), strict=True):
-        name = f"{low}–{int(end)}" if low < end else str(low)
-        cells[name] = Cell(int(inside_N.sum()), float(value))
-        low = int(end) + 1
-    return cells
+    ends = np.unique(np.quantile(lengths_N, shares, method="inverted_cdf")).tolist()
+    lows = [int(lengths_N.min()), *(int(end) + 1 for end in ends[:-1])]
+    names = [
+        f"{low}–{int(end)}" if low < end else str(low) for low, end in zip(lows, ends, strict=True)
+    ]
+    places = np.searchsorted(ends, lengths_N)
+    return _parts(answers, [names[place] for place in places], names, answers.part.keys[0])
 
 
 # -- confusions
 
 
-def _counted(pairs: Iterable[tuple[str, str]]) -> dict[str, Cell]:
+def _confusions(title: str, what: str, measure: Measure) -> Breakdown:
+    note = f"Every {what} counts once; means over the seeds."
+    return Breakdown("confusions", title, ("gold", "said"), measure, note=note)
+
+
+def _counted(pairs: Iterable[tuple[str, str]]) -> Cells:
     cells = Counter(pairs)
     totals: Counter[str] = Counter()
     for (gold, _), count in cells.items():
         totals[gold] += count
-    return {f"{gold}{ARROW}{said}": Cell(totals[gold], n) for (gold, said), n in cells.items()}
+    return {pair: Cell(totals[pair[0]], count) for pair, count in cells.items()}
 
 
-def _label_confusions(part: Part, said: Sequence[Prediction]) -> dict[str, Cell]:
-    return {
-        f"{one.gold}{ARROW}{one.said}": Cell(round(one.count / one.share), one.count)
-        for one in mistakes.confusions(part.examples, said, part.task.labels)
-        if one.count
-    }
+def _label_confusions(answers: Answers) -> Cells:
+    place = {label: index for index, label in enumerate(answers.part.task.labels)}
+    cells = _counted((example.label, prediction.label) for example, prediction in answers.pairs)
+    return dict(sorted(cells.items(), key=lambda cell: [place[label] for label in cell[0]]))
 
 
-def _similarity(part: Part, said: Sequence[Any]) -> dict[str, Cell]:
+def _similarity(answers: Answers) -> Cells:
     """Language Chameleon, table 8: gold and predicted scores cut alike."""
-    examples: Sequence[Any] = part.examples
     names = ("different", "similar")
     return _counted(
-        (names[one.score >= SIMILAR], names[other.score >= SIMILAR])
-        for one, other in zip(examples, said, strict=True)
+        (names[one.score >= SIMILAR], names[other.score >= SIMILAR]) for one, other in answers.pairs
     )
 
 
-def _type_confusions(part: Part, said: Sequence[Any]) -> dict[str, Cell]:
+def _type_confusions(answers: Answers) -> Cells:
     """Language Chameleon, table 9: types of characters or words that gold has in an entity."""
+    units = [pair for one in answers.pairs for pair in zip(*shown_tags(*one), strict=True)]
     return _counted(
-        (gold.partition("-")[2], guess.partition("-")[2] or guess)
-        for example, prediction in zip(part.examples, said, strict=True)
-        if isinstance(example, TaggedExample)
-        for gold, guess in zip(*shown_tags(example, prediction), strict=True)
+        (gold.partition("-")[2], said.partition("-")[2] or said)
+        for gold, said in units
         if gold != "O" and "-" in gold
-    ) or _counted(
-        pair
-        for example, prediction in zip(part.examples, said, strict=True)
-        if isinstance(example, TaggedExample)
-        for pair in zip(*shown_tags(example, prediction), strict=True)
-    )
+    ) or _counted(units)
 
 
-def _relation_confusions(part: Part, said: Sequence[Any]) -> dict[str, Cell]:
-    examples: Sequence[Any] = part.examples
+def _relation_confusions(answers: Answers) -> Cells:
     return _counted(
         pair
-        for example, prediction in zip(examples, said, strict=True)
+        for example, prediction in answers.pairs
         for pair in zip(example.relations, prediction.relations, strict=True)
     )
 
@@ -172,67 +173,80 @@ def _relation_confusions(part: Part, said: Sequence[Any]) -> dict[str, Cell]:
 # -- scores of pairs
 
 
-def _residuals(part: Part, said: Sequence[Any]) -> dict[str, list[float]]:
-    examples: Sequence[Any] = part.examples
-    gold = [one.score for one in examples]
+def _residuals(answers: Answers, shown: Callable[[float], float]) -> Cells:
+    gold = [example.score for example, _ in answers.pairs]
     edges = np.linspace(min(gold), max(gold), 6)
-    groups: dict[str, list[float]] = {
-        f"{low:.1f}–{high:.1f}": [] for low, high in itertools.pairwise(edges)
-    }
-    names = list(groups)
-    for one, other in zip(examples, said, strict=True):
-        place = int(np.searchsorted(edges[1:-1], one.score, side="right"))
-        groups[names[place]].append(other.score - one.score)
-    return {name: values for name, values in groups.items() if values}
-
-
-def _bias(part: Part, said: Sequence[Any]) -> dict[str, Cell]:
-    found = _residuals(part, said)
-    return {name: Cell(len(values), fmean(values)) for name, values in found.items()}
-
-
-def _error(part: Part, said: Sequence[Any]) -> dict[str, Cell]:
-    found = _residuals(part, said)
-    return {name: Cell(len(one), fmean(map(abs, one))) for name, one in found.items()}
+    names = [f"{low:.1f}–{high:.1f}" for low, high in itertools.pairwise(edges)]
+    places = np.searchsorted(edges[1:-1], gold, side="right").tolist()
+    cells = _grouped(
+        (names[place], shown(prediction.score - example.score))
+        for place, (example, prediction) in zip(places, answers.pairs, strict=True)
+    )
+    return {(name,): cells[name,] for name in names if (name,) in cells}
 
 
 RESIDUALS = (
     Breakdown(
         "residuals",
         "Mean of predicted less gold score",
-        "gold score",
-        _bias,
+        ("gold score",),
+        lambda answers: _residuals(answers, float),
         2,
         "In the task's own unit; a positive value says that the model is too generous.",
     ),
-    Breakdown("absolute-residuals", "Mean absolute error", "gold score", _error, 2),
+    Breakdown(
+        "absolute-residuals",
+        "Mean absolute error",
+        ("gold score",),
+        lambda answers: _residuals(answers, abs),
+        2,
+    ),
 )
 
 
 # -- entities
 
 
-def _entity_types(part: Part, said: Sequence[Prediction]) -> dict[str, Cell]:
-    found = mistakes.by_entity(part.examples, said)
-    return {one.name: Cell(one.gold, one.f1) for one in found}
+def _spans(answers: Answers) -> list[tuple[set[Any], set[Any]]]:
+    """The entities of every example, in gold and predicted."""
+    tags = (shown_tags(*pair) for pair in answers.pairs)
+    return [(entity_spans(gold), entity_spans(said)) for gold, said in tags]
 
 
-def _entity_lengths(part: Part, said: Sequence[Prediction]) -> dict[str, Cell]:
-    found = mistakes.by_entity_length(part.examples, said)
-    return {one.name: Cell(one.count, one.accuracy) for one in found}
+def _entity_types(answers: Answers) -> Cells:
+    tally = Tally(itertools.starmap(span_units, _spans(answers)))
+    sides = (tally.right_NC, tally.gold_NC, tally.said_NC)
+    totals = zip(*(side_NC.sum(0) for side_NC in sides), strict=True)
+    cells = {
+        (str(kind),): Cell(int(gold), float(200 * right / (gold + said)))
+        for kind, (right, gold, said) in zip(tally.classes, totals, strict=True)
+    }
+    return dict(sorted(cells.items()))
 
 
-def span_errors(gold: Sequence[str], said: Sequence[str]) -> Counter[str]:
+def _entity_lengths(answers: Answers) -> Cells:
+    found = [
+        (end - begin + 1, 100.0 * ((kind, begin, end) in said))
+        for gold, said in _spans(answers)
+        for kind, begin, end in gold
+    ]
+    return _grouped((str(size), value) for size, value in sorted(found))
+
+
+def span_errors(gold: set[Any], said: set[Any]) -> Counter[str]:
     """What became of the gold entities of a sentence, and predictions that touch none of them.
 
     An entity is 'right', has another 'type' at the same ends, another 'boundary' with the same
     type, or both; or nothing predicted overlaps it ('missed').
+
+    Args:
+        gold: type, first and last position of each.
+        said: the same of those predicted.
     """
-    true, guesses = entity_spans(gold), entity_spans(said)
     found: Counter[str] = Counter()
-    for kind, begin, end in true:
-        touching = [one for one in guesses if one[1] <= end and one[2] >= begin]
-        if (kind, begin, end) in guesses:
+    for kind, begin, end in gold:
+        touching = [one for one in said if one[1] <= end and one[2] >= begin]
+        if (kind, begin, end) in said:
             found["right"] += 1
         elif any(one[1:] == (begin, end) for one in touching):
             found["type"] += 1
@@ -240,32 +254,31 @@ def span_errors(gold: Sequence[str], said: Sequence[str]) -> Counter[str]:
             found["boundary"] += 1
         else:
             found["boundary and type" if touching else "missed"] += 1
-    for _, begin, end in guesses:
-        if not any(one[1] <= end and one[2] >= begin for one in true):
+    for _, begin, end in said:
+        if not any(one[1] <= end and one[2] >= begin for one in gold):
             found["spurious"] += 1
     return found
 
 
-def _entity_errors(part: Part, said: Sequence[Any]) -> dict[str, Cell]:
+def _entity_errors(answers: Answers) -> Cells:
     found: Counter[str] = Counter()
-    for example, prediction in zip(part.examples, said, strict=True):
-        assert isinstance(example, TaggedExample)
-        found += span_errors(*shown_tags(example, prediction))
+    for gold, said in _spans(answers):
+        found += span_errors(gold, said)
     n_gold = found.total() - found["spurious"]
-    return {name: Cell(n_gold, float(found[name])) for name in SPAN_ERRORS}
+    return {(name,): Cell(n_gold, float(found[name])) for name in SPAN_ERRORS}
 
 
 ENTITIES = (
-    Breakdown("entities", "Entities by type: F1", "type", _entity_types),
+    Breakdown("entities", "Entities by type: F1", ("type",), _entity_types),
     Breakdown(
         "entity-errors",
         "What becomes of the entities",
-        "outcome",
+        ("outcome",),
         _entity_errors,
         note="Numbers of gold entities, and of predicted ones that touch none (spurious).",
     ),
     Breakdown(
-        "entity-lengths", "Entities by length: per cent found", "units without spaces",
+        "entity-lengths", "Entities by length: per cent found", ("units without spaces",),
         _entity_lengths,
     ),
 )  # fmt: skip
@@ -274,24 +287,15 @@ ENTITIES = (
 # -- dependencies
 
 
-def _words(
-    part: Part, said: Sequence[Any], name: Callable[[ParseExample, int], str]
-) -> dict[str, Cell]:
-    groups: defaultdict[str, list[bool]] = defaultdict(list)
-    for example, prediction in zip(part.examples, said, strict=True):
-        assert isinstance(example, ParseExample)
-        for index, (_, right) in enumerate(right_words(example, prediction)):
-            groups[name(example, index)].append(right)
-    return {one: Cell(len(found), 100 * fmean(found)) for one, found in groups.items()}
-
-
-def _by_relation(part: Part, said: Sequence[Any]) -> dict[str, Cell]:
-    def name(example: ParseExample, index: int) -> str:
-        assert example.relations is not None
-        return example.relations[index]
-
-    found = _words(part, said, name)
-    return dict(sorted(found.items(), key=lambda one: (-one[1].n, one[0])))
+def _by_relation(answers: Answers) -> Cells:
+    cells = _grouped(
+        (relation, 100.0 * right)
+        for example, prediction in answers.pairs
+        for relation, (_, right) in zip(
+            example.relations, right_words(example, prediction), strict=True
+        )
+    )
+    return dict(sorted(cells.items(), key=lambda one: (-one[1].n, one[0])))
 
 
 def distance_class(head: int, word: int) -> str:
@@ -305,63 +309,35 @@ def distance_class(head: int, word: int) -> str:
     return f"over {DISTANCES[-1][1]}"
 
 
-def _by_distance(part: Part, said: Sequence[Any]) -> dict[str, Cell]:
-    def name(example: ParseExample, index: int) -> str:
-        assert example.heads is not None
-        return distance_class(example.heads[index], index + 1)
-
-    found = _words(part, said, name)
+def _by_distance(answers: Answers) -> Cells:
+    cells = _grouped(
+        (distance_class(example.heads[index], index + 1), 100.0 * right)
+        for example, prediction in answers.pairs
+        for index, (_, right) in enumerate(right_words(example, prediction))
+    )
     order = ["root", *(distance_class(high + 1, 1) for _, high in DISTANCES), "over 10"]
-    return {one: found[one] for one in order if one in found}
+    return {(one,): cells[one,] for one in order if (one,) in cells}
 
 
 DEPENDENCIES = (
-    Breakdown("relations", "By relation: LAS", "relation", _by_relation),
-    Breakdown("distances", "By distance to the head: LAS", "words", _by_distance),
+    Breakdown("relations", "By relation: LAS", ("relation",), _by_relation),
+    Breakdown("distances", "By distance to the head: LAS", ("words",), _by_distance),
 )
 
 
 # -- answers
 
 
-def _answers(part: Part) -> list[Breakdown]:
-    def by(name: Callable[[SpanExample], str]) -> Measure:
-        return lambda part, said: _by_answer(part, said, name)
+def _by_answers(part: Part) -> list[Breakdown]:
+    key = part.keys[-1]
 
-    found = [
-        Breakdown(
-            "answerable",
-            f"Whether the passage says: {part.keys[-1]}",
-            "passage",
-            by(lambda one: "has the answer" if one.answers else "does not say"),
-        )
-    ]
+    def by(name: Callable[[Any], str]) -> Measure:
+        names = [name(example) for example in part.examples]
+        return lambda answers: _parts(answers, names, sorted(set(names)), key)
+
+    passages = by(lambda one: "has the answer" if one.answers else "does not say")
+    found = [Breakdown("answerable", f"Whether the passage says: {key}", ("passage",), passages)]
     if any(isinstance(one, SpanExample) and one.question_type for one in part.examples):
-        found.append(
-            Breakdown(
-                "question-types",
-                f"By type of question: {part.keys[-1]}",
-                "type",
-                by(lambda one: str(one.question_type)),
-            )
-        )
+        types = by(lambda one: str(one.question_type))
+        found.append(Breakdown("question-types", f"By type of question: {key}", ("type",), types))
     return found
-
-
-def _by_answer(
-    part: Part, said: Sequence[Prediction], name: Callable[[SpanExample], str]
-) -> dict[str, Cell]:
-    groups: defaultdict[str, list[float]] = defaultdict(list)
-    for example, prediction in zip(part.examples, said, strict=True):
-        assert isinstance(example, SpanExample)
-        groups[name(example)].append(answer_score(part, example, prediction))
-    return {one: Cell(len(found), fmean(found)) for one, found in sorted(groups.items())}
-
-
-def answer_score(part: Part, example: Example, prediction: Prediction) -> float:
-    """The last headline score of one answer (ROUGE-W or F1), in percent."""
-    for name in part.task.metrics:
-        scores = METRICS[name]([example], [prediction], part.task.labels)
-        if part.keys[-1] in scores:
-            return scores[part.keys[-1]]
-    raise AssertionError(part.keys)

@@ -9,25 +9,30 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from lingraft.comparison.records import record
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import outcomes
 from lingraft.rundir import fingerprint
+from lingraft.tasks import TASKS
+from lingraft.tasks.definition import decode, task_of
 from lingraft.tasks.predictions import align
+from lingraft.tasks.weighted import on_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from lingraft.finetuning.outcomes import Outcome
     from lingraft.tasks import Task
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.weighted import Score
 
 SCRATCH = "scratch"
 OFFICIAL = "official"
+TOLERANCE = 0.01
+"""Points by which a score made anew may differ from the saved one."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,42 @@ class Part:
         """Score by seed; of a model that was scored on other examples, of those."""
         runs = self.runs.get(label) or self.apart.get(label, ())
         return {run.seed: run.scores[key] for run in runs if key in run.scores}
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What one run said of the examples of a part."""
+
+    part: Part
+    predictions: list[Prediction]
+    """In the order of the examples."""
+    scores: Mapping[str, Score]
+    """That tables show, as functions of how often each example counts."""
+
+    @property
+    def pairs(self) -> list[tuple[Any, Any]]:
+        """Examples with what was said of them."""
+        return list(zip(self.part.examples, self.predictions, strict=True))
+
+
+def answers(part: Part, run: Run) -> Answers:
+    """The saved predictions of a run, checked.
+
+    Raises:
+        DataError: they are missing, of another kind than the task, or do not give its scores.
+    """
+    predictions = run.predictions(part.examples)
+    functions = part.task.score_functions(part.examples, predictions)
+    shown = {key: functions[key] for key in part.keys}
+    for key, value in on_all(shown, len(part.examples)).items():
+        saved = run.scores.get(key)
+        if saved is None or abs(value - saved) > TOLERANCE:
+            says = "nothing of it" if saved is None else f"{saved:.2f}"
+            raise DataError(
+                f"{part.task.name}: the saved predictions give {key} {value:.2f}, scores.json says "
+                f"{says}; delete the folder and fine-tune this seed again"
+            )
+    return Answers(part, predictions, shown)
 
 
 @dataclass(frozen=True)
@@ -207,16 +248,32 @@ def _part(title: str, split: str, found: Sequence[Run], reference: str) -> Part:
     order = dict.fromkeys(run.label for run in found)
     first = next(run for run in found if run.examples_id == chosen)
     examples = first.examples()
-    outcome, said = first.outcome, first.predictions(examples)
-    task = record(outcome.task, examples, said, first.scores, outcome.task_definition)
     return Part(
-        task,
+        _task(first.outcome),
         split,
         title,
         examples,
         {label: same[label] for label in order if label in same},
         {label: apart[label] for label in order if label in apart and label not in same},
     )
+
+
+def _task(outcome: Outcome) -> Task:
+    """A benchmark's task, or the user's own as the results have it."""
+    definition = outcome.task_definition
+    if definition is None:
+        if outcome.task in TASKS:
+            return TASKS[outcome.task]
+        raise DataError(
+            f"{outcome.folder}: lingraft has no task {outcome.task}, and its scores.json has no "
+            "task_definition, as one of your own would; fine-tune it again"
+        )
+    try:
+        return task_of(decode(dict(definition)), Path())
+    except RecipeError as error:
+        raise DataError(
+            f"task {outcome.task}: its saved definition is broken ({error}); fine-tune it again"
+        ) from None
 
 
 def differing_settings(part: Part) -> tuple[str, ...]:

@@ -10,19 +10,18 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from lingraft.comparison.breakdowns import ARROW, Breakdown, breakdowns
+from lingraft.comparison.breakdowns import Breakdown, breakdowns
+from lingraft.comparison.collect import answers
 from lingraft.comparison.samples import Samples, samples
 from lingraft.report import numbers
-from lingraft.report.table import Cell as Shown
-from lingraft.report.table import Column, row, table
+from lingraft.report.table import Cell, Column, row, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lingraft.comparison.breakdowns import Cell
+    from lingraft.comparison.breakdowns import Cells, Row
     from lingraft.comparison.collect import Part
     from lingraft.report.table import Table
-    from lingraft.tasks.predictions import Prediction
 
 SHOWN_SAMPLES = 5
 FILED_SAMPLES = 50
@@ -53,13 +52,14 @@ class Errors:
 
 @dataclass(frozen=True)
 class Means:
-    """One breakdown of all models: means over the seeds by row."""
+    """One breakdown of all models: means over the seeds."""
 
     breakdown: Breakdown
-    sizes: Mapping[str, int]
+    models: tuple[str, ...]
+    sizes: Mapping[Row, int]
     """By row; of confusions, the number with that gold."""
-    values: Mapping[str, Mapping[str, float]]
-    """By model and row; a row that a model lacks is 0 in confusions."""
+    values: Mapping[Row, Sequence[float | None]]
+    """By row, of each model: None where it lacks the row, but 0 in confusions."""
 
 
 def analyse(part: Part) -> Errors:
@@ -69,15 +69,15 @@ def analyse(part: Part) -> Errors:
         DataError: predictions are missing or of another kind than the task.
     """
     wanted = breakdowns(part)
-    cells: dict[str, dict[str, list[dict[str, Cell]]]] = {one.title: {} for one in wanted}
+    cells: list[dict[str, list[Cells]]] = [{} for _ in wanted]
     lists: dict[str, list[Samples]] = {}
     for label, runs in part.runs.items():
-        seeds: list[list[Prediction]] = [run.predictions(part.examples) for run in runs]
-        for one in wanted:
-            cells[one.title][label] = [one.measure(part, said) for said in seeds]
+        seeds = [answers(part, run) for run in runs]
+        for one, by_label in zip(wanted, cells, strict=True):
+            by_label[label] = [one.measure(of_seed) for of_seed in seeds]
         lists[label] = samples(part, seeds, FILED_SAMPLES)
-    means = [_means(one, cells[one.title]) for one in wanted]
-    tables = [table for one in means for table in _tables(one, len(part.examples))]
+    means = [_means(one, by_label) for one, by_label in zip(wanted, cells, strict=True)]
+    tables = [table for one in means for table in _tables(one)]
     sheets = [_sheet(one) for one in means]
     shown = {
         label: tuple(_sample_table(one) for one in found if one.samples)
@@ -86,26 +86,26 @@ def analyse(part: Part) -> Errors:
     return Errors(part.title, tuple(tables), shown, (*sheets, *_sample_sheets(lists)))
 
 
-def _means(breakdown: Breakdown, cells: Mapping[str, Sequence[Mapping[str, Cell]]]) -> Means:
-    sizes: dict[str, int] = {}
-    values: dict[str, dict[str, float]] = {}
-    for label, seeds in cells.items():
-        found: defaultdict[str, list[float]] = defaultdict(list)
-        for rows in seeds:
-            for name, cell in rows.items():
-                sizes.setdefault(name, cell.n)
-                found[name].append(cell.value)
-        values[label] = {
-            name: sum(one) / len(seeds) if breakdown.confusion else fmean(one)
-            for name, one in found.items()
-        }
-    return Means(breakdown, sizes, values)
+def _means(breakdown: Breakdown, cells: Mapping[str, Sequence[Cells]]) -> Means:
+    rows = [rows for seeds in cells.values() for rows in seeds]
+    sizes: dict[Row, int] = {}
+    for of_seed in rows:
+        sizes |= {row: cell.n for row, cell in of_seed.items() if row not in sizes}
+
+    def mean(row: Row, seeds: Sequence[Cells]) -> float | None:
+        found = [of_seed[row].value for of_seed in seeds if row in of_seed]
+        if breakdown.confusion:
+            return sum(found) / len(seeds)
+        return fmean(found) if found else None
+
+    values = {row: [mean(row, seeds) for seeds in cells.values()] for row in sizes}
+    return Means(breakdown, tuple(cells), sizes, values)
 
 
-def _tables(means: Means, n: int) -> list[Table]:
+def _tables(means: Means) -> list[Table]:
     if not means.breakdown.confusion:
         return [_plain(means)]
-    return [_taken_for(means, n), *_most_confused(means)]
+    return [_taken_for(means), *_most_confused(means)]
 
 
 def _plain(means: Means) -> Table:
@@ -116,29 +116,27 @@ def _plain(means: Means) -> Table:
         notes.append(f"{SHOWN_ROWS} of {len(rows)} rows; all are in the file.")
     shown = [
         (
-            row,
+            *row,
             f"{means.sizes[row]:,}",
-            *(numbers.fixed(v.get(row), one.decimals) for v in means.values.values()),
+            *(numbers.fixed(value, one.decimals) for value in means.values[row]),
         )
         for row in rows[:SHOWN_ROWS]
     ]
-    return table(one.title, (one.rows, "n", *means.values), shown, notes)
+    return table(one.title, (*one.rows, "n", *means.models), shown, notes)
 
 
-def _taken_for(means: Means, n: int) -> Table:
+def _taken_for(means: Means) -> Table:
     """By gold label what each model took it for, the commonest first (tables 8 to 10)."""
-    totals: dict[str, int] = {}
-    for pair, size in means.sizes.items():
-        totals.setdefault(pair.partition(ARROW)[0], size)
+    totals = {gold: size for (gold, _), size in means.sizes.items()}
     order = sorted(totals, key=lambda gold: -totals[gold])
     rows = []
     for gold in order[:SHOWN_ROWS]:
         cells = [gold, f"{totals[gold]:,}"]
-        for values in means.values.values():
+        for place in range(len(means.models)):
             said = {
-                pair.partition(ARROW)[2]: value
-                for pair, value in values.items()
-                if pair.partition(ARROW)[0] == gold
+                pair[1]: count
+                for pair, counts in means.values.items()
+                if pair[0] == gold and (count := counts[place])
             }
             top = sorted(said, key=lambda label: -said[label])[:SHOWN_LABELS]
             cells.append(", ".join(f"{one} {said[one]:,.0f}" for one in top))
@@ -146,40 +144,38 @@ def _taken_for(means: Means, n: int) -> Table:
     notes = [means.breakdown.note]
     if len(order) > SHOWN_ROWS:
         notes.append(f"The {SHOWN_ROWS} commonest of {len(order)}; all are in the file.")
-    models = (Column(label, "long") for label in means.values)
+    models = (Column(label, "long") for label in means.models)
     title = f"{means.breakdown.title}: what gold was taken for"
     return table(title, ("gold", "n", *models), rows, notes)
 
 
 def _most_confused(means: Means) -> list[Table]:
-    wrong = [pair for pair in means.sizes if len(set(pair.split(ARROW))) == 2]
-    total = {pair: sum(v.get(pair, 0) for v in means.values.values()) for pair in wrong}
-    top = sorted(wrong, key=lambda pair: -total[pair])[:SHOWN_PAIRS]
+    total = {
+        (gold, said): sum(value or 0.0 for value in means.values[gold, said])
+        for gold, said in means.sizes
+        if gold != said
+    }
+    top = sorted(total, key=lambda pair: -total[pair])[:SHOWN_PAIRS]
     if not top:
         return []
     rows = []
     for pair in top:
         size = means.sizes[pair]
-        counts = (values.get(pair, 0.0) for values in means.values.values())
-        shown = [Shown(numbers.fixed(one, 0), numbers.percent(one / size)) for one in counts]
-        rows.append(row(pair, f"{size:,}", *shown))
-    head = ("gold → said", "n", *means.values)
+        counts = (count or 0.0 for count in means.values[pair])
+        shown = [Cell(numbers.fixed(one, 0), numbers.percent(one / size)) for one in counts]
+        rows.append(row(" → ".join(pair), f"{size:,}", *shown))
+    head = ("gold → said", "n", *means.models)
     note = "Counts, and shares of the gold label; by the sum over the models."
     return [table(f"{means.breakdown.title}: most confused", head, rows, (note,))]
 
 
 def _sheet(means: Means) -> Sheet:
     one = means.breakdown
-    first = ("gold", "said") if one.confusion else (one.rows,)
     rows = [
-        (
-            *(row.split(ARROW) if one.confusion else (row,)),
-            means.sizes[row],
-            *(values.get(row, 0.0 if one.confusion else "") for values in means.values.values()),
-        )
-        for row in means.sizes
+        (*row, size, *("" if value is None else value for value in means.values[row]))
+        for row, size in means.sizes.items()
     ]
-    return Sheet(one.name, (*first, "n", *means.values), tuple(rows))
+    return Sheet(one.name, (*one.rows, "n", *means.models), tuple(rows))
 
 
 def _sample_table(found: Samples) -> Table:

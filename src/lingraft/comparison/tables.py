@@ -187,6 +187,9 @@ def _less(tested: Tested | None) -> Cell:
     if tested is None:
         return Cell(numbers.ABSENT)
     found = tested.found
+    assert found.low is not None
+    assert found.high is not None
+    assert found.p is not None
     return Cell(
         signed(found.value),
         f"[{signed(found.low)}, {signed(found.high)}] {shown_p(found.p)}",

@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus import lexicon, pairs, parallel
+from lingraft.corpus import lexicon, pairs
 from lingraft.corpus.cleaning import scripts
 from lingraft.corpus.cleaning.language_id import LanguageIdentifier
+from lingraft.corpus.readers import parallel
 from lingraft.corpus.readers.lines import Reading
 from lingraft.errors import DataError, RecipeError
 from lingraft.rundir import write_json
@@ -48,24 +49,35 @@ def write_pairs(
         RecipeError: a language is not valid, or a setting does not go with parallel text.
         DataError: a file cannot be read or written, or no pair is left.
     """
-    _check_settings(section, PAIR_SETTINGS, "parallel text")
-    source, target = languages
+    check_settings(section, PAIR_SETTINGS, "parallel text")
     reading = Reading()
-    layout = pairs.Layout(source, target, columns, section.max_line_bytes)
-    checker = parallel.Checker(
+    checker, found = checked(section, languages, columns, reading)
+    kept = _write(found, folder, PAIRS)
+    dropped = checker.dropped + reading.dropped
+    return _finish(reading.documents, dict(sorted(dropped.items())), kept, folder)
+
+
+def checked(
+    section: recipe.Corpus, languages: tuple[str, str], columns: tuple[int, int], reading: Reading
+) -> tuple[pairs.Checker, Iterator[pairs.Pair]]:
+    """The good pairs of parallel text, and what counts the others; arguments as `write_pairs`.
+
+    Raises:
+        RecipeError: a language is not valid.
+        DataError: a file cannot be read; as the pairs are asked for.
+    """
+    source, target = languages
+    layout = parallel.Layout(source, target, columns, section.max_line_bytes)
+    checker = pairs.Checker(
         scripts.of_language(source),
         scripts.of_language(target, section.scripts),
-        parallel.Limits(section.max_characters, min_script_share=section.min_script_share),
+        pairs.Limits(section.max_characters, min_script_share=section.min_script_share),
     )
     if section.identify_language:
         probability = section.min_language_probability
         checker.source_foreign = LanguageIdentifier(source, probability).foreign
         checker.target_foreign = LanguageIdentifier(target, probability).foreign
-    found = checker.check(pairs.read(section.text, layout, reading))
-    turned = (parallel.Pair(pair.target, pair.source, pair.id) for pair in found)
-    kept = _write(turned, folder, PAIRS)
-    dropped = checker.dropped + reading.dropped
-    return _finish(reading.documents, dict(sorted(dropped.items())), kept, folder)
+    return checker, checker.check(parallel.read(section.text, layout, reading))
 
 
 def write_lexicon(
@@ -86,18 +98,22 @@ def write_lexicon(
         RecipeError: a language is not valid, or a setting does not go with a lexicon.
         DataError: a file cannot be read or written, or no pair is left.
     """
-    _check_settings(section, {"text"}, "a lexicon")
+    check_settings(section, {"text"}, "a lexicon")
     for language in languages:
         scripts.language_subtag(language)
     wide = set(columns) != {0, 1}
     swap = wide or columns[0] < columns[1]
     found = lexicon.read(section.text, swap=swap, columns=columns if wide else None)
-    entries = (parallel.Pair(entry.target, entry.source, "") for entry in found.pairs)
-    kept = _write(entries, folder, LEXICON)
+    kept = _write(found.pairs, folder, LEXICON)
     return _finish(kept + found.dropped.total(), dict(sorted(found.dropped.items())), kept, folder)
 
 
-def _check_settings(section: recipe.Corpus, allowed: set[str], what: str) -> None:
+def check_settings(section: recipe.Corpus, allowed: set[str], what: str) -> None:
+    """Refuse settings of [corpus] that would have no effect.
+
+    Raises:
+        RecipeError: one is given.
+    """
     given = section.model_dump(exclude_defaults=True)
     for name in given:
         if name not in allowed:
@@ -106,17 +122,17 @@ def _check_settings(section: recipe.Corpus, allowed: set[str], what: str) -> Non
             )
 
 
-def _write(found: Iterable[parallel.Pair], folder: Path, name: str) -> int:
+def _write(found: Iterable[pairs.Pair], folder: Path, name: str) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(
             f"{folder}: cannot be made: {error.strerror or error}; choose another --out"
         ) from None
-    return parallel.write_tsv(_some(found, folder), folder / name)
+    return pairs.write_tsv(_some(found, folder), folder / name)
 
 
-def _some(found: Iterable[parallel.Pair], folder: Path) -> Iterator[parallel.Pair]:
+def _some(found: Iterable[pairs.Pair], folder: Path) -> Iterator[pairs.Pair]:
     """The pairs; an error in place of none, before a file that is there is replaced."""
     empty = True
     for pair in found:

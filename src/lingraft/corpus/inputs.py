@@ -1,4 +1,4 @@
-"""What the corpus stage will read, for its fingerprint."""
+"""What a corpus is made from, for its fingerprint."""
 
 from __future__ import annotations
 
@@ -7,17 +7,47 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.lines import reading_errors
+from lingraft.rundir import digest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from lingraft import recipe
 
 
-FORMAT = 3
-"""Part of the fingerprint of a corpus; raise it when the same text and settings give another."""
+def texts(names: Sequence[str]) -> list[str]:
+    """Digests of the files that a recipe names as text; of Hub data sets the names.
+
+    Raises:
+        DataError: a file is missing or of an unknown kind, or a directory holds no text.
+    """
+    sources = documents.resolve(names)
+    return [s.name if s.path is None else file_digest(s.path) for s in sources]
+
+
+def contents(section: recipe.Corpus) -> list[str]:
+    """What the corpus stage reads, by content: its text, then the files of evaluations.
+
+    Raises:
+        DataError: a file is missing or of an unknown kind, or a directory holds no text.
+    """
+    evaluation_files = evaluations.files_of(section.decontaminate)
+    return [*texts(section.text), *map(file_digest, evaluation_files)]
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's content.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    with reading_errors(path):
+        return digest(path)
 
 
 def inputs(section: recipe.Corpus) -> list[dict[str, Any]]:
-    """What the stage will read, for its fingerprint.
+    """What a job of many processes reads, by size and time: it may be terabytes.
 
     Returns:
         For each file its name, size in bytes and time of change in ns; for each Hub dataset its

@@ -1,7 +1,6 @@
 """Bilingual lexicons: which words of the source language a word of the target language means.
 
-Formats, all read into one form: tab-separated columns (`.tsv` and anything else that is text),
-MUSE's two words with a space (Conneau et al. 2018), FreeDict (`.tei`) and StarDict (`.ifo`).
+Read from tab-separated columns, or from MUSE's two words with a space (Conneau et al. 2018).
 """
 
 from __future__ import annotations
@@ -10,15 +9,15 @@ import logging
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lingraft.corpus.cleaning.clean import normalise
-from lingraft.corpus.readers import freedict, stardict
-from lingraft.corpus.readers.lines import COMPRESSED, REPLACEMENT_CHARACTER, Reading, text_lines
+from lingraft.corpus.pairs import Pair
+from lingraft.corpus.readers.lines import REPLACEMENT_CHARACTER, Reading, text_lines
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 logger = logging.getLogger(__name__)
 
@@ -26,21 +25,15 @@ NOT_TWO_COLUMNS, EMPTY = "not two columns", "an empty side"
 TOO_LONG, DAMAGED, DUPLICATE = "longer than a word or phrase", "damaged characters", "duplicate"
 MAX_CHARACTERS = 100
 MAX_LINE_BYTES = 1 << 20
-
-
-class Entry(NamedTuple):
-    """A word and one of its translations, each perhaps a phrase; normalised."""
-
-    target: str
-    source: str
+DICTIONARIES = {".tei", ".ifo"}
 
 
 @dataclass(frozen=True)
 class Lexicon:
     """Words with their translations."""
 
-    pairs: list[Entry]
-    """In the order of the files, each once."""
+    pairs: list[Pair]
+    """Normalised, in the order of the files, each once."""
     translations: dict[str, list[str]]
     """For a target word its translations, in the order of the files, each once."""
     dropped: Counter[str] = field(default_factory=Counter)
@@ -50,10 +43,10 @@ class Lexicon:
     def of(cls, pairs: Iterable[tuple[str, str]]) -> Lexicon:
         """Normalise, check and collect pairs of a target-language and a source-language word."""
         found: dict[str, dict[str, None]] = {}
-        entries: dict[Entry, None] = {}
+        entries: dict[Pair, None] = {}
         dropped: Counter[str] = Counter()
         for target, source in pairs:
-            entry = Entry(normalise(target), normalise(source))
+            entry = Pair(normalise(target), normalise(source))
             reason = DUPLICATE if entry in entries else _reason(entry)
             if reason is not None:
                 dropped[reason] += 1
@@ -65,7 +58,7 @@ class Lexicon:
         )
 
 
-def _reason(entry: Entry) -> str | None:
+def _reason(entry: Pair) -> str | None:
     if not all(entry):
         return EMPTY
     if max(map(len, entry)) > MAX_CHARACTERS:
@@ -79,8 +72,8 @@ def read(
     """Read lexicon files.
 
     Args:
-        names: files, text and .tei also compressed; a StarDict dictionary by its .ifo.
-        swap: False where the word of the target language comes first (or is the headword), True
+        names: text files, perhaps compressed.
+        swap: False where the word of the target language comes first, True
             where that of the source language does.
         columns: of tab-separated files with more than two columns, the first and the second word's,
             counted from 0. None takes lines of exactly two; a line without a tab is two words with
@@ -97,16 +90,17 @@ def read(
     for name in names:
         path = Path(name).expanduser()
         if not path.is_file():
-            raise DataError(f"{name}: no such file; give a lexicon (text, .tei or .ifo)")
+            raise DataError(f"{name}: no such file; give a lexicon, two columns separated by a tab")
+        if DICTIONARIES.intersection(path.suffixes):
+            raise DataError(
+                f"{path}: is a FreeDict or StarDict dictionary; make a TSV of it: "
+                f"python scripts/convert_dictionary.py {path.name} lexicon.tsv"
+            )
         before = len(pairs)
-        reader = FORMATS.get(_suffix(path))
-        found = _text(path, columns, dropped) if reader is None else reader(path, dropped)
+        found = _text(path, columns, dropped)
         pairs += ((second, first) if swap else (first, second) for first, second in found)
         if len(pairs) == before:
-            raise DataError(
-                f"{path}: holds no pair of words; give two columns separated by a tab, "
-                "a FreeDict .tei or a StarDict .ifo with its .idx and .dict"
-            )
+            raise DataError(f"{path}: holds no pair of words; give two columns separated by a tab")
     lexicon = Lexicon.of(pairs)
     lexicon.dropped.update(dropped)
     if not lexicon.pairs:
@@ -119,13 +113,6 @@ def read(
 
 def _told(lexicon: Lexicon) -> str:
     return ", ".join(f"{count:,} {reason}" for reason, count in lexicon.dropped.items()) or "none"
-
-
-def _suffix(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in COMPRESSED:
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
 
 
 def _text(
@@ -143,9 +130,3 @@ def _text(
         else:
             dropped[NOT_TWO_COLUMNS] += 1
     dropped.update(reading.dropped)
-
-
-FORMATS: dict[str, Callable[[Path, Counter[str]], Iterator[tuple[str, str]]]] = {
-    ".ifo": stardict.read,
-    ".tei": freedict.read,
-}

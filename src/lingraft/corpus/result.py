@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WRONG_SCRIPT_LIMIT = 0.95
+NOT_IN_SUBSET = "not in the subset"
+PLACES = "places"
+"""Of a row: the places of its sentences in the whole document, where some were left out."""
 
 
 def log_result(result: dict[str, Any], section: recipe.Corpus) -> None:

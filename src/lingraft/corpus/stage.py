@@ -3,43 +3,50 @@
 For each split there is `SPLIT.txt` (UTF-8, a sentence a line, those of a document together and in
 order) and `SPLIT.documents.npy` (int64: the line, counted from 0, at which each document starts).
 
-The passes are those of `lingraft corpus`, one after the other in this process: which of two equal
-sentences stays, and how much a small corpus holds out, can be said only when all has been read.
+Text that is no finished corpus goes through the passes of `lingraft corpus`, in this process.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
+import json
 import logging
 import shutil
+from array import array
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus import finished
-from lingraft.corpus.cleaning import sentences
-from lingraft.corpus.cleaning.steps import SentenceFilter, document_steps
-from lingraft.corpus.engine import duplicates, parts, shards
+import numpy as np
+
+from lingraft import recipe
+from lingraft.corpus.cleaning import evaluations, scripts, sentences
+from lingraft.corpus.engine import passes, shards
 from lingraft.corpus.engine import plan as planning
+from lingraft.corpus.engine.duplicates import Decisions, lowest
 from lingraft.corpus.engine.plan import Folder
 from lingraft.corpus.engine.summary import add_up
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.lines import EMPTY, Reading
-from lingraft.corpus.result import check_result, log_result
-from lingraft.corpus.split import SPLITS
-from lingraft.corpus.split_file import SplitFile
+from lingraft.corpus.result import NOT_IN_SUBSET, PLACES, check_result, log_result
+from lingraft.corpus.split import SPLITS, position
 from lingraft.errors import DataError
-from lingraft.log import progress
+from lingraft.rundir import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from lingraft import recipe
-    from lingraft.corpus.engine.plan import Plan
-    from lingraft.log import Ticker
+    from lingraft.corpus.split import Split
 
 logger = logging.getLogger(__name__)
 
-PROGRESS_EVERY_DOCUMENTS = 256
+KEPT = (
+    *("language", "scripts", "sources", "documents", "sentences_in"),
+    *("dropped", "changed", "subset", "widened", "splits"),
+)
+"""What the stage tells of a corpus, of all that stands in `corpus.json`."""
+FREE = {"text", "sentences"}
+"""Settings in which a run may differ from the corpus that it takes."""
 
 
 def read_clean(paths: Iterable[str | Path], section: recipe.Corpus, language: str) -> Iterator[str]:
@@ -86,64 +93,147 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
         DataError: something cannot be read or written, the text is in another script, or a split
             is empty.
     """
-    made = finished.corpus_of(section, language)
-    if made is not None:
-        return finished.adopt(made, section, out)
-    judge = SentenceFilter(section, language)
-    plan = planning.make(section, language)
-    documents.tell(section.text)
-    folder, counts = Folder(out), shards.Counts()
+    scripts.of_language(language, section.scripts)
+    corpus = finished_corpus(section, language)
     try:
         with contextlib.ExitStack() as stack:
-            files = {name: SplitFile(out / f"{name}.txt") for name in SPLITS}
-            for file in files.values():
-                stack.callback(file.close)
-            stack.callback(shutil.rmtree, folder.work, ignore_errors=True)
-            folder.save(plan)
-            _clean(folder, plan, judge)
-            for decide, tasks in duplicates.tasks(plan).values():
-                for task in range(tasks):
-                    decide(folder, task)
-            decisions = duplicates.Decisions(folder)
-            for rank in range(len(plan.parts)):
-                for row in shards.kept(decisions, rank, counts):
-                    files[decisions.side(row["id"])].write(row["sentences"])
-            counts.splits = {name: file.save() for name, file in files.items()}
-            whole = add_up(folder, plan, counts)
+            files = {n: stack.enter_context(SplitFile(out / f"{n}.txt")) for n in SPLITS}
+            if corpus is not None:
+                result = _take(corpus, section.sentences, files)
+            else:
+                folder = Folder(out)
+                stack.callback(shutil.rmtree, folder.work, ignore_errors=True)
+                result = _make(section, language, folder, files)
     except OSError as error:
         raise DataError(
             f"{error.filename or out}: cannot be written: {error.strerror or error}; "
             "make room or choose another place; nothing was kept"
         ) from None
-    result = {key: whole[key] for key in finished.KEPT}
+    return {key: result[key] for key in KEPT}
+
+
+def _make(
+    section: recipe.Corpus, language: str, folder: Folder, files: dict[Split, SplitFile]
+) -> dict[str, Any]:
+    plan = planning.make(section, language)
+    documents.tell(section.text)
+    folder.save(plan)
+    passes.run(folder, plan)
+    decisions, counts = Decisions(folder), shards.Counts()
+    for rank in range(len(plan.parts)):
+        for row in shards.kept(decisions, rank, counts):
+            files[decisions.side(row["id"])].write(row["sentences"])
+    counts.splits = {split: file.save() for split, file in files.items()}
+    result = add_up(folder, plan, counts)
     log_result(result, section)
     check_result(result, section)
     return result
 
 
-def _clean(folder: Folder, plan: Plan, judge: SentenceFilter) -> None:
-    """Pass 1, over all parts."""
-    section, counted = plan.section, parts.Progress()
-    on_disk = all(source.path is not None for part in plan.parts for source in part.sources)
-    size = sum(part.bytes for part in plan.parts) / 1e6
-    before = 0.0
-    with progress("corpus", size if on_disk else None, "MB") as ticker:
-        for rank, part in enumerate(plan.parts):
-            found: Any = parts.documents(part, section, counted)
-            found = _watched(found, counted, ticker, before)
-            for step in document_steps(section, counted.tally).values():
-                found = step(found)
-            if section.near_duplicates:
-                found = parts.keyed(found, counted)
-            parts.write(found, section, judge, counted, folder.part(rank))
-            before += sum(source["bytes"] for source in counted.sources) / 1e6
-            ticker.update(before)
+def finished_corpus(section: recipe.Corpus, language: str) -> Path | None:
+    """The folder of a finished corpus that the text is, if its settings are those asked for.
+
+    Where the section has a default the corpus decides. With other settings than the corpus's its
+    documents are read and cleaned like any others. Both are logged.
+    """
+    if len(section.text) != 1:
+        return None
+    folder = Path(section.text[0]).expanduser()
+    if not documents.is_finished(folder):
+        return None
+    made = read_json(folder / documents.FINISHED)
+    theirs = evaluations.located(recipe.Corpus.model_validate(made["corpus"])).model_dump()
+    ours = evaluations.located(section).model_dump()
+    default = recipe.Corpus(text=section.text).model_dump()
+    differ = [key for key in ours if ours[key] != theirs[key] and key not in FREE]
+    other = [f"corpus.{key}" for key in differ if ours[key] != default[key]]
+    if made["language"] != language:
+        other.insert(0, "language")
+    if other:
+        logger.info("%s: was made with another %s; is cleaned again", folder, ", ".join(other))
+        return None
+    settings = ", ".join(f"{key} = {theirs[key]}" for key in differ) or "the default settings"
+    logger.info("%s: is taken as it is, made with %s", folder, settings)
+    return folder
 
 
-def _watched(
-    found: Iterable[Any], counted: parts.Progress, ticker: Ticker, before: float
-) -> Iterator[Any]:
-    for document in found:
-        if counted.reading.documents % PROGRESS_EVERY_DOCUMENTS == 0:
-            ticker.update(before + counted.reading.bytes_read / 1e6)
-        yield document
+class SplitFile:
+    """One split while it is being written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.starts: array[int] = array("q")
+        self.sentences = self.characters = 0
+        self.file = path.open("wb")
+
+    def __enter__(self) -> SplitFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.file.close()
+
+    def write(self, document: Sequence[str]) -> None:
+        """Append the sentences of a document, if there are any."""
+        if document:
+            self.starts.append(self.sentences)
+            self.sentences += len(document)
+            self.characters += sum(map(len, document))
+            self.file.write(("\n".join(document) + "\n").encode())
+
+    def save(self) -> dict[str, int]:
+        """Write the document starts; the counts. What a full disk refuses shows up here."""
+        self.file.flush()
+        np.save(self.path.with_suffix(".documents.npy"), np.array(self.starts, np.int64))
+        return {
+            "documents": len(self.starts),
+            "sentences": self.sentences,
+            "characters": self.characters,
+        }
+
+
+def _take(corpus: Path, wanted: int | None, files: dict[Split, SplitFile]) -> dict[str, Any]:
+    """Write the splits of a finished corpus in the form that the other stages read.
+
+    Args:
+        corpus: its folder.
+        wanted: so many training sentences, whose order is fixed by document and place in it, so
+            that smaller parts are contained in larger ones; None takes all.
+        files: of the splits.
+
+    Returns:
+        At least what `prepare` does.
+    """
+    made: dict[str, Any] = read_json(corpus / documents.FINISHED)
+    result: dict[str, Any] = made["result"]
+    for split, file in files.items():
+        rows = _documents(corpus / split)
+        if split == "train" and wanted is not None:
+            seed = recipe.Corpus.model_validate(made["corpus"]).split_seed
+            positions = array(
+                "d", (position(f"{name}#{n}", seed, "subset") for name, _, at in rows for n in at)
+            )
+            chosen = lowest(np.array(positions, np.float64), wanted)
+            result["subset"] = {NOT_IN_SUBSET: int((~chosen).sum())}
+            choice = iter(chosen.tolist())
+            for _, texts, _ in _documents(corpus / split):
+                file.write(list(itertools.compress(texts, itertools.islice(choice, len(texts)))))
+        else:
+            for _, texts, _ in rows:
+                file.write(texts)
+    result["splits"] = {split: file.save() for split, file in files.items()}
+    return result
+
+
+def _documents(folder: Path) -> Iterator[tuple[str, list[str], Sequence[int]]]:
+    """Name, sentences and their places in the whole document, of every document of a split."""
+    for shard in sorted(folder.glob("*.jsonl")):
+        with shard.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    row = json.loads(line)
+                    texts = row["text"].split("\n")
+                    yield row["id"], texts, row.get(PLACES) or range(len(texts))
+                except (ValueError, KeyError, TypeError, AttributeError):
+                    raise DataError(
+                        f"{shard}: line {number} is no document; make the corpus again"
+                    ) from None

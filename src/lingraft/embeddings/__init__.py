@@ -1,56 +1,48 @@
 """Initialisers of the new word embeddings: one pure function a file, one line here.
 
-Contract: `function(source_VD, source, target, *, generator, copy_special_tokens, material=None) ->
-Initialised`. The result is float32 on the CPU whatever the source's type; the
-source is not touched; what is random follows the generator and the material's seed; pieces of the
-same spelling are copied from their own row, and special tokens from the row of their role (by all
-but the two that draw every row, which copy special tokens only when asked to); the padding row is
-zero.
+An initialiser says of what each new row is made (`Plan`); `Initialiser.function` makes the rows.
+The result is float32 on the CPU whatever the source's type; the source is not touched; what is
+random follows the generator and the material's seed; pieces of the same spelling are copied from
+their own row (by all but the two that draw every row), and special tokens, if asked for, from the
+row of their role; the padding row is zero.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
-
-from lingraft.embeddings.dictionary import dictionary
-from lingraft.embeddings.focus import focus
-from lingraft.embeddings.match import match
-from lingraft.embeddings.mean import mean
-from lingraft.embeddings.omp import omp
-from lingraft.embeddings.ramen import ramen
-from lingraft.embeddings.random import random
-from lingraft.embeddings.random_statistics import random_statistics
-from lingraft.embeddings.wechsel import wechsel
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import torch
 
-    from lingraft.embeddings.common import Initialised
+    from lingraft.embeddings.common import Initialised, Plan
     from lingraft.embeddings.material import Material
     from lingraft.tokenizer.vocabulary import Vocabulary
 
 
 class Function(Protocol):
-    """What every initialiser looks like; options of its own are keyword-only and have a default."""
+    """What every initialiser looks like; options of its own are keyword-only and have a default.
+
+    Its docstring says what of the material it needs; the arguments are those of
+    `Initialiser.function`, which also says what is raised.
+    """
 
     def __call__(
         self,
         source_VD: torch.Tensor,
         source: Vocabulary,
         target: Vocabulary,
-        *,
-        generator: torch.Generator,
-        copy_special_tokens: bool = ...,
-        material: Material | None = None,
-    ) -> Initialised: ...
+        material: Material | None,
+    ) -> Plan: ...
 
 
 @dataclass(frozen=True)
 class Initialiser:
-    """An entry of the table of initialisers."""
+    """An entry of the table of initialisers, which is read without torch."""
 
-    function: Function
+    module: str
+    """A file of this package, and the function in it."""
     summary: str
     """What it does, in a line."""
     paper: str
@@ -58,51 +50,96 @@ class Initialiser:
     learns_from_text: bool = False
     """Whether it learns static vectors from the target's text, unless they are given."""
 
+    @property
+    def plan(self) -> Function:
+        """Loads torch."""
+        found: Function = getattr(import_module(f"{__name__}.{self.module}"), self.module)
+        return found
+
+    def function(
+        self,
+        source_VD: torch.Tensor,
+        source: Vocabulary,
+        target: Vocabulary,
+        *,
+        generator: torch.Generator,
+        copy_special_tokens: bool = False,
+        material: Material | None = None,
+        **options: Any,
+    ) -> Initialised:
+        """The new rows.
+
+        Args:
+            source_VD: [V, D] the source's word embeddings, of any floating type.
+            source: the source's vocabulary.
+            target: the new vocabulary.
+            generator: where the draws come from.
+            copy_special_tokens: copy the rows of the special tokens (all but padding) from the
+                source, by role.
+            material: tokenizers, text, lexicons and vectors to learn from; most need it.
+            options: the initialiser's own.
+
+        Raises:
+            RecipeError: there is no material, or it lacks what the initialiser needs.
+            DataError: a resource cannot be read, or has nothing of use.
+            UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
+        """
+        from lingraft.embeddings.common import build  # loads torch
+
+        return build(
+            source_VD,
+            source,
+            target,
+            self.plan(source_VD, source, target, material, **options),
+            generator=generator,
+            copy_special_tokens=copy_special_tokens,
+        )
+
 
 INITIALISERS: dict[str, Initialiser] = {
     "random": Initialiser(
-        random, "every row drawn from N(0, 0.02)", "XPT (Lee et al. 2021), §3.2; SPEC H.1"
+        "random", "every row drawn from N(0, 0.02)", "XPT (Lee et al. 2021), §3.2; SPEC H.1"
     ),
     "random-statistics": Initialiser(
-        random_statistics,
+        "random_statistics",
         "every row drawn with the mean and deviation of the source's rows",
         "WECHSEL (Minixhofer et al. 2022), §3.2; SPEC H.1",
     ),
     "match": Initialiser(
-        match,
+        "match",
         "rows of pieces that the source has too are copied, the others drawn from N(0, 0.02)",
         "MetaXLM (Chi et al. 2021), §3.2; SPEC G.1",
     ),
     "dictionary": Initialiser(
-        dictionary,
+        "dictionary",
         "as match, then words of a bilingual lexicon get the row of a translation",
         "MetaXLM (Chi et al. 2021), §3.2 (+Dict); SPEC G.2",
     ),
     "mean": Initialiser(
-        mean,
+        "mean",
         "the mean of the source pieces that the new piece is made of",
         "FVT (Gee et al. 2022), §3; SPEC G.1",
     ),
     "focus": Initialiser(
-        focus,
+        "focus",
         "shared pieces copied, the others a sparse mean of them by use in the target's text",
         "FOCUS (Dobler and de Melo 2023), §3; SPEC G.1",
         learns_from_text=True,
     ),
     "wechsel": Initialiser(
-        wechsel,
+        "wechsel",
         "a mean of the nearest source pieces in a space of word vectors of both languages",
         "WECHSEL (Minixhofer et al. 2022), §3; SPEC G.1",
         learns_from_text=True,
     ),
     "omp": Initialiser(
-        omp,
+        "omp",
         "shared pieces copied, the others a sum of 16 of them found by matching pursuit",
         "Goddard and Fernandes Neto 2025 (arXiv 2506.06607), §3; SPEC G.1",
         learns_from_text=True,
     ),
     "ramen": Initialiser(
-        ramen,
+        "ramen",
         "a mean of the likely translations, learnt from sentence pairs",
         "RAMEN (Tran 2020), §3.1; SPEC G.1",
     ),

@@ -91,6 +91,22 @@ class Provenance:
         _combine(target_U1, values_V1, self.combinations)
         return target_U1[:, 0]
 
+    def carry_rows(self, source_VD: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        """Rows of an output projection that is not tied, carried over as the embeddings were.
+
+        Args:
+            source_VD: [V, D] the source's, of any floating type.
+            generator: draws the rows that come from nowhere, from N(0, 0.02).
+
+        Returns:
+            [U, D] float32 on the CPU.
+        """
+        target_UD = torch.empty(len(self.rules), source_VD.shape[1])
+        target_UD.normal_(0.0, STANDARD_DEVIATION, generator=generator)
+        _copy(target_UD, source_VD.detach(), self.source_ids)
+        _combine(target_UD, source_VD.detach(), self.combinations)
+        return target_UD
+
     def write(self, path: Path, target: Vocabulary, source: Vocabulary) -> None:
         r"""Write a TSV table with a header; tabs and line ends in pieces become \t, \n, \r.
 
@@ -147,16 +163,25 @@ def _combine(
     )
 
 
+class Plan(NamedTuple):
+    """Of what an initialiser makes the new rows."""
+
+    matches: Mapping[int, tuple[str, int]]
+    """For a target id, the rule and the source id to copy; special tokens have no place in it."""
+    combinations: Mapping[int, Combination] = {}
+    """For a target id, the rows of the source to add up; matches go before them."""
+    statistics: tuple[torch.Tensor, torch.Tensor] | None = None
+    """Mean [D] and standard deviation [D] to draw with; None draws from N(0, 0.02)."""
+
+
 def build(
     source_VD: torch.Tensor,
     source: Vocabulary,
     target: Vocabulary,
-    matches: dict[int, tuple[str, int]],
-    combinations: Mapping[int, Combination] | None = None,
+    plan: Plan,
     *,
     generator: torch.Generator,
     copy_special_tokens: bool,
-    statistics: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> Initialised:
     """Draw all rows, then copy the matched ones, combine others and set the padding row to zero.
 
@@ -167,13 +192,10 @@ def build(
         source_VD: [V, D] the source's word embeddings, of any floating type.
         source: the source's vocabulary, of at most V pieces.
         target: the new vocabulary.
-        matches: for a target id, the rule and the source id to copy; special tokens have no place
-            in it.
-        combinations: for a target id, the rows of the source to add up; matches go before them.
+        plan: what is copied and combined.
         generator: where the draws come from.
         copy_special_tokens: also copy the rows of the special tokens, by role. The padding row
             stays zero.
-        statistics: mean [D] and standard deviation [D] to draw with; None draws from N(0, 0.02).
 
     Raises:
         UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
@@ -184,33 +206,40 @@ def build(
             "embedding rows; "
             "they do not belong together, or the model's embeddings were never resized"
         )
-    target_UD = torch.empty(target.size, source_VD.shape[1], dtype=torch.float32)
-    if statistics is None:
-        target_UD.normal_(0.0, STANDARD_DEVIATION, generator=generator)
-    else:
-        mean_D, deviation_D = statistics
-        target_UD.normal_(0.0, 1.0, generator=generator).mul_(deviation_D).add_(mean_D)
-    chosen = dict(matches)
+    chosen = dict(plan.matches)
     if copy_special_tokens:
         shared = [role for role in target.specials if role in source.specials]
         chosen |= {target.specials[role]: ("special", source.specials[role]) for role in shared}
-    rules = ["fresh"] * target.size
-    source_ids = np.full(target.size, FRESH, dtype=np.int64)
-    pad = target.specials.get("pad")
-    if pad is not None:
-        chosen.pop(pad, None)
-    for index, (rule, origin) in chosen.items():
-        rules[index], source_ids[index] = rule, origin
+    pad = target.specials.get("pad", -1)
+    chosen.pop(pad, None)
     combined = {
         index: combination
-        for index, combination in (combinations or {}).items()
+        for index, combination in plan.combinations.items()
         if index not in chosen and index != pad
     }
+    rules = ["fresh"] * target.size
+    source_ids = np.full(target.size, FRESH, dtype=np.int64)
+    for index, (rule, origin) in chosen.items():
+        rules[index], source_ids[index] = rule, origin
     for index, combination in combined.items():
         rules[index] = combination.rule
+    target_UD = _drawn(target.size, source_VD.shape[1], plan.statistics, generator)
     _copy(target_UD, source_VD.detach(), source_ids)
     _combine(target_UD, source_VD.detach(), combined)
-    if pad is not None:
+    if pad >= 0:
         target_UD[pad] = 0.0
         rules[pad] = "pad"
     return Initialised(target_UD, Provenance(tuple(rules), source_ids, combined))
+
+
+def _drawn(
+    size: int,
+    width: int,
+    statistics: tuple[torch.Tensor, torch.Tensor] | None,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    target_UD = torch.empty(size, width, dtype=torch.float32)
+    if statistics is None:
+        return target_UD.normal_(0.0, STANDARD_DEVIATION, generator=generator)
+    mean_D, deviation_D = statistics
+    return target_UD.normal_(0.0, 1.0, generator=generator).mul_(deviation_D).add_(mean_D)

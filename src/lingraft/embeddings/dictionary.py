@@ -9,7 +9,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from lingraft.embeddings.common import Combination, build
+from lingraft.embeddings.common import Combination, Plan
 from lingraft.embeddings.lexicon import ORDER, read_lexicons
 from lingraft.embeddings.match import Cascade, find_matches, lower
 from lingraft.embeddings.material import needed
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import torch
 
     from lingraft.corpus.lexicon import Lexicon
-    from lingraft.embeddings.common import Initialised
     from lingraft.embeddings.material import Material
     from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -34,12 +33,10 @@ def dictionary(
     source_VD: torch.Tensor,
     source: Vocabulary,
     target: Vocabulary,
+    material: Material | None,
     *,
-    generator: torch.Generator,
-    copy_special_tokens: bool = True,
-    material: Material | None = None,
     average_pieces: bool = False,
-) -> Initialised:
+) -> Plan:
     """Copy rows as `match` does; then, for pieces that are whole words, that of a translation.
 
     Each piece that starts a word and is not matched is looked up in the lexicons, as it is spelt,
@@ -52,21 +49,15 @@ def dictionary(
     Differs from the paper: it does not say which of several translations counts; taking the first
     in file order is ours (SPEC G.2).
 
-    Args:
-        source_VD: [V, D] the source's word embeddings.
-        source: the source's vocabulary.
-        target: the new vocabulary.
-        generator: where the draws come from.
-        copy_special_tokens: copy the rows of the special tokens (all but padding) from the source,
-            by role.
-        material: its `resources.lexicons` are read.
+    Material: its `resources.lexicons` are read.
+
+    Options:
         average_pieces: where no translation is one piece, take the mean of the pieces of the first
             that has any.
 
     Raises:
-        RecipeError: there is no material or no lexicon.
+        RecipeError: there is no lexicon.
         DataError: a lexicon cannot be read, or translates none of the pieces.
-        UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
     """
     given = needed(material, "dictionary")
     lexicon = read_lexicons(given.resources, "dictionary")
@@ -97,15 +88,7 @@ def dictionary(
     logger.info(
         "dictionary: %d words found in the lexicons; one piece of the source: %s", known, hits
     )
-    return build(
-        source_VD,
-        source,
-        target,
-        matches,
-        combinations,
-        generator=generator,
-        copy_special_tokens=copy_special_tokens,
-    )
+    return Plan(matches, combinations)
 
 
 def _translated(

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from lingraft.embeddings import vectors
-from lingraft.embeddings.common import Combination, build
+from lingraft.embeddings.common import Combination, Plan
 from lingraft.embeddings.match import find_matches
 from lingraft.embeddings.material import needed
 from lingraft.errors import DataError
@@ -20,7 +20,6 @@ from lingraft.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lingraft.embeddings.common import Initialised
     from lingraft.embeddings.material import Material
     from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -31,11 +30,8 @@ def focus(
     source_VD: torch.Tensor,
     source: Vocabulary,
     target: Vocabulary,
-    *,
-    generator: torch.Generator,
-    copy_special_tokens: bool = True,
-    material: Material | None = None,
-) -> Initialised:
+    material: Material | None,
+) -> Plan:
     """Copy the rows of pieces that both vocabularies have; make the others out of those.
 
     The weights are the sparsemax of the cosines between static vectors of the target's pieces,
@@ -48,32 +44,18 @@ def focus(
     the cascade of `match` in place of its fuzzy matching; the static vectors have no character
     n-grams; the unmatched rest is drawn from N(0, 0.02), not with the source's statistics.
 
-    Args:
-        source_VD: [V, D] the source's word embeddings.
-        source: the source's vocabulary.
-        target: the new vocabulary.
-        generator: where the draws come from.
-        copy_special_tokens: copy the rows of the special tokens (all but padding) from the source,
-            by role.
-        material: its target tokenizer, text and `resources.target_vectors` are used.
+    Material: its target tokenizer, text and `resources.target_vectors` are used.
 
     Raises:
-        RecipeError: there is no material; gensim is not installed.
+        RecipeError: gensim is not installed.
         DataError: no piece that both vocabularies have gets a static vector.
-        UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
     """
     given = needed(material, "focus")
     vectors_UE = vectors.target_piece_vectors(given)
     matches = find_matches(source, target)
     anchors = find_anchors(vectors_UE, matches, "focus")
-    return build(
-        source_VD,
-        source,
-        target,
-        matches,
-        combine_alike(vectors_UE, anchors, without_row(vectors_UE, target, matches)),
-        generator=generator,
-        copy_special_tokens=copy_special_tokens,
+    return Plan(
+        matches, combine_alike(vectors_UE, anchors, without_row(vectors_UE, target, matches))
     )
 
 

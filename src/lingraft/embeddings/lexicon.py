@@ -22,7 +22,7 @@ def read_lexicons(resources: recipe.Resources, initialiser: str) -> Lexicon:
     """Read the recipe's lexicons, the target-language word first or `source_first`.
 
     Args:
-        resources: names the files: MUSE or TSV (perhaps .gz .xz .zst), FreeDict or StarDict.
+        resources: names the files: MUSE or TSV (perhaps .gz .xz .zst).
         initialiser: who needs them, for messages.
 
     Raises:

@@ -10,7 +10,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lingraft.embeddings.common import build
+from lingraft.embeddings.common import Plan
 from lingraft.tokenizer.vocabulary import Canonical
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     import torch
 
-    from lingraft.embeddings.common import Initialised
     from lingraft.embeddings.material import Material
     from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -31,11 +30,8 @@ def match(
     source_VD: torch.Tensor,
     source: Vocabulary,
     target: Vocabulary,
-    *,
-    generator: torch.Generator,
-    copy_special_tokens: bool = True,
-    material: Material | None = None,
-) -> Initialised:
+    material: Material | None,
+) -> Plan:
     """Copy the rows of pieces that both vocabularies have; draw the others from N(0, 0.02).
 
     The padding row is zero.
@@ -51,27 +47,8 @@ def match(
     Differs from the paper: its "normalized word" is not defined; the cascade is ours (SPEC G.1). Of
     the marks that NFKD splits off, only the accents of Latin, Greek and Cyrillic (U+0300–U+036F)
     are dropped.
-
-    Args:
-        source_VD: [V, D] the source's word embeddings.
-        source: the source's vocabulary.
-        target: the new vocabulary.
-        generator: where the draws come from.
-        copy_special_tokens: copy the rows of the special tokens (all but padding) from the source,
-            by role.
-        material: not used.
-
-    Raises:
-        UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
     """
-    return build(
-        source_VD,
-        source,
-        target,
-        find_matches(source, target),
-        generator=generator,
-        copy_special_tokens=copy_special_tokens,
-    )
+    return Plan(find_matches(source, target))
 
 
 def nfkc(text: str) -> str:

@@ -6,8 +6,9 @@ import logging
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from lingraft.corpus.pairs import Pair
 from lingraft.corpus.readers.lines import Reading, text_lines
 from lingraft.errors import DataError, RecipeError
 
@@ -77,13 +78,6 @@ def files(names: Sequence[str], key: str, initialiser: str, what: str) -> list[P
         if not path.is_file():
             raise DataError(f"{path}: no such file; {key} must name {what}")
     return paths
-
-
-class Pair(NamedTuple):
-    """Two columns of a line: a sentence and its translation."""
-
-    target: str
-    source: str
 
 
 def read_pairs(paths: Iterable[Path], *, key: str, source_first: bool = False) -> list[Pair]:

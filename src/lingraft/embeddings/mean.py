@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lingraft.embeddings.common import Combination, build
+from lingraft.embeddings.common import Combination, Plan
 from lingraft.embeddings.match import find_exact_matches
 from lingraft.embeddings.material import needed
 from lingraft.embeddings.segmentation import Segmenter
@@ -15,7 +15,6 @@ from lingraft.embeddings.segmentation import Segmenter
 if TYPE_CHECKING:
     import torch
 
-    from lingraft.embeddings.common import Initialised
     from lingraft.embeddings.material import Material
     from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -24,11 +23,8 @@ def mean(
     source_VD: torch.Tensor,
     source: Vocabulary,
     target: Vocabulary,
-    *,
-    generator: torch.Generator,
-    copy_special_tokens: bool = True,
-    material: Material | None = None,
-) -> Initialised:
+    material: Material | None,
+) -> Plan:
     """Average the source rows of the pieces into which the source tokenizer cuts each new piece.
 
     A piece that the source has too (word start and bytes) keeps its own row; one that the source
@@ -40,18 +36,7 @@ def mean(
     Differs from the paper: it tokenises the piece as text, so that a piece inside a word begins
     one, and half a character is U+FFFD.
 
-    Args:
-        source_VD: [V, D] the source's word embeddings.
-        source: the source's vocabulary.
-        target: the new vocabulary.
-        generator: where the draws come from.
-        copy_special_tokens: copy the rows of the special tokens (all but padding) from the source,
-            by role.
-        material: its source tokenizer is used.
-
-    Raises:
-        RecipeError: there is no material.
-        UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
+    Material: its source tokenizer is used.
     """
     segment = Segmenter(needed(material, "mean").source_tokenizer)
     matches = find_exact_matches(source, target)
@@ -62,12 +47,4 @@ def mean(
         ids = segment(form)
         if ids:
             combinations[target_id] = Combination.mean(ids)
-    return build(
-        source_VD,
-        source,
-        target,
-        matches,
-        combinations,
-        generator=generator,
-        copy_special_tokens=copy_special_tokens,
-    )
+    return Plan(matches, combinations)

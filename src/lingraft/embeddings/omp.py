@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from lingraft.embeddings import vectors
-from lingraft.embeddings.common import build
+from lingraft.embeddings.common import Plan
 from lingraft.embeddings.focus import added_up, find_anchors, without_row
 from lingraft.embeddings.match import find_exact_matches
 from lingraft.embeddings.material import needed
@@ -21,7 +21,7 @@ from lingraft.embeddings.material import needed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lingraft.embeddings.common import Combination, Initialised
+    from lingraft.embeddings.common import Combination
     from lingraft.embeddings.material import Material
     from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -34,12 +34,10 @@ def omp(
     source_VD: torch.Tensor,
     source: Vocabulary,
     target: Vocabulary,
+    material: Material | None,
     *,
-    generator: torch.Generator,
-    copy_special_tokens: bool = True,
-    material: Material | None = None,
     terms: int = 16,
-) -> Initialised:
+) -> Plan:
     """Write each new piece's static vector as a sum of a few shared ones; add up their rows alike.
 
     Orthogonal matching pursuit: the shared piece that is most alike what is left is added, all
@@ -54,20 +52,14 @@ def omp(
     vectors of unit length stand for it. A sum that is longer than the longest row of the source is
     shortened to that length.
 
-    Args:
-        source_VD: [V, D] the source's word embeddings.
-        source: the source's vocabulary.
-        target: the new vocabulary.
-        generator: where the draws come from.
-        copy_special_tokens: copy the rows of the special tokens (all but padding) from the source,
-            by role.
-        material: its target tokenizer, text and `resources.target_vectors` are used.
+    Material: its target tokenizer, text and `resources.target_vectors` are used.
+
+    Options:
         terms: at most so many shared pieces a new piece.
 
     Raises:
-        RecipeError: there is no material; gensim is not installed.
+        RecipeError: gensim is not installed.
         DataError: no piece that both vocabularies have gets a static vector.
-        UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
     """
     given = needed(material, "omp")
     vectors_UE = vectors.target_piece_vectors(given)
@@ -75,15 +67,7 @@ def omp(
     anchors = find_anchors(vectors_UE, matches, "omp")
     wanted = without_row(vectors_UE, target, matches)
     combinations = combine_sparsely(vectors_UE, anchors, wanted, terms)
-    return build(
-        source_VD,
-        source,
-        target,
-        matches,
-        shortened(combinations, source_VD, list(anchors.values())),
-        generator=generator,
-        copy_special_tokens=copy_special_tokens,
-    )
+    return Plan(matches, shortened(combinations, source_VD, list(anchors.values())))
 
 
 def combine_sparsely(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lingraft.embeddings import translation
-from lingraft.embeddings.common import Combination, build
+from lingraft.embeddings.common import Combination, Plan
 from lingraft.embeddings.match import find_exact_matches
 from lingraft.embeddings.material import files, needed, read_pairs
 from lingraft.embeddings.vectors import cut
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from lingraft.embeddings.common import Initialised
     from lingraft.embeddings.material import Material
     from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -36,12 +35,10 @@ def ramen(
     source_VD: torch.Tensor,
     source: Vocabulary,
     target: Vocabulary,
+    material: Material | None,
     *,
-    generator: torch.Generator,
-    copy_special_tokens: bool = True,
-    material: Material | None = None,
     translations: int = 10,
-) -> Initialised:
+) -> Plan:
     """Add up source rows by the probability that the new piece is translated so.
 
     The probabilities of IBM model 1 between the two vocabularies' pieces, learnt from sentence
@@ -54,22 +51,16 @@ def ramen(
     Differs from the paper: it aligns with fast_align; model 1 learns without positions, and we keep
     ten translations a piece. Its bias and its bilingual training are no part of this.
 
-    Args:
-        source_VD: [V, D] the source's word embeddings.
-        source: the source's vocabulary.
-        target: the new vocabulary.
-        generator: where the draws come from.
-        copy_special_tokens: copy the rows of the special tokens (all but padding) from the source,
-            by role.
-        material: its tokenizers and `resources.parallel` (target sentence, tab, source sentence)
-            are used; of that at most `resources.sentences` pairs.
+    Material: its tokenizers and `resources.parallel` (target sentence, tab, source sentence) are
+    used; of that at most `resources.sentences` pairs.
+
+    Options:
         translations: at most so many source pieces a new piece.
 
     Raises:
-        RecipeError: there is no material or no parallel text.
+        RecipeError: there is no parallel text.
         DataError: the parallel text cannot be read, or has no pair of sentences that are short
             enough (100 pieces).
-        UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
     """
     given = needed(material, "ramen")
     table = translation.learn(_sentence_pairs(given, source, target), nothing=target.size)
@@ -79,15 +70,7 @@ def ramen(
         for target_id, (ids, shares) in table.best(translations).items()
         if target_id not in matches and target_id < target.size
     }
-    return build(
-        source_VD,
-        source,
-        target,
-        matches,
-        combinations,
-        generator=generator,
-        copy_special_tokens=copy_special_tokens,
-    )
+    return Plan(matches, combinations)
 
 
 def _sentence_pairs(

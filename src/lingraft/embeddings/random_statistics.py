@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from lingraft.embeddings.common import build
+from lingraft.embeddings.common import Plan
 
 if TYPE_CHECKING:
-    from lingraft.embeddings.common import Initialised
     from lingraft.embeddings.material import Material
     from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -21,11 +20,8 @@ def random_statistics(
     source_VD: torch.Tensor,
     source: Vocabulary,
     target: Vocabulary,
-    *,
-    generator: torch.Generator,
-    copy_special_tokens: bool = False,
-    material: Material | None = None,
-) -> Initialised:
+    material: Material | None,
+) -> Plan:
     """Draw every row from N(mean, deviation) of the source's rows, dimension by dimension.
 
     The padding row is zero. Special tokens, placeholders and rows without a piece, which the source
@@ -33,29 +29,9 @@ def random_statistics(
 
     Source: the random rows of WECHSEL (Minixhofer et al. 2022), §3.2, and of FOCUS (Dobler and de
     Melo 2023), §4.
-
-    Args:
-        source_VD: [V, D] the source's word embeddings.
-        source: the source's vocabulary.
-        target: the new vocabulary.
-        generator: where the draws come from.
-        copy_special_tokens: copy the rows of the special tokens (all but padding) from the source,
-            by role.
-        material: not used.
-
-    Raises:
-        UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
     """
     ids = [index for index, form in enumerate(source.canonical) if form is not None]
     used = torch.tensor([index for index in ids if index < len(source_VD)])
     rows_ND = source_VD.detach()[used.to(source_VD.device)].to("cpu", torch.float32)
     deviation_D, mean_D = torch.std_mean(rows_ND, dim=0, correction=0)
-    return build(
-        source_VD,
-        source,
-        target,
-        {},
-        generator=generator,
-        copy_special_tokens=copy_special_tokens,
-        statistics=(mean_D, deviation_D),
-    )
+    return Plan({}, statistics=(mean_D, deviation_D))

@@ -13,7 +13,7 @@ import torch
 
 from lingraft.embeddings import vectors
 from lingraft.embeddings.alignment import align
-from lingraft.embeddings.common import Combination, build
+from lingraft.embeddings.common import Combination, Plan
 from lingraft.embeddings.focus import without_row
 from lingraft.embeddings.lexicon import read_lexicons
 from lingraft.embeddings.match import find_exact_matches
@@ -23,7 +23,6 @@ from lingraft.embeddings.segmentation import Segmenter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.embeddings.common import Initialised
     from lingraft.embeddings.material import Material
     from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -34,13 +33,11 @@ def wechsel(
     source_VD: torch.Tensor,
     source: Vocabulary,
     target: Vocabulary,
+    material: Material | None,
     *,
-    generator: torch.Generator,
-    copy_special_tokens: bool = True,
-    material: Material | None = None,
     neighbours: int = 10,
     temperature: float = 0.1,
-) -> Initialised:
+) -> Plan:
     """Add up the rows of the source pieces that are nearest in a space of both languages.
 
     Word vectors of the two languages are turned into one space over a lexicon; a piece's vector is
@@ -57,49 +54,34 @@ def wechsel(
     length one before they are turned; where the two sides differ in width, the wider one is
     reduced.
 
-    Args:
-        source_VD: [V, D] the source's word embeddings.
-        source: the source's vocabulary.
-        target: the new vocabulary.
-        generator: where the draws come from.
-        copy_special_tokens: copy the rows of the special tokens (all but padding) from the source,
-            by role.
-        material: tokenizers, text, lexicons and vectors (or text of the source language).
+    Material: tokenizers, text, lexicons and vectors (or text of the source language).
+
+    Options:
         neighbours: source pieces a row.
         temperature: of the softmax.
 
     Raises:
-        RecipeError: there is no material, no lexicon, or nothing to have the source's vectors from;
+        RecipeError: there is no lexicon, or nothing to have the source's vectors from;
             gensim is not installed.
         DataError: a resource cannot be read, or the lexicon translates no word that has a vector.
-        UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
     """
     given = needed(material, "wechsel")
     lexicon = read_lexicons(given.resources, "wechsel")
     source_words = vectors.source_word_vectors(given, "wechsel")
     target_words = vectors.target_word_vectors(given)
     aligned = align(target_words, source_words, lexicon)
-    source_VE = vectors.unit_length(
-        vectors.average_over_words(
-            replace(source_words, vectors_WE=aligned.source_WE), Segmenter(given.source_tokenizer)
+    source_VE, target_UE = (
+        vectors.unit_length(
+            vectors.average_over_words(replace(words, vectors_WE=turned_WE), Segmenter(tokenizer))
         )
-    )
-    target_UE = vectors.unit_length(
-        vectors.average_over_words(
-            replace(target_words, vectors_WE=aligned.target_WE), Segmenter(given.target_tokenizer)
+        for words, turned_WE, tokenizer in (
+            (source_words, aligned.source_WE, given.source_tokenizer),
+            (target_words, aligned.target_WE, given.target_tokenizer),
         )
     )
     matches = find_exact_matches(source, target)
     wanted = without_row(target_UE, target, matches)
-    return build(
-        source_VD,
-        source,
-        target,
-        matches,
-        combine_nearest(target_UE, source_VE, wanted, neighbours, temperature),
-        generator=generator,
-        copy_special_tokens=copy_special_tokens,
-    )
+    return Plan(matches, combine_nearest(target_UE, source_VE, wanted, neighbours, temperature))
 
 
 def combine_nearest(

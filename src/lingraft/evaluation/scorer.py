@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from transformers import MODEL_FOR_MASKED_LM_MAPPING
 
 from lingraft.errors import DataError
-from lingraft.models import adapters
+from lingraft.models import loading
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel, assemble, check_isolation, pack
 from lingraft.pretrained.load import load_config
@@ -74,12 +73,13 @@ class Scorer:
             DataError: no checkpoint, a broken one, or one without a masked-language-model head.
         """
         config = load_config(name)
-        if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
+        family = FAMILIES.get(config.model_type)
+        if (family and family.kind != "masked") or loading.stock_class(config) is None:
             raise DataError(
                 f"model '{name}' is of type '{config.model_type}', which has no masked language "
                 "model; its perplexity would be of another kind, give a masked one"
             )
-        model, info = adapters.load(name)
+        model, info = loading.load(name)
         if info["missing_keys"]:
             raise DataError(
                 f"model '{name}' lacks {len(info['missing_keys'])} tensors "

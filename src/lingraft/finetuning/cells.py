@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.finetuning import data as task_data
 from lingraft.finetuning import heads
 from lingraft.finetuning.recipe import tasks_of
-from lingraft.rundir import fingerprint
+from lingraft.rundir import FORMAT, fingerprint
 from lingraft.tasks import rules
 from lingraft.tasks.splits import TRAIN
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from lingraft.finetuning.recipe import Finetune
     from lingraft.tasks import Data, Task
-
-FORMAT = 3
-"""Part of every fingerprint; raise it when the same inputs give other results."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +30,14 @@ class Cell:
     label: str
     folder: Path
     """Of the checkpoint."""
-    weights: str
-    """Fingerprint."""
-    reading: str
-    """Fingerprint of configuration and tokenizer."""
     task: Task
     data: Data
     data_fingerprint: str
+
+    @property
+    def weights(self) -> str:
+        """Fingerprint of the checkpoint's weights."""
+        return heads.weights_fingerprint(self.folder)
 
     @cached_property
     def rules(self) -> dict[str, dict[str, dict[str, float]]]:
@@ -53,9 +51,9 @@ class Cell:
     def inputs(self, seed: int, precision: str) -> dict[str, Any]:
         """What decides the result of a seed; plain data."""
         parts = {
-            "format": FORMAT,
+            "format": FORMAT["fine-tuning"],
             "weights": self.weights,
-            "tokenizer": self.reading,
+            "tokenizer": heads.settings_fingerprint(self.folder),
             "task": self.task.name,
             "data": self.data_fingerprint,
             **self.task.decisive(),
@@ -73,14 +71,13 @@ def plan(recipe: Finetune, base: Path) -> list[Cell]:
         LingraftError: a model or the files of a task are not there.
     """
     tasks = [(task, task_data.load(task, recipe, base)) for task in tasks_of(recipe, base)]
-    marks = [task_data.fingerprint_of(data) for _, data in tasks]
-    cells = []
-    for model, label in zip(recipe.models, recipe.model_labels, strict=True):
-        folder = heads.resolve(model, base)
-        weights = heads.weights_fingerprint(folder)
-        reading = heads.settings_fingerprint(folder)
-        cells += [
-            Cell(model, label, folder, weights, reading, task, data, mark)
-            for (task, data), mark in zip(tasks, marks, strict=True)
-        ]
-    return cells
+    models = [
+        (model, label, heads.resolve(model, base))
+        for model, label in zip(recipe.models, recipe.model_labels, strict=True)
+    ]
+    digests = [task_data.fingerprint_of(data) for _, data in tasks]
+    return [
+        Cell(*model, task, data, digest)
+        for model in models
+        for (task, data), digest in zip(tasks, digests, strict=True)
+    ]

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.extras import require
 from lingraft.errors import DataError, RecipeError
+from lingraft.finetuning.recipe import HUB
 from lingraft.tasks import Data, cut, splits
 from lingraft.tasks.reading import Row
-from lingraft.tasks.splits import DEV, SELECTION_SHARE, TEST, TRAIN, cut_name
+from lingraft.tasks.splits import DEV, SELECTION_SHARE, TRAIN, cut_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from lingraft.finetuning.recipe import Finetune
     from lingraft.tasks.examples import Example
     from lingraft.tasks.task import Task
-
-HUB = "hub"
 
 
 def load(task: Task, recipe: Finetune, base: Path) -> Data:
@@ -39,11 +38,11 @@ def load(task: Task, recipe: Finetune, base: Path) -> Data:
     shares = recipe.cut.shares if recipe.cut else None
     seed = recipe.cut.seed if recipe.cut else 0
     if recipe.data == HUB and task.hub is not None:
-        found = from_hub(task)
+        data = from_hub(task)
         if shares is not None:
             raise RecipeError("cut: is for files; with data = 'hub' the official splits are there")
     elif own_files(task):
-        found = splits.load(task, base, shares=shares, seed=seed)
+        data = splits.load(task, base, shares=shares, seed=seed)
     elif recipe.data is None or recipe.data == HUB:
         raise RecipeError(
             f"--data: name the directory that holds the files of {task.name} "
@@ -51,8 +50,8 @@ def load(task: Task, recipe: Finetune, base: Path) -> Data:
         )
     else:
         directory = base / Path(recipe.data).expanduser()
-        found = splits.load(task, directory, shares=shares, seed=seed)
-    return part_of(found, recipe.train_examples, task.name)
+        data = splits.load(task, directory, shares=shares, seed=seed)
+    return part_of(data, recipe.train_examples, task.name)
 
 
 def own_files(task: Task) -> bool:
@@ -121,9 +120,9 @@ def from_hub(task: Task) -> Data:
     hub = task.hub
     assert hub is not None
     datasets = require("datasets", "reading a task from the Hub", "data")
-    wanted = dict.fromkeys([TRAIN, *([DEV] if DEV in hub.splits else []), *task.evaluation])
-    found: dict[str, list[Example]] = {}
-    for split in wanted:
+    splits_needed = dict.fromkeys([TRAIN, *([DEV] if DEV in hub.splits else []), *task.evaluation])
+    examples: dict[str, list[Example]] = {}
+    for split in splits_needed:
         if split not in hub.splits:
             raise DataError(
                 f"{hub.dataset}: has no {split} split of {task.name}; give its files with --data"
@@ -137,19 +136,19 @@ def from_hub(task: Task) -> Data:
                 f"{name}: cannot be loaded ({reason}); check your connection, "
                 f"or get the files from {task.files_from}"
             ) from error
-        found[split] = task.from_rows(
+        examples[split] = task.from_rows(
             hub_rows(table, dict(hub.columns), f"{name} {split}"),
             f"{name} {split}",
             hidden=not task.splits[split].labelled,
         )
-    names = {split: split for split in found}
-    if DEV not in found:
-        found |= cut(found[TRAIN], {TRAIN: 1 - SELECTION_SHARE, DEV: SELECTION_SHARE})
+    names = {split: split for split in examples}
+    if DEV not in examples:
+        examples |= cut(examples[TRAIN], {TRAIN: 1 - SELECTION_SHARE, DEV: SELECTION_SHARE})
         names |= {
             TRAIN: cut_name(TRAIN, 1 - SELECTION_SHARE, 0),
             DEV: cut_name(TRAIN, SELECTION_SHARE, 0),
         }
-    return Data(found, names, task.evaluation)
+    return Data(examples, names, task.evaluation)
 
 
 def hub_rows(table: Any, columns: dict[str, str], name: str) -> Iterator[Row]:
@@ -176,6 +175,3 @@ def _by_name(feature: Any, value: Any) -> Any:
 def reported(data: Data) -> tuple[str, ...]:
     """The splits to predict: the one that chooses, and those that are reported."""
     return tuple(dict.fromkeys([DEV, *data.evaluation]))
-
-
-__all__ = ["DEV", "HUB", "TEST", "TRAIN", "fingerprint_of", "from_hub", "load", "part_of"]

@@ -24,13 +24,13 @@ from lingraft.finetuning.coders.spans import SpanCoder
 from lingraft.finetuning.coders.tagging import TagCoder
 from lingraft.finetuning.coders.texts import LabelCoder, RelationCoder, ScoreCoder
 from lingraft.models import export
-from lingraft.models.parts import ADAPTERS_FILE
+from lingraft.models.modules import MODULES, in_folder
 from lingraft.models.source import load_model
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import load_config, one_line
 from lingraft.pretrained.load import load_model as load_pretrained
 from lingraft.recipe import catalogue
-from lingraft.rundir import write_json, writing
+from lingraft.rundir import digest, write_json, writing
 from lingraft.tasks.markers import MARKERS
 from lingraft.tokenizer import files as tokenizer_files
 
@@ -73,7 +73,8 @@ PARSER_TENSORS, PARSER_SETTINGS = "parser.safetensors", "parser.json"
 PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
 WEIGHTS = ("*.safetensors", "*.bin")
 SETTINGS = (
-    *("config.json", "adapters.json", "tokenizer*.json", "vocab.*", "merges.txt"),
+    *("config.json", "tokenizer*.json", "vocab.*", "merges.txt"),
+    *(module.settings_file for module in MODULES.values()),
     *("special_tokens_map.json", "added_tokens.json", "*.model"),
 )
 
@@ -114,11 +115,10 @@ def settings_fingerprint(folder: Path) -> str:
 
 
 def _digest(paths: Iterable[Path]) -> str:
-    digest = hashlib.sha256()
+    files = hashlib.sha256()
     for path in sorted(paths):
-        with path.open("rb") as file:
-            digest.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
+        files.update(path.name.encode() + bytes.fromhex(digest(path)))
+    return files.hexdigest()
 
 
 def tokenizer_for(folder: Path, task: Task) -> PreTrainedTokenizerFast:
@@ -148,8 +148,8 @@ def build(
     settings = _settings(task, load_config(str(folder)))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        if (folder / ADAPTERS_FILE).is_file():
-            model = _with_adapters(folder, head, settings)
+        if in_folder(folder):
+            model = _with_modules(folder, head, settings)
         else:
             model = _stock(folder, head, settings)
         embeddings: Any = model.get_input_embeddings()
@@ -206,8 +206,8 @@ def _stock(folder: Path, head: str, settings: dict[str, Any]) -> PreTrainedModel
     return model
 
 
-def _with_adapters(folder: Path, head: str, settings: dict[str, Any]) -> PreTrainedModel:
-    """The same for a model that has adapters: its encoder is put under a new head."""
+def _with_modules(folder: Path, head: str, settings: dict[str, Any]) -> PreTrainedModel:
+    """The same for a model that has modules: its encoder is put under a new head."""
     pretrained = load_model(str(folder), settings=settings).model
     encoder: Any = pretrained.base_model
     if head == "parser":

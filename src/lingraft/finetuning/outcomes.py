@@ -20,7 +20,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
-from lingraft.rundir import read_json, write_text
+from lingraft.rundir import read_json, write_rows
 from lingraft.tasks import predictions as saved
 from lingraft.tasks.examples import (
     Answer,
@@ -80,8 +80,8 @@ class Outcome:
     @property
     def task_definition(self) -> dict[str, Any] | None:
         """The table of a user's own task; None for a benchmark's, and where none was saved."""
-        found: dict[str, Any] | None = self.data.get("task_definition")
-        return found
+        definition: dict[str, Any] | None = self.data.get("task_definition")
+        return definition
 
     @property
     def seed(self) -> int:
@@ -111,8 +111,8 @@ class Outcome:
 
     def rules(self, split: str) -> dict[str, dict[str, float]]:
         """What needs no model, by rule and metric (`tasks.rules`); empty in older results."""
-        found: dict[str, dict[str, float]] = self.data["splits"][split].get("rules", {})
-        return found
+        rules: dict[str, dict[str, float]] = self.data["splits"][split].get("rules", {})
+        return rules
 
     @property
     def evaluation(self) -> tuple[str, ...]:
@@ -140,16 +140,16 @@ def outcomes(folder: Path) -> list[Outcome]:
     Raises:
         DataError: there is none, or a scores.json is broken.
     """
-    found = [Outcome(path.parent, read_json(path)) for path in folder.glob(f"*/*/*/{SCORES}")]
-    if not found:
+    results = [Outcome(path.parent, read_json(path)) for path in folder.glob(f"*/*/*/{SCORES}")]
+    if not results:
         raise DataError(f"{folder}: holds no results of lingraft finetune; run it with --out there")
-    for one in found:
-        missing = [key for key in ("model_label", "task", "seed", "splits") if key not in one.data]
-        if missing:
-            raise DataError(
-                f"{one.folder / SCORES}: lacks {missing[0]}; delete the folder and fine-tune again"
-            )
-    return sorted(found, key=lambda one: (one.model_label, one.task, one.seed))
+    for outcome in results:
+        for key in ("model_label", "task", "seed", "splits"):
+            if key not in outcome.data:
+                raise DataError(
+                    f"{outcome.folder / SCORES}: lacks {key}; delete the folder and fine-tune again"
+                )
+    return sorted(results, key=lambda outcome: (outcome.model_label, outcome.task, outcome.seed))
 
 
 def predictions(outcome: Outcome, split: str) -> list[Prediction]:
@@ -176,14 +176,10 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def save_examples(path: Path, chosen: Iterable[Example]) -> None:
+def save_examples(path: Path, examples: Iterable[Example]) -> None:
     """Write one JSON object a line; the file appears when it is complete."""
     names = {kind: name for name, kind in KINDS.items()}
-    lines = (
-        json.dumps({"kind": names[type(one)]} | asdict(one), ensure_ascii=False) + "\n"
-        for one in chosen
-    )
-    write_text(path, "".join(lines))
+    write_rows(path, ({"kind": names[type(example)]} | asdict(example) for example in examples))
 
 
 def load_examples(path: Path) -> list[Example]:
@@ -192,18 +188,18 @@ def load_examples(path: Path) -> list[Example]:
     Raises:
         DataError: a line is not an example.
     """
-    found: list[Example] = []
+    loaded: list[Example] = []
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:
                 fields = json.loads(line)
-                found.append(_example(KINDS[fields.pop("kind")], fields))
+                loaded.append(_example(KINDS[fields.pop("kind")], fields))
             except (ValueError, AttributeError, TypeError, KeyError):
                 raise DataError(
                     f"{path}: line {number}: is not a saved example; "
                     "delete the folder and fine-tune this seed again"
                 ) from None
-    return found
+    return loaded
 
 
 def _example(kind: type[Any], fields: dict[str, Any]) -> Example:
@@ -214,36 +210,35 @@ def _example(kind: type[Any], fields: dict[str, Any]) -> Example:
         plain |= {name: Entity(**fields[name]) for name in ("subject", "object")}
     if kind is SpanExample and fields["answers"] is not None:
         plain["answers"] = tuple(Answer(**answer) for answer in fields["answers"])
-    made: Example = kind(**plain)
-    return made
+    example: Example = kind(**plain)
+    return example
 
 
 # -- numbers
 
 
-def result_rows(found: Iterable[Outcome]) -> Iterator[dict[str, Any]]:
+def result_rows(results: Iterable[Outcome]) -> Iterator[dict[str, Any]]:
     """One row a number."""
-    for one in found:
-        for split in one.splits:
-            for metric, value in one.scores(split).items():
+    for outcome in results:
+        for split in outcome.splits:
+            for metric, value in outcome.scores(split).items():
                 yield {
-                    "model": one.model_label,
-                    "task": one.task,
+                    "model": outcome.model_label,
+                    "task": outcome.task,
                     "split": split,
                     "metric": metric,
                     "value": value,
-                    "n": one.n(split),
-                    "seed": one.seed,
-                    "split_note": one.split_note,
-                    "fingerprint": one.fingerprint,
+                    "n": outcome.n(split),
+                    "seed": outcome.seed,
+                    "split_note": outcome.split_note,
+                    "fingerprint": outcome.fingerprint,
                 }
 
 
 def write_results(folder: Path) -> Path:
     """Make results.jsonl anew from all finished seeds."""
     path = folder / RESULTS
-    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in result_rows(outcomes(folder)))
-    write_text(path, "".join(lines))
+    write_rows(path, result_rows(outcomes(folder)))
     return path
 
 
@@ -267,9 +262,9 @@ def summary(values: Sequence[float]) -> Summary:
     return Summary(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
 
 
-def by_cell(found: Iterable[Outcome]) -> dict[tuple[str, str], list[Outcome]]:
+def by_cell(results: Iterable[Outcome]) -> dict[tuple[str, str], list[Outcome]]:
     """(model, task) → its seeds."""
     cells: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
-    for one in found:
-        cells[one.model_label, one.task].append(one)
+    for outcome in results:
+        cells[outcome.model_label, outcome.task].append(outcome)
     return dict(cells)

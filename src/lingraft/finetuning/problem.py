@@ -14,7 +14,8 @@ from lingraft.finetuning import heads
 from lingraft.finetuning.coders.common import collate
 from lingraft.models import dropout
 from lingraft.models.packed import attend_fast
-from lingraft.training.data import Step, share
+from lingraft.objectives.common import LossSum
+from lingraft.training.data import BatchPlan, Step, share
 from lingraft.training.problem import Look
 
 if TYPE_CHECKING:
@@ -29,7 +30,11 @@ if TYPE_CHECKING:
     from lingraft.finetuning.coders.common import Coder, Item, Shape, TaskBatch
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
+    from lingraft.training.data import Plan
+    from lingraft.training.phase import Work
 
+TASK = "task"
+"""The one term of a task's loss."""
 FEW = 8
 """A micro-batch of fewer inputs is not split further, however much their lengths differ."""
 SHORTEST = 2 / 3
@@ -44,13 +49,13 @@ class WithLoss(nn.Module):
         self.model, self.coder = model, coder
 
     def forward(self, batch: TaskBatch) -> Any:
-        """The summed loss; with `batch.predict` also the outputs."""
+        """The summed loss, as the one term `TASK`; with `batch.predict` also the outputs."""
         if self.coder.head == "parser":
             outputs = self.model(words=batch.targets, **batch.inputs)
         else:
             outputs = dict(self.model(**batch.inputs))
-        loss = self.coder.loss(outputs, batch.targets)
-        return (loss, outputs) if batch.predict else loss
+        losses = {TASK: LossSum(self.coder.loss(outputs, batch.targets), batch.count)}
+        return (losses, outputs) if batch.predict else losses
 
 
 def micro_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:
@@ -106,6 +111,10 @@ class Finetuning:
             for group in groups
         ]
 
+    def plan(self, work: Work) -> Plan:
+        """All examples in an order of their own in each pass."""
+        return BatchPlan(self.lengths, work.phase.batch, work.seed, work.phase.name)
+
     def step(self, indices: np.ndarray[Any, Any], epoch: int, rank: int, num_ranks: int) -> Step:
         """One process' share of a global batch; a process without an input runs one for nothing."""
         mine = share(self.lengths[indices], rank, num_ranks)
@@ -115,7 +124,7 @@ class Finetuning:
         return Step(
             [batch for _, batch in found],  # type: ignore[misc]
             [weight] * len(found),
-            sum(self.coder.count(self.items[int(place)]) for place in indices),
+            {TASK: sum(self.coder.count(self.items[int(place)]) for place in indices)},
             int(self.lengths[indices].sum()),
             len(indices),
         )
@@ -152,8 +161,8 @@ class Finetuning:
         found: list[tuple[int, Any]] = []
         batches = self.batches([items[place] for place in places], predict=True) if places else []
         for group, batch in batches:
-            nats, outputs = module(batch.to(accelerator.device))
-            loss += nats.double()
+            losses, outputs = module(batch.to(accelerator.device))
+            loss += losses[TASK].nats.double()
             collected = self.coder.collect(outputs, [items[places[i]] for i in group])
             found += [(places[i], one) for i, one in zip(group, collected, strict=True)]
         if num_ranks > 1:

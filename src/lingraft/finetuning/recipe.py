@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,49 +11,21 @@ from pydantic import Field, model_validator
 
 from lingraft.errors import RecipeError
 from lingraft.recipe import Batch, Budget, Optimiser, Phase, Schedule, Validation
-from lingraft.recipe.base import Decay, Names, Section, Share
+from lingraft.recipe.base import Names, Section
 from lingraft.recipe.decoding import checked, load, override
 from lingraft.tasks import TASKS
-from lingraft.tasks.custom import UserTask, task_in, user_task
+from lingraft.tasks.definition import Changes, Count, Definition, changed, task_in, task_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.tasks.task import Settings, Spans, Task
+    from lingraft.tasks.task import Settings, Task
 
-Count = Annotated[int, Field(ge=1)]
 MAX_SEEDS = 10_000
+HUB = "hub"
+"""As the folder of a task's files: the Hugging Face Hub."""
 COMMAS = re.compile(r",(?=\s*[a-z_]+\s*=)")
 """Between two assignments, not inside a list."""
-
-
-class Changes(Section):
-    """What differs from a task's own settings; None leaves those."""
-
-    epochs: Count | None = None
-    batch: Count | None = None
-    """Examples a step; for spans windows."""
-    learning_rate: Annotated[float, Field(gt=0)] | None = None
-    warmup: Share | None = None
-    """Share of all steps."""
-    max_length: Annotated[int, Field(ge=8)] | None = None
-    """Tokens of an input, special ones included."""
-    weight_decay: Annotated[float, Field(ge=0)] | None = None
-    betas: Annotated[tuple[Decay, Decay], Field(strict=False)] | None = None
-    eps: Annotated[float, Field(gt=0)] | None = None
-    clip: Annotated[float, Field(ge=0)] | None = None
-    """Largest gradient norm; 0 clips nothing."""
-    classifier_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
-    schedule: Literal["linear", "constant"] | None = None
-    checks_per_epoch: Count | None = None
-    patience: Annotated[int, Field(ge=0)] | None = None
-    """Checks without a better one; 0 never stops early."""
-    doc_stride: Count | None = None
-    """Spans: tokens from one window to the next."""
-    max_query: Count | None = None
-    """Spans: tokens of a question."""
-    max_answer: Count | None = None
-    """Spans: tokens of an answer."""
 
 
 class Cut(Section):
@@ -74,11 +46,25 @@ class Cut(Section):
 
     @property
     def shares(self) -> dict[str, float]:
-        named = {"train": self.train, "dev": self.dev, "test": self.test}
-        return {name: share for name, share in named.items() if share is not None}
+        shares = {"train": self.train, "dev": self.dev, "test": self.test}
+        return {name: share for name, share in shares.items() if share is not None}
 
 
-class Finetune(Section):
+class TaskOptions(Section):
+    """Which examples of a task are learnt, and with which settings."""
+
+    data: str | None = None
+    """The directory that holds the tasks' files, or 'hub' for the Hugging Face Hub."""
+    cut: Cut | None = None
+    train_examples: Count | None = None
+    """Train on this many examples only; smaller sets are contained in larger ones."""
+    paper: str | None = None
+    """Other settings that a task knows by this name, such as 'roberta2019'."""
+    settings: Changes = Changes()
+    """What differs from the tasks' own settings."""
+
+
+class Finetune(TaskOptions):
     """One call: every model on every task, with every seed."""
 
     models: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
@@ -88,20 +74,11 @@ class Finetune(Section):
     """What tables call the models, in their order; None names them after their folders."""
     tasks: Names = ()
     """`lingraft list tasks`, or TOML files of a user's own."""
-    custom: Annotated[tuple[UserTask, ...], Field(strict=False)] = ()
+    custom: Annotated[tuple[Definition, ...], Field(strict=False)] = ()
     """A user's own tasks, written out here."""
-    data: str | None = None
-    """The directory that holds the tasks' files, or 'hub' for the Hugging Face Hub."""
     seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] = 10
     """How many; they are counted from `first_seed`."""
     first_seed: Annotated[int, Field(ge=0)] = 0
-    cut: Cut | None = None
-    train_examples: Count | None = None
-    """Train on this many examples only; smaller sets are contained in larger ones."""
-    paper: str | None = None
-    """Other settings that a task knows by this name, such as 'roberta2019'."""
-    settings: Changes = Changes()
-    """What differs from the tasks' settings, for all of them."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     micro_batch_tokens: Annotated[int, Field(ge=16)] = 4_096
     """Tokens, padding included, that go through the model at once."""
@@ -185,7 +162,7 @@ def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
         RecipeError: an unknown task, or two of one name.
     """
     found = [_named(name, base) for name in recipe.tasks]
-    found += [user_task(section, base) for section in recipe.custom]
+    found += [task_of(section, base) for section in recipe.custom]
     names = [task.name for task in found]
     for name in names:
         if names.count(name) > 1:
@@ -200,7 +177,7 @@ def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
         replace(
             task,
             settings=settings_of(task, recipe.settings, recipe.paper),
-            spans=spans_of(task.spans, recipe.settings),
+            spans=task.spans and changed(task.spans, recipe.settings),
         )
         for task in found
     ]
@@ -219,24 +196,7 @@ def _named(name: str, base: Path) -> Task:
 
 def settings_of(task: Task, changes: Changes, paper: str | None = None) -> Settings:
     """A task's settings, or those of another paper where it has them, with the changes."""
-    settings = task.alternatives.get(paper, task.settings) if paper else task.settings
-    names = {field.name for field in fields(settings)}
-    given = {
-        key: value for key, value in changes.model_dump(exclude_none=True).items() if key in names
-    }
-    for key in ("clip", "patience"):
-        if given.get(key) == 0:
-            given[key] = None
-    return replace(settings, **given)
-
-
-def spans_of(spans: Spans | None, changes: Changes) -> Spans | None:
-    """The limits of windows and answers, with the changes."""
-    if spans is None:
-        return None
-    names = {field.name for field in fields(spans)}
-    given = changes.model_dump(exclude_none=True)
-    return replace(spans, **{key: value for key, value in given.items() if key in names})
+    return changed(task.alternatives.get(paper or "", task.settings), changes)
 
 
 def phase_of(settings: Settings, name: str, steps_per_epoch: float) -> Phase:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import shutil
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +20,8 @@ from lingraft.finetuning.problem import Finetuning
 from lingraft.finetuning.recipe import phase_of
 from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import Training
-from lingraft.rundir import Run, clear_temporary, read_json, write_json, write_text
+from lingraft.rundir import Run, clear_temporary, read_json, write_json
 from lingraft.tasks import predictions
-from lingraft.tasks.extras import sklearn_metrics
 from lingraft.tasks.splits import DEV, TRAIN
 from lingraft.training import loop, machine
 from lingraft.training.checkpoint import latest
@@ -59,6 +57,8 @@ class Options:
     keep_models: bool = False
     """Leave the best weights of every seed in place."""
     command: str = "lingraft.finetune(...)"
+    seeds: tuple[int, ...] = ()
+    """Instead of the recipe's."""
 
 
 def finetune(
@@ -82,145 +82,135 @@ def finetune(
     if options.resume and options.overwrite:
         raise RecipeError("--resume and --overwrite contradict each other; give one")
     quiet_transformers()
-    sklearn_metrics()  # before an hour of training, not after it
     cells = plan(recipe, base)
     training = Training(precision=recipe.precision, micro_batch_tokens=recipe.micro_batch_tokens)
     accelerator = machine.accelerator_for(training, out)
     main = accelerator.is_main_process
     with Run(out).locked() if main else contextlib.nullcontext():
-        return _Call(recipe, out, options, training, accelerator).run(cells)
+        first = recipe.first_seed
+        seeds = options.seeds or range(first, first + recipe.seeds)
+        return _Call(out, options, training, accelerator).run(cells, seeds)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One cell with one seed."""
+
+    cell: Cell
+    seed: int
+    folder: Path
+    inputs: dict[str, Any]
+    """What decides the result."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.cell.label} on {self.cell.task.name}, seed {self.seed}"
+
+    @property
+    def is_done(self) -> bool:
+        return (self.folder / SCORES).is_file()
 
 
 @dataclass
 class Encoded:
     """A cell's inputs, the same for all seeds."""
 
+    cell: Cell
     tokenizer: PreTrainedTokenizerFast
     shape: Shape
     coder: Coder
-    items: dict[str, list[Item]] = field(default_factory=dict)
+    items: dict[str, list[Item]]
 
 
 class _Call:
     """The state of one call."""
 
     def __init__(
-        self,
-        recipe: Finetune,
-        out: Path,
-        options: Options,
-        training: Training,
-        accelerator: Accelerator,
+        self, out: Path, options: Options, training: Training, accelerator: Accelerator
     ) -> None:
-        self.recipe, self.out, self.options = recipe, out, options
-        self.training, self.accelerator = training, accelerator
+        self.out, self.options, self.training = out, options, training
+        self.accelerator = accelerator
         self.environment = machine.environment(accelerator, options.command)
-        self.took: list[float] = []
-        self.encoded: tuple[Cell, Encoded] | None = None
+        self.encoded: Encoded | None = None
 
-    def run(self, cells: Sequence[Cell]) -> list[Outcome]:
-        first = self.recipe.first_seed
-        seeds = range(first, first + self.recipe.seeds)
-        jobs = [(cell, seed) for cell in cells for seed in seeds]
+    def run(self, cells: Sequence[Cell], seeds: Sequence[int]) -> list[Outcome]:
+        precision = str(self.environment["precision"])
+        jobs = [
+            Job(
+                cell,
+                seed,
+                self.out / cell.label / cell.task.name / f"seed-{seed}",
+                cell.inputs(seed, precision),
+            )
+            for cell in cells
+            for seed in seeds
+        ]
         if self.accelerator.is_main_process:
-            self.prepare(jobs)
+            clear_temporary(self.out)
+            for job in jobs:
+                self.prepare(job)
         self.accelerator.wait_for_everyone()
-        todo = [job for job in jobs if not self.done(*job)]
+        todo = [job for job in jobs if not job.is_done]
         logger.info(
             "finetune: %d models × %d tasks × %d seeds, %d done, %d to do",
-            len(self.recipe.models),
-            len(jobs) // len(seeds) // len(self.recipe.models),
+            len({cell.label for cell in cells}),
+            len({cell.task.name for cell in cells}),
             len(seeds),
             len(jobs) - len(todo),
             len(todo),
         )
-        for number, (cell, seed) in enumerate(todo):
-            self.announce(cell, seed, number, len(todo))
-            self.one(cell, seed)
+        started = time.monotonic()
+        for number, job in enumerate(todo):
+            left = ""
+            if number:
+                minutes = (time.monotonic() - started) / number * (len(todo) - number) / 60
+                left = f", about {minutes:,.0f} min left for all"
+            logger.info("%s: %d of %d%s", job.name, number + 1, len(todo), left)
+            self.one(job)
         if self.accelerator.is_main_process:
             outcomes.write_results(self.out)
         self.accelerator.wait_for_everyone()
-        wanted = {self.folder(*job) for job in jobs}
-        return [one for one in outcomes.outcomes(self.out) if one.folder in wanted]
+        folders = {job.folder for job in jobs}
+        return [outcome for outcome in outcomes.outcomes(self.out) if outcome.folder in folders]
 
-    # -- folders
-
-    def folder(self, cell: Cell, seed: int) -> Path:
-        return self.out / cell.label / cell.task.name / f"seed-{seed}"
-
-    def inputs(self, cell: Cell, seed: int) -> dict[str, Any]:
-        return cell.inputs(seed, str(self.environment["precision"]))
-
-    def done(self, cell: Cell, seed: int) -> bool:
-        return (self.folder(cell, seed) / SCORES).is_file()
-
-    def prepare(self, jobs: Sequence[tuple[Cell, int]]) -> None:
-        """Make sure that what is there belongs to these jobs; delete what does not.
+    def prepare(self, job: Job) -> None:
+        """Make sure that what is there belongs to this job; delete what does not.
 
         Raises:
             RecipeError: something does not, and the options do not say what to do with it.
         """
-        clear_temporary(self.out)
-        for cell, seed in jobs:
-            folder, wanted = self.folder(cell, seed), self.inputs(cell, seed)
-            mark = folder / "inputs"
-            clear_temporary(folder)
-            if not folder.is_dir():
-                continue
-            if not mark.is_file() and any(folder.iterdir()):
-                raise RecipeError(
-                    f"{folder}: holds files but no results of lingraft finetune; "
-                    "choose another --out"
-                )
-            present = read_json(mark) if mark.is_file() else {}
-            differing = [
-                key for key in wanted if key != "fingerprint" and present.get(key) != wanted[key]
-            ]
-            if differing and (folder / SCORES).is_file():
-                self.object_to(folder, differing)
-            if differing or self.options.overwrite:
-                (folder / SCORES).unlink(missing_ok=True)
-                shutil.rmtree(folder)
-
-    def object_to(self, folder: Path, differing: Sequence[str]) -> None:
-        """Stop where results would be lost that nobody said may be lost.
-
-        Raises:
-            RecipeError: neither --resume nor --overwrite was given.
-        """
-        if not (self.options.resume or self.options.overwrite):
+        folder, mark = job.folder, job.folder / "inputs"
+        clear_temporary(folder)
+        if not folder.is_dir():
+            return
+        if not mark.is_file() and any(folder.iterdir()):
+            raise RecipeError(
+                f"{folder}: holds files but no results of lingraft finetune; choose another --out"
+            )
+        present = read_json(mark) if mark.is_file() else {}
+        differing = [
+            key
+            for key, value in job.inputs.items()
+            if key != "fingerprint" and present.get(key) != value
+        ]
+        if differing and job.is_done and not (self.options.resume or self.options.overwrite):
             raise RecipeError(
                 f"{folder}: holds results of other inputs (they differ in: "
                 f"{', '.join(differing)}); --resume does what differs anew, "
                 "or choose another --out or --label"
             )
+        if differing or self.options.overwrite:
+            (folder / SCORES).unlink(missing_ok=True)
+            shutil.rmtree(folder)
 
-    # -- one seed
-
-    def announce(self, cell: Cell, seed: int, number: int, total: int) -> None:
-        left = ""
-        if self.took:
-            minutes = sum(self.took) / len(self.took) * (total - number) / 60
-            left = f", about {minutes:,.0f} min left for all"
-        logger.info(
-            "%s on %s, seed %d: %d of %d%s",
-            cell.label,
-            cell.task.name,
-            seed,
-            number + 1,
-            total,
-            left,
-        )
-
-    def one(self, cell: Cell, seed: int) -> None:
+    def one(self, job: Job) -> None:
         """Fine-tune, predict and score one seed."""
-        started = time.monotonic()
+        cell, folder = job.cell, job.folder
         encoded = self.encode(cell)
-        folder, inputs = self.folder(cell, seed), self.inputs(cell, seed)
         if self.accelerator.is_main_process:
-            claim(folder, inputs)
+            claim(job)
         self.accelerator.wait_for_everyone()
-        model = heads.build(cell.folder, cell.task, encoded.tokenizer, seed)
+        model = heads.build(cell.folder, cell.task, encoded.tokenizer, job.seed)
         model.to(self.accelerator.device)
         problem = Finetuning(
             model,
@@ -231,104 +221,91 @@ class _Call:
             self.training.micro_batch_tokens,
         )
         phase = phase_of(cell.task.settings, PHASE, 1.0)
-        steps = BatchPlan(problem.lengths, phase.batch, seed, PHASE).steps_per_epoch()
+        steps = BatchPlan(problem.lengths, phase.batch, job.seed, PHASE).steps_per_epoch()
         work = Work(
             phase=phase_of(cell.task.settings, PHASE, steps),
             training=self.training,
-            seed=seed,
+            seed=job.seed,
             folder=folder,
             metrics_path=folder / "metrics.jsonl",
-            fingerprint=str(inputs["fingerprint"]),
+            fingerprint=str(job.inputs["fingerprint"]),
         )
         result = loop.run_phase(work, problem, model, self.accelerator)
         heads.restore(model, folder / "best")
-        splits = self.predict(cell, encoded, problem, folder)
+        splits = self.predict(encoded, problem, folder)
         if self.accelerator.is_main_process:
-            self.finish(cell, seed, splits, result, steps)
-            logger.info(
-                "%s on %s, seed %d: %s", cell.label, cell.task.name, seed, shown(cell, splits)
-            )
+            self.finish(job, splits, result, steps)
+            logger.info("%s: %s", job.name, shown(cell, splits))
         self.accelerator.wait_for_everyone()
         self.accelerator.free_memory()
-        self.took.append(time.monotonic() - started)
 
     def encode(self, cell: Cell) -> Encoded:
         """The cell's inputs; kept for its next seed."""
-        if self.encoded is not None and self.encoded[0] is cell:
-            return self.encoded[1]
-        task = cell.task
-        tokenizer = heads.tokenizer_for(cell.folder, task)
-        config = load_config(str(cell.folder))
-        coder_class = heads.CODERS[task.kind]
-        forward = heads.forward_of(config, coder_class.head)
-        shape = Shape.of(tokenizer, config, forward, task.settings.max_length)
-        encoded = Encoded(tokenizer, shape, coder_class(task, shape))  # type: ignore[call-arg]
-        for split, examples in cell.data.splits.items():
-            items = encoded.coder.encode(examples)
-            say_what_was_cut(items, shape, f"{task.name} {split}")
-            encoded.items[split] = items
-        self.encoded = (cell, encoded)
-        return encoded
+        if self.encoded is None or self.encoded.cell is not cell:
+            task = cell.task
+            tokenizer = heads.tokenizer_for(cell.folder, task)
+            config = load_config(str(cell.folder))
+            coder_class = heads.CODERS[task.kind]
+            forward = heads.forward_of(config, coder_class.head)
+            shape = Shape.of(tokenizer, config, forward, task.settings.max_length)
+            coder = coder_class(task, shape)
+            items = {split: coder.encode(examples) for split, examples in cell.data.splits.items()}
+            for split in items:
+                say_what_was_cut(items[split], shape, f"{task.name} {split}")
+            self.encoded = Encoded(cell, tokenizer, shape, coder, items)
+        return self.encoded
 
     def predict(
-        self, cell: Cell, encoded: Encoded, problem: Finetuning, folder: Path
+        self, encoded: Encoded, problem: Finetuning, folder: Path
     ) -> dict[str, dict[str, Any]]:
         """Predict the splits with the best weights; writes predictions and examples."""
-        splits = {}
+        cell, splits = encoded.cell, {}
         for split in task_data.reported(cell.data):
-            examples = cell.data.splits[split]
-            said, _ = problem.predict(
-                problem.module, self.accelerator, examples, encoded.items[split]
-            )
+            examples, items = cell.data.splits[split], encoded.items[split]
+            answers, _ = problem.predict(problem.module, self.accelerator, examples, items)
             splits[split] = {
                 "n": len(examples),
-                "scores": cell.task.score(examples, said),
+                "scores": cell.task.score(examples, answers),
                 "rules": cell.rules[split],
             }
             if self.accelerator.is_main_process:
-                predictions.save(folder / f"predictions-{split}.jsonl", said)
+                predictions.save(folder / f"predictions-{split}.jsonl", answers)
                 outcomes.save_examples(folder / f"examples-{split}.jsonl", examples)
         return splits
 
     def finish(
-        self,
-        cell: Cell,
-        seed: int,
-        splits: dict[str, dict[str, Any]],
-        result: dict[str, Any],
-        steps: float,
+        self, job: Job, splits: dict[str, dict[str, Any]], result: dict[str, Any], steps: float
     ) -> None:
         """Delete the weights that are not kept, then write scores.json.
 
         In this order, since nobody looks for them once there are scores; a kill between the two
         costs the seed's training, and no result.
         """
-        folder, inputs = self.folder(cell, seed), self.inputs(cell, seed)
-        leftovers = sorted(folder.glob("checkpoint-*"))
+        leftovers = sorted(job.folder.glob("checkpoint-*"))
         if not self.options.keep_models:
-            leftovers.append(folder / "best")
+            leftovers.append(job.folder / "best")
         for leftover in leftovers:
             shutil.rmtree(leftover)
-        best = result["best"]
+        cell, task, best = job.cell, job.cell.task, result["best"]["step"]
         write_json(
-            folder / SCORES,
+            job.folder / SCORES,
             {
                 "model": cell.model,
                 "model_label": cell.label,
                 "model_fingerprint": cell.weights,
-                "task": cell.task.name,
-                "task_definition": cell.task.definition,
-                "seed": seed,
+                "task": task.name,
+                "task_definition": task.definition,
+                "seed": job.seed,
                 "splits": splits,
                 "evaluation": cell.data.evaluation,
                 "split_note": task_data.split_note(cell.data),
-                "selection": cell.task.selection,
-                "shown": cell.task.shown,
-                "settings": asdict(cell.task.settings),
+                "selection": task.selection,
+                "shown": task.shown,
+                "settings": asdict(task.settings),
                 "best": {
-                    "step": best["step"],
-                    "epoch": round(best["step"] / steps, 2),
-                    "score": splits[DEV]["scores"][cell.task.selection],
+                    "step": best,
+                    "epoch": round(best / steps, 2),
+                    "score": splits[DEV]["scores"][task.selection],
                 },
                 "steps": result["steps"],
                 "stopped": result["stopped"],
@@ -339,20 +316,19 @@ class _Call:
                 "versions": {key: self.environment[key] for key in (*machine.PACKAGES, "python")},
                 "machine": {key: self.environment[key] for key in MACHINE_KEYS},
                 "command": self.environment["command"],
-                "fingerprint": inputs["fingerprint"],
+                "fingerprint": job.inputs["fingerprint"],
             },
         )
 
 
-def claim(folder: Path, inputs: dict[str, Any]) -> None:
+def claim(job: Job) -> None:
     """Make a seed's folder ready; rows of metrics.jsonl that will be written again go."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "inputs").is_file():
-        write_json(folder / "inputs", inputs)
-    checkpoint = latest(folder)
+    job.folder.mkdir(parents=True, exist_ok=True)
+    if not (job.folder / "inputs").is_file():
+        write_json(job.folder / "inputs", job.inputs)
+    checkpoint = latest(job.folder)
     step = int(checkpoint.name.rpartition("-")[2]) if checkpoint else 0
-    rows = [row for row in Run(folder).metrics() if row["step"] <= step]
-    write_text(folder / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    Run(job.folder).keep_metrics(lambda row: row["step"] <= step)
 
 
 def shown(cell: Cell, splits: dict[str, dict[str, Any]]) -> str:

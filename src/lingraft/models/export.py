@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import AutoModelForMaskedLM
 
 from lingraft.errors import DataError
-from lingraft.models import adapters
-from lingraft.pretrained.load import load_model
+from lingraft.models import loading
+from lingraft.models.families import family_of
+from lingraft.models.kinds import KINDS
 from lingraft.rundir import writing
 
 if TYPE_CHECKING:
@@ -21,18 +21,11 @@ if TYPE_CHECKING:
 
     from lingraft.tokenizer.vocabulary import Vocabulary
 
-ROLES = {
-    "pad_token_id": "pad",
-    "bos_token_id": "bos",
-    "cls_token_id": "bos",
-    "eos_token_id": "eos",
-    "sep_token_id": "eos",
-}
 
-
-def special_ids(specials: Mapping[str, int]) -> dict[str, int]:
-    """Configuration keys of the special tokens."""
-    return {key: specials[role] for key, role in ROLES.items()}
+def special_ids(model_type: str, specials: Mapping[str, int]) -> dict[str, int | None]:
+    """Configuration keys of the special tokens; None where the vocabulary lacks the role."""
+    keys = KINDS[family_of(model_type).kind].special_ids
+    return {key: specials.get(role) for key, role in keys.items()}
 
 
 def vocabulary_settings(config: PreTrainedConfig, vocabulary: Vocabulary) -> dict[str, Any]:
@@ -41,24 +34,21 @@ def vocabulary_settings(config: PreTrainedConfig, vocabulary: Vocabulary) -> dic
     present = config.to_dict()
     changes |= {
         key: value
-        for key, value in special_ids(vocabulary.specials).items()
+        for key, value in special_ids(config.model_type, vocabulary.specials).items()
         if present.get(key) is not None
     }
-    changes["pad_token_id"] = vocabulary.specials["pad"]
+    changes["pad_token_id"] = vocabulary.specials.get("pad")
     return changes
 
 
 def save(model: PreTrainedModel, folder: Path) -> None:
-    """Write weights and configuration: a stock checkpoint, unless the model has adapters.
+    """Write weights and configuration: a stock checkpoint, unless the model has modules.
 
     Raises:
         DataError: they cannot be written; the disk is full, say.
     """
     with writing(folder):
-        if adapters.present(model):
-            adapters.save(model, folder)
-        else:
-            model.save_pretrained(folder)
+        loading.save(model, folder)
 
 
 def write_model(model: PreTrainedModel, folder: Path) -> None:
@@ -102,18 +92,14 @@ def _rhythm(layer_types: list[str]) -> int:
 
 @torch.no_grad()
 def check_reload(model: PreTrainedModel, folder: Path) -> None:
-    """Reload with the stock class: nothing missing, nothing unexpected, equal logits.
+    """Reload as stock transformers does: nothing missing, nothing unexpected, equal logits.
 
-    A model with adapters is reloaded as `lingraft.load` does it: there is no stock class for it.
+    A model with modules is reloaded as `lingraft.load` does it: there is no stock class for it.
 
     Raises:
         DataError: the written checkpoint is not the model.
     """
-    again, info = (
-        adapters.load(str(folder))
-        if adapters.present(model)
-        else load_model(AutoModelForMaskedLM, str(folder))
-    )
+    again, info = loading.load(str(folder))
     strays = {key: value for key, value in info.items() if value}
     if strays:
         raise DataError(f"{folder}: the exported checkpoint does not load cleanly: {strays}")

@@ -1,15 +1,18 @@
 """Model families as records: where each architecture keeps what lingraft handles. No torch here.
 
 To add a family, add a record to `FAMILIES`; the contract tests then run over it. Names are tensor
-names of the stock `...ForMaskedLM` class in transformers 5.
+names of the stock class in transformers 5, `...ForMaskedLM` for a masked language model.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from lingraft.errors import UnsupportedModelError
+
+if TYPE_CHECKING:
+    from lingraft.models.kinds import KindName
 
 
 @dataclass(frozen=True)
@@ -19,11 +22,12 @@ class Family:
     model_type: str
     """`config.model_type`."""
     word_embeddings: str
-    """The word-embedding matrix [V, D]; the output projection is tied to it."""
+    """The word-embedding matrix [V, D]."""
     decoder: str
-    """The output projection [V, D]."""
+    """The output projection [V, D]: the same tensor where the configuration ties it."""
     output_bias: tuple[str, ...]
-    """The output bias [V], under each of its (tied) names."""
+    """The output bias [V], under each of its names; empty where the head has none. The names are
+    tied where the output projection is."""
     layers: str
     """Prefix of the layer list; a layer's tensors are `{layers}.{index}.…`."""
     embedding_norm: tuple[str, ...]
@@ -45,13 +49,12 @@ class Family:
     """Configuration key of a per-layer list that has to grow with the depth."""
     first_layer_lacks: str | None = None
     """Tensor that every layer has but the first (ModernBERT's attention norm)."""
-    adapter_sites: tuple[str, ...] = ("attention.output.dropout", "output.dropout")
-    """Modules of a layer whose output is added to the residual stream: adapters stand behind them.
-    """
+    residual_sites: tuple[str, ...] = ("attention.output.dropout", "output.dropout")
+    """Modules of a layer whose output is added to the residual stream."""
     layer_output: str = "output.dense.weight"
     """A matrix of every layer with as many rows as the layer's output is wide."""
-    causal: bool = False
-    """Whether a position sees only what stands before it. None of the families here does."""
+    kind: KindName = "masked"
+    """What kind of language model it is: a key of `kinds.KINDS`."""
 
     @property
     def depth_key(self) -> str:
@@ -122,7 +125,7 @@ FAMILIES: dict[str, Family] = {
         dropout_keys=("embedding_dropout", "mlp_dropout", "attention_dropout"),
         layer_types_key="layer_types",
         first_layer_lacks="attn_norm.weight",
-        adapter_sites=("attn.out_drop", "mlp"),
+        residual_sites=("attn.out_drop", "mlp"),
         layer_output="mlp.Wo.weight",
     ),
 }

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lingraft.errors import UnsupportedModelError
-from lingraft.models.parts import is_adapter, layer_index, tied_once
+from lingraft.models.kinds import KINDS
+from lingraft.models.modules import owners_of
+from lingraft.models.parts import layer_index, tied_once
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from lingraft.models.families import Family
 
-KINDS = ("copied", "fresh", "resized", "dropped")
+FATES = ("copied", "fresh", "resized", "dropped")
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Account:
         for entry in self.entries:
             tensors[entry.kind] += 1
             parameters[entry.kind] += int(torch.Size(entry.shape).numel())
-        return {kind: {"tensors": tensors[kind], "parameters": parameters[kind]} for kind in KINDS}
+        return {kind: {"tensors": tensors[kind], "parameters": parameters[kind]} for kind in FATES}
 
     def rows(self) -> list[dict[str, Any]]:
         """Plain data for account.json."""
@@ -135,7 +137,7 @@ def rebuild(
     """Build a model whose layers are those of `plan`, and account for every tensor of both.
 
     Args:
-        source: any stock masked language model of `family`.
+        source: any stock model of `family`.
         family: its record.
         plan: for each target layer the source layer it starts from, or None (see `layer_plan`).
         config_changes: configuration values to set (vocabulary size, special ids).
@@ -145,24 +147,22 @@ def rebuild(
         missing: tensors that the source checkpoint did not hold; they start fresh.
 
     Returns:
-        The target in fp32, on the CPU, embeddings tied; and the account.
+        The target in fp32, on the CPU, its head tied or not as the source's; and the account.
 
     Raises:
         UnsupportedModelError: a tensor that the family's record does not foresee.
     """
-    if not source.config.tie_word_embeddings:
+    for module in owners_of(source.state_dict()):
         raise UnsupportedModelError(
-            "the source's output projection is not tied to its word embeddings; "
-            "lingraft grafts onto tied models only; choose another source"
-        )
-    if any(map(is_adapter, source.state_dict())):
-        raise UnsupportedModelError(
-            "the source has adapters, which cannot be grafted onto; choose the model without them"
+            f"the source has {module.part}, which cannot be grafted onto; "
+            "choose the model without them"
         )
     target = build(type(source), deeper_config(source.config, family, plan, config_changes), seed)
-    tensors = source.state_dict()
+    tensors, tied = source.state_dict(), bool(source.config.tie_word_embeddings)
     available = {
-        name: tensors[name].detach() for name in tied_once(tensors, family) if name not in missing
+        name: tensors[name].detach()
+        for name in tied_once(tensors, family, tied=tied)
+        if name not in missing
     }
     account = Account()
     with torch.no_grad():
@@ -174,10 +174,8 @@ def rebuild(
         account.entries.append(
             Entry(name, "dropped", name, tuple(available[name].shape), _why_dropped(name, family))
         )
-    if target.get_output_embeddings().weight is not target.get_input_embeddings().weight:
-        raise UnsupportedModelError(
-            "the output projection came out untied from the word embeddings"
-        )
+    same = target.get_output_embeddings().weight is target.get_input_embeddings().weight
+    assert same == tied, f"tied in the source: {tied}, in the target: {same}"
     return target, account
 
 
@@ -186,8 +184,32 @@ class Vocabulary:
     """Embedding rows and output bias of a target vocabulary."""
 
     embeddings_VD: torch.Tensor
-    bias_V: torch.Tensor
+    bias_V: torch.Tensor | None
+    """None where the head has none."""
     note: str = ""
+    decoder_VD: torch.Tensor | None = None
+    """The output projection where it is not tied to the embeddings."""
+
+    @classmethod
+    def of(cls, model: PreTrainedModel, family: Family, note: str) -> Vocabulary:
+        """The vocabulary of a model."""
+        tensors = model.state_dict()
+        tied = model.config.tie_word_embeddings
+        return cls(
+            tensors[family.word_embeddings],
+            tensors[family.output_bias[0]] if family.output_bias else None,
+            note,
+            None if tied else tensors[family.decoder],
+        )
+
+    def tensors(self, family: Family) -> dict[str, torch.Tensor]:
+        """By every name that they have in a model."""
+        named = {family.word_embeddings: self.embeddings_VD}
+        if self.bias_V is not None:
+            named |= dict.fromkeys(family.output_bias, self.bias_V)
+        if self.decoder_VD is not None:
+            named[family.decoder] = self.decoder_VD
+        return named
 
 
 @dataclass
@@ -206,14 +228,13 @@ class _Filling:
         """Write every tensor; return the names of the source's tensors that were used."""
         used: set[str] = set()
         tensors = self.target.state_dict()
-        replaced = (
-            {self.family.word_embeddings, self.family.output_bias[0]} if vocabulary else set()
-        )
-        for name in tied_once(tensors, self.family):
+        replaced = vocabulary.tensors(self.family) if vocabulary else {}
+        tied = bool(self.target.config.tie_word_embeddings)
+        for name in tied_once(tensors, self.family, tied=tied):
             tensor = tensors[name]
-            if vocabulary is not None and name in replaced:
-                tensor.copy_(vocabulary.embeddings_VD if tensor.dim() == 2 else vocabulary.bias_V)
-                self.add(name, "resized", name, vocabulary.note)
+            if name in replaced:
+                tensor.copy_(replaced[name])
+                self.add(name, "resized", name, vocabulary.note if vocabulary else "")
                 used.add(name)
                 continue
             origin = self.origin(name)
@@ -283,4 +304,4 @@ def _why_dropped(name: str, family: Family) -> str:
         return "the first layer of the stock class has no such norm"
     if layer_index(name, family) is not None:
         return "a layer that the target does not have"
-    return "not part of the masked language model"
+    return f"not part of the {KINDS[family.kind].title}"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch.nn import functional
-
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -21,6 +19,8 @@ def summed_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
         logits: [..., C].
         targets: [...], `IGNORED` where nothing is to be predicted.
     """
+    from torch.nn import functional  # so that a table of objectives can be read without torch
+
     return functional.cross_entropy(
         logits.float().flatten(0, -2), targets.flatten(), ignore_index=IGNORED, reduction="sum"
     )

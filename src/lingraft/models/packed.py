@@ -23,6 +23,7 @@ from transformers.masking_utils import eager_mask
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.dropout import dropout as drop
+from lingraft.models.kinds import KINDS
 from lingraft.models.losses import IGNORED
 
 if TYPE_CHECKING:
@@ -48,10 +49,16 @@ class PackedBatch:
     """Where the predicted tokens stand, as indices into the flattened rows."""
     targets_M: torch.Tensor
     """The tokens to predict."""
+    objective: str = "mlm"
+    """Whose loss it is for: a key of `objectives.OBJECTIVES`."""
 
     def to(self, device: torch.device) -> PackedBatch:
         """The batch on another device."""
-        moved = {name: value.to(device, non_blocking=True) for name, value in vars(self).items()}
+        moved: dict[str, Any] = {
+            name: value.to(device, non_blocking=True)
+            for name, value in vars(self).items()
+            if isinstance(value, torch.Tensor)
+        }
         return replace(self, **moved)
 
     @property
@@ -109,6 +116,7 @@ def assemble(
     rows: Sequence[Sequence[int]],
     width: int,
     pad_id: int,
+    objective: str = "mlm",
 ) -> PackedBatch:
     """Lay out rows of sentences as tensors.
 
@@ -119,6 +127,7 @@ def assemble(
         rows: sentence indices by row, from `pack`.
         width: tokens in a row.
         pad_id: fills the rows.
+        objective: whose loss the batch is for.
     """
     ids = np.full((len(rows), width), pad_id, dtype=np.int64)
     positions = np.zeros((len(rows), width), dtype=np.int64)
@@ -140,6 +149,7 @@ def assemble(
         torch.from_numpy(segments),
         torch.from_numpy(np.concatenate(flat)),
         torch.from_numpy(np.concatenate(gold)),
+        objective,
     )
 
 
@@ -209,7 +219,7 @@ def attend_fast(module: nn.Module) -> None:
 
 
 class PackedModel(nn.Module):
-    """A stock masked language model run on packed rows."""
+    """A stock language model run on packed rows."""
 
     def __init__(self, model: PreTrainedModel, family: Family) -> None:
         super().__init__()
@@ -220,22 +230,25 @@ class PackedModel(nn.Module):
         model.set_attn_implementation(ATTENTION)
         self.model = model
         self.family = family
+        self.before_only = KINDS[family.kind].attention == "before"
         self.first_position = (
             int(model.config.pad_token_id) + 1 if family.pad_decides_positions else 0
         )
 
     def attention_masks(self, segments_NT: torch.Tensor, dtype: torch.dtype) -> Any:
-        """Additive masks [N, 1, T, T]: zero within a sentence, the lowest number elsewhere.
+        """Additive masks [N, 1, T, T]: zero on what is seen of a sentence, else the lowest number.
 
         For ModernBERT a dict, by type of layer.
         """
         same = segments_NT[:, None, :, None] == segments_NT[:, None, None, :]
+        order = torch.arange(segments_NT.shape[1], device=segments_NT.device)
+        if self.before_only:
+            same = same & (order[:, None] >= order[None, :])
         full = self._additive(same, dtype)
         if self.family.layer_types_key is None:
             return full
         masks = {"full_attention": full}
         if "sliding_attention" in getattr(self.model.config, self.family.layer_types_key):
-            order = torch.arange(segments_NT.shape[1], device=segments_NT.device)
             near = (order[:, None] - order[None, :]).abs() <= self.model.config.sliding_window
             masks["sliding_attention"] = self._additive(same & near, dtype)
         return masks
@@ -252,6 +265,7 @@ class PackedModel(nn.Module):
             input_ids=batch.input_ids_NT,
             position_ids=batch.positions_NT + self.first_position,
             attention_mask=self.attention_masks(batch.segments_NT, dtype),
+            **({"use_cache": False} if self.before_only else {}),
         )
         return output.last_hidden_state
 

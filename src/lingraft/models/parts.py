@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.models.modules import owner_of
 from lingraft.recipe import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lingraft.models.families import Family
-
-ADAPTER = "adapter"
-"""Name of the module that an adapter is within the module that it stands behind."""
-ADAPTERS_FILE = "adapters.json"
-"""Lies beside the weights of a model that has adapters."""
 
 
 def layer_index(name: str, family: Family) -> int | None:
@@ -38,8 +34,8 @@ def part_of(name: str, family: Family, itl_layers: frozenset[int]) -> str:
         UnsupportedModelError: the record does not account for the tensor.
     """
     index = layer_index(name, family)
-    if is_adapter(name):
-        return "adapters"
+    if (module := owner_of(name)) is not None:
+        return module.part
     if index is not None:
         return "itl" if index in itl_layers else "body"
     exact = {family.word_embeddings: "embeddings", family.decoder: "embeddings"}
@@ -60,42 +56,6 @@ def part_of(name: str, family: Family, itl_layers: frozenset[int]) -> str:
         f"tensor '{name}' of a {family.model_type} model belongs to no known part; "
         "its record in models/families.py is incomplete"
     )
-
-
-def is_adapter(name: str) -> bool:
-    """Whether a tensor belongs to an adapter."""
-    return f".{ADAPTER}." in name
-
-
-def adapter_parameters(width: int, layer_width: int) -> int:
-    """Parameters of one adapter: two matrices and two biases (SPEC H.2).
-
-    Args:
-        width: of the bottleneck.
-        layer_width: of the hidden states.
-    """
-    return 2 * layer_width * width + width + layer_width
-
-
-def adapter_width(
-    wanted: int | str, num_layers: int, layer_width: int, layer_parameters: int, sites: int = 2
-) -> int:
-    """The bottleneck's width that a recipe asks for; 0 for no adapters.
-
-    'matched' is the width at which all adapters together have as nearly as can be as many
-    parameters as two implicit translation layers: 384 for 12 layers of width 768 (SPEC H.2).
-
-    Args:
-        wanted: `graft.adapters`.
-        num_layers: layers of the model, each with `sites` adapters.
-        layer_width: of the hidden states.
-        layer_parameters: of one layer of the model.
-        sites: adapters in a layer.
-    """
-    if wanted != "matched":
-        return int(wanted)
-    each = 2 * layer_parameters / (sites * num_layers)
-    return max(1, round((each - layer_width) / (2 * layer_width + 1)))
 
 
 def itl_layers(num_layers: int, before: int, after: int) -> frozenset[int]:
@@ -134,7 +94,13 @@ def trained_parts(train: Sequence[str], phase: str) -> frozenset[str]:
     return frozenset(train)
 
 
-def tied_once(names: Iterable[str], family: Family) -> list[str]:
-    """Tensor names without the second name of a tied tensor."""
-    aliases = {family.decoder, *family.output_bias[1:]}
+def tied_once(names: Iterable[str], family: Family, *, tied: bool = True) -> list[str]:
+    """Tensor names without the second name of a tied tensor.
+
+    Args:
+        names: of all tensors.
+        family: the architecture's record.
+        tied: whether the configuration ties the output projection to the word embeddings.
+    """
+    aliases = {family.decoder, *family.output_bias[1:]} if tied else set()
     return [name for name in names if name not in aliases]

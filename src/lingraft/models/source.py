@@ -1,4 +1,4 @@
-"""Loading the source model: a stock masked language model from a directory or the Hub, in fp32."""
+"""Loading the source model: a stock model from a directory or the Hub, in fp32."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
+from transformers import AutoConfig
 
 from lingraft.errors import LingraftError, RecipeError, UnsupportedModelError
-from lingraft.models import adapters
+from lingraft.models import loading
 from lingraft.models.families import Family, family_of
 from lingraft.models.graft import build
 from lingraft.pretrained.load import DEEPEST, load_config, quiet_transformers
@@ -44,7 +44,7 @@ class LoadedSource:
 def load_model(
     name: str, revision: str | None = None, settings: Mapping[str, Any] | None = None
 ) -> LoadedSource:
-    """A source model in fp32 on the CPU, with its adapters where it has some.
+    """A source model in fp32 on the CPU, with the modules that it has.
 
     Args:
         name: directory or Hub id.
@@ -57,7 +57,7 @@ def load_model(
     """
     config = load_config(name, revision)
     family = family_of(config.model_type)
-    model, info = adapters.load(
+    model, info = loading.load(
         name,
         revision,
         settings,
@@ -88,7 +88,7 @@ def load_model(
 
 
 def from_architecture(
-    source: Source, vocab_size: int, special_ids: dict[str, int], seed: int
+    source: Source, vocab_size: int, special_ids: Mapping[str, int | None], seed: int
 ) -> LoadedSource:
     """A model with random weights from `source.architecture`, to train from nothing.
 
@@ -100,7 +100,7 @@ def from_architecture(
     family = family_of(str(settings.pop("model_type")))
     try:
         config = AutoConfig.for_model(
-            family.model_type, **settings | {"vocab_size": vocab_size} | special_ids
+            family.model_type, **settings | {"vocab_size": vocab_size} | dict(special_ids)
         )
         known = {*AutoConfig.for_model(family.model_type).to_dict(), *config.attribute_map}
         unknown = sorted(set(settings) - known - OLDER_SETTINGS)
@@ -108,7 +108,8 @@ def from_architecture(
             raise RecipeError(
                 f"source.architecture: {family.model_type} has no setting {', '.join(unknown)}"
             )
-        model_class: Any = MODEL_FOR_MASKED_LM_MAPPING[type(config)]
+        model_class = loading.stock_class(config)
+        assert model_class is not None, f"{family.model_type} has no class for its kind"
         _check_size(model_class, config)
         return LoadedSource(build(model_class, config, seed).eval(), family, frozenset(), ())
     except LingraftError:

@@ -1,7 +1,8 @@
-"""What every objective is: a corruption of token ids, and a loss that returns sums.
+"""What every objective is: a corruption of token ids, and a loss that returns sums by term.
 
-Sums, not means: the training loop divides once by the global number of predicted tokens, so that
-accumulated micro-batches, ragged batches and several processes give the same gradient.
+Sums, not means: the training loop divides each term once by its own global number of predicted
+tokens, so that accumulated micro-batches, ragged batches and several processes give the same
+gradient, and no term weighs more because another one predicts less.
 """
 
 from __future__ import annotations
@@ -27,12 +28,16 @@ Array = np.ndarray[Any, Any]
 
 
 class LossSum(NamedTuple):
-    """A loss in sums."""
+    """One term of a loss in sums."""
 
     nats: torch.Tensor
     """Summed negative log-likelihood, a scalar."""
     positions: int
     """How many tokens were predicted."""
+
+
+Losses = dict[str, LossSum]
+"""By term; a training step minimises the sum of the terms' means."""
 
 
 @dataclass(frozen=True)
@@ -91,5 +96,7 @@ class Objective:
     corrupt: Callable[[Array, Array, Array, TokenIds, Masking], Corrupted]
     """(ids [T], lengths [S], keys [S], vocabulary, masking) -> Corrupted; a function of a sentence
     and its key alone."""
-    loss: Callable[[PackedModel, PackedBatch], LossSum]
-    """(packed model, batch) -> LossSum."""
+    counts: Callable[[Corrupted], dict[str, int]]
+    """Predicted tokens by term, known before the forward pass."""
+    loss: Callable[[PackedModel, PackedBatch], Losses]
+    """(packed model, batch) -> term -> LossSum."""

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lingraft.models.losses import summed_cross_entropy
-from lingraft.objectives.common import Array, Corrupted, LossSum, Objective, TokenIds
+from lingraft.objectives.common import Array, Corrupted, Losses, LossSum, Objective, TokenIds
 
 if TYPE_CHECKING:
     from lingraft.models.packed import PackedBatch, PackedModel
     from lingraft.recipe import Masking
 
+TERM = "mlm"
 KEEP_SHARE, RANDOM_SHARE = 0.1, 0.1
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -98,17 +99,23 @@ def _smallest(owner: Array, token_keys: Array, ordinary: Array, wanted: Array) -
     return np.sort(order[rank < wanted[owner[order]]])
 
 
-def loss(packed: PackedModel, batch: PackedBatch) -> LossSum:
+def counts(corrupted: Corrupted) -> dict[str, int]:
+    """One term: every hidden token."""
+    return {TERM: len(corrupted.targets)}
+
+
+def loss(packed: PackedModel, batch: PackedBatch) -> Losses:
     """Summed cross-entropy of the masked tokens, softmax in fp32; the head sees them alone."""
     filled = batch.filled()
     nats = summed_cross_entropy(packed.logits(filled), filled.targets_M)
-    return LossSum(nats, len(batch.targets_M))
+    return {TERM: LossSum(nats, len(batch.targets_M))}
 
 
 MLM = Objective(
-    name="mlm",
+    name=TERM,
     summary="masked language modelling: 15 % of the tokens hidden and predicted",
     paper="Devlin et al. 2019; dynamic masking: Liu et al. 2019",
     corrupt=corrupt,
+    counts=counts,
     loss=loss,
 )

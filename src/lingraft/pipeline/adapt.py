@@ -21,7 +21,7 @@ from lingraft.recipe.decoding import load, to_toml
 from lingraft.recipe.methods import baseline, recipe_from, settled
 from lingraft.report import card
 from lingraft.report.pages import run as run_page
-from lingraft.rundir import Run, clear_temporary, fingerprint, write_json, write_text
+from lingraft.rundir import FORMAT, Run, clear_temporary, fingerprint, write_json, write_text
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.training.machine import accelerator_for, environment
 
@@ -208,7 +208,7 @@ def export(context: Context, trained: str, evaluated: str) -> str:
         baseline_run(run, section.method).stage("evaluation").fingerprint()
         for section in recipe.baselines
     ]
-    made = fingerprint(stages.FORMAT, trained, evaluated, others, recipe.export, recipe.name)
+    made = fingerprint(FORMAT["model"], trained, evaluated, others, recipe.export, recipe.name)
     if not stage.is_done(made):
         write_out(context, made)
     if recipe.export.push_to_hub and not (stage.path / UPLOADED).is_file():

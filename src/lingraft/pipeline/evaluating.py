@@ -7,68 +7,85 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lingraft.corpus.streams import folder_of, read_lines
 from lingraft.evaluation import intrinsic, records, samples, words
 from lingraft.evaluation.scorer import Scorer
 from lingraft.objectives.common import TokenIds
-from lingraft.pipeline.stages import FORMAT, nonempty, position_settings, read_lines, weights_before
+from lingraft.pipeline.stages import nonempty, position_settings, weights_before
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Masking
-from lingraft.rundir import fingerprint, write_text
+from lingraft.rundir import FORMAT, fingerprint, write_text
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from transformers import PreTrainedTokenizerBase
 
     from lingraft.pipeline.stages import Context
-
-RESULT = 3
-"""Form of the result: 3 has logits in fp32, unigrams without special tokens, and words deep in long
-sentences. What an older form evaluated is done again."""
+    from lingraft.recipe import Stream
 
 
 def evaluate(context: Context, trained: str) -> str:
-    """Score the final weights on the test text."""
+    """Score the final weights on the test text; of several streams on each."""
     recipe, run = context.recipe, context.run
     section = recipe.evaluation
     stage = run.stage("evaluation")
-    made = fingerprint(FORMAT, RESULT, trained, section)
+    made = fingerprint(FORMAT["evaluation"], trained, section)
     if stage.is_done(made):
         return made
     quiet_transformers()
     folder = run.stage("tokenizer").path
     ours = tokenizer_files.load(str(folder))
     ids = TokenIds.of(ours)
-    test = nonempty(Tokens.open(folder, "test"), "test")
-    chosen = np.linspace(0, len(test) - 1, min(section.sentences, len(test))).astype(np.int64)
     scorer = Scorer.load(
         str(weights_before(context, len(recipe.phases))), ids.pad, recipe.training.precision
     )
     with stage.building(made) as (partial, result):
-        result["form"] = RESULT
-        result.update(
-            evaluate_sentences(
-                scorer,
-                ours,
-                test.rows(chosen),
-                rate=section.rate,
-                seed=section.seed,
-                number=section.samples,
-            )
-        )
-        train = Tokens.open(folder, "train")
-        result["unigram_entropy"] = intrinsic.unigram_entropy(
-            train.counts(ids.size), result.pop("targets"), ids.ordinary
-        )
-        if section.words:
-            text = words.choose(
-                read_lines(run.stage("corpus").path / "test.txt"), section.words, section.seed
-            )
-            scored = words.measure(scorer, ours, text, _longest(context))
-            result["words"] = records.word_metrics(scored)
-            result["blocks"]["words"] = records.word_blocks(scored)
-            write_text(partial / records.WORDS_FILE, records.text_of(scored))
+        result["form"] = FORMAT["evaluation"]
+        found = {
+            stream.name: _evaluate_stream(context, stream, scorer, ours, partial)
+            for stream in recipe.texts
+        }
+        result |= found[recipe.texts[0].name]
+        if recipe.streams:
+            result["streams"] = found
     return made
+
+
+def _evaluate_stream(
+    context: Context,
+    stream: Stream,
+    scorer: Scorer,
+    tokenizer: PreTrainedTokenizerBase,
+    partial: Path,
+) -> dict[str, Any]:
+    """Score the test text of one stream; the words go into a file beside the others'."""
+    run, section = context.run, context.recipe.evaluation
+    folder = run.stage("tokenizer").path
+    test = nonempty(Tokens.open(folder, f"{stream.prefix}test"), "test")
+    chosen = np.linspace(0, len(test) - 1, min(section.sentences, len(test))).astype(np.int64)
+    result = evaluate_sentences(
+        scorer,
+        tokenizer,
+        test.rows(chosen),
+        rate=section.rate,
+        seed=section.seed,
+        number=section.samples,
+    )
+    train, ids = Tokens.open(folder, f"{stream.prefix}train"), TokenIds.of(tokenizer)
+    result["unigram_entropy"] = intrinsic.unigram_entropy(
+        train.counts(ids.size), result.pop("targets"), ids.ordinary
+    )
+    if section.words:
+        corpus = folder_of(run.stage("corpus").path, stream)
+        text = words.choose(read_lines(corpus / "test.txt"), section.words, section.seed)
+        scored = words.measure(scorer, tokenizer, text, _longest(context))
+        result["words"] = records.word_metrics(scored)
+        result["blocks"]["words"] = records.word_blocks(scored)
+        write_text(partial / f"{stream.prefix}{records.WORDS_FILE}", records.text_of(scored))
+    return result
 
 
 def _longest(context: Context) -> int:

@@ -15,13 +15,14 @@ from lingraft.embeddings import INITIALISERS
 from lingraft.embeddings.common import Initialised, Provenance
 from lingraft.embeddings.material import Material
 from lingraft.errors import UnsupportedModelError
-from lingraft.models import adapters, export, source
+from lingraft.models import export, source
 from lingraft.models.graft import Entry, layer_plan, rebuild
 from lingraft.models.graft import Vocabulary as NewVocabulary
+from lingraft.models.kinds import KINDS
+from lingraft.models.loading import own_tensors
+from lingraft.models.modules import MODULES, Stack
 from lingraft.models.parts import (
-    adapter_width,
     itl_layers,
-    layer_index,
     sizes_by_part,
     tied_once,
 )
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+    from lingraft.models.families import Family
     from lingraft.models.graft import Account
     from lingraft.recipe import Recipe
 
@@ -90,20 +92,22 @@ class Grafting:
             config_changes=changes,
             seed=self.seed_for("graft"),
             keep_source=settings.source_weights == "pretrained" and recipe.source.model is not None,
-            vocabulary=None if whole else _new_vocabulary(loaded, initialised, settings.embeddings),
+            vocabulary=None if whole else self.new_vocabulary(loaded, initialised),
             missing=loaded.missing,
         )
+        title = KINDS[loaded.family.kind].title
         account.notes.extend(
-            f"{name}: in the source checkpoint, not part of the masked language model"
+            f"{name}: in the source checkpoint, not part of the {title}"
             for name in loaded.unexpected
         )
-        width = self.insert_adapters(model, loaded, account)
+        sizes = self.insert_modules(model, loaded.family, account)
         export.save(model, folder / "model")
         write_json(folder / "account.json", account.rows())
         initialised.provenance.write(folder / "provenance.tsv", target, origin)
         counts = _counts(model, loaded, self.recipe)
-        return counts | {
-            "adapters": width,
+        return {
+            **counts,
+            **sizes,
             "account": account.summary(),
             "notes": account.notes,
             "embeddings": {
@@ -124,7 +128,8 @@ class Grafting:
         """The source model and its vocabulary; a model from nothing has the target's."""
         section = self.recipe.source
         if section.model is None:
-            special = export.special_ids(target.specials)
+            model_type = str((section.architecture or {})["model_type"])
+            special = export.special_ids(model_type, target.specials)
             seed = self.seed_for("graft")
             return source.from_architecture(section, target.size, special, seed), target
         assert self.theirs is not None
@@ -145,6 +150,22 @@ class Grafting:
         )
         return keep_rows(made, _rows(loaded), origin) if self.keeps_rows else made
 
+    def new_vocabulary(
+        self, loaded: source.LoadedSource, initialised: Initialised
+    ) -> NewVocabulary:
+        """The rows; what else has one a piece is carried over from the source as they were."""
+        theirs = NewVocabulary.of(loaded.model, loaded.family, "")
+        carried, decoder_UD = initialised.provenance, None
+        if theirs.decoder_VD is not None:
+            generator = torch.Generator().manual_seed(self.seed_for("output projection"))
+            decoder_UD = carried.carry_rows(theirs.decoder_VD, generator)
+        return NewVocabulary(
+            initialised.target_UD,
+            None if theirs.bias_V is None else carried.carry(theirs.bias_V),
+            f"initialiser '{self.recipe.graft.embeddings}'",
+            decoder_UD,
+        )
+
     @property
     def material(self) -> Material | None:
         """What an initialiser may learn from; None where there is no source tokenizer."""
@@ -158,28 +179,32 @@ class Grafting:
             self.seed_for("initialiser"),
         )
 
-    def insert_adapters(
-        self, model: PreTrainedModel, loaded: source.LoadedSource, account: Account
-    ) -> int:
-        """Put adapters into the model where the recipe asks for them; returns their width."""
-        family = loaded.family
-        sizes = {name: tensor.numel() for name, tensor in model.state_dict().items()}
+    def insert_modules(
+        self, model: PreTrainedModel, family: Family, account: Account
+    ) -> dict[str, int]:
+        """Put into the model what the recipe asks for; the size of each module."""
         depth = int(getattr(model.config, family.depth_key))
         last = f"{family.layers}.{depth - 1}."  # has all tensors; ModernBERT's first lacks one
-        width = adapter_width(
-            self.recipe.graft.adapters,
+        tensors = model.state_dict().items()
+        stack = Stack(
+            family,
             depth,
             int(model.get_parameter(last + family.layer_output).shape[0]),
-            sum(size for name, size in sizes.items() if layer_index(name, family) == depth - 1),
-            len(family.adapter_sites),
+            sum(tensor.numel() for name, tensor in tensors if name.startswith(last)),
         )
-        if width:
-            adapters.insert(model, family, width, self.seed_for("adapters"))
-            account.entries.extend(
-                Entry(name, "fresh", None, tuple(tensor.shape), f"adapter of width {width}")
-                for name, tensor in adapters.tensors(model).items()
-            )
-        return width
+        sizes = {
+            part: module.size(module.wanted(self.recipe.graft), stack)
+            for part, module in MODULES.items()
+        }
+        for part, size in sizes.items():
+            if size:
+                MODULES[part].code.insert(model, family, size, self.seed_for(part))
+                note = MODULES[part].account.format(size=size)
+                account.entries.extend(
+                    Entry(name, "fresh", None, tuple(tensor.shape), note)
+                    for name, tensor in own_tensors(model, MODULES[part]).items()
+                )
+        return sizes
 
 
 def keep_rows(made: Initialised | None, source_VD: torch.Tensor, origin: Vocabulary) -> Initialised:
@@ -217,17 +242,11 @@ def _rows(loaded: source.LoadedSource) -> torch.Tensor:
     return loaded.model.get_input_embeddings().get_parameter("weight").detach()
 
 
-def _new_vocabulary(
-    loaded: source.LoadedSource, initialised: Initialised, name: str
-) -> NewVocabulary:
-    """The rows, and an output bias [U] that is carried over from the source as they were."""
-    bias_U = initialised.provenance.carry(loaded.model.state_dict()[loaded.family.output_bias[0]])
-    return NewVocabulary(initialised.target_UD, bias_U, f"initialiser '{name}'")
-
-
 def _counts(model: PreTrainedModel, loaded: source.LoadedSource, recipe: Recipe) -> dict[str, Any]:
     tensors = model.state_dict()
-    sizes = {name: tensors[name].numel() for name in tied_once(tensors, loaded.family)}
+    tied = bool(model.config.tie_word_embeddings)
+    names = tied_once(tensors, loaded.family, tied=tied)
+    sizes = {name: tensors[name].numel() for name in names}
     depth = int(getattr(model.config, loaded.family.depth_key))
     before, after = recipe.graft.layers_before, recipe.graft.layers_after
     itl = itl_layers(depth, before, after)

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lingraft.corpus import streams
 from lingraft.corpus.cleaning import scripts
-from lingraft.corpus.inputs import inputs
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES, Family, family_of
+from lingraft.models.kinds import KINDS
+from lingraft.models.modules import Stack, in_folder, wanted_by
 from lingraft.models.parts import (
-    ADAPTERS_FILE,
-    adapter_parameters,
-    adapter_width,
     layer_index,
     sizes_by_part,
     tied_once,
@@ -62,7 +61,9 @@ def check_names(recipe: Recipe) -> None:
     Raises:
         RecipeError: the first thing that is wrong.
     """
-    scripts.of_language(recipe.language, recipe.corpus.scripts)
+    for stream in recipe.texts:
+        for language in stream.languages:
+            scripts.of_language(language, stream.corpus.scripts)
     for phase in recipe.phases:
         trained_parts(phase.train, phase.name)
     seen, grafts = set(), [recipe.graft]
@@ -100,7 +101,7 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
         DataError: text, source or a resource is missing, or the source's configuration is broken.
         UnsupportedModelError: the source is of another family.
     """
-    files = inputs(recipe.corpus)
+    files = [file for stream in recipe.texts for file in streams.inputs_of(stream)]
     for name in named_files(recipe.resources):
         if not Path(name).expanduser().exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
@@ -126,9 +127,9 @@ def _source(recipe: Recipe) -> tuple[Family | None, Path | None]:
     model_type = str(config.get("model_type", "unknown"))
     refuse_code(str(recipe.source.model), config, model_type in FAMILIES)
     family = family_of(model_type)
-    if (folder / ADAPTERS_FILE).is_file():
+    for module in in_folder(folder):
         raise UnsupportedModelError(
-            f"source model '{folder}': has adapters, which cannot be grafted onto; "
+            f"source model '{folder}': has {module.part}, which cannot be grafted onto; "
             "choose the model without them"
         )
     return family, folder
@@ -221,7 +222,8 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
             "how many pieces the source's vocabulary lacks is known once it is trained: "
             "the sizes given are those where it lacks all"
         )
-    grafted = grafted_sizes(shapes, family, recipe)
+    tied = bool(_config(folder).get("tie_word_embeddings", True))
+    grafted = grafted_sizes(shapes, family, recipe, tied=tied)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
 
 
@@ -280,7 +282,7 @@ def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]] | None:
 
 
 def grafted_sizes(
-    shapes: dict[str, tuple[int, ...]], family: Family, recipe: Recipe
+    shapes: dict[str, tuple[int, ...]], family: Family, recipe: Recipe, *, tied: bool = True
 ) -> dict[str, int]:
     """Parameters of the target by part, from the source's tensors and the recipe.
 
@@ -288,6 +290,7 @@ def grafted_sizes(
         shapes: the source's tensors.
         family: its record.
         recipe: vocabulary size and inserted layers.
+        tied: whether the output projection is the word embeddings.
 
     Raises:
         DataError: the checkpoint has no layers where the family keeps them.
@@ -296,17 +299,18 @@ def grafted_sizes(
     layers = [index for index in (layer_index(name, family) for name in known) if index is not None]
     if not layers or family.word_embeddings not in known:
         raise DataError(
-            f"the source's weights hold no {family.model_type} masked language model "
+            f"the source's weights hold no {family.model_type} {KINDS[family.kind].title} "
             f"(no '{family.layers}.…')"
         )
     sizes = {name: math.prod(shape) for name, shape in known.items()}
-    sizes = {name: sizes[name] for name in tied_once(sizes, family)}
+    sizes = {name: sizes[name] for name in tied_once(sizes, family, tied=tied)}
     rows, kind = known[family.word_embeddings][0], recipe.tokenizer.kind
     vocabulary = recipe.tokenizer.vocab_size
     if kind in ("keep", "extend"):
         vocabulary = rows if kind == "keep" else rows + vocabulary
-    sizes[family.word_embeddings] = vocabulary * known[family.word_embeddings][1]
-    sizes[family.output_bias[0]] = vocabulary
+    for name in {family.word_embeddings, family.decoder} & sizes.keys():
+        sizes[name] = vocabulary * known[name][1]
+    sizes |= dict.fromkeys(family.output_bias if not tied else family.output_bias[:1], vocabulary)
     totals = sizes_by_part(sizes, family, frozenset())
     last = max(layers)  # a middle layer has all tensors; ModernBERT's first lacks one
     one_layer = sum(size for name, size in sizes.items() if layer_index(name, family) == last)
@@ -322,15 +326,15 @@ def grafted_sizes(
         totals["body"] += missing
     layer_width = known[f"{family.layers}.{last}.{family.layer_output}"][0]
     depth = last + 1 + inserted
-    width = adapter_width(recipe.graft.adapters, depth, layer_width, one_layer)
-    if width:
-        count = len(family.adapter_sites) * depth
-        totals["adapters"] = count * adapter_parameters(width, layer_width)
+    stack = Stack(family, depth, layer_width, one_layer)
+    for module in wanted_by(recipe.graft):
+        size = module.size(module.wanted(recipe.graft), stack)
+        totals[module.part] = module.parameters(size, stack)
     return totals
 
 
 def _is_known(name: str, family: Family) -> bool:
-    exact = {family.word_embeddings, *family.output_bias, *family.positions}
+    exact = {family.word_embeddings, family.decoder, *family.output_bias, *family.positions}
     prefixes = (
         *family.embedding_norm,
         *family.head_tensors,

@@ -7,17 +7,15 @@ own settings or anything before it changed, and only then.
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus import stage as corpus_stage
-from lingraft.corpus.inputs import FORMAT as CORPUS_FORMAT
-from lingraft.corpus.inputs import inputs
+from lingraft.corpus import streams
 from lingraft.corpus.split import SPLITS
+from lingraft.corpus.streams import read_lines
 from lingraft.embeddings import INITIALISERS
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models import source
@@ -28,14 +26,14 @@ from lingraft.pipeline import grafting
 from lingraft.pipeline.preflight import named_files
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import folder_of
-from lingraft.recipe import Resources
-from lingraft.rundir import fingerprint, write_text
+from lingraft.recipe import Data, Resources
+from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
 from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens, encode
 from lingraft.tokenizer.statistics import statistics
 from lingraft.tokenizer.vocabulary import Vocabulary
-from lingraft.training.data import subset
+from lingraft.training.data import Reading, subset
 from lingraft.training.loop import train_phase
 from lingraft.training.machine import resolve_precision
 from lingraft.training.phase import Job
@@ -46,13 +44,11 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from transformers import PreTrainedTokenizerFast
 
-    from lingraft.recipe import Phase, Recipe
+    from lingraft.recipe import Phase, Recipe, Stream
     from lingraft.rundir import Run
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
-"""Part of every fingerprint; raise it when a stage's output changes for the same input."""
 STATISTICS_SENTENCES = 20_000
 
 
@@ -75,35 +71,24 @@ class Context:
 
 
 def source_fingerprint(recipe: Recipe) -> str:
-    """Names the source: its files' sizes and times where it is local, else id and revision."""
+    """Names the source: its files' contents where it is local, else id and revision."""
     if recipe.source.model is None:
         return fingerprint(recipe.source)
     path = folder_of(recipe.source.model)
     if path is None:
         return fingerprint(recipe.source.model, recipe.source.revision)
-    files = sorted(
-        p for p in path.iterdir() if p.suffix in (".json", ".safetensors", ".bin", ".txt", ".model")
-    )
-    return fingerprint([(p.name, p.stat().st_size, p.stat().st_mtime_ns) for p in files])
+    return fingerprint(checkpoint_digests(path))
 
 
 def corpus(context: Context) -> str:
     """Raw text to clean, split sentences."""
     recipe = context.recipe
     stage = context.run.stage("corpus")
-    formats = FORMAT, CORPUS_FORMAT
-    made = fingerprint(formats, recipe.corpus, recipe.language, inputs(recipe.corpus))
+    made = fingerprint(FORMAT["corpus"], *streams.inputs(recipe))
     if not stage.is_done(made):
         with stage.building(made) as (folder, result):
-            result.update(corpus_stage.prepare(recipe.corpus, recipe.language, folder))
+            result.update(streams.prepare(recipe, folder))
     return made
-
-
-def read_lines(path: Path) -> Iterator[str]:
-    """The sentences of a corpus file."""
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            yield line.rstrip("\n")
 
 
 def source_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast | None:
@@ -138,11 +123,11 @@ def tokenizer(context: Context, corpus_made: str) -> str:
     recipe, run = context.recipe, context.run
     stage = run.stage("tokenizer")
     made = fingerprint(
-        FORMAT,
+        FORMAT["tokenizer"],
         corpus_made,
         recipe.tokenizer,
         source_fingerprint(recipe),
-        recipe.corpus.split_seed,  # not the run's seed: runs with several seeds share a vocabulary
+        recipe.split_seed,  # not the run's seed: runs with several seeds share a vocabulary
     )
     if stage.is_done(made):
         return made
@@ -153,9 +138,9 @@ def tokenizer(context: Context, corpus_made: str) -> str:
         ours, extension = tokenizer_extension.make(
             recipe.tokenizer,
             theirs,
-            lambda: read_lines(text / "train.txt"),
+            lambda: streams.vocabulary_text(recipe, text),
             pad_id=pad_id,
-            seed=seed_for(recipe.corpus.split_seed, "tokenizer"),
+            seed=seed_for(recipe.split_seed, "tokenizer"),
         )
         max_tokens = min(recipe.tokenizer.max_tokens, longest)
         ours.model_max_length = longest
@@ -169,18 +154,47 @@ def tokenizer(context: Context, corpus_made: str) -> str:
             "specials": {
                 role: [vocabulary.pieces[i], i] for role, i in vocabulary.specials.items()
             },
-            "tokens": {
-                split: encode(ours, text / f"{split}.txt", folder, split, max_tokens)
-                for split in SPLITS
-            },
         }
-        for name, which in (("statistics", ours), ("source_statistics", theirs)):
-            if which is not None:
-                result[name] = {
-                    split: statistics(which, _some(text / f"{split}.txt"))
-                    for split in ("train", "test")
-                }
+        found = {
+            stream.name: _tokenise(
+                stream, streams.folder_of(text, stream), ours, theirs, folder, max_tokens
+            )
+            for stream in recipe.texts
+        }
+        result |= found[recipe.texts[0].name]
+        if recipe.streams:
+            result["streams"] = found
+            result["tokens"] = {
+                split: streams.added(one["tokens"][split] for one in found.values())
+                for split in SPLITS
+            }
     return made
+
+
+def _tokenise(
+    stream: Stream,
+    text: Path,
+    ours: PreTrainedTokenizerFast,
+    theirs: PreTrainedTokenizerFast | None,
+    folder: Path,
+    max_tokens: int,
+) -> dict[str, Any]:
+    """Write a stream's tokens; their counts, and statistics of both tokenizers."""
+    result: dict[str, Any] = {
+        "tokens": {
+            split: encode(
+                ours, text / f"{split}.txt", folder, f"{stream.prefix}{split}", max_tokens
+            )
+            for split in SPLITS
+        }
+    }
+    for name, which in (("statistics", ours), ("source_statistics", theirs)):
+        if which is not None:
+            result[name] = {
+                split: statistics(which, _some(text / f"{split}.txt"))
+                for split in ("train", "test")
+            }
+    return result
 
 
 def _some(path: Path) -> Iterator[str]:
@@ -195,7 +209,7 @@ def graft(context: Context, tokenizer_made: str) -> str:
     recipe = context.recipe
     stage = context.run.stage("graft")
     made = fingerprint(
-        FORMAT,
+        FORMAT["graft"],
         tokenizer_made,
         source_fingerprint(recipe),
         recipe.graft.decisive,
@@ -228,8 +242,7 @@ def _resources(recipe: Recipe) -> list[Any]:
         return []
     named = [Path(name).expanduser() for name in named_files(resources)]
     files = [file for path in named for file in ([path] if path.is_file() else path.rglob("*"))]
-    stats = sorted((str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in files if p.is_file())
-    return [resources, stats]
+    return [resources, sorted((str(path), digest(path)) for path in files if path.is_file())]
 
 
 def _share(recipe: Recipe) -> list[Any]:
@@ -249,21 +262,21 @@ def _most_sentences(recipe: Recipe) -> int | None:
 def _learnt_from(context: Context) -> Iterator[str]:
     """The text that an initialiser may learn from: what the phases train on, and no more."""
     most = _most_sentences(context.recipe)
-    if most is None:
-        yield from read_lines(context.run.stage("corpus").path / "train.txt")
-        return
     folder = context.run.stage("tokenizer").path
-    tokens = _training_text(folder, context.recipe, most)
     tokenizer = tokenizer_files.load(str(folder))
-    for rows in tokens.chunks():
-        yield from tokenizer.batch_decode([row.tolist() for row in rows], skip_special_tokens=True)
+    for stream in context.recipe.texts:
+        if most is None:
+            corpus = streams.folder_of(context.run.stage("corpus").path, stream)
+            yield from read_lines(corpus / "train.txt")
+            continue
+        for rows in _training_text(folder, stream, most).chunks():
+            ids = [row.tolist() for row in rows]
+            yield from tokenizer.batch_decode(ids, skip_special_tokens=True)
 
 
 def weights_before(context: Context, index: int) -> Path:
     """The checkpoint that phase `index` starts from; past the last phase, the final weights."""
-    if index == 0:
-        return context.run.stage("graft").path / "model"
-    return context.run.stage(context.recipe.phases[index - 1].name).path / "best"
+    return context.run.weights([phase.name for phase in context.recipe.phases[:index]])
 
 
 def phase(context: Context, index: int, before_made: str) -> str:
@@ -273,7 +286,7 @@ def phase(context: Context, index: int, before_made: str) -> str:
     stage = run.stage(section.name)
     precision = resolve_precision(recipe.training.precision)
     made = fingerprint(
-        FORMAT, before_made, section, recipe.seed, precision, recipe.training.row_tokens
+        FORMAT["phase"], before_made, section, recipe.seed, precision, recipe.training.row_tokens
     )
     if stage.is_done(made):
         return made
@@ -291,8 +304,7 @@ def phase(context: Context, index: int, before_made: str) -> str:
         training=recipe.training,
         family=loaded.family,
         itl_layers=itl_layers(depth, recipe.graft.layers_before, recipe.graft.layers_after),
-        train=_training_text(folder, recipe, section.sentences),
-        valid=nonempty(Tokens.open(folder, "valid"), "validation"),
+        readings=readings(folder, recipe, section),
         vocabulary=TokenIds.of(tokenizer_files.load(str(folder))),
         seed=context.seed_for("training"),
         folder=stage.path,
@@ -309,23 +321,47 @@ def phase(context: Context, index: int, before_made: str) -> str:
     return made
 
 
-def _training_text(folder: Path, recipe: Recipe, sentences: int | None) -> Tokens:
-    """What a phase trains on: all of the training text, or its share of it."""
-    whole = nonempty(Tokens.open(folder, "train"), "training")
+def readings(folder: Path, recipe: Recipe, section: Phase) -> tuple[Reading, ...]:
+    """What a phase reads: each stream's text under its objective.
+
+    Args:
+        folder: of the tokenizer stage.
+        recipe: names the streams.
+        section: the phase; where it says nothing it reads all of them.
+
+    Raises:
+        DataError: a text is missing or empty.
+    """
+    named = {stream.name: stream for stream in recipe.texts}
+    entries = section.data or [Data(stream=name) for name in named]
+    return tuple(
+        Reading(
+            entry.stream,
+            _training_text(folder, named[entry.stream], section.sentences),
+            nonempty(Tokens.open(folder, f"{named[entry.stream].prefix}valid"), "validation"),
+            entry.objective or section.objective,
+            entry.masking or section.masking,
+            entry.weight,
+        )
+        for entry in entries
+    )
+
+
+def _training_text(folder: Path, stream: Stream, sentences: int | None) -> Tokens:
+    """What a phase trains on of a stream: all of the training text, or a share of it."""
+    whole = nonempty(Tokens.open(folder, f"{stream.prefix}train"), "training")
     if sentences is None:
         return whole
-    return subset(whole, sentences, recipe.corpus.split_seed)
+    return subset(whole, sentences, stream.corpus.split_seed)
 
 
 def _claim(run: Run, folder: Path, made: str) -> None:
     """Make a phase's folder ready; what other settings left there, metrics too, is deleted."""
-    mark, rows = folder / "inputs", run.metrics()
-    if not mark.is_file() or mark.read_text() != made:
-        rows = [row for row in rows if row["phase"] != folder.name]
-        if folder.exists():
-            shutil.rmtree(folder)
-    # Also where the phase goes on: a kill may have left half a line.
-    write_text(run.metrics_path, "".join(json.dumps(row) + "\n" for row in rows))
+    mark = folder / "inputs"
+    goes_on = mark.is_file() and mark.read_text() == made
+    if folder.exists() and not goes_on:
+        shutil.rmtree(folder)
+    run.keep_metrics(lambda row: goes_on or row["phase"] != folder.name)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "done.json").unlink(missing_ok=True)
     mark.write_text(made)

@@ -14,7 +14,7 @@ from lingraft.evaluation import words
 from lingraft.evaluation.scorer import Scorer
 from lingraft.objectives.common import TokenIds
 from lingraft.pipeline import evaluating
-from lingraft.pretrained.load import check_longest, load_config
+from lingraft.pretrained.load import check_longest, first_position, load_config
 from lingraft.recipe import Corpus, catalogue
 from lingraft.tokenizer import files as tokenizer_files
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 LONGEST = 512
-COUNTS_FROM_PADDING = ("roberta", "xlm-roberta", "camembert", "xlm-roberta-xl")
-"""Architectures whose first position is the padding id + 1."""
 
 logger = logging.getLogger(__name__)
 
@@ -96,5 +94,4 @@ def evaluate(
 def _longest(config: PreTrainedConfig, pad_id: int) -> int:
     """The longest sentence in tokens that the model reads, `LONGEST` at most."""
     positions = int(getattr(config, "max_position_embeddings", LONGEST))
-    offset = pad_id + 1 if config.model_type in COUNTS_FROM_PADDING else 0
-    return min(positions - offset, LONGEST)
+    return min(positions - first_position(config, pad_id), LONGEST)

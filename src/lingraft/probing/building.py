@@ -10,6 +10,7 @@ import torch
 from lingraft.errors import DataError
 from lingraft.models import export
 from lingraft.models.graft import Vocabulary, rebuild
+from lingraft.models.kinds import KINDS
 from lingraft.models.source import LoadedSource, load_model
 from lingraft.pretrained.load import load_config
 from lingraft.rundir import writing
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
     from lingraft.probing.models import Probed, Variant
 
-VOCABULARY_KEYS = (*export.ROLES, "mask_token_id", "vocab_size", "tokenizer_class")
-"""Configuration values that belong to a vocabulary."""
+VOCABULARY_KEYS = ("mask_token_id", "vocab_size", "tokenizer_class")
+"""Configuration values that belong to a vocabulary, beside its special tokens."""
 
 
 def check_source(probed: Probed, phase: str) -> None:
@@ -95,7 +96,7 @@ def build(probed: Probed, variant: Variant, folder: Path) -> None:
         config_changes=_settings(origin) if put_back else {},
         seed=0,
         keep_source=not variant.random,
-        vocabulary=_vocabulary(origin) if put_back else None,
+        vocabulary=Vocabulary.of(origin.model, origin.family, "the source's") if put_back else None,
         missing=loaded.missing,
     )
     if folder.exists():
@@ -113,11 +114,5 @@ def build(probed: Probed, variant: Variant, folder: Path) -> None:
 
 def _settings(origin: LoadedSource) -> dict[str, Any]:
     config = origin.model.config
-    return {key: getattr(config, key) for key in VOCABULARY_KEYS if hasattr(config, key)}
-
-
-def _vocabulary(origin: LoadedSource) -> Vocabulary:
-    """The source's rows [V, D] and output bias [V]; the output projection is tied to the rows."""
-    rows_VD = origin.model.get_input_embeddings().get_parameter("weight").detach()
-    bias_V = origin.model.state_dict()[origin.family.output_bias[0]].detach()
-    return Vocabulary(rows_VD, bias_V, "the source's")
+    keys = (*KINDS[origin.family.kind].special_ids, *VOCABULARY_KEYS)
+    return {key: getattr(config, key) for key in keys if hasattr(config, key)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import math
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, get_args
 
 from lingraft.errors import RecipeError
@@ -64,18 +65,15 @@ def base_of(recipe: Recipe, steps: int, train: Sequence[str]) -> Recipe:
             f"probe: method '{recipe.method.name}' does not train, so no initialiser can learn; "
             "set method.name=xpt-sp"
         )
-    phase = shortened(recipe.phases[0], steps, train)
-    evaluation = recipe.evaluation.model_copy(update={"sentences": 200, "words": 0, "samples": 0})
-    return settled(
-        recipe.model_copy(
-            update={
-                "phases": (phase,),
-                "baselines": (),
-                "evaluation": evaluation,
-                "name": f"probe-{recipe.name}",
-            }
-        )
-    )
+    changes = {
+        "phases": (shortened(recipe.phases[0], steps, train),),
+        "baselines": (),
+        "evaluation": recipe.evaluation.model_copy(
+            update={"sentences": 200, "words": 0, "samples": 0}
+        ),
+        "name": f"probe-{recipe.name}",
+    }
+    return settled(recipe.model_copy(update=changes))
 
 
 def shortened(phase: Phase, steps: int, train: Sequence[str]) -> Phase:
@@ -102,17 +100,10 @@ def study_of(base: Recipe, initialisers: Sequence[str], seeds: int) -> Study:
         seeds: how many, counted up from the recipe's own.
     """
     plain = base.model_dump(mode="json", exclude_none=True)
-    chosen: dict[str, Any] = {
-        "name": base.name,
-        "base": plain,
-        "keep": "none",
-        "initial_loss": True,
-        "set": {"phases": plain["phases"]},
-        "grids": [
-            {AXIS: list(initialisers), "seed": [base.seed + number for number in range(seeds)]}
-        ],
-    }
-    return studies.decode(chosen, "probe")
+    axes = {AXIS: list(initialisers), "seed": list(range(base.seed, base.seed + seeds))}
+    study: dict[str, Any] = {"name": base.name, "base": plain, "grids": [axes]}
+    study |= {"keep": "none", "initial_loss": True, "set": {"phases": plain["phases"]}}
+    return studies.decode(study, "probe")
 
 
 def missing(recipe: Recipe, initialiser: str) -> str | None:
@@ -165,19 +156,11 @@ def ranking(rows: Iterable[AnyRow]) -> list[Ranked]:
         if isinstance(row, CurveRow) and row.split == "valid":
             losses = (row.points[0][1], row.points[-1][1])
             ends.setdefault(str(row.axes[AXIS]), []).append(losses)
-    means = {
-        name: (sum(a for a, _ in pairs) / len(pairs), sum(b for _, b in pairs) / len(pairs))
-        for name, pairs in ends.items()
-    }
-    by_first = sorted(means, key=lambda name: means[name][0])
-    by_last = sorted(means, key=lambda name: means[name][1])
+    first, last = (
+        {name: fmean(pair[end] for pair in pairs) for name, pairs in ends.items()} for end in (0, 1)
+    )
+    by_first, by_last = sorted(first, key=first.__getitem__), sorted(last, key=last.__getitem__)
     return [
-        Ranked(
-            name,
-            len(ends[name]),
-            *means[name],
-            by_first.index(name) + 1,
-            rank,
-        )
+        Ranked(name, len(ends[name]), first[name], last[name], by_first.index(name) + 1, rank)
         for rank, name in enumerate(by_last, 1)
     ]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
+from lingraft.models.modules import wanted_by
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import read_recipe
 from lingraft.rundir import Run
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     from lingraft.recipe import Recipe
 
+Layers = Literal["with", "without", "none"]
+Whose = Literal["target", "source"]
+VOCABULARIES: tuple[Whose, ...] = ("target", "source")
 SOURCE = "source"
 """Label of the source as it was: what the others are compared with."""
 
@@ -33,9 +37,9 @@ class Variant:
     after: str | None
     """The phase whose best weights it has; None is the source as it was. With random weights, the
     model that it has the shape of."""
-    layers: Literal["with", "without", "none"]
+    layers: Layers
     """Its translation layers: there, taken out, or the run never had any."""
-    vocabulary: Literal["target", "source"]
+    vocabulary: Whose
     """Whose tokenizer, word embeddings and output bias it has."""
     random: bool = False
     """All weights drawn anew: the floor, what fine-tuning alone reaches."""
@@ -61,8 +65,8 @@ class Probed:
 
         Raises:
             DataError: there is no run.
-            RecipeError: it was trained from nothing.
-            UnsupportedModelError: it has adapters.
+            RecipeError: it was trained from nothing, or not at all.
+            UnsupportedModelError: it has modules.
         """
         run = Run.existing(path)
         if run.path.resolve().parent.name == "baselines":
@@ -73,9 +77,14 @@ class Probed:
                 f"{path}: was trained from nothing, so there is no source language to lose; "
                 "probe a run that has source.model"
             )
-        if recipe.graft.adapters:
+        if not recipe.phases:
+            raise RecipeError(
+                f"{path}: method '{recipe.method.name}' does not train, so no phase can have lost "
+                "the source's language; probe a run of another method (lingraft list methods)"
+            )
+        for module in wanted_by(recipe.graft):
             raise UnsupportedModelError(
-                f"{path}: has adapters, which are no layers that could be taken out; "
+                f"{path}: has {module.part}, which are no layers that could be taken out; "
                 "probe a run of another method (lingraft list methods)"
             )
         if source is None:
@@ -106,26 +115,19 @@ class Probed:
                     f"--phase: {self.run.path} has no phase {name!r}; it has "
                     f"{', '.join(self.phases)}"
                 )
-        found = [Variant(SOURCE, None, "none", "source")]
+        translation: tuple[Layers, ...] = ("with", "without") if any(self.inserted) else ("none",)
+        shown = {"with": ".itl", "without": ".no-itl", "none": ""}
         wanted = [phase for phase in self.phases if not phases or phase in phases]
-        for phase in wanted:
-            if any(self.inserted):
-                found += [
-                    Variant(f"{phase}.itl.target-vocab", phase, "with", "target"),
-                    Variant(f"{phase}.no-itl.target-vocab", phase, "without", "target"),
-                    Variant(f"{phase}.itl.source-vocab", phase, "with", "source"),
-                    Variant(f"{phase}.no-itl.source-vocab", phase, "without", "source"),
-                ]
-            else:
-                found += [
-                    Variant(f"{phase}.target-vocab", phase, "none", "target"),
-                    Variant(f"{phase}.source-vocab", phase, "none", "source"),
-                ]
-        layers: Literal["with", "none"] = "with" if any(self.inserted) else "none"
         return [
-            *found,
-            *(Variant("random.target-vocab", one, layers, "target", True) for one in wanted[:1]),
-            Variant("random.source-vocab", None, "none", "source", True),
+            Variant(SOURCE, None, "none", "source"),
+            *(
+                Variant(f"{phase}{shown[layers]}.{vocabulary}-vocab", phase, layers, vocabulary)
+                for phase in wanted
+                for vocabulary in VOCABULARIES
+                for layers in translation
+            ),
+            Variant("random.target-vocab", wanted[0], translation[0], "target", random=True),
+            Variant("random.source-vocab", None, "none", "source", random=True),
         ]
 
     def weights(self, phase: str) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,17 +31,14 @@ RECORD = "probe.json"
 """In OUT: the run, and what every label stands for."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """How a call treats what it finds, and what it leaves."""
-
-    finetuning: finetuning.Options
-    keep_models: bool = False
-    """Leave the models in OUT/models."""
-
-
 def probe(
-    probed: Probed, phases: Sequence[str], recipe: Finetune, out: Path, options: Options
+    probed: Probed,
+    phases: Sequence[str],
+    recipe: Finetune,
+    out: Path,
+    options: finetuning.Options,
+    *,
+    keep_models: bool = False,
 ) -> tuple[Table, list[Path]]:
     """Build and fine-tune the models of a probe, and write the tables.
 
@@ -50,7 +47,8 @@ def probe(
         phases: its models after these only; empty takes all.
         recipe: tasks, data, seeds and settings; each model stands in for `recipe.models`.
         out: takes the results; may hold those of other calls.
-        options: see there.
+        options: of each fine-tuning.
+        keep_models: leave the models in OUT/models.
 
     Returns:
         The table, and the files that were written, the page first.
@@ -85,8 +83,8 @@ def probe(
                 building.build(probed, one, folder)
                 named = {"models": (str(folder.resolve()),), "labels": (one.label,)}
                 chosen = recipe.model_copy(update=named)
-                finetuning.finetune(chosen, out, options.finetuning, Path())
+                finetuning.finetune(chosen, out, options, Path())
             finally:
-                if not options.keep_models and folder.exists():
+                if not keep_models and folder.exists():
                     shutil.rmtree(folder)
         return table.write(every, probed.notes(), out)

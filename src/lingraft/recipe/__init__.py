@@ -15,10 +15,13 @@ from lingraft.recipe.base import (
     Section,
     Share,
 )
+from lingraft.recipe.corpus import Corpus, Repetition
 from lingraft.recipe.phase import (
     Batch,
     Budget,
+    Data,
     Masking,
+    Mixture,
     Optimiser,
     Phase,
     Schedule,
@@ -26,7 +29,6 @@ from lingraft.recipe.phase import (
 )
 from lingraft.recipe.run import (
     Baseline,
-    Corpus,
     Evaluation,
     Export,
     Graft,
@@ -37,6 +39,7 @@ from lingraft.recipe.run import (
     Tokenizer,
     Training,
 )
+from lingraft.recipe.streams import Stream
 
 __all__ = [
     "PARTS",
@@ -45,6 +48,7 @@ __all__ = [
     "Batch",
     "Budget",
     "Corpus",
+    "Data",
     "Decay",
     "Evaluation",
     "Export",
@@ -52,17 +56,20 @@ __all__ = [
     "Initialiser",
     "Masking",
     "Method",
+    "Mixture",
     "Names",
     "Objective",
     "Optimiser",
     "Part",
     "Phase",
     "Recipe",
+    "Repetition",
     "Resources",
     "Schedule",
     "Section",
     "Share",
     "Source",
+    "Stream",
     "Tokenizer",
     "Training",
     "Validation",

@@ -15,8 +15,8 @@ class Budget(Section):
     value: Annotated[float, Field(gt=0)]
     """How many."""
     unit: Literal["steps", "tokens", "epochs"] = "steps"
-    """Optimiser steps, real tokens (padding never counts), or passes over the training sentences.
-    """
+    """Optimiser steps, real tokens (padding never counts), or passes over the training sentences
+    (of several streams: as many draws as all have sentences)."""
 
 
 class Batch(Section):
@@ -72,6 +72,30 @@ class Validation(Section):
     """At most this many sentences a look."""
 
 
+class Data(Section):
+    """One thing that a phase reads: a stream, under an objective."""
+
+    stream: str
+    """The name of one of [[streams]]."""
+    objective: Objective | None = None
+    """None takes the phase's."""
+    masking: Masking | None = None
+    """None takes the phase's."""
+    weight: Annotated[float, Field(gt=0)] | None = None
+    """Share of the draws, relative to the others'; None everywhere draws by size (mixture.alpha).
+    """
+
+
+class Mixture(Section):
+    """How a phase draws from several streams."""
+
+    alpha: Annotated[float, Field(ge=0, le=1)] = 0.7
+    """A stream of N sentences is drawn with a probability that is proportional to N^alpha: 1 as
+    large as they are, 0 all alike (MetaXLM takes 0.7)."""
+    draw: Literal["sentences", "batches"] = "sentences"
+    """A stream is drawn for every sentence of a batch, or for the batch as a whole."""
+
+
 class Phase(Section):
     """One stretch of training: what trains, on which objective and data, for how long."""
 
@@ -81,11 +105,15 @@ class Phase(Section):
     """The parts that train; all others stay bit-identical. 'all' trains everything."""
     objective: Objective = "mlm"
     """`lingraft list objectives`."""
+    data: Annotated[tuple[Data, ...], Field(strict=False)] = ()
+    """What it reads; nothing written takes all streams, under the phase's own objective."""
+    mixture: Mixture = Mixture()
+    """How it draws from several streams."""
     budget: Budget
     """How long."""
     sentences: Annotated[int, Field(ge=1)] | None = None
-    """Train on this many sentences of the training text only; smaller sets are contained in larger
-    ones. The vocabulary is still that of the whole text. None takes all."""
+    """Train on this many sentences of the training text (of each stream's) only; smaller sets are
+    contained in larger ones. The vocabulary is still that of the whole text. None takes all."""
     batch: Batch = Batch()
     """How much a step sees."""
     optimiser: Optimiser = Optimiser()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from lingraft.models.modules import MODULES, wanted_by
 from lingraft.recipe import decoding
 from lingraft.report import numbers, page, tables
 from lingraft.report.pages import sections
@@ -22,7 +23,7 @@ from lingraft.report.variants import HEADLINE_SCHEME, VERSION_KEYS, Variant, lab
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.recipe import Recipe, Resources
+    from lingraft.recipe import Corpus, Recipe, Resources
     from lingraft.rundir import Run
 
 HUB_PREFIX = "hub:"
@@ -54,11 +55,12 @@ def _context(found: Sequence[Variant]) -> dict[str, Any]:
         main.result("evaluation"),
     )
     compared = tables.compare(found)
+    by_stream = sections.languages(found)
     mask = str(tokenizer["specials"]["mask"][0]) if tokenizer else "<mask>"
     return {
         "front_matter": as_yaml(front_matter(main)),
         "name": plain(recipe.name),
-        "code": recipe.language,
+        "codes": recipe.languages,
         "source": _source(recipe),
         "verdict": plain(tables.verdict(compared)) if evaluation else None,
         "model_argument": json.dumps(recipe.export.push_to_hub or "path/to/this/folder"),
@@ -77,9 +79,10 @@ def _context(found: Sequence[Variant]) -> dict[str, Any]:
         "tokenizer": tokenizer,
         "pieces": numbers.count(tokenizer["vocab_size"]) if tokenizer else None,
         "pieces_from": _pieces_from(tokenizer),
-        "adapters": (graft or {}).get("adapters", 0),
+        "modules": _modules(graft or {}),
         "schedule": markdown(sections.schedule(found), plain),
         "metrics": _metrics(found) if evaluation else None,
+        "languages": markdown(by_stream, plain) if by_stream else None,
         "unigrams": numbers.significant(math.exp(evaluation["unigram_entropy"]))
         if evaluation
         else None,
@@ -94,15 +97,18 @@ def front_matter(main: Variant) -> dict[str, Any]:
     """The metadata of the card; a local base model, which the Hub cannot know, is left out."""
     recipe, evaluation = main.recipe, main.result("evaluation")
     base, hub_data = sections.hub_source(recipe), _hub_datasets(recipe)
-    data: dict[str, Any] = {"language": recipe.language}
+    data: dict[str, Any] = {
+        "language": recipe.languages[0] if len(recipe.languages) == 1 else list(recipe.languages)
+    }
     if recipe.export.licence is not None:
         data["license"] = recipe.export.licence
     if base is not None:
         data["base_model"] = base
     if hub_data:
         data["datasets"] = hub_data
+    stock = all(module.exportable for module in wanted_by(recipe.graft))
     data |= {
-        "library_name": "lingraft" if recipe.graft.adapters else "transformers",
+        "library_name": "transformers" if stock else "lingraft",
         "pipeline_tag": "fill-mask",
         "tags": ["lingraft", "fill-mask", "cross-lingual-transfer", main.method],
     }
@@ -126,7 +132,7 @@ def _index_result(main: Variant, evaluation: dict[str, Any]) -> dict[str, Any]:
         "task": {"type": "fill-mask", "name": "Masked language modelling"},
         "dataset": {
             "type": "held-out",
-            "name": f"held-out text of the run ({main.recipe.language})",
+            "name": f"held-out text of the run ({main.recipe.texts[0].language})",
             "split": "test",
         },
         "metrics": found,
@@ -135,17 +141,24 @@ def _index_result(main: Variant, evaluation: dict[str, Any]) -> dict[str, Any]:
 
 def shareable(recipe: Recipe) -> Recipe:
     """The recipe without the folders of this machine: local paths are cut to file names."""
-    text = tuple(map(_file_name, recipe.corpus.text))
     model = recipe.source.model
     if model is not None and sections.hub_source(recipe) is None:
         model = Path(model).name
     return recipe.model_copy(
         update={
-            "corpus": recipe.corpus.model_copy(update={"text": text}),
+            "corpus": recipe.corpus and _without_paths(recipe.corpus),
+            "streams": tuple(
+                stream.model_copy(update={"corpus": _without_paths(stream.corpus)})
+                for stream in recipe.streams
+            ),
             "source": recipe.source.model_copy(update={"model": model}),
             "resources": _without_folders(recipe.resources),
         }
     )
+
+
+def _without_paths(corpus: Corpus) -> Corpus:
+    return corpus.model_copy(update={"text": tuple(map(_file_name, corpus.text))})
 
 
 def _without_folders(resources: Resources) -> Resources:
@@ -154,6 +167,15 @@ def _without_folders(resources: Resources) -> Resources:
     vectors = {key: getattr(resources, key) for key in ("source_vectors", "target_vectors")}
     cut = {key: name and _file_name(name) for key, name in vectors.items()}
     return resources.model_copy(update=named | cut)
+
+
+def _modules(graft: dict[str, Any]) -> list[dict[str, str]]:
+    """What the model has that no stock class has."""
+    return [
+        {"part": part, "text": module.card.format(size=graft[part])}
+        for part, module in MODULES.items()
+        if graft.get(part) and not module.exportable
+    ]
 
 
 def _pieces_from(tokenizer: dict[str, Any] | None) -> str:
@@ -168,7 +190,10 @@ def _pieces_from(tokenizer: dict[str, Any] | None) -> str:
 
 def _hub_datasets(recipe: Recipe) -> list[str]:
     names = [
-        name.removeprefix(HUB_PREFIX) for name in recipe.corpus.text if name.startswith(HUB_PREFIX)
+        name.removeprefix(HUB_PREFIX)
+        for stream in recipe.texts
+        for name in stream.corpus.text
+        if name.startswith(HUB_PREFIX)
     ]
     return [name for name in names if sections.HUB_ID.fullmatch(name)]
 

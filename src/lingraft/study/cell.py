@@ -1,4 +1,4 @@
-"""One cell of a study, in a process of its own: `python -m lingraft.study.cell KIND FOLDER`.
+"""One cell of a study, in a process of its own: `python -m lingraft.study.cell FOLDER`.
 
 A process that runs out of memory or crashes takes no other cell with it. It ends when the study
 does: its standard input is a pipe that nobody writes to, and the end of that pipe means that the
@@ -7,7 +7,6 @@ study is gone, however it went.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
@@ -15,17 +14,16 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lingraft import log
-from lingraft.errors import DataError, LingraftError, explain, is_disk_full
+from lingraft.errors import LingraftError, explain, is_disk_full
 from lingraft.rundir import Run, read_json, write_json, write_text
 from lingraft.study.collect import INITIAL
-from lingraft.study.studydir import with_tokenizer
-from lingraft.study.tuning import WANTED
+from lingraft.study.studydir import LABEL, TASKS, with_tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
     from lingraft.pipeline.stages import Context
     from lingraft.recipe import Recipe
@@ -34,74 +32,87 @@ FAILURE = "failure.txt"
 """In the folder: why the process ended with an error, on one line."""
 NO_ROOM = os.EX_IOERR
 """Exit status where the disk is full, for then there may be no room for a reason either."""
-INITIAL_KIND = "train-initial"
-TASKS_KIND = "tasks"
+STEPS = "steps.json"
+"""In the folder: what is to be done there, in order."""
 GRACE_SECONDS = 120.0
 """For the last step and a checkpoint, once the study is gone."""
 
 
-def share(folder: Path) -> None:
+def take_steps(folder: Path) -> None:
+    """Take the steps that the study asks for; what is done already is kept.
+
+    Args:
+        folder: holds steps.json and recipe.toml; a cell's also corpus and tokenizer.
+    """
+    from lingraft.pretrained.load import quiet_transformers
+
+    run = Run(folder)
+    quiet_transformers()
+    with run.locked(GRACE_SECONDS + 10):  # a process that a study left behind is about to end
+        for step in read_json(folder / STEPS):
+            ACTIONS[step.pop("step")](run, **step)
+
+
+def share(run: Run) -> None:
     """Make the text and the vocabulary that cells share.
 
     Args:
-        folder: of the vocabulary; its `corpus` is a link to where the text goes.
+        run: folder of the vocabulary; its `corpus` is a link to where the text goes.
     """
     from lingraft.pipeline import stages
     from lingraft.pipeline.stages import Context
     from lingraft.training.machine import accelerator_for
 
-    run = Run(folder)
-    text = Run((folder / "corpus").resolve().parent)
+    text = Run((run.path / "corpus").resolve().parent)
     recipe = recipe_in(run)
-    with waiting(text), waiting(run):
-        accelerator = accelerator_for(recipe.training, folder)
-        made = stages.corpus(Context(recipe, text, accelerator))
-        stages.tokenizer(Context(recipe, run, accelerator), made)
+    with text.locked(GRACE_SECONDS + 10):
+        accelerator = accelerator_for(recipe.training, run.path)
+        corpus = stages.corpus(Context(recipe, text, accelerator))
+        stages.tokenizer(Context(recipe, run, accelerator), corpus)
 
 
-def train(folder: Path, *, initial: bool = False) -> None:
-    """Graft, train and evaluate a cell; what is done already is kept.
+def train(run: Run, *, initial_loss: bool) -> None:
+    """Graft, train and evaluate a cell.
 
     Args:
-        folder: holds recipe.toml, corpus and tokenizer.
-        initial: also measure the validation loss before the first step.
+        run: the cell's folder.
+        initial_loss: also measure the validation loss before the first step.
     """
     from lingraft.pipeline import adapt as pipeline
     from lingraft.pipeline import evaluating, stages
     from lingraft.pipeline.stages import Context
-    from lingraft.pretrained.load import quiet_transformers
     from lingraft.training.machine import accelerator_for, environment
 
-    run = Run(folder)
     recipe = recipe_in(run)
-    quiet_transformers()
-    with waiting(run):
-        accelerator = accelerator_for(recipe.training, folder)
-        write_json(folder / "environment.json", environment(accelerator, "lingraft study"))
-        context = Context(recipe, run, accelerator)
-        made = str(run.stage("tokenizer").done()["fingerprint"])
-        if initial:
-            pipeline.alone(context, "graft", lambda: stages.graft(context, made))
-            measure_initial_loss(context)
-        trained = pipeline.train(context, made)
-        pipeline.alone(context, "evaluation", lambda: evaluating.evaluate(context, trained))
+    accelerator = accelerator_for(recipe.training, run.path)
+    write_json(run.path / "environment.json", environment(accelerator, "lingraft study"))
+    context = Context(recipe, run, accelerator)
+    tokenizer = str(run.stage("tokenizer").done()["fingerprint"])
+    if initial_loss:
+        pipeline.alone(context, "graft", lambda: stages.graft(context, tokenizer))
+        measure_initial_loss(context)
+    last_phase = pipeline.train(context, tokenizer)
+    pipeline.alone(context, "evaluation", lambda: evaluating.evaluate(context, last_phase))
+    accelerator.free_memory()  # tasks may follow in this process
 
 
-def fine_tune(folder: Path) -> None:
-    """Fine-tune a cell's model on the tasks that `tuning.ask` wrote down; what is done is kept.
+def fine_tune(run: Run, *, recipe: dict[str, Any], seeds: Sequence[int]) -> None:
+    """Fine-tune a cell's model on a task.
 
     Args:
-        folder: of a cell that was trained; its weights are there.
+        run: the cell's folder; its weights are there.
+        recipe: of `lingraft finetune`, but for the model.
+        seeds: of fine-tuning.
     """
     from lingraft.finetuning.recipe import decode_finetune
-    from lingraft.finetuning.stage import finetune_cell
+    from lingraft.finetuning.run import Options, finetune
 
-    run = Run(folder)
-    with waiting(run):
-        weights = with_tokenizer(run, recipe_in(run))
-        for wanted in read_json(folder / WANTED):
-            finetune_cell(folder, weights, decode_finetune(wanted), Path())
-        shutil.rmtree(weights)
+    weights = with_tokenizer(run, recipe_in(run))
+    model = {"models": [str(weights.resolve())], "labels": [LABEL]}
+    task = decode_finetune(recipe | model)
+    options = Options(resume=True, command="lingraft study", seeds=tuple(seeds))
+    finetune(task, run.path / TASKS, options)
+    shutil.rmtree(weights)
 
 
 def recipe_in(run: Run) -> Recipe:
@@ -119,9 +130,8 @@ def measure_initial_loss(context: Context) -> None:
     from lingraft.objectives.common import TokenIds
     from lingraft.pipeline import stages
     from lingraft.tokenizer import files as tokenizer_files
-    from lingraft.tokenizer.shards import Tokens
     from lingraft.training.phase import WithObjective
-    from lingraft.training.validation import Validator
+    from lingraft.training.validation import HeldOut
 
     run = context.run
     if (run.path / INITIAL).is_file() or not context.recipe.phases:
@@ -129,37 +139,17 @@ def measure_initial_loss(context: Context) -> None:
     phase = context.recipe.phases[0]
     loaded = load_model(str(stages.weights_before(context, 0)))
     folder = run.stage("tokenizer").path
-    valid = stages.nonempty(Tokens.open(folder, "valid"), "validation")
+    readings = stages.readings(folder, context.recipe, phase)
     ids = TokenIds.of(tokenizer_files.load(str(folder)))
-    objective = OBJECTIVES[phase.objective]
-    validator = Validator.of(valid, objective, ids, phase, context.recipe.training)
+    held_out = HeldOut.of(readings, ids, phase, context.recipe.training)
     packed = PackedModel(loaded.model.to(context.accelerator.device), loaded.family)
-    module = context.accelerator.prepare(WithObjective(packed, objective))
-    write_json(run.path / INITIAL, {"loss": validator.loss(module, context.accelerator)})
+    objectives = [OBJECTIVES[reading.objective] for reading in readings]
+    module = context.accelerator.prepare(WithObjective(packed, *objectives))
+    loss, _ = held_out.losses(module, context.accelerator)
+    write_json(run.path / INITIAL, {"loss": loss})
 
 
-@contextlib.contextmanager
-def waiting(run: Run) -> Iterator[None]:
-    """The run's lock; waits for a process that a study left behind and that is about to end."""
-    deadline = time.monotonic() + GRACE_SECONDS + 10
-    with contextlib.ExitStack() as stack:
-        while True:
-            try:
-                stack.enter_context(run.locked())
-                break
-            except DataError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.5)
-        yield
-
-
-KINDS: dict[str, Callable[[Path], None]] = {
-    "share": share,
-    "train": train,
-    INITIAL_KIND: lambda folder: train(folder, initial=True),
-    TASKS_KIND: fine_tune,
-}
+ACTIONS: dict[str, Callable[..., None]] = {"share": share, "train": train, "finetune": fine_tune}
 
 
 def end_with_the_study() -> None:
@@ -175,15 +165,15 @@ def end_with_the_study() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def work(kind: str, folder: Path) -> int:
-    """Do one job; an error goes to the folder's failure.txt.
+def work(folder: Path) -> int:
+    """Take the steps of a folder; an error goes to the folder's failure.txt.
 
     Returns:
         The exit status.
     """
     (folder / FAILURE).unlink(missing_ok=True)
     try:
-        KINDS[kind](folder)
+        take_steps(folder)
     except LingraftError as error:
         message = " ".join(str(error).split())
         status = NO_ROOM if is_disk_full(error) else error.exit_status
@@ -210,8 +200,7 @@ def main() -> None:
     """Entry point."""
     end_with_the_study()
     log.set_up()
-    _, kind, folder = sys.argv
-    status = work(kind, Path(folder))
+    status = work(Path(sys.argv[1]))
     if status == NO_ROOM:  # what cannot be flushed to the log would change the exit status
         with Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), 1)

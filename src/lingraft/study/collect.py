@@ -1,25 +1,35 @@
-"""From the folder of a finished cell to its rows of results.jsonl."""
+"""From the folder of a finished step to its rows of results.jsonl."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lingraft.evaluation import records
-from lingraft.report.variants import VERSION_KEYS, scores, variants
+from lingraft.evaluation.records import BLOCKS
+from lingraft.finetuning import outcomes
+from lingraft.report import variants
+from lingraft.report.row import Blocks, Score
 from lingraft.rundir import read_json
 from lingraft.study.results import BITS
-from lingraft.study.rows import AnyRow, CurveRow, EndRow, MetricRow
+from lingraft.study.rows import AnyRow, CurveRow, EndRow, MetricRow, TaskRow
+from lingraft.tasks.examples import RelationExample, TextExample, document
+from lingraft.tasks.predictions import LabelPrediction, align
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from lingraft.report.row import Blocks
+    from lingraft.finetuning.outcomes import Outcome
     from lingraft.report.variants import Variant
     from lingraft.rundir import Run
-    from lingraft.study.grid import Cell
     from lingraft.study.rows import Value
+    from lingraft.tasks import Task
+    from lingraft.tasks.examples import Example
+    from lingraft.tasks.predictions import Prediction
 
 Rows = list[AnyRow]
 LONGEST_CURVE = 100
@@ -29,19 +39,27 @@ INITIAL = "initial.json"
 MACHINE_KEYS = ("cpu", "cores", "threads", "processes", "precision")
 BLOCK_NAMES = {"perplexity": "loss"}
 """Metrics whose blocks stand under another name."""
+ACCURACY = "accuracy"
+FEWEST_BLOCKS = 10
+"""With fewer there is no interval."""
 
 
-def start_of(study: str, cell: Cell, fingerprint: str) -> dict[str, Any]:
-    """What all rows of a cell have in common."""
-    return {"study": study, "cell": cell.id, "fingerprint": fingerprint, "axes": cell.axes}
+def machine_of(environment: dict[str, Any]) -> dict[str, Value]:
+    """What a row tells of the machine."""
+    return {
+        "device": ", ".join(dict.fromkeys(map(str, environment.get("devices", ())))),
+        **{key: environment[key] for key in MACHINE_KEYS if key in environment},
+    }
 
 
-def failed(common: dict[str, Any], message: str, seconds: float) -> Rows:
-    """The row of a cell that failed."""
-    return [EndRow(**common, status="failed", message=message, seconds=round(seconds, 2))]
+def end_of(rows: Sequence[AnyRow]) -> EndRow | TaskRow:
+    """The row that says how a step ended: its last."""
+    end = rows[-1]
+    assert isinstance(end, EndRow | TaskRow)
+    return end
 
 
-def done(common: dict[str, Any], run: Run, seconds: float) -> Rows:
+def training(common: dict[str, Any], run: Run, seconds: float) -> Rows:
     """The rows of a cell that was trained and evaluated.
 
     Args:
@@ -49,10 +67,10 @@ def done(common: dict[str, Any], run: Run, seconds: float) -> Rows:
         run: the cell's folder.
         seconds: wall-clock time of the process.
     """
-    (variant, *_) = variants(run)
+    (variant, *_) = variants.variants(run)
     evaluation = run.stage("evaluation").result()
     blocks = evaluation.get("blocks", {})
-    trained = {phase.name: phase.result or {} for phase in variant.phases}
+    phases = {phase.name: phase.result or {} for phase in variant.phases}
     metrics = [
         MetricRow(
             **common,
@@ -63,17 +81,13 @@ def done(common: dict[str, Any], run: Run, seconds: float) -> Rows:
             seconds=variant.seconds or 0.0,
             words=_words(run) if score.metric == BITS else None,
         )
-        for score in scores(variant)
+        for score in variants.scores(variant)
     ]
     curves = _curves(common, variant, run.path / INITIAL)
     environment = variant.environment or {}
-    machine: dict[str, Value] = {
-        "device": ", ".join(dict.fromkeys(map(str, environment.get("devices", ())))),
-        **{key: environment[key] for key in MACHINE_KEYS if key in environment},
-        "evaluation": f"form {evaluation.get('form', 2)}",
-    }
-    stages = ["graft", *trained, "evaluation"]
+    stages = ["graft", *phases, "evaluation"]
     least = sum(float(run.stage(name).done()["seconds"]) for name in stages)
+    form: dict[str, Value] = {"evaluation": f"form {evaluation.get('form', 2)}"}
     end = EndRow(
         **common,
         status="done",
@@ -81,32 +95,33 @@ def done(common: dict[str, Any], run: Run, seconds: float) -> Rows:
         tokens=variant.tokens or 0,
         parameters=int(run.stage("graft").result()["parameters"]["total"]),
         trained_parameters={
-            name: int(result["trainable_parameters"]) for name, result in trained.items()
+            name: int(result["trainable_parameters"]) for name, result in phases.items()
         },
-        machine=machine,
-        versions={key: str(environment[key]) for key in VERSION_KEYS if key in environment},
+        machine=machine_of(environment) | form,
+        versions={
+            key: str(environment[key]) for key in variants.VERSION_KEYS if key in environment
+        },
     )
     return [*metrics, *curves, end]
 
 
 def _blocks(blocks: dict[str, Any], metric: str) -> Blocks | None:
     scheme, slash, name = metric.rpartition("/")
-    by_name = blocks.get(scheme if slash else "words", {})
-    found = by_name.get(BLOCK_NAMES.get(name, name))
-    return None if found is None else tuple((float(total), float(n)) for total, n in found)
+    pairs = blocks.get(scheme if slash else "words", {}).get(BLOCK_NAMES.get(name, name))
+    return None if pairs is None else tuple((float(total), float(n)) for total, n in pairs)
 
 
 def _words(run: Run) -> Blocks:
-    found = records.read(run.stage("evaluation").path / records.WORDS_FILE)
+    words = records.read(run.stage("evaluation").path / records.WORDS_FILE)
     return tuple(
         (records.rounded(word.nats / math.log(2)), float(word.characters if word.scored else 0))
-        for word in found
+        for word in words
     )
 
 
 def _curves(common: dict[str, Any], variant: Variant, initial: Path) -> list[CurveRow]:
     """Losses by phase over the tokens since the start of the first phase."""
-    found = []
+    curves = []
     before = 0
     for index, phase in enumerate(variant.phases):
         for split, series in (("train", phase.train), ("valid", phase.valid)):
@@ -114,16 +129,10 @@ def _curves(common: dict[str, Any], variant: Variant, initial: Path) -> list[Cur
             if split == "valid" and index == 0 and initial.is_file():
                 points.insert(0, (0, float(read_json(initial)["loss"])))
             if points:
-                found.append(
-                    CurveRow(
-                        **common,
-                        phase=phase.name,
-                        split="train" if split == "train" else "valid",
-                        points=_thinned(points),
-                    )
-                )
+                thinned = _thinned(points)
+                curves.append(CurveRow(**common, phase=phase.name, split=split, points=thinned))  # type: ignore[arg-type]
         before += phase.tokens or 0
-    return found
+    return curves
 
 
 def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
@@ -137,3 +146,109 @@ def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ..
         for group in groups
     ]
     return tuple((t, float(f"{y:.6g}")) for t, y in (first, *means, *last))
+
+
+# -- fine-tuning
+
+
+def fine_tuning(common: dict[str, Any], folder: Path, task: Task) -> TaskRow:
+    """The row of a fine-tuning that is finished.
+
+    Args:
+        common: fields of every row, and which fine-tuning it is.
+        folder: what it left.
+        task: what it learnt.
+    """
+    outcome = outcomes.Outcome(folder, read_json(folder / outcomes.SCORES))
+    rules = outcome.rules(outcome.evaluation[0])
+    return TaskRow(
+        **common,
+        status="done",
+        scores=tuple(
+            score for split in outcome.evaluation for score in scores(outcome, task, split)
+        ),
+        shown=tuple(
+            _metric(outcome, split, name) for split in outcome.evaluation for name in task.shown
+        ),
+        splits=outcome.split_note,
+        rules={rule: {key: of[key] for key in task.shown} for rule, of in rules.items()},
+        train_examples=int(outcome.data["train_examples"]),
+        seconds=round(float(outcome.data["seconds"]), 2),
+        machine=machine_of(outcome.data["machine"]),
+    )
+
+
+def _metric(outcome: Outcome, split: str, name: str) -> str:
+    """A score's name; of several splits (GLUE's MNLI) the later ones have theirs in it."""
+    first = split == outcome.evaluation[0]
+    return f"task/{outcome.task}/{name}" if first else f"task/{outcome.task}/{split}/{name}"
+
+
+def scores(outcome: Outcome, task: Task, split: str) -> list[Score]:
+    """All scores of a split; those that papers report with blocks, which are most of a row."""
+    examples = outcomes.examples(outcome, split)
+    predictions = align(examples, outcomes.predictions(outcome, split))
+    blocks: dict[str, Blocks] = {}
+    if set(task.shown) - {ACCURACY}:
+        blocks = _jackknife(examples, predictions, task, outcome.scores(split))
+    if ACCURACY in task.shown:
+        blocks[ACCURACY] = _accuracy_blocks(examples, predictions)
+    digest = hashlib.blake2b(digest_size=8)
+    for example in examples:
+        digest.update(f"{example.id}\n{example.text}\n".encode("utf-8", "surrogatepass"))
+    return [
+        Score(
+            metric=_metric(outcome, split, name),
+            value=value,
+            n=len(examples),
+            masks=digest.hexdigest(),
+            blocks=blocks.get(name) if name in task.shown else None,
+        )
+        for name, value in outcome.scores(split).items()
+    ]
+
+
+def block_of(example: Example) -> int:
+    """The block that an example falls into, by the hash of its document."""
+    text = document(example).encode("utf-8", "surrogatepass")
+    return int(hashlib.blake2b(text, digest_size=8).hexdigest(), 16) * BLOCKS >> 64
+
+
+def _accuracy_blocks(examples: Sequence[Example], predictions: Sequence[Prediction]) -> Blocks:
+    """Right answers and examples by block of the test text, those of one document together."""
+    blocks = [[0.0, 0.0] for _ in range(BLOCKS)]
+    for example, prediction in zip(examples, predictions, strict=True):
+        assert isinstance(example, TextExample | RelationExample)
+        assert isinstance(prediction, LabelPrediction)
+        block = blocks[block_of(example)]
+        block[0] += float(example.label == prediction.label)
+        block[1] += 1.0
+    return tuple((right, count) for right, count in blocks)
+
+
+def _jackknife(
+    examples: Sequence[Example],
+    predictions: Sequence[Prediction],
+    task: Task,
+    values: dict[str, float],
+) -> dict[str, Blocks]:
+    """Values of blocks of the test set whose mean is the score, for scores that are no means.
+
+    Resampling them stands for resampling the examples and scoring anew (Efron & Tibshirani 1993,
+    An Introduction to the Bootstrap, chapter 11): a block is worth as much more than the mean as
+    the score loses without it. Shares, not per cent.
+    """
+    present, place_N = np.unique([block_of(one) for one in examples], return_inverse=True)
+    if len(present) < FEWEST_BLOCKS:
+        return {}
+    without_BN = (np.arange(len(present))[:, None] != place_N).astype(float)
+    functions = task.score_functions(examples, predictions)
+    shares = {}
+    for name, value in values.items():
+        left_B = functions[name](without_BN)
+        worth_B = value + (len(present) - 1) * (left_B.mean() - left_B)
+        blocks = [(0.0, 0.0)] * BLOCKS
+        for block, worth in zip(present, worth_B.tolist(), strict=True):
+            blocks[block] = (round(worth / 100, 9), 1.0)
+        shares[name] = tuple(blocks)
+    return shares

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from lingraft.report import numbers
 from lingraft.report.table import markdown
+from lingraft.stats import Resampling
 from lingraft.study import page, tables, task_tables
-from lingraft.study.analysis import Resampling
 from lingraft.study.results import collect, size_text
 from lingraft.study.rows import read
 

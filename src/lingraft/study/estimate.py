@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lingraft.pipeline import preflight
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lingraft.recipe import Recipe
-    from lingraft.study.rows import EndRow
-    from lingraft.study.tuning import Work
+    from lingraft.study.rows import EndRow, TaskRow
+    from lingraft.study.steps import TaskPlan
 
 EFFICIENCY = 0.3
 """Share of a large matrix product's speed that training reaches; small models reach less."""
@@ -21,26 +21,28 @@ MEASURED_SECONDS = 2.0
 START_SECONDS = 10.0
 """Of a cell's process: loading libraries and model, and evaluation of a small model."""
 BYTES_PER_WEIGHT = 4
-TASKS = "fine-tuning, all tasks"
-"""Key of `Cost.tokens`; no phase can be called so."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What training a cell takes."""
+    """What a step of a cell takes."""
 
-    tokens: dict[str, float]
-    """By phase."""
+    tokens: float
     flops: float | None
     """None where the size of the model is not known before it is built."""
-    parameters: int | None
+    parameters: int | None = None
     body: int | None = None
     """Parameters outside the embeddings."""
+    phases: dict[str, float] = field(default_factory=dict)
+    """Tokens of each phase of training."""
 
     @property
-    def all_tokens(self) -> float:
-        """Over all phases."""
-        return sum(self.tokens.values())
+    def weight(self) -> float:
+        """For the progress bar: operations, or tokens where those are not known."""
+        return self.flops or self.tokens
+
+
+UNKNOWN = Cost(0.0, None)
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,12 @@ class Speed:
     basis: str
     """Where the number is from."""
 
-    def seconds(self, costs: Iterable[Cost]) -> float | None:
+    def seconds(self, costs: Sequence[Cost]) -> float | None:
         """Time for cells; None if the cost of one is not known."""
-        found = list(costs)
-        if any(cost.flops is None for cost in found):
+        if any(cost.flops is None for cost in costs):
             return None
-        flops = sum(cost.flops or 0.0 for cost in found)
-        return flops / self.flops_per_second + len(found) * self.overhead_seconds
+        flops = sum(cost.flops or 0.0 for cost in costs)
+        return flops / self.flops_per_second + len(costs) * self.overhead_seconds
 
 
 def cost_of(recipe: Recipe) -> Cost:
@@ -73,43 +74,37 @@ def cost_of(recipe: Recipe) -> Cost:
         LingraftError: the recipe cannot work.
     """
     plan = preflight.check(recipe)
-    tokens = {phase["name"]: float(phase["tokens_estimate"]) for phase in plan.phases}
+    phases = {phase["name"]: float(phase["tokens_estimate"]) for phase in plan.phases}
+    tokens = sum(phases.values())
     if plan.parameters is None:
-        return Cost(tokens, None, None)
+        return Cost(tokens, None, phases=phases)
     flops = 0.0
     rows = plan.by_part.get("embeddings", 0)
-    for phase, planned in zip(recipe.phases, plan.phases, strict=True):
+    for phase, entry in zip(recipe.phases, plan.phases, strict=True):
         predicted = rows * phase.masking.rate
         passes = plan.parameters - rows + predicted
-        trained = float(planned["trainable"] or 0)
+        trained = float(entry["trainable"] or 0)
         if {"embeddings", "all"} & set(phase.train):
             trained += predicted - rows
-        flops += tokens[phase.name] * throughput.flops_per_token(passes, max(trained, 0.0))
-    return Cost(tokens, flops, plan.parameters, plan.parameters - rows)
+        flops += phases[phase.name] * throughput.flops_per_token(passes, max(trained, 0.0))
+    return Cost(tokens, flops, plan.parameters, plan.parameters - rows, phases)
 
 
-def with_tasks(cost: Cost, works: Iterable[Work], *, trains: bool) -> Cost:
-    """What is left to do of a cell: its training, if it trains, and fine-tunings.
-
-    Args:
-        cost: of its training.
-        works: one a fine-tuning.
-        trains: whether the training is still to be done.
-    """
-    found = list(works)
-    trained, read = sum(work.trained for work in found), sum(work.read for work in found)
-    tokens = (cost.tokens if trains else {}) | ({TASKS: trained + read} if found else {})
-    flops = cost.flops if trains else 0.0
-    if flops is not None and found:
-        body = cost.body
-        tuned = None if body is None else _tuning_flops(body, trained, read)
-        flops = None if tuned is None else flops + tuned
-    return Cost(tokens, flops, cost.parameters, cost.body)
+def fine_tuning(model: Cost, plan: TaskPlan) -> Cost:
+    """What one fine-tuning takes of a model whose training costs so much."""
+    body, flops = model.body, None
+    if body is not None:
+        # Of training, and of a forward pass through what is scored.
+        train, read = throughput.flops_per_token(body, body), 2 * body
+        flops = plan.train_tokens * train + plan.read_tokens * read
+    return Cost(plan.train_tokens + plan.read_tokens, flops)
 
 
-def _tuning_flops(body: float, trained: float, read: float) -> float:
-    """Operations of fine-tuning on so many tokens, and of a forward pass through so many."""
-    return trained * throughput.flops_per_token(body, body) + read * 2 * body
+def total(costs: Sequence[Cost]) -> Cost:
+    """Of several steps together."""
+    tokens = sum(cost.tokens for cost in costs)
+    known = all(cost.flops is not None for cost in costs)
+    return Cost(tokens, sum(cost.flops or 0.0 for cost in costs) if known else None)
 
 
 def order(costs: Sequence[Cost]) -> list[int]:
@@ -117,12 +112,12 @@ def order(costs: Sequence[Cost]) -> list[int]:
     known = all(cost.flops is not None for cost in costs)
     return sorted(
         range(len(costs)),
-        key=lambda index: (costs[index].flops or 0.0) if known else costs[index].all_tokens,
+        key=lambda index: (costs[index].flops or 0.0) if known else costs[index].tokens,
     )
 
 
 def measured(
-    ended: Iterable[tuple[Cost, EndRow]], device: str, cores: int, jobs: int
+    ended: Iterable[tuple[Cost, EndRow | TaskRow]], device: str, cores: int, jobs: int
 ) -> Speed | None:
     """The speed of finished cells on a machine like this one; None if there is none.
 
@@ -157,8 +152,8 @@ def guessed(jobs: int) -> Speed:
     kind = torch.bfloat16 if multiplies_bf16() else torch.float32
     size = 4_096 if on_gpu else 1_024
     device = torch.device("cuda" if on_gpu else "cpu")
-    taken = throughput.product_seconds((size,) * 3, kind, device, MEASURED_SECONDS, products=None)
-    speed = 2 * size**3 * len(taken) / sum(taken)
+    times = throughput.product_seconds((size,) * 3, kind, device, MEASURED_SECONDS, products=None)
+    speed = 2 * size**3 * len(times) / sum(times)
     basis = (
         f"guessed: {EFFICIENCY:.0%} of the {speed / 1e9:,.0f} GFLOP/s of a matrix product here, "
         f"and {START_SECONDS:.0f} s a cell"

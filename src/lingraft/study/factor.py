@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lingraft.study.analysis import LEVEL, checked, shared_blocks
-from lingraft.study.results import Array, metric_named
+from lingraft.stats import interval
+from lingraft.study.analysis import checked, replicates, shared_blocks
+from lingraft.study.results import metric_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.study.analysis import Resampling
+    from lingraft.stats import Array, Resampling
     from lingraft.study.results import Group
 
 NOT_REACHED = math.inf
@@ -129,19 +130,16 @@ def factor(method: Group, baseline: Sequence[Group], metric: str, resampling: Re
         return Factor(size, value, None, None, None, least, most)
     drawn_RG = np.stack(
         [
-            resampling.replicates(
-                list(mine.values()),
-                metric,
-                kept,
-                resampling.runs(list(mine), f"{group.label} {group.sentences}"),
+            resampling.mean(
+                replicates(list(mine.values()), metric, kept, resampling),
+                list(mine),
+                f"{group.label} {group.sentences}",
             )
             for group, mine in zip(groups, rows, strict=True)
         ],
         axis=1,
     )
     found_R = reached_at(sizes, drawn_RG[:, 1:], drawn_RG[:, 0], lower=lower) / size
-    low, high = np.quantile(
-        found_R, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf"
-    )  # a size that some resample has, so that what is not reached is never averaged
-    unreached = float(np.isinf(found_R).mean())
-    return Factor(size, value, float(low), float(high), unreached, least, most)
+    # bounds that some resample has, so that what is not reached is never averaged
+    low, high = interval(found_R, "inverted_cdf")
+    return Factor(size, value, low, high, float(np.isinf(found_R).mean()), least, most)

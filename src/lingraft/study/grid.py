@@ -52,7 +52,7 @@ def cells(study: Study) -> list[Cell]:
     """
     whole = load(Path(study.base)) if isinstance(study.base, str) else study.base
     base = {key: value for key, value in whole.items() if key not in DROPPED}
-    found: dict[str, Cell] = {}
+    unique: dict[str, Cell] = {}
     used: set[int] = set()
     for grid in study.grids:
         for axis in grid:
@@ -62,14 +62,14 @@ def cells(study: Study) -> list[Cell]:
             matching = _matching(study, point)
             used.update(matching)
             cell = _cell(study, base, point, matching)
-            found.setdefault(fingerprint(cell.recipe.model_copy(update={"name": "run"})), cell)
+            unique.setdefault(fingerprint(cell.recipe.model_copy(update={"name": "run"})), cell)
     idle = sorted(set(range(len(study.rules))) - used)
     if idle:
         raise RecipeError(
             f"rules.{idle[0]}: no cell matches {inline(study.rules[idle[0]].when)}; "
             "correct it or leave it out"
         )
-    result = list(found.values())
+    result = list(unique.values())
     assert len({cell.id for cell in result}) == len(result)
     return result
 
@@ -97,8 +97,8 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
     settings = dict(study.set)
     for number in matching:
         settings |= study.rules[number].set
-    named = {ALIASES.get(axis, axis): value for axis, value in point.items()}
-    settings = {ALIASES.get(path, path): value for path, value in settings.items()} | named
+    axis_values = {ALIASES.get(axis, axis): value for axis, value in point.items()}
+    settings = {ALIASES.get(path, path): value for path, value in settings.items()} | axis_values
     where = f"study '{study.name}', cell {_shown(point)}"
     assignments = [f"{path}={inline(value)}" for path, value in settings.items()]
     try:
@@ -154,11 +154,11 @@ def inline(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def chosen(found: Sequence[Cell], expressions: Sequence[str]) -> list[Cell]:
+def chosen(cells: Sequence[Cell], expressions: Sequence[str]) -> list[Cell]:
     """The cells that at least one expression names; all where there is none.
 
     Args:
-        found: the cells.
+        cells: of the study.
         expressions: an id or a method (`xpt`, `xpt-n1000-*`), or conditions that must all hold
             (`method=xpt,sentences=4000`). `*` stands for anything.
 
@@ -166,26 +166,26 @@ def chosen(found: Sequence[Cell], expressions: Sequence[str]) -> list[Cell]:
         RecipeError: an unknown axis, or no cell at all.
     """
     if not expressions:
-        return list(found)
-    result = [cell for cell in found if any(_holds(cell, text, found) for text in expressions)]
-    if not result:
-        some = ", ".join(cell.id for cell in found[:5]) + (" …" if len(found) > 5 else "")
+        return list(cells)
+    matches = [cell for cell in cells if any(_holds(cell, text, cells) for text in expressions)]
+    if not matches:
+        some = ", ".join(cell.id for cell in cells[:5]) + (" …" if len(cells) > 5 else "")
         raise RecipeError(f"--only {' '.join(expressions)}: no cell matches; cells: {some}")
-    return result
+    return matches
 
 
-def _holds(cell: Cell, expression: str, found: Sequence[Cell]) -> bool:
+def _holds(cell: Cell, expression: str, cells: Sequence[Cell]) -> bool:
     for condition in expression.split(","):
-        axis, equals, wanted = condition.strip().partition("=")
+        axis, equals, pattern = condition.strip().partition("=")
         if not equals:
             names = (cell.id, str(cell.axes["method"]))
             if not any(fnmatch.fnmatchcase(name, axis) for name in names):
                 return False
             continue
-        known = sorted({name for one in found for name in one.axes})
+        known = sorted({name for other in cells for name in other.axes})
         if axis not in known:
             raise RecipeError(f"--only {expression}: '{axis}' is no axis; axes: {', '.join(known)}")
-        if axis not in cell.axes or not fnmatch.fnmatchcase(_text(cell.axes[axis]), wanted):
+        if axis not in cell.axes or not fnmatch.fnmatchcase(_text(cell.axes[axis]), pattern):
             return False
     return True
 

@@ -6,109 +6,81 @@ text count by their content. A Hub model or data set counts by its name and revi
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.cleaning import evaluations
-from lingraft.corpus.readers import documents
-from lingraft.corpus.readers.lines import reading_errors
+from lingraft.corpus.inputs import file_digest, texts
+from lingraft.corpus.streams import contents_of
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.recipe.methods import settled
-from lingraft.rundir import fingerprint
+from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from lingraft.recipe import Recipe, Resources
 
-    from lingraft.recipe import Recipe
-
-FORMAT = 1
-"""Part of every fingerprint; raise it when the same recipe gives other results. Values that a
-recipe leaves at their defaults are not part of it, so that a new key changes no fingerprint."""
 NOT_DECISIVE = {"name", "baselines", "training", "export"}
 """Names, the use of the machine, and what only other things read."""
-SOURCE_FILES = (".json", ".safetensors", ".bin", ".txt", ".model")
 WITHOUT_RESOURCES = ("random", "random-statistics", "match", "mean")
 """Initialisers that read nothing of [resources]."""
-CHUNK = 1 << 20
 
 
-class Identity:
-    """Fingerprints of cells and of what they share; reads each file once."""
+def cell(recipe: Recipe) -> str:
+    """Of everything that decides the result of training and evaluating this recipe.
 
-    def __init__(self) -> None:
-        self.digests: dict[Path, str] = {}
+    Raises:
+        DataError: a file that the recipe names is not there.
+    """
+    plain = _plain(recipe)
+    plain["method"] = recipe.method.name
+    plain.get("evaluation", {}).pop("samples", None)
+    if recipe.graft.embeddings in WITHOUT_RESOURCES:
+        plain.pop("resources", None)
+    else:
+        plain["resources"] = _resources(recipe.resources)
+    return fingerprint(FORMAT["study"], plain)
 
-    def cell(self, recipe: Recipe) -> str:
-        """Of everything that decides the result of training and evaluating this recipe.
 
-        Raises:
-            DataError: a file that the recipe names is not there.
-        """
-        plain = self._plain(recipe)
-        plain["method"] = recipe.method.name
-        plain.get("evaluation", {}).pop("samples", None)
-        if recipe.graft.embeddings in WITHOUT_RESOURCES:
-            plain.pop("resources", None)
-        else:
-            plain["resources"] = self._resources(recipe)
-        return fingerprint(FORMAT, plain)
+def corpus(recipe: Recipe) -> str:
+    """Of what the corpus stage makes."""
+    plain = _plain(recipe)
+    if recipe.streams:
+        return fingerprint(FORMAT["study"], plain["streams"])
+    return fingerprint(FORMAT["study"], plain["language"], plain["corpus"])
 
-    def corpus(self, recipe: Recipe) -> str:
-        """Of what the corpus stage makes."""
-        plain = self._plain(recipe)
-        return fingerprint(FORMAT, plain["language"], plain["corpus"])
 
-    def tokenizer(self, recipe: Recipe) -> str:
-        """Of what the corpus and the tokenizer stage make."""
-        plain = self._plain(recipe)
-        return fingerprint(FORMAT, self.corpus(recipe), plain.get("tokenizer"), plain["source"])
+def tokenizer(recipe: Recipe) -> str:
+    """Of what the corpus and the tokenizer stage make."""
+    plain = _plain(recipe)
+    return fingerprint(FORMAT["study"], corpus(recipe), plain.get("tokenizer"), plain["source"])
 
-    def _plain(self, recipe: Recipe) -> dict[str, Any]:
-        """What differs from the defaults, with contents in place of paths."""
-        whole = settled(recipe).model_copy(update={"graft": recipe.graft.decisive})
-        plain = whole.model_dump(mode="json", exclude_defaults=True, exclude=NOT_DECISIVE)
-        plain["corpus"]["text"] = self._texts(recipe.corpus.text)
-        if recipe.corpus.decontaminate:
-            found = evaluations.files_of(recipe.corpus.decontaminate)
-            plain["corpus"]["decontaminate"] = [self._file(path) for path in found]
-        if recipe.source.model is not None:
-            plain["source"] = self._source(recipe.source.model, recipe.source.revision)
-        return plain
 
-    def _resources(self, recipe: Recipe) -> dict[str, Any]:
-        section = recipe.resources
-        plain = section.model_dump(mode="json", exclude_defaults=True)
-        for key in ("lexicons", "parallel"):
-            if key in plain:
-                plain[key] = [self._file(Path(name).expanduser()) for name in plain[key]]
-        for key in ("source_vectors", "target_vectors"):
-            if key in plain:
-                plain[key] = self._file(Path(plain[key]).expanduser())
-        if "source_text" in plain:
-            plain["source_text"] = self._texts(section.source_text)
-        return plain
+def _plain(recipe: Recipe) -> dict[str, Any]:
+    """What differs from the defaults, with contents in place of paths."""
+    whole = settled(recipe).model_copy(update={"graft": recipe.graft.decisive})
+    plain = whole.model_dump(mode="json", exclude_defaults=True, exclude=NOT_DECISIVE)
+    for stream, written in zip(recipe.texts, plain.get("streams", [plain]), strict=True):
+        written["corpus"]["text"] = contents_of(stream)
+        if stream.corpus.decontaminate:
+            evaluation_files = evaluations.files_of(stream.corpus.decontaminate)
+            written["corpus"]["decontaminate"] = [file_digest(path) for path in evaluation_files]
+    if recipe.source.model is not None:
+        folder = folder_of(recipe.source.model)
+        plain["source"] = (
+            {"model": recipe.source.model, "revision": recipe.source.revision}
+            if folder is None
+            else checkpoint_digests(folder)
+        )
+    return plain
 
-    def _texts(self, names: Iterable[str]) -> list[str]:
-        return [
-            source.name if source.path is None else self._file(source.path)
-            for source in documents.resolve(names)
-        ]
 
-    def _source(self, name: str, revision: str | None) -> Any:
-        folder = folder_of(name)
-        if folder is None:
-            return {"model": name, "revision": revision}
-        files = sorted(path for path in folder.iterdir() if path.suffix in SOURCE_FILES)
-        return [[path.name, self._file(path)] for path in files if path.name != "done.json"]
-
-    def _file(self, path: Path) -> str:
-        """SHA-256 of a file's content."""
-        key = path.resolve()
-        if key not in self.digests:
-            digest = hashlib.sha256()
-            with reading_errors(path), path.open("rb") as file:
-                while chunk := file.read(CHUNK):
-                    digest.update(chunk)
-            self.digests[key] = digest.hexdigest()
-        return self.digests[key]
+def _resources(section: Resources) -> dict[str, Any]:
+    plain = section.model_dump(mode="json", exclude_defaults=True)
+    for key, value in plain.items():
+        if key in ("lexicons", "parallel"):
+            plain[key] = [file_digest(Path(name).expanduser()) for name in value]
+        elif key in ("source_vectors", "target_vectors"):
+            plain[key] = file_digest(Path(value).expanduser())
+        elif key == "source_text":
+            plain[key] = texts(section.source_text)
+    return plain

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from lingraft.report import numbers
 from lingraft.report import page as skeleton
 from lingraft.rundir import write_text
+from lingraft.stats import Resampling
 from lingraft.study import grid, plots, recipe, tables, task_tables
-from lingraft.study.analysis import Resampling
 from lingraft.study.notes import asked
 from lingraft.study.results import BITS, LOSS, METRICS, PERPLEXITY, collect, size_text
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lingraft.study import estimate, grid, rows, tuning
-from lingraft.study.identity import Identity
+from lingraft.study import estimate, grid, identity, rows, steps
+from lingraft.study.steps import TaskStep, TrainStep
 from lingraft.study.studydir import StudyDir
 
 if TYPE_CHECKING:
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from lingraft.study.estimate import Cost
     from lingraft.study.grid import Cell
     from lingraft.study.recipe import Study
-    from lingraft.study.rows import AnyRow, Outcome, Tuned
-    from lingraft.study.tuning import Tuning
+    from lingraft.study.rows import AnyRow, EndRow, Outcome, TaskRow, Tuned
+    from lingraft.study.steps import Step
 
 TASKS_TO_DO = "tasks to do"
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A cell, and what is known about it before it runs."""
+class CellPlan:
+    """A cell, its steps, and how those that were tried ended."""
 
     cell: Cell
     fingerprint: str
@@ -32,68 +32,68 @@ class Planned:
     """Fingerprint of its text, ..."""
     tokenizer: str
     """... and of its text and vocabulary."""
-    cost: Cost
-    """Of its training."""
-    outcome: Outcome | None
-    """None while no attempt at it has ended."""
-    tunings: tuple[Tuning, ...] = ()
-    """The tasks that its model is fine-tuned on."""
-    tuned: Tuned = field(default_factory=dict)
-    """How fine-tunings of it have ended."""
+    steps: tuple[Step, ...]
+    """Training comes first."""
+    ends: dict[str, EndRow | TaskRow]
+    """By name of the step; those that no attempt has ended are not there."""
     has_weights: bool = False
     """Its model lies in the study's folder."""
 
     @property
-    def trained(self) -> bool:
-        """Whether its training and evaluation are done."""
-        return self.outcome is not None and self.outcome.end.status == "done"
+    def training(self) -> TrainStep:
+        first = self.steps[0]
+        assert isinstance(first, TrainStep)
+        return first
 
     @property
-    def missing(self) -> list[tuple[Tuning, int]]:
-        """Fine-tunings that are still to be done: task and seed, in the study's order."""
+    def missing(self) -> list[Step]:
+        """Steps without results."""
         return [
-            (one, seed)
-            for one in self.tunings
-            for seed in one.section.seeds
-            if (row := self.tuned.get((one.fingerprint, seed))) is None or row.status == "failed"
+            step
+            for step in self.steps
+            if (end := self.ends.get(step.name)) is None or end.status == "failed"
         ]
+
+    @property
+    def todo(self) -> list[Step]:
+        """Steps to take: those that are missing; training also where they need its weights."""
+        missing = self.missing
+        if not missing or self.has_weights or self.training in missing:
+            return missing
+        return [self.training, *missing]
 
     @property
     def trains(self) -> bool:
         """Whether it is to be trained: for its own rows, or again for the weights of its tasks."""
-        return not self.trained or (bool(self.missing) and not self.has_weights)
+        return self.training in self.todo
+
+    @property
+    def trains_again(self) -> bool:
+        return self.trains and self.training not in self.missing
+
+    @property
+    def fine_tunings(self) -> int:
+        """How many are still to be done."""
+        return sum(isinstance(step, TaskStep) for step in self.missing)
 
     @property
     def state(self) -> str:
         """'done', 'failed', 'to do' or 'tasks to do'."""
-        if self.outcome is None:
-            return "to do"
-        if not self.trained or not self.missing:
-            return self.outcome.end.status
-        failed = any((one.fingerprint, seed) in self.tuned for one, seed in self.missing)
-        return "failed" if failed else TASKS_TO_DO
+        missing = self.missing
+        if any(step.name in self.ends for step in missing):
+            return "failed"
+        return "to do" if self.training in missing else TASKS_TO_DO if missing else "done"
 
     @property
     def left(self) -> Cost:
         """What is still to be done."""
-        works = [one.work for one, _ in self.missing]
-        return estimate.with_tasks(self.cost, works, trains=self.trains)
-
-    @property
-    def weight(self) -> float:
-        """Of what is left, for the progress bar."""
-        return weight_of(self.left)
-
-    @property
-    def tasks_weight(self) -> float:
-        """Of the fine-tunings in it."""
-        works = [one.work for one, _ in self.missing]
-        return weight_of(estimate.with_tasks(self.cost, works, trains=False))
+        return estimate.total([step.cost for step in self.todo])
 
 
-def weight_of(cost: Cost) -> float:
-    """Operations; tokens where those are not known."""
-    return cost.flops or cost.all_tokens
+def _read(path: Path) -> tuple[dict[str, Outcome], dict[str, Tuned]]:
+    """How cells and fine-tunings ended, by fingerprint of the cell."""
+    all_rows = rows.read(path) if path.is_file() else []
+    return rows.latest(all_rows), rows.fine_tuned(all_rows)
 
 
 def results_path(out: Path, results: Path | None = None) -> Path:
@@ -110,28 +110,23 @@ def current_rows(study: Study, out: Path, results: Path | None = None) -> list[A
     Raises:
         LingraftError: the study, its base recipe, text, source or a task's files cannot be read.
     """
-    path = results_path(out, results)
-    read = rows.read(path) if path.is_file() else []
-    outcomes, tuned = rows.latest(read), rows.fine_tuned(read)
-    identity, tunings = Identity(), tuning.prepared(study) if study.tasks else []
-    found: list[AnyRow] = []
+    outcomes, tuned = _read(results_path(out, results))
+    tasks = steps.task_plans(study)
+    current: list[AnyRow] = []
     for cell in grid.cells(study):
-        name = identity.cell(cell.recipe)
-        outcome = outcomes.get(name)
-        if outcome is None:
-            continue
-        keys = [(one.fingerprint, s) for one in tuning.of_cell(tunings, cell)
-                for s in one.section.seeds]  # fmt: skip
-        of_tasks = [tuned.get(name, {})[key] for key in keys if key in tuned.get(name, {})]
-        present = {"study": study.name, "cell": cell.id, "axes": cell.axes}
-        own: list[AnyRow] = [*outcome.rows, outcome.end, *of_tasks]
-        found += [row.model_copy(update=present) for row in own]
-    return found
+        fingerprint = identity.cell(cell.recipe)
+        if outcome := outcomes.get(fingerprint):
+            cell_steps = steps.steps_of(study, cell, tasks, estimate.UNKNOWN)
+            ends = steps.ends(cell_steps, outcome, tuned.get(fingerprint, {}))
+            present = {"study": study.name, "cell": cell.id, "axes": cell.axes}
+            own = (*outcome.rows, *ends.values())
+            current += [row.model_copy(update=present) for row in own]
+    return current
 
 
 def plan(
     study: Study, only: Sequence[str], results: Path, folder: StudyDir | None = None
-) -> list[Planned]:
+) -> list[CellPlan]:
     """The chosen cells in the order of the grids, checked, with their state.
 
     Args:
@@ -143,25 +138,23 @@ def plan(
     Raises:
         LingraftError: a cell's recipe or a task cannot work.
     """
-    read = rows.read(results) if results.is_file() else []
-    outcomes, tuned = rows.latest(read), rows.fine_tuned(read)
-    identity, tunings = Identity(), tuning.prepared(study) if study.tasks else []
+    outcomes, tuned = _read(results)
+    tasks = steps.task_plans(study)
     everything = grid.cells(study)
-    tuning.check_used(tunings, everything)
-    planned = []
+    steps.check_used(tasks, everything)
+    plans = []
     for cell in grid.chosen(everything, only):
-        name = identity.cell(cell.recipe)
-        planned.append(
-            Planned(
+        fingerprint = identity.cell(cell.recipe)
+        cell_steps = steps.steps_of(study, cell, tasks, estimate.cost_of(cell.recipe))
+        plans.append(
+            CellPlan(
                 cell,
-                name,
+                fingerprint,
                 identity.corpus(cell.recipe),
                 identity.tokenizer(cell.recipe),
-                estimate.cost_of(cell.recipe),
-                outcomes.get(name),
-                tuning.of_cell(tunings, cell),
-                dict(tuned.get(name, {})),
-                folder is not None and folder.holds_weights(cell, name),
+                cell_steps,
+                steps.ends(cell_steps, outcomes.get(fingerprint), tuned.get(fingerprint, {})),
+                folder is not None and folder.holds_weights(cell, fingerprint),
             )
         )
-    return planned
+    return plans

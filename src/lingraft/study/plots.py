@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from lingraft.study.analysis import Resampling
+    from lingraft.stats import Resampling
     from lingraft.study.factor import Factor
     from lingraft.study.results import Group, Results
     from lingraft.study.rows import CurveRow

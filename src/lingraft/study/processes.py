@@ -8,36 +8,14 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from lingraft.errors import explain
 from lingraft.study.cell import FAILURE, NO_ROOM
 
 LOG = "log.txt"
 """In the folder: what the process said."""
-
-
-class Running(Protocol):
-    """A job that was started."""
-
-    def poll(self) -> int | None:
-        """The exit status, minus the signal where it was killed; None while it runs."""
-
-    def terminate_once(self) -> None:
-        """Ask it to stop; asking again changes nothing."""
-
-    def kill(self) -> None:
-        """End it at once."""
-
-    def wait(self) -> int:
-        """Wait for its end."""
-
-
-class Start(Protocol):
-    """Starts a job: what to do, in which folder, in which of how many slots."""
-
-    def __call__(self, kind: str, folder: Path, slot: int, jobs: int, /) -> Running: ...
 
 
 class Child(subprocess.Popen[bytes]):
@@ -59,7 +37,11 @@ class Child(subprocess.Popen[bytes]):
             self.terminate()
 
 
-def start(kind: str, folder: Path, slot: int, jobs: int, /) -> Child:
+Start = Callable[[Path, int, int], Child]
+"""Starts what a folder's steps.json asks for: in which folder, in which of how many slots."""
+
+
+def start(folder: Path, slot: int, jobs: int, /) -> Child:
     """Start `lingraft.study.cell` in a process of its own.
 
     It is in a process group of its own, so that Ctrl-C reaches it through us and only once; its
@@ -67,7 +49,7 @@ def start(kind: str, folder: Path, slot: int, jobs: int, /) -> Child:
     """
     with (folder / LOG).open("ab") as log:
         return Child(
-            [sys.executable, "-m", "lingraft.study.cell", kind, str(folder)],
+            [sys.executable, "-m", "lingraft.study.cell", str(folder)],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
@@ -94,18 +76,18 @@ def cores() -> int:
 
 def visible_gpus(devices: Path = Path("/dev")) -> list[str]:
     """CUDA devices as CUDA_VISIBLE_DEVICES names them, found without loading torch."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is not None:
-        return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
-    found = [path for path in devices.glob("nvidia*") if re.fullmatch(r"nvidia\d+", path.name)]
-    return [str(index) for index in range(len(found))]
+    variable = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if variable is not None:
+        return [name.strip() for name in variable.split(",") if name.strip() not in ("", "-1")]
+    files = [path for path in devices.glob("nvidia*") if re.fullmatch(r"nvidia\d+", path.name)]
+    return [str(index) for index in range(len(files))]
 
 
 def failure(folder: Path, status: int) -> str:
     """Why a process ended with an error, on one line."""
-    said = folder / FAILURE
-    if said.is_file():
-        return said.read_text(encoding="utf-8").strip()
+    reason = folder / FAILURE
+    if reason.is_file():
+        return reason.read_text(encoding="utf-8").strip()
     if status == NO_ROOM:
         return explain(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), folder)
     if status < 0:

@@ -9,12 +9,12 @@ import tomli_w
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from lingraft.errors import RecipeError
-from lingraft.finetuning.recipe import MAX_SEEDS, Changes, Count, Cut, Finetune
+from lingraft.finetuning.recipe import HUB, MAX_SEEDS, Finetune, TaskOptions
 from lingraft.recipe import Section, Training
 from lingraft.recipe.decoding import checked, load
+from lingraft.tasks.definition import Count
 
 Axis = Annotated[tuple[Any, ...], Field(strict=False, min_length=1)]
-HUB = "hub"
 
 
 class Rule(Section):
@@ -34,25 +34,20 @@ def _counted(value: Any) -> Any:
     return tuple(range(value)) if whole else value
 
 
-class StudyTask(Section):
-    """A task that models are fine-tuned on once they have been evaluated."""
+class StudyTask(TaskOptions):
+    """A task that models are fine-tuned on once they have been evaluated.
+
+    Its paths are relative to the study's file.
+    """
 
     name: str
     """`lingraft list tasks`, or the TOML file of a user's own, relative to the study's file."""
-    data: str | None = None
-    """The folder of its files, relative to the study's file, or 'hub'."""
     seeds: Annotated[
         tuple[Annotated[int, Field(ge=0)], ...],
         BeforeValidator(_counted),
         Field(strict=False, min_length=1),
     ] = (0, 1, 2)
     """Of fine-tuning: a list, or how many, counted from 0."""
-    cut: Cut | None = None
-    """As in `lingraft finetune`, and so are those that follow."""
-    train_examples: Count | None = None
-    paper: str | None = None
-    settings: Changes = Changes()
-    """What differs from the task's own settings."""
     methods: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Only in cells of these methods; empty takes all."""
     sentences: Annotated[tuple[Count, ...], Field(strict=False)] = ()
@@ -65,26 +60,18 @@ class StudyTask(Section):
             raise ValueError(f"a seed is there twice in {list(seeds)}")
         return seeds
 
-    def finetune(self, training: Training, first: int, seeds: int) -> Finetune:
-        """What `lingraft finetune` would be asked for; the model is filled in later.
+    def finetune(self, training: Training) -> Finetune:
+        """What `lingraft finetune` would be asked for; model and seeds are filled in later.
 
         Args:
             training: of the cell's recipe: how the machine is used.
-            first: the first seed.
-            seeds: how many, counted up from it.
         """
         return Finetune(
             models=("cell",),
             tasks=(self.name,),
-            data=self.data,
-            first_seed=first,
-            seeds=seeds,
-            cut=self.cut,
-            train_examples=self.train_examples,
-            paper=self.paper,
-            settings=self.settings,
             precision=training.precision,
             micro_batch_tokens=training.micro_batch_tokens,
+            **{key: getattr(self, key) for key in TaskOptions.model_fields},
         )
 
 

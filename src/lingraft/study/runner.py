@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lingraft.errors import LingraftError
-from lingraft.finetuning import stage
 from lingraft.log import progress
-from lingraft.rundir import Run
-from lingraft.study import collect, estimate, processes, rows, studydir, tuning
-from lingraft.study.cell import NO_ROOM, TASKS_KIND
-from lingraft.study.planning import Planned, plan, results_path
-from lingraft.study.rows import MetricRow
+from lingraft.rundir import Run, write_json
+from lingraft.study import collect, estimate, planning, processes, rows, steps, studydir
+from lingraft.study.cell import NO_ROOM, STEPS
+from lingraft.study.planning import CellPlan, results_path
+from lingraft.study.results import PERPLEXITY
+from lingraft.study.rows import MetricRow, TaskRow
+from lingraft.study.steps import TaskStep
 from lingraft.study.studydir import StudyDir
 from lingraft.training.signals import StopRequest
 
@@ -28,14 +29,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.log import Ticker
-    from lingraft.study.processes import Running, Start
+    from lingraft.study.processes import Child, Start
     from lingraft.study.recipe import Study
-    from lingraft.study.rows import AnyRow, TaskRow
+    from lingraft.study.rows import AnyRow
+    from lingraft.study.steps import Step
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.1
-HEADLINE = "mask-only/perplexity"
 
 
 class Interrupted(LingraftError):
@@ -92,21 +93,26 @@ def run(study: Study, out: Path, options: Options | None = None) -> Tally:
     with Run(out).locked():
         folder.prepare(study, resume=options.resume, overwrite=options.overwrite)
         results = results_path(out, options.results)
-        planned = plan(study, options.only, results, folder)
-        return _Runner(study, folder, results, options).run(planned)
+        plans = planning.plan(study, options.only, results, folder)
+        return _Runner(study, folder, results, options).run(plans)
 
 
 @dataclass
 class _Live:
     """A process that runs now."""
 
-    planned: Planned
+    plan: CellPlan
     run: Run
-    process: Running
-    started: float
-    kind: str
-    weight: float = 0.0
-    """Of its work, for the progress bar."""
+    process: Child
+    todo: Sequence[Step] = ()
+    """What it was asked for."""
+    again: bool = False
+    """The cell was trained before, and its weights are gone."""
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
 
 
 class _Runner:
@@ -117,101 +123,89 @@ class _Runner:
         self.tally = Tally()
         self.live: dict[int, _Live] = {}
         self.stop = StopRequest()
-        self.finished_weight = 0.0
+        self.ended_weight = 0.0
         self.disk_is_full = False
 
-    def run(self, planned: Sequence[Planned]) -> Tally:
+    def run(self, plans: Sequence[CellPlan]) -> Tally:
         todo = []
-        for one in planned:
-            if one.state == "done":
-                self.tally.kept += 1
-                self.prune(one)
-                continue
-            found = self.gathered(one)
-            if found.state == "done":
-                self.close(found, 0.0)
+        for before in plans:
+            plan = self.record(before, 0.0)  # a kill may have left rows unwritten
+            if plan.state != "done":
+                todo.append(plan)
+            elif before.state != "done":
+                self.close(plan, 0.0)
             else:
-                todo.append(found)
-        todo = [todo[index] for index in estimate.order([one.left for one in todo])]
+                self.tally.kept += 1
+                self.prune(plan)
+        todo = [todo[index] for index in estimate.order([plan.left for plan in todo])]
         logger.info(
             "study %s: %d cells, %d done, %d to do",
-            self.study.name,
-            len(planned),
-            len(planned) - len(todo),
-            len(todo),
-        )
+            self.study.name, len(plans), len(plans) - len(todo), len(todo),
+        )  # fmt: skip
         with self.stop.listening():
             try:
                 todo = self.share(todo)
-                total = sum(one.weight for one in todo)
+                total = sum(plan.left.weight for plan in todo)
                 with progress("study", total / 1e9, "GFLOP") as ticker:
-                    self.train(todo, ticker)
+                    self.work(todo, ticker)
             finally:
                 for live in self.live.values():
                     live.process.kill()
                     live.process.wait()
         return self.tally
 
-    def gathered(self, one: Planned) -> Planned:
-        """Write the rows that a kill left unwritten."""
-        if not one.trained and self.folder.holds(one.cell, one.fingerprint):
-            one = self.record(one, 0.0)
-        return self.record_tasks(one)
-
     # -- text and vocabularies
 
-    def share(self, todo: Sequence[Planned]) -> list[Planned]:
+    def share(self, todo: Sequence[CellPlan]) -> list[CellPlan]:
         """Make what the cells share; returns the cells for which that went well."""
         failures: dict[str, str] = {}
-        by_name = {one.tokenizer: one for one in todo if one.trains}
-        for name, one in by_name.items():
-            run = self.folder.share(one.corpus, name)
+        for name, plan in {plan.tokenizer: plan for plan in todo if plan.trains}.items():
+            run = self.folder.share(plan.corpus, name)
             if studydir.is_shared(run):
                 continue
-            studydir.write_recipe(run, one.cell.recipe)
-            started = time.monotonic()
-            logger.info("text and vocabulary of %s: …", one.cell.id)
-            process = self.options.start("share", run.path, 0, 1)
-            self.live[0] = _Live(one, run, process, started, "share")
-            while process.poll() is None:
+            studydir.write_recipe(run, plan.cell.recipe)
+            logger.info("text and vocabulary of %s: …", plan.cell.id)
+            write_json(run.path / STEPS, [{"step": "share"}])
+            live = self.live[0] = _Live(plan, run, self.options.start(run.path, 0, 1))
+            while (status := live.process.poll()) is None:
                 self.heed_signals()
                 time.sleep(POLL_SECONDS)
             self.live.clear()
             self.end_if_asked()
-            took = time.monotonic() - started
-            if status := process.poll():
-                failures[name] = processes.failure(run.path, status)
-                if status == NO_ROOM:
-                    self.disk_is_full = True
-                    break
+            if status == 0:
+                logger.info("text and vocabulary of %s: done in %.1f s", plan.cell.id, live.seconds)
+                continue
+            failures[name] = processes.failure(run.path, status)
+            if status == NO_ROOM:
+                self.disk_is_full = True
+                break
+        left = []
+        for plan in todo:
+            if plan.trains and plan.tokenizer in failures:
+                self.fail(plan, failures[plan.tokenizer], 0.0)
             else:
-                logger.info("text and vocabulary of %s: done in %.1f s", one.cell.id, took)
-        for one in todo:
-            if one.trains and one.tokenizer in failures:
-                self.fail(one, failures[one.tokenizer], 0.0)
-        return [one for one in todo if not (one.trains and one.tokenizer in failures)]
+                left.append(plan)
+        return left
 
     # -- cells
 
-    def train(self, todo: Sequence[Planned], ticker: Ticker) -> None:
+    def work(self, todo: Sequence[CellPlan], ticker: Ticker) -> None:
         """Run the cells, `jobs` at a time."""
         waiting = list(reversed(todo))
-        looked = time.monotonic()
+        last_look = time.monotonic()
         while waiting or self.live:
             while waiting and len(self.live) < self.options.jobs and self.goes_on:
-                one = waiting.pop()
-                slot = min(set(range(self.options.jobs)) - set(self.live))
-                (self.begin if one.trains else self.begin_tasks)(one, slot)
+                self.begin(waiting.pop(), min(set(range(self.options.jobs)) - set(self.live)))
             if waiting and not self.goes_on:
                 self.drop(waiting)
             for slot, live in list(self.live.items()):
                 status = live.process.poll()
                 if status is not None:
                     del self.live[slot]
-                    self.end(live, status, slot)
+                    self.end(live, status)
             self.heed_signals()
-            if time.monotonic() - looked > 1:
-                looked = time.monotonic()
+            if time.monotonic() - last_look > 1:
+                last_look = time.monotonic()
                 self.show(ticker)
             if self.live:
                 time.sleep(POLL_SECONDS)
@@ -223,7 +217,7 @@ class _Runner:
         """Whether another process may be started."""
         return self.stop.number is None and not self.disk_is_full
 
-    def drop(self, waiting: list[Planned]) -> None:
+    def drop(self, waiting: list[CellPlan]) -> None:
         """Start nothing more: on a full disk cells would train for nothing, one after another."""
         if self.disk_is_full:
             logger.error(
@@ -232,142 +226,112 @@ class _Runner:
             )  # fmt: skip
         waiting.clear()
 
-    def begin(self, one: Planned, slot: int) -> None:
-        """Start a process that trains and evaluates a cell."""
-        if one.trained:
+    def begin(self, plan: CellPlan, slot: int) -> None:
+        """Start a process that takes the steps of a cell."""
+        name, todo = plan.cell.id, plan.todo
+        run = self.folder.cell(name)
+        if plan.trains_again:
             logger.warning(
-                "%s: its weights are not kept here; it is trained again for its tasks", one.cell.id
+                "%s: its weights are not kept here; it is trained again for its tasks", name
             )
-            if self.folder.holds(one.cell, one.fingerprint):
-                self.folder.empty_cell(one.cell, stage.FOLDER)
-        shared = self.folder.share(one.corpus, one.tokenizer)
-        run = self.folder.open_cell(one.cell, one.fingerprint, shared)
-        logger.info("%s: starts", one.cell.id)
-        kind = "train-initial" if self.study.initial_loss else "train"
-        self.start(one, run, kind, slot, one.weight - one.tasks_weight)
+            if self.folder.holds(plan.cell, plan.fingerprint):
+                self.folder.empty_cell(plan.cell)
+        if plan.trains:
+            shared = self.folder.share(plan.corpus, plan.tokenizer)
+            self.folder.open_cell(plan.cell, plan.fingerprint, shared)
+            logger.info("%s: starts", name)
+        else:
+            logger.info("%s: %d fine-tunings start", name, plan.fine_tunings)
+        write_json(run.path / STEPS, steps.jobs(todo))
+        process = self.options.start(run.path, slot, self.options.jobs)
+        self.live[slot] = _Live(plan, run, process, todo, plan.trains_again)
 
-    def begin_tasks(self, one: Planned, slot: int) -> None:
-        """Start a process that fine-tunes a cell's model."""
-        run = self.folder.cell(one.cell.id)
-        tuning.ask(run, one.cell, one.missing)
-        logger.info("%s: %d fine-tunings start", one.cell.id, len(one.missing))
-        self.start(one, run, TASKS_KIND, slot, one.tasks_weight)
+    def end(self, live: _Live, status: int) -> None:
+        """Write down how a process ended; nothing if it was stopped.
 
-    def start(self, one: Planned, run: Run, kind: str, slot: int, weight: float) -> None:
-        process = self.options.start(kind, run.path, slot, self.options.jobs)
-        self.live[slot] = _Live(one, run, process, time.monotonic(), kind, weight)
-
-    def end(self, live: _Live, status: int, slot: int) -> None:
-        """Write down how a process ended, and go on to the cell's tasks; nothing if it was stopped.
-
-        A task that failed leaves what was done before it.
+        A step that failed leaves what was done before it.
         """
-        one, seconds = live.planned, time.monotonic() - live.started
-        if live.kind == TASKS_KIND:
-            one = self.record_tasks(one)
+        plan, seconds = self.record(live.plan, live.seconds), live.seconds
+        if live.again and plan.training.is_done(live.run):
+            self.compare(live)
+        if status == 0 and not plan.missing:
+            self.close(plan, seconds)
         elif status == 0:
-            one = self.record(one, seconds)
-        if status == 0:
-            self.finished_weight += live.weight
-            if not one.missing:
-                self.close(one, seconds)
-            elif live.kind == TASKS_KIND:
-                self.fail(one, "its files were changed while it ran; run the study again", seconds)
-            elif self.goes_on:
-                self.begin_tasks(one, slot)
+            self.fail(plan, "its files were changed while it ran; run the study again", seconds)
         elif self.stop.number is None:
             self.disk_is_full |= status == NO_ROOM
-            self.fail(one, processes.failure(live.run.path, status), seconds)
-            self.finished_weight += live.planned.weight
+            self.fail(plan, processes.failure(live.run.path, status), seconds)
+        self.ended_weight += sum(step.cost.weight for step in live.todo)
 
-    def record(self, one: Planned, seconds: float) -> Planned:
-        """Write the rows of a cell that is trained and evaluated; those that are there stay."""
-        found = collect.done(self.common(one), self.folder.cell(one.cell.id), seconds)
-        took = f" in {seconds:.1f} s" if seconds else ""
-        if one.outcome is not None and one.trained:
-            logger.info(
-                "%s: trained again%s%s; was%s", one.cell.id, took, _score(found),
-                _score(one.outcome.rows).removeprefix(","),
-            )  # fmt: skip
-            return replace(one, has_weights=True)
-        rows.append(self.results, found)
-        logger.info("%s: done%s%s", one.cell.id, took, _score(found))
-        (outcome,) = rows.latest(found).values()
-        has_weights = self.folder.holds_weights(one.cell, one.fingerprint)
-        return replace(one, outcome=outcome, has_weights=has_weights)
+    def record(self, plan: CellPlan, seconds: float) -> CellPlan:
+        """Write the rows of the steps that are done by now; those that are there stay."""
+        if not plan.missing or not self.folder.owns(plan.cell, plan.fingerprint):
+            return plan
+        run, ends = self.folder.cell(plan.cell.id), dict(plan.ends)
+        for step in plan.missing:
+            if step.is_done(run):
+                new_rows = step.rows(self.common(plan), run, seconds)
+                rows.append(self.results, new_rows)
+                ends[step.name] = collect.end_of(new_rows)
+                logger.info("%s: %s", plan.cell.id, _line(new_rows, seconds))
+        held = self.folder.holds_weights(plan.cell, plan.fingerprint)
+        return replace(plan, ends=ends, has_weights=held)
 
-    def record_tasks(self, one: Planned) -> Planned:
-        """Write the rows of the fine-tunings that are finished in the cell's folder."""
-        run = self.folder.cell(one.cell.id)
-        if not one.missing or not self.folder.owns(one.cell, one.fingerprint):
-            return one
-        found = [
-            tuning.row(self.common(one), run, task, seed)
-            for task, seed in one.missing
-            if tuning.finished(run, task, seed)
-        ]
-        if not found:
-            return one
-        rows.append(self.results, found)
-        logger.info("%s: %s", one.cell.id, _tasks(found))
-        tuned = {(row.task_fingerprint, row.seed): row for row in found}
-        return replace(one, tuned=one.tuned | tuned)
+    def compare(self, live: _Live) -> None:
+        """Say how a cell that was trained again compares with its first training."""
+        plan = live.plan
+        new_rows = plan.training.rows(self.common(plan), live.run, 0.0)
+        before = rows.latest(rows.read(self.results))[plan.fingerprint].rows
+        logger.info(
+            "%s: trained again in %.1f s%s; was%s", plan.cell.id, collect.end_of(new_rows).seconds,
+            _perplexity(new_rows), _perplexity(before).removeprefix(","),
+        )  # fmt: skip
 
-    def close(self, one: Planned, seconds: float) -> None:
+    def close(self, plan: CellPlan, seconds: float) -> None:
         """A cell is done, tasks and all: delete the weights that are not kept."""
-        self.prune(one)
+        self.prune(plan)
         self.tally.done += 1
-        if one.tunings:
-            took = f" in {seconds:.1f} s" if seconds else ""
-            logger.info("%s: tasks done%s", one.cell.id, took)
+        if len(plan.steps) > 1:
+            logger.info("%s: tasks done%s", plan.cell.id, _took(seconds))
 
-    def fail(self, one: Planned, message: str, seconds: float) -> None:
-        """Write the row of a cell that failed, or of the task that did."""
-        found: Sequence[AnyRow] = collect.failed(self.common(one), message, seconds)
-        if one.trained and one.missing:
-            task, seed = one.missing[0]
-            message = f"task {task.name}, seed {seed}: {message}"
-            found = [tuning.failed(self.common(one), task, seed, message)]
-        self.tally.failed.append(one.cell.id)
-        logger.error("%s: failed: %s", one.cell.id, message)  # a full disk may refuse the rows
-        rows.append(self.results, found)
+    def fail(self, plan: CellPlan, message: str, seconds: float) -> None:
+        """Write the row of the step that failed."""
+        row = plan.missing[0].failure(self.common(plan), message, seconds)
+        self.tally.failed.append(plan.cell.id)
+        logger.error("%s: failed: %s", plan.cell.id, row.message)  # a full disk may refuse the row
+        rows.append(self.results, [row])
 
-    def common(self, one: Planned) -> dict[str, object]:
-        return collect.start_of(self.study.name, one.cell, one.fingerprint)
+    def common(self, plan: CellPlan) -> dict[str, object]:
+        """What all rows of a cell have in common."""
+        return {
+            "study": self.study.name, "cell": plan.cell.id, "fingerprint": plan.fingerprint,
+            "axes": plan.cell.axes,
+        }  # fmt: skip
 
-    def prune(self, one: Planned) -> None:
+    def prune(self, plan: CellPlan) -> None:
         """Delete the weights that the study does not keep, where the folder is this cell's."""
-        if self.folder.holds(one.cell, one.fingerprint):
-            studydir.prune(self.folder.cell(one.cell.id), one.cell.recipe, self.study.keep)
+        if self.folder.holds(plan.cell, plan.fingerprint):
+            studydir.prune(self.folder.cell(plan.cell.id), plan.cell.recipe, self.study.keep)
 
     def show(self, ticker: Ticker) -> None:
-        """Tell how far all cells together are."""
-        weight = self.finished_weight
-        names = []
+        """Write the rows there are by now, and tell how far all cells together are."""
+        weight, names = self.ended_weight, []
         for live in self.live.values():
-            cell, tasks = live.planned.cell, live.planned.missing
-            if live.kind == TASKS_KIND:
-                done = sum(tuning.finished(live.run, *one) for one in tasks)
-                share = done / len(tasks)
-                names.append(f"{cell.id} (fine-tuning {done + 1} of {len(tasks)})")
-            else:
-                cost = live.planned.cost
-                seen = studydir.seen_tokens(live.run, cell.recipe, cost.tokens)
-                share = seen / max(cost.all_tokens, 1.0)
-                names.append(cell.id)
-            weight += live.weight * min(1.0, share)
-        ended = self.tally.done + len(self.tally.failed)
-        told = ", ".join(names)
-        ticker.update(weight / 1e9, f"{ended} ended; {told}" if names else f"{ended} ended")
+            live.plan = self.record(live.plan, live.seconds)
+            weight += sum(step.cost.weight * step.progress(live.run) for step in live.todo)
+            step = next((step for step in live.todo if not step.is_done(live.run)), None)
+            name = live.plan.cell.id
+            names.append(f"{name} ({step.name})" if isinstance(step, TaskStep) else name)
+        ended = f"{self.tally.done + len(self.tally.failed)} ended"
+        ticker.update(weight / 1e9, "; ".join([ended, *filter(None, [", ".join(names)])]))
 
     # -- signals
 
     def heed_signals(self) -> None:
         """Ask the cells to stop once this process was asked to."""
-        if self.stop.number is None:
-            return
-        for live in self.live.values():
-            live.process.terminate_once()
+        if self.stop.number is not None:
+            for live in self.live.values():
+                live.process.terminate_once()
 
     def end_if_asked(self) -> None:
         if self.stop.number is not None:
@@ -378,22 +342,24 @@ class _Runner:
             )
 
 
-def _score(found: Iterable[AnyRow]) -> str:
-    """The headline metric, for a line of the log."""
-    for row in found:
-        if isinstance(row, MetricRow) and row.metric == HEADLINE:
-            return f", perplexity {row.value:,.2f}"
-    return ""
+def _took(seconds: float) -> str:
+    return f" in {seconds:.1f} s" if seconds else ""
 
 
-def _tasks(found: Iterable[TaskRow]) -> str:
-    """The scores that papers report, for a line of the log."""
-    return "; ".join(
-        f"{row.task}, seed {row.seed}: "
-        + ", ".join(
-            f"{score.metric.rpartition('/')[2]} {score.value:.1f}"
-            for score in row.scores
-            if score.metric in row.shown
-        )
-        for row in found
+def _line(new_rows: Sequence[AnyRow], seconds: float) -> str:
+    """What a step reached, for a line of the log: perplexity, or the scores that papers report."""
+    row = new_rows[-1]
+    if not isinstance(row, TaskRow):
+        return f"done{_took(seconds)}{_perplexity(new_rows)}"
+    return f"{row.task}, seed {row.seed}: " + ", ".join(
+        f"{score.metric.rpartition('/')[2]} {score.value:.1f}"
+        for score in row.scores
+        if score.metric in row.shown
     )
+
+
+def _perplexity(new_rows: Iterable[AnyRow]) -> str:
+    values = [
+        row.value for row in new_rows if isinstance(row, MetricRow) and row.metric == PERPLEXITY
+    ]
+    return f", perplexity {values[0]:,.2f}" if values else ""

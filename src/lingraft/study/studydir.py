@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from lingraft.study.recipe import Study
 
 TOKENIZER_FILES = ("tokenizer*.json", "vocab.*", "merges.txt", "special_tokens_map.json", "*.model")
+TASKS = "tasks"
+"""Of a cell: what its fine-tunings leave."""
+LABEL = "cell"
+"""What the model is called there."""
 WEIGHTS = "weights"
 """Of a cell, while it is fine-tuned: links to its last weights and its tokenizer."""
 OURS = ("cells", "shared")
@@ -126,10 +130,11 @@ class StudyDir:
     def holds_weights(self, cell: Cell, fingerprint: str) -> bool:
         """Whether the last weights of such a cell are still there."""
         held = self.holds(cell, fingerprint)
-        return held and last_weights(self.cell(cell.id), cell.recipe).is_dir()
+        phases = [phase.name for phase in cell.recipe.phases]
+        return held and self.cell(cell.id).weights(phases).is_dir()
 
-    def empty_cell(self, cell: Cell, keep: str) -> None:
-        """Delete the stages in a cell's folder and keep one other folder; done.json goes first.
+    def empty_cell(self, cell: Cell) -> None:
+        """Delete the stages in a cell's folder, and keep its fine-tunings; done.json goes first.
 
         So a kill half-way leaves a cell that is trained again.
         """
@@ -138,7 +143,7 @@ class StudyDir:
             if not done.parent.is_symlink():
                 done.unlink()
         for path in run.path.iterdir():
-            if path.is_dir() and not path.is_symlink() and path.name != keep:
+            if path.is_dir() and not path.is_symlink() and path.name != TASKS:
                 shutil.rmtree(path)
 
 
@@ -152,20 +157,13 @@ def is_shared(run: Run) -> bool:
     return all(run.stage(name).done_path.is_file() for name in SHARED_STAGES)
 
 
-def last_weights(run: Run, recipe: Recipe) -> Path:
-    """The checkpoint that a cell ends with; of a method that does not train, the graft."""
-    if not recipe.phases:
-        return run.stage("graft").path / "model"
-    return run.stage(recipe.phases[-1].name).path / "best"
-
-
 def with_tokenizer(run: Run, recipe: Recipe) -> Path:
     """A folder of links to a cell's last weights and its tokenizer, as a checkpoint has them."""
     folder = run.path / WEIGHTS
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir()
-    files = list(last_weights(run, recipe).iterdir())
+    files = list(run.weights([phase.name for phase in recipe.phases]).iterdir())
     for pattern in TOKENIZER_FILES:
         files += run.stage("tokenizer").path.glob(pattern)
     for file in files:
@@ -178,22 +176,22 @@ def prune(run: Run, recipe: Recipe, keep: str) -> None:
 
     Counts, curves and what the report reads stay.
     """
-    folders = [run.stage("graft").path / "model"]
-    folders += [run.stage(phase.name).path / "best" for phase in recipe.phases]
-    kept = {"all": folders, "final": folders[-1:], "none": []}[keep]
+    phases = [phase.name for phase in recipe.phases]
+    folders = [run.weights(phases[:number]) for number in range(len(phases) + 1)]
+    to_keep = {"all": folders, "final": folders[-1:], "none": []}[keep]
     for folder in [*folders, run.path / WEIGHTS]:
-        if folder not in kept and folder.exists():
+        if folder not in to_keep and folder.exists():
             shutil.rmtree(folder)
 
 
-def seen_tokens(run: Run, recipe: Recipe, planned: dict[str, float]) -> float:
+def seen_tokens(run: Run, recipe: Recipe, budgets: dict[str, float]) -> float:
     """Roughly how many tokens a cell that runs has trained on, from the end of metrics.jsonl."""
     row = _last_row(run.metrics_path)
     tokens = 0.0
     for phase in recipe.phases:
         if phase.name == row.get("phase"):
             return tokens + float(row.get("tokens", 0))
-        tokens += planned[phase.name]
+        tokens += budgets[phase.name]
     return 0.0
 
 
@@ -205,11 +203,11 @@ def _last_row(path: Path) -> dict[str, Any]:
         lines = file.read().split(b"\n")
     for line in reversed(lines):
         try:
-            found = json.loads(line)
+            row = json.loads(line)
         except ValueError:
             continue
-        if isinstance(found, dict):
-            return found
+        if isinstance(row, dict):
+            return row
     return {}
 
 
@@ -219,9 +217,9 @@ def _named(mark: Path) -> str:
 
 def _link(path: Path, target: Path) -> None:
     """A relative symbolic link."""
-    wanted = os.path.relpath(target.parent.resolve() / target.name, path.parent.resolve())
-    if path.is_symlink() and os.readlink(path) == wanted:  # noqa: PTH115 - the text of the link
+    text = os.path.relpath(target.parent.resolve() / target.name, path.parent.resolve())
+    if path.is_symlink() and os.readlink(path) == text:  # noqa: PTH115 - the text of the link
         return
     if path.is_symlink():
         path.unlink()
-    path.symlink_to(wanted, target_is_directory=True)
+    path.symlink_to(text, target_is_directory=True)

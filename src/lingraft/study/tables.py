@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, Column, row, table
 from lingraft.report.variants import TITLES
-from lingraft.study.analysis import Resampling, difference, incomparable
+from lingraft.study.analysis import difference, incomparable
 from lingraft.study.entries import MIXED, MIXED_PAIRS, interval, mixed_means, named, spread
 from lingraft.study.factor import factor
 from lingraft.study.notes import (
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lingraft.report.table import Row, Table
+    from lingraft.stats import Resampling
     from lingraft.study.results import Group, Results
     from lingraft.study.rows import MetricRow
 

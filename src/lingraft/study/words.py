@@ -46,10 +46,10 @@ def _on_common(rows: Sequence[MetricRow]) -> list[MetricRow]:
     They stay as they are where a row does not tell of its words, where the models were asked for
     other words, and where no word or every word is common.
     """
-    told = [row.words for row in rows if row.words]
-    if len(told) < max(len(rows), 2) or len({len(words) for words in told}) > 1:
+    words_of_rows = [row.words for row in rows if row.words]
+    if len(words_of_rows) < max(len(rows), 2) or len({len(words) for words in words_of_rows}) > 1:
         return list(rows)
-    scores_RW2 = np.array(told)
+    scores_RW2 = np.array(words_of_rows)
     characters_RW = scores_RW2[..., 1]
     scored_RW = characters_RW > 0
     same = bool(((characters_RW == characters_RW.max(0)) | ~scored_RW).all())

@@ -1,16 +1,14 @@
 """Tasks for judging a model by what it does after fine-tuning: files, labels, metrics, settings.
 
-A task is a record (`Task`); adding one is a record and its line in `ALL` of its benchmark. Nothing
-here loads torch or transformers.
+A task is a TOML table (`definition`): those of the benchmarks are in `catalogue/`. Nothing here
+loads torch or transformers.
 """
 
-from lingraft.tasks import glue, klue, korean, pawsx
+from lingraft.tasks import catalogue
 from lingraft.tasks.splits import Data, cut, find, load
 from lingraft.tasks.task import Hub, Settings, Spans, Split, Task
 
-TASKS: dict[str, Task] = {
-    task.name: task for task in (*klue.ALL, *pawsx.ALL, *korean.ALL, *glue.ALL)
-}
+TASKS: dict[str, Task] = catalogue.tasks()
 
 __all__ = [
     "TASKS",

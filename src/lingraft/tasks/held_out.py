@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lingraft.errors import DataError, RecipeError
 from lingraft.rundir import write_text
 from lingraft.tasks import TASKS, find
-from lingraft.tasks.custom import task_in
+from lingraft.tasks.definition import task_in
 from lingraft.tasks.examples import SpanExample, TextExample
 from lingraft.tasks.splits import TRAIN, read_split
 

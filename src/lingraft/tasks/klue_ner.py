@@ -4,63 +4,53 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lingraft.errors import DataError
 from lingraft.tasks.examples import TaggedExample
-from lingraft.tasks.reading import Row, file_lines, jsonl_rows, suffix
+from lingraft.tasks.reading import Row, blocks, jsonl_rows, named, suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-TAGS = (
-    *(f"{prefix}-{kind}" for kind in ("PS", "LC", "OG", "DT", "TI", "QT") for prefix in "BI"),
-    "O",
-)
-"""In the order of the reference's outputs."""
+    from lingraft.tasks.definition import Definition
 
 
-def rows(path: Path) -> Iterable[Row]:
+def rows(path: Path, definition: Definition) -> Iterable[Row]:
     """Sentences of an official TSV file or of a JSONL conversion.
 
     Raises:
         DataError: a line is not a character and a tag.
     """
-    return jsonl_rows(path) if suffix(path) == ".jsonl" else _blocks(path)
+    return jsonl_rows(path) if suffix(path) == ".jsonl" else _sentences(path, definition.labels)
 
 
-def _blocks(path: Path) -> Iterator[Row]:
+def _sentences(path: Path, labels: Sequence[str]) -> Iterator[Row]:
     """Sentences: `## id <tab> annotated text`, then `character <tab> tag` lines, then a gap.
 
     A character may itself be `#`, so only a line that starts with two is a comment.
     """
-    number = 0
-    guid = ""
-    start = 1
-    characters: list[str] = []
-    tags: list[str] = []
-    for line_number, line in enumerate([*file_lines(path), ""], 1):
-        row = Row(f"{path}: line {line_number}", number, {})
-        cells = line.split("\t")
-        if line.startswith("##") or not line.strip("\t"):
-            if characters:
-                yield Row(
-                    f"{path}: line {start}",
-                    number,
-                    {"guid": guid or str(number), "chars": characters, "tags": tags},
+
+    def gap(line: str) -> bool:
+        return line.startswith("##") or not line.strip("\t")
+
+    for number, ((start, header), lines) in enumerate(blocks(path, gap)):
+        characters, tags = [], []
+        for line_number, line in lines:
+            cells = line.split("\t")
+            where = f"{path}: line {line_number}"
+            if len(cells) != 2 or len(cells[0]) != 1:
+                raise DataError(
+                    f"{where}: is {line[:40]!r}; it must be one character, a tab and its tag"
                 )
-                number += 1
-                characters, tags, guid = [], [], ""
-            if line.startswith("##") and len(cells) == 2:
-                guid, start = cells[0].removeprefix("##").strip(), line_number
-            continue
-        if len(cells) != 2 or len(cells[0]) != 1:
-            raise row.error(f"is {line[:40]!r}; it must be one character, a tab and its tag")
-        if cells[1] not in TAGS:
-            raise row.error(f"unknown tag {cells[1]!r}; allowed: {', '.join(TAGS)}")
-        characters.append(cells[0])
-        tags.append(cells[1])
+            if cells[1] not in labels:
+                raise DataError(f"{where}: unknown tag {cells[1]!r}; allowed: {', '.join(labels)}")
+            characters.append(cells[0])
+            tags.append(cells[1])
+        values = {"chars": characters, "tags": tags, **named(header)}
+        yield Row(f"{path}: line {start}", number, values)
 
 
-def example(row: Row) -> TaggedExample:
+def example(row: Row, definition: Definition) -> TaggedExample:
     """The example of a sentence.
 
     Raises:
@@ -75,6 +65,6 @@ def example(row: Row) -> TaggedExample:
         if len(character) != 1:
             raise row.error(f"{character!r} is not one character")
     for tag in tags:
-        if tag not in TAGS:
-            raise row.error(f"unknown tag {tag!r}; allowed: {', '.join(TAGS)}")
+        if tag not in definition.labels:
+            raise row.error(f"unknown tag {tag!r}; allowed: {', '.join(definition.labels)}")
     return TaggedExample(row.identifier(["guid"]), characters, tags, characters=True)

@@ -5,46 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lingraft.tasks.examples import Entity, RelationExample
+from lingraft.tasks.reading import table_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from lingraft.tasks.definition import Definition
     from lingraft.tasks.reading import Row
 
-RELATIONS = (
-    "no_relation",
-    "org:dissolved",
-    "org:founded",
-    "org:place_of_headquarters",
-    "org:alternate_names",
-    "org:member_of",
-    "org:members",
-    "org:political/religious_affiliation",
-    "org:product",
-    "org:founded_by",
-    "org:top_members/employees",
-    "org:number_of_employees/members",
-    "per:date_of_birth",
-    "per:date_of_death",
-    "per:place_of_birth",
-    "per:place_of_death",
-    "per:place_of_residence",
-    "per:origin",
-    "per:employee_of",
-    "per:schools_attended",
-    "per:alternate_names",
-    "per:parents",
-    "per:children",
-    "per:siblings",
-    "per:spouse",
-    "per:other_family",
-    "per:colleagues",
-    "per:product",
-    "per:religion",
-    "per:title",
-)
-"""The order of `relation_list.json`."""
+
+def rows(path: Path, definition: Definition) -> Iterable[Row]:
+    """Records of a JSON or JSONL file."""
+    return table_rows(path)
 
 
-def example(row: Row) -> RelationExample:
+def example(row: Row, definition: Definition) -> RelationExample:
     """The example of a record; `end_idx` of the files is the entity's last character.
 
     Raises:
@@ -58,8 +34,8 @@ def example(row: Row) -> RelationExample:
             f"subject {subject.start}–{subject.end} and object {obj.start}–{obj.end} overlap"
         )
     label = row.text(["label"])
-    if label not in RELATIONS:
-        raise row.error(f"unknown label {label!r}; allowed: {', '.join(RELATIONS)}")
+    if label not in definition.labels:
+        raise row.error(f"unknown label {label!r}; allowed: {', '.join(definition.labels)}")
     return RelationExample(row.text(["guid"]), text, subject, obj, label)
 
 

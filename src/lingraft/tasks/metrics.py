@@ -1,147 +1,81 @@
 """Scores of predictions against gold, in percent; one line in `METRICS` a family of scores.
 
-A plain key is the clean definition. A key `reference/…` is what the benchmark's own code computes,
-where that differs (SPEC B.3–B.8); tables of papers hold the latter.
+Each is a function of how often every example counts (`tasks.weighted`). A plain key is the clean
+definition. A key `reference/…` is what the benchmark's own code computes, where that differs (SPEC
+B.3–B.8); tables of papers hold the latter.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lingraft.errors import DataError
-from lingraft.tasks import span_metrics, tagging_metrics
+from lingraft.tasks import span_metrics, tagging_metrics, weighted
 from lingraft.tasks.dependency import metrics as parsing_metrics
-from lingraft.tasks.extras import sklearn_metrics, stats
 from lingraft.tasks.predictions import LabelPrediction, ScorePrediction
+from lingraft.tasks.weighted import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.weighted import Array, Score
 
-    Metric = Callable[[Sequence[Example], Sequence[Prediction], Sequence[str]], dict[str, float]]
+    Metric = Callable[[Sequence[Example], Sequence[Prediction], Sequence[str]], dict[str, Score]]
 
-NO_RELATION = "no_relation"
+NO_RELATION = ("no_relation",)
 SIMILAR = 3.0
 """KLUE-STS: scores from here on mean "similar"."""
 
 
-def _labels(
-    examples: Sequence[Any], predictions: Sequence[Prediction]
-) -> tuple[list[str], list[str]]:
-    said = []
-    for prediction in predictions:
+def _labels(examples: Sequence[Any], predictions: Sequence[Prediction]) -> Tally:
+    units = []
+    for example, prediction in zip(examples, predictions, strict=True):
         if not isinstance(prediction, LabelPrediction):
             raise DataError(f"prediction {prediction.id}: has no label; this task needs one")
-        said.append(prediction.label)
-    return [example.label for example in examples], said
+        units.append([(example.label, prediction.label)])
+    return Tally(units)
 
 
-def _scores(
-    examples: Sequence[Any], predictions: Sequence[Prediction]
-) -> tuple[list[float], list[float]]:
+def _scores(examples: Sequence[Any], predictions: Sequence[Prediction]) -> tuple[Array, Array]:
     said = []
     for prediction in predictions:
         if not isinstance(prediction, ScorePrediction) or not math.isfinite(prediction.score):
             raise DataError(f"prediction {prediction.id}: has no finite score; this task needs one")
         said.append(prediction.score)
-    return [example.score for example in examples], said
+    return np.array([example.score for example in examples], dtype=float), np.array(said)
 
 
-def accuracy(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, float]:
-    """Share of examples with the right label."""
-    gold, said = _labels(examples, predictions)
-    return {"accuracy": 100 * sum(map(str.__eq__, gold, said)) / len(gold)}
+def _of_labels(key: str, score: Callable[[Tally, Sequence[str]], Score]) -> Metric:
+    return lambda examples, predictions, labels: {
+        key: score(_labels(examples, predictions), labels)
+    }
 
 
-def macro_f1(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, float]:
-    """F1 averaged over the labels that occur in gold or predictions (scikit-learn's)."""
-    gold, said = _labels(examples, predictions)
-    return {"macro_f1": 100 * float(sklearn_metrics().f1_score(gold, said, average="macro"))}
+def _of_numbers(key: str, score: Callable[[Array, Array], Score]) -> Metric:
+    return lambda examples, predictions, labels: {key: score(*_scores(examples, predictions))}
 
 
-def f1(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, float]:
-    """F1 of the second label (1 of MRPC and QQP); 0 if there is none in gold and predictions."""
-    gold, said = _labels(examples, predictions)
-    value = sklearn_metrics().f1_score(gold, said, pos_label=labels[1], zero_division=0)
-    return {"f1": 100 * float(value)}
-
-
-def matthews(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, float]:
-    """Matthews correlation; 0 where a side has only one label."""
-    gold, said = _labels(examples, predictions)
-    return {"matthews": 100 * float(sklearn_metrics().matthews_corrcoef(gold, said))}
-
-
-def pearson(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, float]:
-    """Pearson correlation; 0 where a side is constant (it is not defined there)."""
-    return {"pearson": _correlation("pearsonr", *_scores(examples, predictions))}
-
-
-def spearman(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, float]:
-    """Spearman rank correlation; 0 where a side is constant."""
-    return {"spearman": _correlation("spearmanr", *_scores(examples, predictions))}
-
-
-def _correlation(name: str, gold: list[float], said: list[float]) -> float:
-    if len(set(gold)) < 2 or len(set(said)) < 2:
-        return 0.0
-    with warnings.catch_warnings():  # nearly constant scores, early in training
-        warnings.simplefilter("ignore")
-        value = float(getattr(stats(), name)(gold, said).statistic)
-    return 100 * value if math.isfinite(value) else 0.0
-
-
-def similar_f1(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, float]:
+def _similar_f1(gold_N: Array, said_N: Array) -> Score:
     """F1 of "similar" (a score of 3 and more), gold and predictions cut alike (SPEC B.3)."""
-    gold, said = _scores(examples, predictions)
-    value = sklearn_metrics().f1_score(
-        [score >= SIMILAR for score in gold],
-        [score >= SIMILAR for score in said],
-        zero_division=0,
-    )
-    return {"f1": 100 * float(value)}
-
-
-def relation_f1(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, float]:
-    """Micro-F1 over the relations without `no_relation` (SPEC B.6)."""
-    gold, said = _labels(examples, predictions)
-    counted = [label for label in labels if label != NO_RELATION]
-    value = sklearn_metrics().f1_score(gold, said, labels=counted, average="micro", zero_division=0)
-    return {"micro_f1": 100 * float(value)}
+    sides = ((side_N >= SIMILAR).tolist() for side_N in (gold_N, said_N))
+    return Tally([pair] for pair in zip(*sides, strict=True)).f1("micro", only=[True])
 
 
 def auprc(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, float]:
+    examples: Sequence[Any], predictions: Sequence[Prediction], labels: Sequence[str]
+) -> dict[str, Score]:
     """Area under precision and recall, averaged over the relations (SPEC B.6).
 
     The clean mean is over the relations that occur in gold and says how many do not. The reference
-    takes all: one without positives has recall 1 throughout and so an area of its own (0.5 at
-    most thresholds), which says nothing about the model.
+    takes all: one without positives has recall 1 throughout and precision 0, then 1, and so an area
+    of 0.5, which says nothing about the model.
     """
-    import numpy as np
-
-    gold, _ = _labels(examples, predictions)
+    _labels(examples, predictions)
     probabilities = [
         prediction.probabilities
         for prediction in predictions
@@ -152,34 +86,42 @@ def auprc(
             f"{len(examples) - len(probabilities)} predictions lack {len(labels)} probabilities, "
             "one a label, which the area under precision and recall needs"
         )
-    table_NC = np.asarray(probabilities)
-    areas, present = [], []
-    for index, label in enumerate(labels):
-        positive_N = np.array([one == label for one in gold])
-        with warnings.catch_warnings():  # a class without positives: wanted, see above
-            warnings.simplefilter("ignore")
-            precision, recall, _ = sklearn_metrics().precision_recall_curve(
-                positive_N, table_NC[:, index]
-            )
-        areas.append(float(sklearn_metrics().auc(recall, precision)))
-        present.append(bool(positive_N.any()))
-    with_positives = [area for area, there in zip(areas, present, strict=True) if there]
+    said_NC = np.asarray(probabilities)
+    gold_N = np.array([labels.index(example.label) for example in examples])
+
+    def areas(weights_RN: Array) -> tuple[Array, Array]:
+        """[R] The sum of the areas of the labels that occur, and how many do."""
+        weights_NR = np.ascontiguousarray(weights_RN.T)
+        found = [
+            weighted.area(weights_NR, said_NC[:, place], gold_N == place)
+            for place in np.unique(gold_N)
+        ]
+        occurs = np.sum([there_R for _, there_R in found], axis=0)
+        return np.sum([area_R * there_R for area_R, there_R in found], axis=0), occurs
+
+    def reference(weights_RN: Array) -> Array:
+        total_R, occur_R = areas(weights_RN)
+        return 100 * (total_R + 0.5 * (len(labels) - occur_R)) / len(labels)
+
     return {
-        "auprc": 100 * sum(with_positives) / len(with_positives),
-        "auprc_skipped_labels": float(len(labels) - len(with_positives)),
-        "reference/auprc": 100 * sum(areas) / len(areas),
+        "auprc": lambda weights_RN: 100 * weighted.ratio(*areas(weights_RN)),
+        "auprc_skipped_labels": lambda weights_RN: len(labels) - areas(weights_RN)[1],
+        "reference/auprc": reference,
     }
 
 
 METRICS: dict[str, Metric] = {
-    "accuracy": accuracy,
-    "macro_f1": macro_f1,
-    "f1": f1,
-    "matthews": matthews,
-    "pearson": pearson,
-    "spearman": spearman,
-    "similar_f1": similar_f1,
-    "relation_f1": relation_f1,
+    "accuracy": _of_labels("accuracy", lambda tally, _: weighted.mean(tally.right_NC.sum(1))),
+    # averaged over the labels that occur in gold or predictions
+    "macro_f1": _of_labels("macro_f1", lambda tally, _: tally.f1("macro")),
+    # of the second label (1 of MRPC and QQP); 0 if there is none in gold and predictions
+    "f1": _of_labels("f1", lambda tally, labels: tally.f1("micro", only=labels[1:2])),
+    "matthews": _of_labels("matthews", lambda tally, _: tally.matthews),
+    "pearson": _of_numbers("pearson", weighted.pearson),
+    "spearman": _of_numbers("spearman", weighted.spearman),
+    "similar_f1": _of_numbers("f1", _similar_f1),
+    # without `no_relation` (SPEC B.6)
+    "relation_f1": _of_labels("micro_f1", lambda tally, _: tally.f1("micro", without=NO_RELATION)),
     "auprc": auprc,
     "entities": tagging_metrics.entities,
     "characters": tagging_metrics.characters,

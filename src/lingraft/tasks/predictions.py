@@ -8,19 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
 from lingraft.rundir import write_text
-from lingraft.tasks.examples import (
-    Example,
-    ParseExample,
-    RelationExample,
-    SpanExample,
-    TaggedExample,
-    TextExample,
-    labelled,
-)
+from lingraft.tasks.examples import SpanExample
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
+
+    from lingraft.tasks.examples import Example
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,32 +72,6 @@ KINDS: dict[str, type[Any]] = {
     "text": SpanPrediction,
 }
 """Which field tells a prediction's kind."""
-
-
-def gold(example: Example, labels: Sequence[str] = ()) -> Prediction:
-    """The prediction that is right in every way (probabilities: one for the gold label).
-
-    Raises:
-        DataError: the example's answer is hidden.
-    """
-    if not labelled(example):
-        raise DataError(f"example {example.id}: has no gold answer; score a labelled split")
-    match example:
-        case TextExample(score=float() as score):
-            return ScorePrediction(example.id, score)
-        case TextExample() | RelationExample():
-            assert example.label is not None
-            sure = tuple(float(label == example.label) for label in labels)
-            return LabelPrediction(example.id, example.label, sure)
-        case TaggedExample():
-            assert example.tags is not None
-            return TagPrediction(example.id, example.tags)
-        case ParseExample():
-            assert example.heads is not None
-            assert example.relations is not None
-            return ParsePrediction(example.id, example.heads, example.relations)
-        case SpanExample():
-            return SpanPrediction(example.id, example.answers[0].text if example.answers else "")
 
 
 def align(examples: Sequence[Example], predictions: Iterable[Prediction]) -> list[Prediction]:

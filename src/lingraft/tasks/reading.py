@@ -14,12 +14,13 @@ import logging
 import lzma
 import zlib
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -279,6 +280,38 @@ def tsv_rows(
         logger.warning("%s: %d rows with a wrong number of columns are left out", path, dropped)
 
 
+def blocks(
+    path: Path, gap: Callable[[str], bool]
+) -> Iterator[tuple[tuple[int, str], list[tuple[int, str]]]]:
+    """Stretches of lines between gaps, such as the words of a sentence, a word a line.
+
+    Args:
+        path: the file.
+        gap: whether a line is no part of a stretch.
+
+    Yields:
+        The last line of the gap before it that is not empty, with its number (else the number of
+        the stretch's first line and ""), and the lines with theirs.
+    """
+    header: tuple[int, str] | None = None
+    lines: list[tuple[int, str]] = []
+    for number, line in enumerate([*file_lines(path), ""], 1):
+        if not gap(line):
+            lines.append((number, line))
+            continue
+        if lines:
+            yield header or (lines[0][0], ""), lines
+            header, lines = None, []
+        if line.strip():
+            header = (number, line)
+
+
+def named(header: str) -> dict[str, str]:
+    """The column guid that KLUE's `## id <tab> text` stands for; nothing where that has no id."""
+    guid, *text = header.removeprefix("##").split("\t")
+    return {"guid": guid.strip()} if len(text) == 1 and guid.strip() else {}
+
+
 def csv_rows(path: Path) -> Iterator[Row]:
     """Rows of a CSV file with a header and the usual quoting.
 
@@ -297,17 +330,25 @@ def csv_rows(path: Path) -> Iterator[Row]:
         raise DataError(f"{path}: line {reader.line_num}: broken CSV: {error}") from None
 
 
-def table_rows(path: Path) -> Iterator[Row]:
+def table_rows(
+    path: Path, headless: Sequence[str] = (), *, drop_ragged: bool = False
+) -> Iterator[Row]:
     """Rows of a JSONL, JSON, TSV, TXT (tabs) or CSV file, by its suffix.
+
+    Args:
+        path: the file.
+        headless: see `tsv_rows`.
+        drop_ragged: see `tsv_rows`.
 
     Raises:
         DataError: the suffix is another one, or the file is broken.
     """
-    readers = {
+    tabs = partial(tsv_rows, headless=headless, drop_ragged=drop_ragged)
+    readers: dict[str, Callable[[Path], Iterator[Row]]] = {
         ".jsonl": jsonl_rows,
         ".json": json_rows,
-        ".tsv": tsv_rows,
-        ".txt": tsv_rows,
+        ".tsv": tabs,
+        ".txt": tabs,
         ".csv": csv_rows,
     }
     if suffix(path) not in readers:

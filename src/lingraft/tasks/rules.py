@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lingraft.tasks.dependency.trees import neighbour_heads
 from lingraft.tasks.examples import ParseExample, RelationExample, TaggedExample, TextExample
 from lingraft.tasks.predictions import LabelPrediction, ParsePrediction, TagPrediction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from lingraft.tasks.dependency.trees import Side
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.task import Task
-
-    Rule = Callable[[Example], Prediction]
 
 COMMONEST = "most frequent label"
 NEIGHBOURS: tuple[Side, ...] = ("left", "right")
@@ -36,23 +33,31 @@ def scores(
     Returns:
         By rule, then by score.
     """
-    said = {name: [rule(one) for one in examples] for name, rule in _rules(task, train)}
+    counts = Counter(label for example in train for label in _labels(example))
+    if not counts:
+        return {}
+    said = _predictions(task, counts, examples)
     return {name: task.score(examples, predictions) for name, predictions in said.items()}
 
 
-def _rules(task: Task, train: Sequence[Example]) -> Iterator[tuple[str, Rule]]:
-    counts = Counter(label for example in train for label in _labels(example))
-    if not counts:
-        return
+def _predictions(
+    task: Task, counts: Counter[str], examples: Sequence[Any]
+) -> dict[str, list[Prediction]]:
+    """What every rule says, from how often each label, tag or relation occurs in training."""
     label = counts.most_common(1)[0][0]
     if task.kind == "parsing":
-        for side in NEIGHBOURS:
-            yield f"{side} neighbour", partial(_neighbours, side=side, relation=label)
-    elif task.kind == "tagging":
-        yield COMMONEST, partial(_tags, tag=label)
-    else:
-        shares = tuple(counts[one] / counts.total() for one in task.labels)
-        yield COMMONEST, partial(_label, label=label, shares=shares)
+        return {
+            f"{side} neighbour": [
+                ParsePrediction(one.id, neighbour_heads(n, side), (label,) * n)
+                for one in examples
+                for n in [len(one.words)]
+            ]
+            for side in NEIGHBOURS
+        }
+    if task.kind == "tagging":
+        return {COMMONEST: [TagPrediction(one.id, (label,) * len(one.units)) for one in examples]}
+    shares = tuple(counts[one] / counts.total() for one in task.labels)
+    return {COMMONEST: [LabelPrediction(one.id, label, shares) for one in examples]}
 
 
 def _labels(example: Example) -> Sequence[str]:
@@ -64,18 +69,3 @@ def _labels(example: Example) -> Sequence[str]:
         case ParseExample(relations=tuple() as relations):
             return relations
     return ()
-
-
-def _label(example: Example, label: str, shares: tuple[float, ...]) -> Prediction:
-    return LabelPrediction(example.id, label, shares)
-
-
-def _tags(example: Example, tag: str) -> Prediction:
-    assert isinstance(example, TaggedExample)
-    return TagPrediction(example.id, (tag,) * len(example.units))
-
-
-def _neighbours(example: Example, side: Side, relation: str) -> Prediction:
-    assert isinstance(example, ParseExample)
-    n_words = len(example.words)
-    return ParsePrediction(example.id, neighbour_heads(n_words, side), (relation,) * n_words)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 import string
-from collections import Counter, defaultdict
+from collections import Counter
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from lingraft.errors import DataError
+from lingraft.tasks import weighted
 from lingraft.tasks.examples import SpanExample
 from lingraft.tasks.predictions import SpanPrediction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.weighted import Score
 
 QUOTES = re.compile("['\"《》<>〈〉()‘’]")
 """What KLUE's normaliser is meant to turn into spaces."""
@@ -65,67 +70,58 @@ def token_f1(said: str, gold: str) -> float:
 
 def _answers(
     examples: Sequence[Example], predictions: Sequence[Prediction]
-) -> Iterator[tuple[SpanExample, str | None, list[str]]]:
-    """Example, what was said, and the gold answers: [""] where the passage does not say."""
+) -> list[tuple[str | None, list[str]]]:
+    """What was said, and the gold answers: [""] where the passage does not say."""
+    found = []
     for example, prediction in zip(examples, predictions, strict=True):
         assert isinstance(example, SpanExample)
         assert example.answers is not None
         if not isinstance(prediction, SpanPrediction):
             raise DataError(f"prediction {prediction.id}: has no answer text; this task needs one")
-        yield example, prediction.text, [answer.text for answer in example.answers] or [""]
+        found.append((prediction.text, [answer.text for answer in example.answers] or [""]))
+    return found
 
 
 def _best(
-    said: str | None,
-    gold: list[str],
+    answers: Iterable[tuple[str | None, list[str]]],
     clean: Callable[[str], str],
     measure: Callable[[str, str], float],
-) -> float:
-    if said is None:
-        return 0.0
-    return max(measure(clean(said), clean(answer)) for answer in gold)
-
-
-def _same(one: str, other: str) -> float:
-    return float(one == other)
+) -> list[float]:
+    """Of every answer, the best over the gold ones; 0 where there is none."""
+    return [
+        0.0 if said is None else max(measure(clean(said), clean(one)) for one in gold)
+        for said, gold in answers
+    ]
 
 
 def klue_answers(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, float]:
+    examples: Sequence[Any], predictions: Sequence[Prediction], labels: Sequence[str]
+) -> dict[str, Score]:
     """Exact match and ROUGE-W, the best over the gold answers, also by type of question."""
-    sums: defaultdict[str, list[float]] = defaultdict(list)
-
-    def reference_clean(answer: str) -> str:
-        return normalise(answer, reference=True)
-
-    def reference_rouge(said: str, gold: str) -> float:
-        return rouge_w(said, gold, reference=True)
-
-    for example, said, gold in _answers(examples, predictions):
-        scores = {
-            "exact_match": _best(said, gold, normalise, _same),
-            "rouge_w": _best(said, gold, normalise, rouge_w),
-            "reference/exact_match": _best(said, gold, reference_clean, _same),
-            "reference/rouge_w": _best(said, gold, reference_clean, reference_rouge),
-        }
-        for name, value in scores.items():
-            sums[name].append(value)
-            if example.question_type is not None:
-                sums[f"{name}/type{example.question_type}"].append(value)
-    return {name: 100 * sum(values) / len(values) for name, values in sorted(sums.items())}
+    answers = _answers(examples, predictions)
+    clean, rouge = partial(normalise, reference=True), partial(rouge_w, reference=True)
+    values = {
+        "exact_match": _best(answers, normalise, str.__eq__),
+        "reference/exact_match": _best(answers, clean, str.__eq__),
+        "reference/rouge_w": _best(answers, clean, rouge),
+        "rouge_w": _best(answers, normalise, rouge_w),
+    }
+    types = np.array([example.question_type or 0 for example in examples])
+    scores: dict[str, Score] = {}
+    for name, of_examples in values.items():
+        scores[name] = weighted.mean(of_examples)
+        for kind in sorted({one.question_type for one in examples} - {None}):
+            inside = types == kind
+            scores[f"{name}/type{kind}"] = weighted.mean(inside * of_examples, inside)
+    return scores
 
 
 def squad_answers(
     examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, float]:
+) -> dict[str, Score]:
     """Exact match and F1 of words, the best over the gold answers (SQuAD's script)."""
-    exact: list[float] = []
-    f1: list[float] = []
-    for _, said, gold in _answers(examples, predictions):
-        exact.append(_best(said, gold, normalise_squad, _same))
-        f1.append(_best(said, gold, normalise_squad, token_f1))
+    answers = _answers(examples, predictions)
     return {
-        "exact_match": 100 * sum(exact) / len(exact),
-        "f1": 100 * sum(f1) / len(f1),
+        "exact_match": weighted.mean(_best(answers, normalise_squad, str.__eq__)),
+        "f1": weighted.mean(_best(answers, normalise_squad, token_f1)),
     }

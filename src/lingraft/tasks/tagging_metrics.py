@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+import bisect
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError
+from lingraft.tasks import weighted
 from lingraft.tasks.examples import TaggedExample
-from lingraft.tasks.extras import sklearn_metrics
 from lingraft.tasks.predictions import TagPrediction
+from lingraft.tasks.weighted import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.weighted import Score
 
-    Tags = list[list[str]]
+    Span = tuple[str, int, int]
 
 
 def _pairs(
@@ -34,41 +38,29 @@ def _pairs(
     return pairs
 
 
-def _without_spaces(
-    examples: Sequence[Example], predictions: Sequence[Prediction]
-) -> tuple[Tags, Tags]:
-    """Tags of the units that are not spaces; a model never sees a space by itself."""
-    gold: Tags = []
-    said: Tags = []
-    for example, prediction in _pairs(examples, predictions):
-        assert example.tags is not None
-        shown = [index for index, unit in enumerate(example.units) if not unit.isspace()]
-        gold.append([example.tags[index] for index in shown])
-        said.append([prediction.tags[index] for index in shown])
-    return gold, said
+def shown_tags(example: TaggedExample, prediction: TagPrediction) -> tuple[list[str], list[str]]:
+    """Gold and predicted tags of the units that are not spaces, which a model never sees alone."""
+    assert example.tags is not None
+    shown = [index for index, unit in enumerate(example.units) if not unit.isspace()]
+    return [example.tags[index] for index in shown], [prediction.tags[index] for index in shown]
 
 
-def _reference_sequences(
-    examples: Sequence[Example], predictions: Sequence[Prediction]
+def _reference_tags(
+    example: TaggedExample, prediction: TagPrediction
 ) -> tuple[list[str], list[str]]:
-    """What KLUE's code scores: one sequence of everything, with two special positions a sentence.
+    """What KLUE's code scores of a sentence: two special positions too, and nothing cut off.
 
     Gold is cut where the input was; before and after each sentence stand the predictions at [CLS]
     and at the last position, which is padding in all but the longest sentences and never trained.
     """
-    gold: list[str] = []
-    said: list[str] = []
-    for example, prediction in _pairs(examples, predictions):
-        assert example.tags is not None
-        end = len(example.units) if prediction.covered is None else prediction.covered
-        shown = [index for index in range(end) if not example.units[index].isspace()]
-        gold += ["O", *(example.tags[index] for index in shown), "O"]
-        first, last = prediction.edges
-        said += [first, *(prediction.tags[index] for index in shown), last]
-    return gold, said
+    end = len(example.units) if prediction.covered is None else prediction.covered
+    cut = replace(example, units=example.units[:end])
+    gold, said = shown_tags(cut, prediction)
+    first, last = prediction.edges
+    return ["O", *gold, "O"], [first, *said, last]
 
 
-def entity_spans(tags: Sequence[str]) -> set[tuple[str, int, int]]:
+def entity_spans(tags: Sequence[str]) -> set[Span]:
     """Type, first and last position of the entities of strict IOB2: B-X, then I-X as they come.
 
     An I-X that follows neither B-X nor I-X begins nothing. The same entities as seqeval's strict
@@ -85,52 +77,47 @@ def entity_spans(tags: Sequence[str]) -> set[tuple[str, int, int]]:
     return spans
 
 
-def entity_counts(gold: Tags, said: Tags) -> dict[str, tuple[int, int, int]]:
-    """By type that occurs on either side: entities found, in gold, and predicted."""
-    right: Counter[str] = Counter()
-    in_gold: Counter[str] = Counter()
-    in_said: Counter[str] = Counter()
-    for one, other in zip(gold, said, strict=True):
-        true, guess = entity_spans(one), entity_spans(other)
-        right.update(kind for kind, _, _ in true & guess)
-        in_gold.update(kind for kind, _, _ in true)
-        in_said.update(kind for kind, _, _ in guess)
-    return {
-        kind: (right[kind], in_gold[kind], in_said[kind]) for kind in sorted({*in_gold, *in_said})
-    }
-
-
-def _micro_f1(counts: dict[str, tuple[int, int, int]]) -> float:
-    right, n_gold, n_said = (sum(row[i] for row in counts.values()) for i in range(3))
-    return 100 * 2 * right / (n_gold + n_said) if n_gold + n_said else 0.0
-
-
-def _macro_f1(counts: dict[str, tuple[int, int, int]]) -> float:
-    values = [2 * right / (n_gold + n_said) for right, n_gold, n_said in counts.values()]
-    return 100 * sum(values) / len(values) if values else 0.0
+def span_units(gold: set[Span], said: set[Span]) -> list[tuple[str | None, str | None]]:
+    """Spans as units of their type; one that only one side has stands alone."""
+    return [
+        *((span[0], span[0]) for span in gold & said),
+        *((span[0], None) for span in gold - said),
+        *((None, span[0]) for span in said - gold),
+    ]
 
 
 def entities(
     examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, float]:
+) -> dict[str, Score]:
     """F1 of entities: type and both ends right, sentence by sentence (seqeval's strict IOB2).
 
     `entity_f1` counts all entities alike, `entity_macro_f1` is the mean over the types. KLUE's
-    code joins all sentences to one sequence and scores two special positions of each.
+    code joins all sentences to one sequence and scores two special positions of each; an entity
+    that runs over a border belongs to the sentence where it begins.
     """
-    gold, said = _without_spaces(examples, predictions)
-    counts = entity_counts(gold, said)
-    gold_one, said_one = _reference_sequences(examples, predictions)
+    pairs = _pairs(examples, predictions)
+    tally = Tally(span_units(*map(entity_spans, shown_tags(*pair))) for pair in pairs)
+    sides = list(zip(*(_reference_tags(*pair) for pair in pairs), strict=True))
+    joined = [_joined_spans(side) for side in sides]
     return {
-        "entity_f1": _micro_f1(counts),
-        "entity_macro_f1": _macro_f1(counts),
-        "reference/entity_macro_f1": _macro_f1(entity_counts([gold_one], [said_one])),
+        "entity_f1": tally.f1("micro"),
+        "entity_macro_f1": tally.f1("macro"),
+        "reference/entity_macro_f1": Tally(map(span_units, *joined)).f1("macro"),
     }
+
+
+def _joined_spans(sentences: Sequence[list[str]]) -> list[set[Span]]:
+    """The entities of all sentences in a row, each with the sentence where it begins."""
+    starts = list(itertools.accumulate(map(len, sentences), initial=0))
+    found: list[set[Span]] = [set() for _ in sentences]
+    for span in entity_spans(list(itertools.chain.from_iterable(sentences))):
+        found[bisect.bisect_right(starts, span[1]) - 1].add(span)
+    return found
 
 
 def characters(
     examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, float]:
+) -> dict[str, Score]:
     """Macro-F1 over characters that are not spaces (SPEC B.5).
 
     `character_macro_f1` is over the tags that occur in gold, O among them, to stay comparable;
@@ -138,66 +125,38 @@ def characters(
     nowhere an F1 of 1, and scores two special positions a sentence; it says that it leaves out O
     and does not.
     """
-    gold, said = _without_spaces(examples, predictions)
-    flat_gold = [tag for tags in gold for tag in tags]
-    flat_said = [tag for tags in said for tag in tags]
-    there = sorted(set(flat_gold))
-    one_gold, one_said = _reference_sequences(examples, predictions)
+    pairs = _pairs(examples, predictions)
+    tally = Tally(zip(*shown_tags(*pair), strict=True) for pair in pairs)
+    reference = Tally((zip(*_reference_tags(*pair), strict=True) for pair in pairs), labels)
     return {
-        "character_macro_f1": _macro(flat_gold, flat_said, there, 0),
-        "character_macro_f1_no_o": _macro(
-            flat_gold, flat_said, [tag for tag in there if tag != "O"], 0
-        ),
-        "reference/character_macro_f1": _macro(one_gold, one_said, list(labels), 1),
+        "character_macro_f1": tally.f1("macro", by_gold=True),
+        "character_macro_f1_no_o": tally.f1("macro", without=("O",), by_gold=True),
+        "reference/character_macro_f1": reference.f1("macro", only=labels, absent=1.0),
     }
-
-
-def _macro(gold: list[str], said: list[str], labels: list[str], absent: int) -> float:
-    if not labels:  # no entity in gold: F1 over entity tags says nothing
-        return 0.0
-    number = {tag: index for index, tag in enumerate(dict.fromkeys([*labels, *gold, *said]))}
-    value: Any = sklearn_metrics().f1_score(  # on numbers: strings take ten times as long
-        [number[tag] for tag in gold],
-        [number[tag] for tag in said],
-        labels=[number[tag] for tag in labels],
-        average="macro",
-        zero_division=absent,
-    )
-    return 100 * float(value)
 
 
 def tokens(
     examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, float]:
+) -> dict[str, Score]:
     """Share of units (without spaces) with the right tag."""
-    gold, said = _without_spaces(examples, predictions)
-    right = sum(
-        a == b
-        for one, other in zip(gold, said, strict=True)
-        for a, b in zip(one, other, strict=True)
-    )
-    return {"token_accuracy": 100 * right / max(1, sum(map(len, gold)))}
+    pairs = [shown_tags(*pair) for pair in _pairs(examples, predictions)]
+    return {"token_accuracy": weighted.share([list(map(str.__eq__, *pair)) for pair in pairs])}
 
 
 def chunks(
     examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, float]:
+) -> dict[str, Score]:
     """F1 of chunks by the rule of seqeval before 1.0, which XTREME's numbers have (SPEC C.3).
 
     The first letter of a tag is its prefix and what follows the last hyphen its type, so a run of
     equal part-of-speech tags is one chunk. seqeval 1.0 changed what the type is.
     """
-    gold, said = _without_spaces(examples, predictions)
-    right = n_gold = n_said = 0
-    for one, other in zip(gold, said, strict=True):
-        true, guess = set(chunk_spans(one)), set(chunk_spans(other))
-        right += len(true & guess)
-        n_gold += len(true)
-        n_said += len(guess)
-    return {"chunk_f1": 100 * 2 * right / (n_gold + n_said) if n_gold + n_said else 0.0}
+    pairs = [shown_tags(*pair) for pair in _pairs(examples, predictions)]
+    spans = ((set(chunk_spans(gold)), set(chunk_spans(said))) for gold, said in pairs)
+    return {"chunk_f1": Tally(itertools.starmap(span_units, spans)).f1("micro")}
 
 
-def chunk_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
+def chunk_spans(tags: Sequence[str]) -> list[Span]:
     """Type, first and last position of the chunks of one sentence, by the rule of `chunks`."""
     spans = []
     before, before_type, begin = "O", "", 0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from lingraft.errors import DataError
-from lingraft.tasks import metrics
+from lingraft.recipe.base import Section
+from lingraft.tasks import metrics, weighted
 from lingraft.tasks.examples import labelled
 from lingraft.tasks.predictions import align
 
@@ -14,9 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from lingraft.tasks.definition import Definition
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.reading import Row
+    from lingraft.tasks.weighted import Score
 
 Kind = Literal["classification", "pair", "regression", "tagging", "relation", "parsing", "span"]
 
@@ -71,18 +74,29 @@ class Split:
     """False where the benchmark hides the answers."""
 
 
-@dataclass(frozen=True)
-class Hub:
+class Hub(Section):
     """Where a task is on the Hugging Face Hub."""
 
     dataset: str
     config: str | None = None
-    splits: Mapping[str, str] = field(default_factory=dict)
+    splits: dict[str, str] = {}
     """Our name of a split → the Hub's."""
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: dict[str, str] = {}
     """The Hub's name of a column → the one that the reader expects, where they differ.
 
     Class labels are mapped by their names, never by their numbers: the order differs."""
+
+
+class Format(Protocol):
+    """A module that reads a kind of files."""
+
+    def rows(self, path: Path, definition: Definition) -> Iterable[Row]:
+        """Records of a file."""
+        ...
+
+    def example(self, row: Row, definition: Definition) -> Example:
+        """One record made an example; says what is wrong with it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -197,15 +211,24 @@ class Task:
                     f"{self.name}: example {example.id} has no gold answer; "
                     f"score a labelled split: {', '.join(self.labelled_splits)}"
                 )
-        return self.score_aligned(examples, align(examples, predictions))
+        aligned = align(examples, predictions)
+        return weighted.on_all(self.score_functions(examples, aligned), len(examples))
 
-    def score_aligned(
+    def score_functions(
         self, examples: Sequence[Example], predictions: Sequence[Prediction]
-    ) -> dict[str, float]:
-        """The same for predictions already in the examples' order, which may repeat (bootstrap)."""
+    ) -> dict[str, Score]:
+        """Every score as a function of how often each example counts.
+
+        Args:
+            examples: with the right answers.
+            predictions: in the same order.
+
+        Raises:
+            DataError: there are no examples, or a prediction is of another kind than the task.
+        """
         if not examples:
             raise DataError(f"{self.name}: no examples to score")
-        scores: dict[str, float] = {}
+        scores: dict[str, Score] = {}
         for name in self.metrics:
             scores |= metrics.METRICS[name](examples, predictions, self.labels)
         return scores

@@ -1,110 +1,92 @@
-"""Texts and pairs of texts out of rows, for the tasks whose files differ only in column names."""
+"""Texts and pairs of texts out of the rows of tables and JSONL."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lingraft.tasks.examples import TextExample
-from lingraft.tasks.reading import MISSING, jsonl_rows, suffix, tsv_rows
+from lingraft.tasks.reading import MISSING, table_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
     from pathlib import Path
 
+    from lingraft.tasks.definition import Definition
     from lingraft.tasks.reading import Row
 
 HIDDEN = {"-1", "-1.0", ""}
 """What stands for a hidden answer (the Hub's GLUE has -1)."""
+UNTRANSLATED = "NS"
+"""PAWS-X: stands in place of a sentence that the translators left out."""
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Names that a column has in the official files, in conversions and on the Hub, in order."""
-
-    text: tuple[str, ...]
-    pair: tuple[str, ...] = ()
-    label: tuple[str, ...] = ()
-    score: tuple[str, ...] = ()
-    id: tuple[str, ...] = ()
-    """Without one, or where the column is not there, the row's number is the id."""
+def rows(path: Path, definition: Definition) -> Iterable[Row]:
+    """Rows of a CSV, TSV, TXT, JSON or JSONL file."""
+    return table_rows(path, definition.header, drop_ragged=definition.drop_ragged)
 
 
-@dataclass(frozen=True)
-class TextReader:
-    """Makes a `TextExample` of a row."""
+def example(row: Row, definition: Definition) -> TextExample:
+    """The example of a row.
 
-    columns: Columns
-    labels: tuple[str, ...] = ()
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    """Other spellings of labels."""
-    span: tuple[float, float] = (-math.inf, math.inf)
-    """Lowest and highest score."""
-    hidden: bool = True
-    """Whether a row may lack its answer; the official test sets of many tasks do."""
-
-    def __call__(self, row: Row) -> TextExample:
-        """The example of a row.
-
-        Raises:
-            DataError: a column is missing, or the label or score is none of the task's.
-        """
-        columns = self.columns
-        return TextExample(
-            id=row.identifier(columns.id),
-            text=row.text(columns.text),
-            pair=row.text(columns.pair) if columns.pair else None,
-            label=self._label(row) if columns.label else None,
-            score=self._score(row) if columns.score else None,
-        )
-
-    def _answer(self, row: Row, names: tuple[str, ...]) -> str | None:
-        value = row.find(names)
-        if value is MISSING:
-            if self.hidden:
-                return None
-            row.value(names)
-        if value is None or (self.hidden and str(value) in HIDDEN):
-            return None
-        return str(value)
-
-    def _label(self, row: Row) -> str | None:
-        value = self._answer(row, self.columns.label)
-        if value is None:
-            return None
-        value = self.aliases.get(value, value)
-        if value not in self.labels:
-            raise row.error(f"unknown label {value!r}; allowed: {', '.join(self.labels)}")
-        return value
-
-    def _score(self, row: Row) -> float | None:
-        value = self._answer(row, self.columns.score)
-        if value is None:
-            return None
-        low, high = self.span
-        try:
-            score = float(value)
-        except ValueError:
-            score = math.nan
-        if not low <= score <= high or math.isinf(score):
-            raise row.error(f"score {value!r} is not a number from {low:g} to {high:g}")
-        return score
-
-
-def tab_or_jsonl(
-    headless: tuple[str, ...] = (), *, drop_ragged: bool = False
-) -> Callable[[Path], Iterable[Row]]:
-    """A reader of official TSV and of JSONL conversions.
-
-    Args:
-        headless: see `tsv_rows`.
-        drop_ragged: see `tsv_rows`.
+    Raises:
+        DataError: a column is missing, or the label or score is none of the task's.
     """
+    columns = definition.columns
+    paired = definition.kind == "pair" or definition.has_pair
+    scored = definition.kind == "regression"
+    return TextExample(
+        id=row.identifier(columns.id),
+        text=row.text(columns.text),
+        pair=row.text(columns.pair) if paired else None,
+        label=None if scored else _label(row, definition),
+        score=_score(row, definition) if scored else None,
+    )
 
-    def rows(path: Path) -> Iterable[Row]:
-        if suffix(path) == ".jsonl":
-            return jsonl_rows(path)
-        return tsv_rows(path, headless, drop_ragged=drop_ragged)
 
-    return rows
+def _answer(row: Row, definition: Definition, names: tuple[str, ...]) -> str | None:
+    """An answer as text; None where it is hidden, which `Task.read` allows or not."""
+    may_be_hidden = bool(definition.folders or definition.hidden)
+    value = row.find(names)
+    if value is MISSING and not may_be_hidden:
+        row.value(names)
+    if value is None or value is MISSING or (may_be_hidden and str(value) in HIDDEN):
+        return None
+    return str(value)
+
+
+def _label(row: Row, definition: Definition) -> str | None:
+    value = _answer(row, definition, definition.columns.label)
+    if value is None:
+        return None
+    label = definition.aliases.get(value, value)
+    if label not in definition.labels:
+        raise row.error(f"unknown label {label!r}; allowed: {', '.join(definition.labels)}")
+    return label
+
+
+def _score(row: Row, definition: Definition) -> float | None:
+    value = _answer(row, definition, definition.columns.score)
+    if value is None:
+        return None
+    low, high = definition.score_range or (-math.inf, math.inf)
+    try:
+        score = float(value)
+    except ValueError:
+        score = math.nan
+    if not low <= score <= high or math.isinf(score):
+        raise row.error(f"score {value!r} is not a number from {low:g} to {high:g}")
+    return score
+
+
+def translated(examples: Iterable[TextExample]) -> list[TextExample]:
+    """The examples of PAWS-X without those that lack a translation of a sentence.
+
+    By default such rows stay: the papers' counts (2,000 for Korean, of which 1,965 in dev and 1,972
+    in test are real) include them.
+    """
+    return [
+        example
+        for example in examples
+        if UNTRANSLATED not in (example.text.strip(), (example.pair or "").strip())
+    ]

@@ -2,7 +2,8 @@
 
 `{split}.bin` holds the ids of all rows one after the other (uint16 where the vocabulary allows,
 else uint32), special tokens included; `{split}.offsets.npy` where each row begins, and the end
-(uint64); `{split}.json` the type and the counts.
+(uint64); `{split}.documents.npy` the row at which each document begins (int64); `{split}.json` the
+type and the counts.
 """
 
 from __future__ import annotations
@@ -56,6 +57,9 @@ def encode(
         DataError: the text is missing or not UTF-8.
     """
     dtype = np.uint16 if len(tokenizer) <= SMALL else np.uint32
+    starts = _document_starts(text_path)
+    first_rows: list[Array] = []
+    lines = rows_before = 0
     backend = plain_backend(tokenizer)
     prefix, suffix = (np.array(ids, dtype) for ids in _special_ids_around(backend))
     room = max_tokens - len(prefix) - len(suffix)
@@ -70,12 +74,20 @@ def encode(
         for ids, lengths in _encoded(backend, text_path, dtype):
             empty += int((lengths == 0).sum())
             cut += int((lengths > room).sum())
+            pieces = -(-lengths // room)
+            at = rows_before + np.cumsum(pieces) - pieces
+            here = starts[np.searchsorted(starts, lines) : np.searchsorted(starts, lines + len(at))]
+            first_rows.append(at[here - lines])
+            lines, rows_before = lines + len(at), rows_before + int(pieces.sum())
             rows, row_sizes = _with_specials(ids, lengths, room, prefix, suffix)
             rows.tofile(file)
             row_sizes.tofile(sizes)
             ticker.advance(len(lengths))
     rows_written, tokens = _save_offsets(sizes_path, out / f"{split}.offsets.npy")
     sizes_path.unlink()
+    documents = np.unique(np.concatenate([np.zeros(0, np.int64), *first_rows]))
+    # a document without any token begins where the next one does, or behind the last row
+    np.save(out / f"{split}.documents.npy", documents[documents < rows_written])
     counts = {"sentences": rows_written, "tokens": tokens, "cut": cut, "empty": empty}
     write_json(out / f"{split}.json", {"dtype": np.dtype(dtype).name, **counts})
     return counts
@@ -95,6 +107,13 @@ def _encoded(backend: Tokenizer, path: Path, dtype: type) -> Iterator[tuple[Arra
             waiting = following
         if waiting is not None:
             yield _flat(waiting.result(), dtype)
+
+
+def _document_starts(text_path: Path) -> Array:
+    """The lines at which the documents of a corpus file begin; all is one where nobody says it."""
+    path = text_path.with_suffix(".documents.npy")
+    starts: Array = np.load(path, mmap_mode="r") if path.is_file() else np.zeros(1, np.int64)
+    return starts
 
 
 def _flat(encodings: list[Encoding], dtype: type) -> tuple[Array, Array]:
@@ -193,6 +212,9 @@ class Tokens:
     """[rows or more] where each row begins in `ids`; mapped too, where it was opened."""
     lengths: Array
     """[rows] tokens in each row, special ones included (int32)."""
+    starts: Array | None = None
+    """[documents] the row at which each document begins; None for a part of a text, and for one
+    that was written before this was kept."""
 
     @classmethod
     def open(cls, folder: Path, split: str) -> Tokens:
@@ -226,7 +248,9 @@ class Tokens:
                 "--resume"
             )
         ids = np.memmap(path, dtype=dtype, mode="r") if expected else np.empty(0, dtype)
-        return cls(ids, offsets, _lengths(offsets))
+        path = folder / f"{split}.documents.npy"
+        starts = np.load(path, mmap_mode="r") if path.is_file() else None
+        return cls(ids, offsets, _lengths(offsets), starts)
 
     def __len__(self) -> int:
         """How many rows."""
@@ -239,6 +263,20 @@ class Tokens:
         return [
             self.ids[start : start + length] for start, length in zip(starts, lengths, strict=True)
         ]
+
+    def documents(self) -> list[Array]:
+        """The indices of each document's rows, in order.
+
+        Raises:
+            DataError: nobody knows where they begin.
+        """
+        if self.starts is None:
+            raise DataError(
+                "the tokenised text does not say where its documents begin (it is a part of one, "
+                "or of an older version); delete the run's folder tokenizer and run again with "
+                "--resume"
+            )
+        return np.split(np.arange(len(self)), self.starts[1:])
 
     def subset(self, indices: Array) -> Tokens:
         """Some of the rows, in the order that is given; nothing is copied."""

@@ -1,4 +1,4 @@
-"""One step's gradients, summed over micro-batches and divided once."""
+"""One step's gradients, summed over micro-batches; each term of the loss is divided once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,38 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from torch import nn
 
+    from lingraft.objectives.common import Losses
     from lingraft.training.data import Step
+
+
+class Totals:
+    """What the terms of a loss add up to, over micro-batches and steps, then over processes."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.targets: dict[str, int] = {}
+        self.sums: dict[str, torch.Tensor] = {}
+        """By term: nats and predicted tokens of this process (fp64)."""
+
+    def expect(self, step: Step) -> None:
+        """Announce a step: what all processes together predict in it."""
+        for term, count in step.targets.items():
+            self.targets[term] = self.targets.get(term, 0) + count
+            self.sums.setdefault(term, torch.zeros(2, dtype=torch.float64, device=self.device))
+
+    def add(self, losses: Losses, weight: float) -> None:
+        """Add a micro-batch; one that is a stand-in has weight 0."""
+        for term, (nats, positions) in losses.items():
+            self.sums[term][0] += nats.detach().double() * weight
+            self.sums[term][1] += positions * weight
+
+    def means(self, accelerator: Accelerator) -> dict[str, float]:
+        """Mean nats of each term over all processes; 0 where it predicts nothing. A collective."""
+        rows = accelerator.reduce(torch.stack(list(self.sums.values())), reduction="sum").tolist()
+        sums = dict(zip(self.sums, rows, strict=True))
+        counts = {term: int(count) for term, (_, count) in sums.items()}
+        assert counts == self.targets, f"predicted {counts}, divided by {self.targets}"
+        return {term: nats / max(1, counts[term]) for term, (nats, _) in sums.items()}
 
 
 def accumulate(
@@ -21,27 +52,31 @@ def accumulate(
     module: nn.Module,
     accelerator: Accelerator,
     lap: Callable[[str], None] = lambda done: None,
-) -> torch.Tensor:
-    """Add up the gradients of a step's micro-batches, divided by the targets of the global batch.
+) -> Totals:
+    """Add up the gradients of a step's micro-batches; a term is divided by its own global count.
 
     Args:
         step: this process' share.
-        module: prepared; gives the summed loss of a micro-batch.
+        module: prepared; gives the summed losses of a micro-batch, by term.
         accelerator: device, processes, precision.
-        lap: told 'forward' or 'backward' after each, for a benchmark's clock.
+        lap: told 'forward' or 'backward' after each.
 
     Returns:
-        The summed loss of this process, in nats (fp64).
+        The terms' sums of this process.
     """
-    nats = torch.zeros((), dtype=torch.float64, device=accelerator.device)
+    totals = Totals(accelerator.device)
+    totals.expect(step)
     # DDP averages gradients over processes
-    scale = accelerator.num_processes / max(1, step.global_targets)
+    scales = {
+        term: accelerator.num_processes / max(1, count) for term, count in step.targets.items()
+    }
     for number, (batch, weight) in enumerate(zip(step.micro_batches, step.weights, strict=True), 1):
         last = number == len(step.micro_batches)
         with contextlib.nullcontext() if last else accelerator.no_sync(module):
-            loss = module(batch.to(accelerator.device))
+            losses: Losses = module(batch.to(accelerator.device))
             lap("forward")
-            accelerator.backward(loss * (scale * weight))
+            parts = [loss.nats * (scales[term] * weight) for term, loss in losses.items()]
+            accelerator.backward(sum(parts[1:], parts[0]))
             lap("backward")
-        nats += loss.detach().double() * weight
-    return nats
+        totals.add(losses, weight)
+    return totals

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from lingraft.models.packed import PackedBatch, assemble, pack
 from lingraft.objectives.mlm import sentence_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lingraft.objectives.common import Objective, TokenIds
     from lingraft.recipe import Batch, Masking
@@ -62,6 +62,42 @@ def subset(tokens: Tokens, sentences: int, seed: int) -> Tokens:
     return tokens.subset(np.sort(np.argsort(keys, kind="stable")[:sentences]))
 
 
+@dataclass(frozen=True)
+class Reading:
+    """One thing that a phase reads: a stream under an objective."""
+
+    stream: str
+    """Its name; empty for the one stream of the short form."""
+    train: Tokens
+    valid: Tokens
+    objective: str
+    """A key of `objectives.OBJECTIVES`."""
+    masking: Masking
+    weight: float | None = None
+    """Share of the draws, relative to the others'; None goes by size."""
+
+    @property
+    def label(self) -> str:
+        """For metrics."""
+        return f"{self.stream}/{self.objective}"
+
+
+class Plan(Protocol):
+    """The order of a phase's sentences."""
+
+    def steps_per_epoch(self) -> float:
+        """Batches in one pass; of several streams, in as many draws as they have sentences."""
+        ...
+
+    def tokens_per_epoch(self) -> float:
+        """Tokens of these."""
+        ...
+
+    def after(self, position: Position) -> Iterator[tuple[Position, Array]]:
+        """All batches from `position` on, without end, each with the position behind it."""
+        ...
+
+
 class BatchPlan:
     """The order of the sentences, and where each batch ends."""
 
@@ -92,6 +128,10 @@ class BatchPlan:
             1.0, float(self.lengths.sum()) / (self.batch.size + float(self.lengths.mean()) / 2)
         )
 
+    def tokens_per_epoch(self) -> float:
+        """Tokens of one pass."""
+        return float(self.lengths.sum())
+
     def after(self, position: Position) -> Iterator[tuple[Position, Array]]:
         """All batches from `position` on, without end, each with the position behind it."""
         epoch, index = position.epoch, position.index
@@ -115,10 +155,59 @@ class Step:
     micro_batches: list[PackedBatch]
     weights: list[float]
     """1 for a micro-batch that counts; 0 for the stand-in of a process without sentences."""
-    global_targets: int
-    """Predicted tokens of all processes together: what the summed loss is divided by."""
+    targets: dict[str, int]
+    """Predicted tokens of all processes together, by term: what the term's sum is divided by."""
     global_tokens: int
     global_sentences: int
+
+    @property
+    def global_targets(self) -> int:
+        """Predicted tokens of all terms."""
+        return sum(self.targets.values())
+
+    @classmethod
+    def together(cls, steps: Sequence[Step]) -> Step:
+        """One step made of several; terms of the same name are one term."""
+        terms = dict.fromkeys(term for step in steps for term in step.targets)
+        return cls(
+            [batch for step in steps for batch in step.micro_batches],
+            [weight for step in steps for weight in step.weights],
+            {term: sum(step.targets.get(term, 0) for step in steps) for term in terms},
+            sum(step.global_tokens for step in steps),
+            sum(step.global_sentences for step in steps),
+        )
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """Sentences of a global batch with tokens to predict, for one objective."""
+
+    objective: str
+    lengths: Array
+    """[S] tokens in each."""
+    ids: list[Array]
+    """Corrupted, by sentence."""
+    masked: list[Array]
+    """Places of the hidden tokens, by sentence."""
+    targets: list[Array]
+    """What stood there, by sentence."""
+    counts: dict[str, int]
+    """Predicted tokens by term."""
+
+    @classmethod
+    def together(cls, parts: Sequence[Hidden]) -> Hidden:
+        """Sentences of several streams, under the same objective."""
+        if len(parts) == 1:
+            return parts[0]
+        terms = dict.fromkeys(term for part in parts for term in part.counts)
+        return cls(
+            parts[0].objective,
+            np.concatenate([part.lengths for part in parts]),
+            [ids for part in parts for ids in part.ids],
+            [masked for part in parts for masked in part.masked],
+            [targets for part in parts for targets in part.targets],
+            {term: sum(part.counts.get(term, 0) for part in parts) for term in terms},
+        )
 
 
 @dataclass(frozen=True)
@@ -133,6 +222,7 @@ class Batcher:
     micro_batch_tokens: int
     seed: int
     phase: str
+    """Named in the masks' seeds; with several streams the stream too."""
 
     def step(self, indices: Array, epoch: int, rank: int = 0, num_ranks: int = 1) -> Step:
         """The micro-batches of one process.
@@ -143,6 +233,10 @@ class Batcher:
             rank: this process.
             num_ranks: how many there are.
         """
+        return lay_out(self.hide(indices, epoch), self, rank, num_ranks)
+
+    def hide(self, indices: Array, epoch: int) -> Hidden:
+        """Draw the tokens to predict; arguments as `step`."""
         keys = sentence_keys(indices, self.seed, number_of(self.phase), epoch)
         sentences = self.tokens.rows(indices)
         lengths = np.array([len(sentence) for sentence in sentences])
@@ -150,32 +244,49 @@ class Batcher:
             np.concatenate(sentences), lengths, keys, self.vocabulary, self.masking
         )
         ends = np.cumsum(lengths)
-        ids = np.split(corrupted.ids, ends[:-1])
         cuts = np.searchsorted(corrupted.masked, ends[:-1])
         masked = [
             part - start
             for part, start in zip(np.split(corrupted.masked, cuts), ends - lengths, strict=True)
         ]
-        targets = np.split(corrupted.targets, cuts)
-        mine = share(lengths, rank, num_ranks)
-        weight = 1.0 if len(mine) else 0.0
-        mine = mine if len(mine) else np.array([0])
-        rows, width = pack(lengths[mine], self.row_tokens)
-        per_micro = max(1, self.micro_batch_tokens // width)
-        micro = [
-            assemble(
-                [ids[i] for i in mine],
-                [masked[i] for i in mine],
-                [targets[i] for i in mine],
-                rows[start : start + per_micro],
-                width,
-                self.vocabulary.pad,
-            )
-            for start in range(0, len(rows), per_micro)
-        ]
-        return Step(
-            micro, [weight] * len(micro), len(corrupted.targets), int(lengths.sum()), len(indices)
+        return Hidden(
+            self.objective.name,
+            lengths,
+            np.split(corrupted.ids, ends[:-1]),
+            masked,
+            np.split(corrupted.targets, cuts),
+            self.objective.counts(corrupted),
         )
+
+
+def lay_out(hidden: Hidden, sizes: Batcher, rank: int, num_ranks: int) -> Step:
+    """Pack one process' share of a global batch into rows; a process without a share runs one.
+
+    Args:
+        hidden: the sentences of all processes.
+        sizes: of rows and micro-batches, and the padding.
+        rank: this process.
+        num_ranks: how many there are.
+    """
+    mine = share(hidden.lengths, rank, num_ranks)
+    weight = 1.0 if len(mine) else 0.0
+    mine = mine if len(mine) else np.array([0])
+    rows, width = pack(hidden.lengths[mine], sizes.row_tokens)
+    per_micro = max(1, sizes.micro_batch_tokens // width)
+    micro = [
+        assemble(
+            [hidden.ids[i] for i in mine],
+            [hidden.masked[i] for i in mine],
+            [hidden.targets[i] for i in mine],
+            rows[start : start + per_micro],
+            width,
+            sizes.vocabulary.pad,
+            hidden.objective,
+        )
+        for start in range(0, len(rows), per_micro)
+    ]
+    number, tokens = len(hidden.lengths), int(hidden.lengths.sum())
+    return Step(micro, [weight] * len(micro), hidden.counts, tokens, number)
 
 
 def share(lengths: Array, rank: int, num_ranks: int) -> Array:

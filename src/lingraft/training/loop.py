@@ -1,8 +1,9 @@
 """The one training loop: any model, any set of trained parts, any objective.
 
-A step sums the loss over its micro-batches and processes and divides once by the number of
-predicted tokens of the global batch. Frozen parts have no gradient and no optimiser state. A phase
-can be stopped at any moment and goes on from its last checkpoint to the same weights.
+A step sums each term of the loss over its micro-batches and processes and divides once by the
+number of tokens that the term predicts in the global batch. Frozen parts have no gradient and no
+optimiser state. A phase can be stopped at any moment and goes on from its last checkpoint to the
+same weights.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from lingraft.models.parts import trained_parts
 from lingraft.rundir import fingerprint, removed_on_failure
 from lingraft.training import checkpoint, compiling, sharding
 from lingraft.training.accumulation import accumulate
-from lingraft.training.data import BatchPlan, Position
+from lingraft.training.data import Position
 from lingraft.training.optim import clip, learning_rate_factor, optimiser_for
 from lingraft.training.phase import State, Stopped
 from lingraft.training.problem import MaskedText
 from lingraft.training.signals import StopRequest
 from lingraft.training.throughput import Speedometer, matrix_product_ceiling
+from lingraft.training.validation import by_term
+from lingraft.training.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from lingraft.log import Ticker
+    from lingraft.training.accumulation import Totals
     from lingraft.training.phase import Job, Work
     from lingraft.training.problem import Problem
 
@@ -75,6 +79,7 @@ def run_phase(
     model: nn.Module,
     accelerator: Accelerator,
     flops: Callable[[Any, int], float] | None = None,
+    watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Train on any problem, from the phase's last checkpoint where there is one.
 
@@ -85,6 +90,7 @@ def run_phase(
         accelerator: device, processes, precision.
         flops: useful operations of a global batch, from its indices and the number of its targets;
             None where nobody counts them, and the log has no MFU.
+        watch: is told of every step.
 
     Returns:
         Plain data for done.json. What `problem.save` wrote of the best weights is in
@@ -94,7 +100,7 @@ def run_phase(
         TrainingError: the loss is not finite.
         Stopped: SIGTERM or SIGINT came; a checkpoint was written.
     """
-    return _Trainer(work, problem, model, accelerator, flops).run()
+    return _Trainer(work, problem, model, accelerator, flops, watch or Watch()).run()
 
 
 class _Trainer:
@@ -107,9 +113,10 @@ class _Trainer:
         model: nn.Module,
         accelerator: Accelerator,
         flops: Callable[[Any, int], float] | None,
+        watch: Watch,
     ) -> None:
         self.job, self.problem, self.accelerator = work, problem, accelerator
-        self.model, self.flops = model, flops
+        self.model, self.flops, self.watch = model, flops, watch
         phase = work.phase
         self.optimiser = optimiser_for(model.parameters(), phase.optimiser)
         self.state = State(work.fingerprint)
@@ -118,7 +125,7 @@ class _Trainer:
         self.module, self.stepper = sharding.prepare(
             problem.module, self.optimiser, work.training, accelerator
         )
-        self.plan = BatchPlan(problem.lengths, phase.batch, work.seed, phase.name)
+        self.plan = problem.plan(work)
         self.total_steps = self.expected_steps()
         self.look_every = phase.validation.every_steps or max(1, round(self.total_steps / 10))
         self.warmup = phase.schedule.warmup
@@ -137,7 +144,7 @@ class _Trainer:
             return budget.value
         if budget.unit == "epochs":
             return max(1.0, round(budget.value * per_epoch))
-        return max(1.0, budget.value / float(self.problem.lengths.sum()) * per_epoch)
+        return max(1.0, budget.value / self.plan.tokens_per_epoch() * per_epoch)
 
     def done_share(self, steps: float, tokens: float) -> float:
         """Share of the budget that so many steps and tokens are."""
@@ -171,12 +178,14 @@ class _Trainer:
         """One optimiser step."""
         state, accelerator, phase = self.state, self.accelerator, self.job.phase
         started = time.monotonic()
+        self.watch.begin()
         rank = accelerator.process_index
         step = self.problem.step(indices, epoch, rank, accelerator.num_processes)
         step = sharding.level(step, self.module, accelerator)
         torch.manual_seed(int(fingerprint(self.job.seed, phase.name, state.step, rank), 16) % 2**63)
         self.module.train()
-        nats = accumulate(step, self.module, accelerator)
+        self.watch.part("data")
+        totals = accumulate(step, self.module, accelerator, self.watch.part)
         logged = (state.step + 1) % self.job.training.log_steps == 0 or state.step == 0
         norm = None
         if logged or phase.optimiser.max_gradient_norm:
@@ -189,6 +198,7 @@ class _Trainer:
             group["lr"] = rate
         self.stepper.step()
         self.stepper.zero_grad(set_to_none=True)
+        self.watch.part("optimiser")
         state.step += 1
         state.tokens += step.global_tokens
         state.sentences += step.global_sentences
@@ -197,18 +207,18 @@ class _Trainer:
         useful = self.flops(indices, step.global_targets) if self.flops else None
         self.speed.add(step.global_tokens, useful)
         if logged:
-            self.log_step(nats, step.global_targets, rate, norm)
+            self.log_step(totals, rate, norm)
         ticker.update(
             state.tokens if unit == "tokens" else state.step,
             f"loss {state.last_loss:.3f}{self.speed.shown}",
         )
+        self.watch.end(indices, step)
 
-    def log_step(
-        self, nats: torch.Tensor, targets: int, rate: float, norm: torch.Tensor | None
-    ) -> None:
+    def log_step(self, totals: Totals, rate: float, norm: torch.Tensor | None) -> None:
         """Write a train row; stop where the loss is not finite."""
         state = self.state
-        loss = float(self.accelerator.reduce(nats, reduction="sum")) / max(1, targets)
+        means = totals.means(self.accelerator)
+        loss = sum(means.values())
         gradient_norm = float(norm) if norm is not None else None
         if not math.isfinite(loss) or (
             gradient_norm is not None and not math.isfinite(gradient_norm)
@@ -223,6 +233,7 @@ class _Trainer:
                 "step": state.step,
                 "tokens": state.tokens,
                 "loss": loss,
+                **by_term(means),
                 "learning_rate": rate,
                 "gradient_norm": gradient_norm,
                 "tokens_per_second": round(self.speed.tokens_per_second, 1),

@@ -14,14 +14,13 @@ from lingraft.models.parts import part_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import torch
     from transformers import PreTrainedModel
 
     from lingraft.models.families import Family
     from lingraft.models.packed import PackedBatch, PackedModel
-    from lingraft.objectives.common import Objective, TokenIds
+    from lingraft.objectives.common import Losses, Objective, TokenIds
     from lingraft.recipe import Phase, Training
-    from lingraft.tokenizer.shards import Tokens
+    from lingraft.training.data import Reading
 
 
 class Stopped(TrainingError):
@@ -34,15 +33,16 @@ class Stopped(TrainingError):
 
 
 class WithObjective(nn.Module):
-    """Model and objective as one module: a distributed wrapper sees the whole forward pass."""
+    """Model and objectives as one module: a distributed wrapper sees the whole forward pass."""
 
-    def __init__(self, packed: PackedModel, objective: Objective) -> None:
+    def __init__(self, packed: PackedModel, *objectives: Objective) -> None:
         super().__init__()
-        self.packed, self.objective = packed, objective
+        self.packed = packed
+        self.objectives = {objective.name: objective for objective in objectives}
 
-    def forward(self, batch: PackedBatch) -> torch.Tensor:
-        """Summed loss in nats."""
-        return self.objective.loss(self.packed, batch).nats
+    def forward(self, batch: PackedBatch) -> Losses:
+        """Summed loss by term, of the objective that the batch is for."""
+        return self.objectives[batch.objective].loss(self.packed, batch)
 
 
 @dataclass
@@ -84,8 +84,7 @@ class Job(Work):
 
     family: Family
     itl_layers: frozenset[int]
-    train: Tokens
-    valid: Tokens
+    readings: tuple[Reading, ...]
     vocabulary: TokenIds
     kept_config: dict[str, Any] = field(default_factory=dict)
     """Configuration values that training changed (dropout) and saving puts back."""
@@ -117,6 +116,6 @@ def recompute_activations(model: PreTrainedModel) -> None:
             "set training.gradient_checkpointing=false"
         )
     model.activation_checkpointing_enable({"use_reentrant": False})
-    # It gives the embeddings' output a gradient, for adapters with reentrant autograd; where the
-    # embeddings are frozen, that would cost a backward pass through frozen layers.
+    # It gives the embeddings' output a gradient, for reentrant autograd; where the embeddings are
+    # frozen, that would cost a backward pass through frozen layers.
     model.disable_input_require_grads()

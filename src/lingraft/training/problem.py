@@ -8,25 +8,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from lingraft.models import dropout, export
 from lingraft.models.packed import PackedModel, check_isolation
 from lingraft.models.parts import trained_parts
 from lingraft.objectives import OBJECTIVES
 from lingraft.training import throughput
-from lingraft.training.data import Batcher
+from lingraft.training.data import Batcher, BatchPlan
+from lingraft.training.mixture import MixtureBatcher, MixturePlan, probabilities
 from lingraft.training.phase import WithObjective, freeze, recompute_activations
-from lingraft.training.validation import Validator
+from lingraft.training.validation import HeldOut
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import numpy as np
     from accelerate import Accelerator
     from torch import nn
     from transformers import PreTrainedModel
 
-    from lingraft.training.data import Step
-    from lingraft.training.phase import Job
+    from lingraft.training.data import Plan, Step
+    from lingraft.training.phase import Job, Work
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,16 @@ class Problem(Protocol):
 
     @property
     def module(self) -> nn.Module:
-        """Takes one of `step`'s micro-batches; gives the summed loss over its targets."""
+        """Takes one of `step`'s micro-batches; gives the summed losses, by term."""
         ...
 
     @property
     def trainable(self) -> int:
         """Parameters that train."""
+        ...
+
+    def plan(self, work: Work) -> Plan:
+        """The order of the examples."""
         ...
 
     def step(self, indices: np.ndarray[Any, Any], epoch: int, rank: int, num_ranks: int) -> Step:
@@ -88,24 +94,43 @@ class MaskedText:
         )
         if training.gradient_checkpointing:
             recompute_activations(model)
-        objective = OBJECTIVES[phase.objective]
+        readings = job.readings
+        objectives = [OBJECTIVES[reading.objective] for reading in readings]
         packed = PackedModel(model, job.family)
         dropout.use_bits(model)
         check_isolation(packed, job.vocabulary.pad)
-        self.module = WithObjective(packed, objective)
-        self.lengths = job.train.lengths
+        self.module = WithObjective(packed, *objectives)
+        self.lengths = np.concatenate([reading.train.lengths for reading in readings])
         self.operations = throughput.count(model, job.family, job.itl_layers)
-        self.batcher = Batcher(
-            job.train,
-            objective,
-            job.vocabulary,
-            phase.masking,
-            training.row_tokens,
-            training.micro_batch_tokens,
-            job.seed,
+        batchers = [
+            Batcher(
+                reading.train,
+                objective,
+                job.vocabulary,
+                reading.masking,
+                training.row_tokens,
+                training.micro_batch_tokens,
+                job.seed,
+                f"{phase.name}/{reading.label}" if reading.stream else phase.name,
+            )
+            for reading, objective in zip(readings, objectives, strict=True)
+        ]
+        self.batcher = batchers[0] if len(batchers) == 1 else MixtureBatcher(batchers)
+        self.held_out = HeldOut.of(readings, job.vocabulary, phase, training)
+
+    def plan(self, work: Work) -> Plan:
+        """One stream's own order, or draws from several."""
+        phase, readings = work.phase, self.job.readings
+        if len(readings) == 1:
+            return BatchPlan(self.lengths, phase.batch, work.seed, phase.name)
+        return MixturePlan(
+            [reading.train.lengths for reading in readings],
+            probabilities(readings, phase.mixture),
+            phase.batch,
+            work.seed,
             phase.name,
+            whole_batches=phase.mixture.draw == "batches",
         )
-        self.validator = Validator.of(job.valid, objective, job.vocabulary, phase, training)
 
     def step(self, indices: np.ndarray[Any, Any], epoch: int, rank: int, num_ranks: int) -> Step:
         """Packed rows with fresh masks."""
@@ -121,8 +146,9 @@ class MaskedText:
         return self.operations.training(self.lengths[indices], targets)
 
     def look(self, module: nn.Module, accelerator: Accelerator) -> Look:
-        """Mean nats on the validation text."""
-        return Look(self.validator.loss(module, accelerator))
+        """Mean nats on the validation text; of several streams each, and as they are drawn."""
+        loss, metrics = self.held_out.losses(module, accelerator)
+        return Look(loss, metrics=metrics)
 
     def save(self, folder: Path) -> None:
         """A stock checkpoint with the source's own dropout."""

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lingraft.models.parts import is_adapter, layer_index, part_of
+from lingraft.models.modules import owner_of
+from lingraft.models.parts import layer_index, part_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -188,7 +189,7 @@ def _attentions(model: PreTrainedModel, family: Family) -> Iterator[tuple[bool, 
         index = layer_index(name, family)
         if index is not None and parameter.requires_grad:
             lowest = min(lowest, index)
-            if not is_adapter(name):
+            if owner_of(name) is None:
                 trained.add(index)
         elif name.startswith((family.word_embeddings, *family.positions, *family.embedding_norm)):
             below |= parameter.requires_grad

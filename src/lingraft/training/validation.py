@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from lingraft.errors import DataError
+from lingraft.objectives import OBJECTIVES
 from lingraft.training import sharding
+from lingraft.training.accumulation import Totals
 from lingraft.training.data import Batcher
+from lingraft.training.mixture import probabilities
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from accelerate import Accelerator
     from torch import nn
 
     from lingraft.objectives.common import Objective, TokenIds
-    from lingraft.recipe import Phase, Training
+    from lingraft.recipe import Masking, Phase, Training
     from lingraft.tokenizer.shards import Tokens
+    from lingraft.training.data import Reading
+
+Array = np.ndarray[Any, Any]
 
 MASK_SEED = 0
+
+
+def by_term(means: dict[str, float]) -> dict[str, float]:
+    """Columns of metrics.jsonl for the terms of a loss; none where it has a single one."""
+    return {f"loss/{term}": mean for term, mean in means.items()} if len(means) > 1 else {}
 
 
 @dataclass(frozen=True)
@@ -41,13 +54,14 @@ class Validator:
         vocabulary: TokenIds,
         phase: Phase,
         training: Training,
+        masking: Masking | None = None,
     ) -> Validator:
-        """The validator of a phase."""
+        """The validator of a phase; `masking` where it is not the phase's own."""
         batcher = Batcher(
             tokens,
             objective,
             vocabulary,
-            phase.masking,
+            masking or phase.masking,
             training.row_tokens,
             training.micro_batch_tokens,
             MASK_SEED,
@@ -56,22 +70,64 @@ class Validator:
         return cls(batcher, min(phase.validation.sentences, len(tokens)))
 
     @torch.no_grad()
-    def loss(self, module: nn.Module, accelerator: Accelerator) -> float:
-        """Mean nats over all predicted tokens of the validation sentences."""
+    def losses(self, module: nn.Module, accelerator: Accelerator) -> dict[str, float]:
+        """Mean nats of each term over all tokens that it predicts in the validation sentences."""
         module.eval()
         spread = np.linspace(0, len(self.batcher.tokens) - 1, self.sentences)
         chosen = spread.astype(np.int64)
-        nats = torch.zeros((), dtype=torch.float64, device=accelerator.device)
-        targets = 0
+        totals = Totals(accelerator.device)
         for start in range(0, len(chosen), 256):
             step = self.batcher.step(
                 chosen[start : start + 256], 0, accelerator.process_index, accelerator.num_processes
             )
             step = sharding.level(step, module, accelerator)
-            targets += step.global_targets
+            totals.expect(step)
             for batch, weight in zip(step.micro_batches, step.weights, strict=True):
-                nats += module(batch.to(accelerator.device)).double() * weight
+                totals.add(module(batch.to(accelerator.device)), weight)
         sharding.settle(module)
-        if not targets:
+        if not any(totals.targets.values()):
             raise DataError("the validation text has no token that could be masked; give more text")
-        return float(accelerator.reduce(nats, reduction="sum")) / targets
+        return totals.means(accelerator)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The validation text of everything that a phase reads."""
+
+    validators: dict[str, Validator]
+    """By label of the reading."""
+    probabilities: Array
+    """[readings] how likely each is to be drawn."""
+
+    @classmethod
+    def of(
+        cls, readings: Sequence[Reading], vocabulary: TokenIds, phase: Phase, training: Training
+    ) -> HeldOut:
+        """The validation text of what a phase reads."""
+        validators = {
+            reading.label: Validator.of(
+                reading.valid,
+                OBJECTIVES[reading.objective],
+                vocabulary,
+                phase,
+                training,
+                reading.masking,
+            )
+            for reading in readings
+        }
+        return cls(validators, probabilities(readings, phase.mixture))
+
+    def losses(self, module: nn.Module, accelerator: Accelerator) -> tuple[float, dict[str, float]]:
+        """The loss, and columns of metrics.jsonl: its terms, or with several readings each one's.
+
+        The loss of several is the mean of theirs, weighed as they are drawn.
+        """
+        found = {
+            label: validator.losses(module, accelerator)
+            for label, validator in self.validators.items()
+        }
+        if len(found) == 1:
+            (means,) = found.values()
+            return sum(means.values()), by_term(means)
+        sums = {f"loss/{label}": sum(means.values()) for label, means in found.items()}
+        return float(self.probabilities @ np.array(list(sums.values()))), sums

@@ -17,8 +17,7 @@ from lingraft.corpus.engine.executors import Cluster
 from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
-from lingraft.recipe import Corpus
-from lingraft.recipe.run import Repetition
+from lingraft.recipe import Corpus, Repetition
 
 WORDS = ["사람", "학교", "바다", "하늘", "책상", "나무", "구름", "시간", "마음", "노래", "도시"]
 ALL_STEPS: dict[str, Any] = {
@@ -224,9 +223,9 @@ def test_a_dump_that_is_cut_short_is_one_line_and_keeps_the_parts_that_are_done(
     made(corpus(sources), tmp_path / "out", settings(20_000, overwrite=True))
 
 
-class KillWorker(blocks.ReadPart):
+class KillWorker(blocks.Pass):
     def run(self, data: Any, rank: int = 0, world_size: int = 1) -> Any:
-        if rank == 1:
+        if self.name == "clean" and rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)
         yield from super().run(data, rank, world_size)
 
@@ -234,7 +233,7 @@ class KillWorker(blocks.ReadPart):
 def test_a_worker_that_is_killed_ends_the_run_with_one_line(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(blocks, "ReadPart", KillWorker)
+    monkeypatch.setattr(blocks, "Pass", KillWorker)
     with pytest.raises(DataError, match=r"a worker process was killed.*fewer --processes"):
         made(corpus(sources), tmp_path / "out", settings(processes=2))
 

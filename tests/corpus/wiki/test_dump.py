@@ -19,7 +19,7 @@ from lingraft.corpus.readers.wiki.cutting import (
     REDIRECT,
     TOO_LARGE,
 )
-from lingraft.corpus.readers.wiki.dump import DISAMBIGUATION, NOT_WIKITEXT, Options
+from lingraft.corpus.readers.wiki.dump import DISAMBIGUATION, NOT_WIKITEXT, PAGE_BYTES
 from lingraft.errors import DataError
 from lingraft.recipe import Corpus
 
@@ -27,17 +27,15 @@ REAL = Path(__file__).parents[3] / "data" / "wiki_dumps"
 FORMATS = {"": bytes, ".bz2": bz2.compress, ".gz": gzip.compress, ".xz": lzma.compress}
 
 
-def read(
-    path: Path, options: Options | None = None, processes: int = 1
-) -> tuple[list[Page], Reading]:
+def read(path: Path, page_bytes: int = PAGE_BYTES) -> tuple[list[Page], Reading]:
     reading = Reading()
-    return list(pages(path, reading, options or Options(), processes)), reading
+    return list(pages(path, reading, page_bytes)), reading
 
 
-def error_of(path: Path, processes: int = 1) -> tuple[list[Page], str]:
+def error_of(path: Path) -> tuple[list[Page], str]:
     found = []
     try:
-        for page in pages(path, Reading(), processes=processes):
+        for page in pages(path, Reading()):
             found.append(page)  # noqa: PERF402 (what came before the error counts)
     except DataError as error:
         return found, str(error)
@@ -93,7 +91,7 @@ def test_what_is_no_article_is_dropped_and_counted(tmp_path, maker):
         page("크다", "가" * 5000),
         page("나", "글 둘"),
     ]
-    found, reading = read(written(tmp_path, maker.export(made)), Options(page_bytes=9000))
+    found, reading = read(written(tmp_path, maker.export(made)), 9000)
     assert [one.text for one in found] == ["글 하나", "글 둘"]
     assert reading.dropped == {
         OTHER_NAMESPACE: 1,
@@ -105,8 +103,6 @@ def test_what_is_no_article_is_dropped_and_counted(tmp_path, maker):
         TOO_LARGE: 1,
     }
     assert reading.documents == 9
-    kept, _ = read(written(tmp_path, maker.export(made)), Options(disambiguation=True))
-    assert "뜻" in [one.title for one in kept]
 
 
 def test_of_a_history_the_latest_revision_counts_wherever_it_stands(tmp_path, maker):
@@ -157,29 +153,6 @@ def _check_blocks(path: Path, parts: list[Block], texts: list[str]) -> None:
     assert (parts[0].start, parts[-1].end) == (0, path.stat().st_size)
     found = [page.text for part in parts for page in block_pages(part, site, Reading())]
     assert found == texts
-
-
-def test_two_processes_give_what_one_gives(tmp_path, maker, monkeypatch):
-    made = [maker.random_page(seed) for seed in range(30)] + [maker.page("빈", "")]
-    path = written(tmp_path, multistream(maker.pieces(made)), "kowiki.xml.bz2")
-    monkeypatch.setattr(dump_module, "BLOCK_BYTES", 500)
-    assert len(blocks(path, 500)) > 4
-    one, reading = read(path)
-    two, reading_two = read(path, processes=2)
-    assert two == one
-    assert reading_two.dropped == reading.dropped == {EMPTY_PAGE: 1}
-    assert reading_two.documents == reading.documents
-    assert reading_two.bytes_read >= path.stat().st_size
-
-
-def test_two_processes_share_one_stream_and_tell_its_cut_last(tmp_path, maker, monkeypatch):
-    made = [maker.random_page(seed) for seed in range(30)] + [maker.page("빈", "")]
-    xml = maker.export(made).removesuffix(b"</mediawiki>\n")
-    path = written(tmp_path, gzip.compress(xml), "kowiki.xml.gz")
-    monkeypatch.setattr(dump_module, "BATCH_BYTES", 5_000)
-    found, error = error_of(path, processes=2)
-    assert [page.text for page in found] == [page.text for page in made[:-1]]
-    assert "is cut short" in error
 
 
 def test_utf16_dumps_are_read(tmp_path, maker):

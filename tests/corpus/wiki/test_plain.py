@@ -13,8 +13,8 @@ SITE = Site("kowiki", "ko", {"file": 6, "category": 14, "파일": 6, "분류": 1
 CHINESE = Site("zhwiki", "zh")
 
 
-def plain(wikitext: str, site: Site = SITE, **options: bool) -> str:
-    return plain_text(wikitext, site, "제목", **options)
+def plain(wikitext: str, site: Site = SITE) -> str:
+    return plain_text(wikitext, site, "제목")
 
 
 def test_every_inline_construct_inside_a_sentence_leaves_what_a_reader_sees(maker):
@@ -28,10 +28,9 @@ def test_every_block_construct_leaves_its_lines_and_those_around_it(maker):
         assert plain(f"앞\n{wikitext}\n뒤").split("\n") == ["앞", *left, "뒤"], wikitext
 
 
-def test_headings_are_kept_on_their_own_lines_when_asked_for():
+def test_headings_go_and_what_only_looks_like_one_stays():
     wikitext = "앞\n== '''역사''' [[서울|도시]]<ref>x</ref> ==\n뒤\n=홀수==\n= \n==="
     assert plain(wikitext) == "앞\n뒤\n="
-    assert plain(wikitext, headings=True) == "앞\n역사 도시\n뒤\n홀수=\n=\n="
 
 
 @pytest.mark.parametrize(

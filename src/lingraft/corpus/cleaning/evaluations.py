@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lingraft.corpus.extras import require
 from lingraft.corpus.readers.lines import (
-    COMPRESSED,
     Reading,
+    kind,
     opened,
     reading_errors,
-    require,
     text_lines,
 )
 from lingraft.errors import DataError
@@ -36,7 +36,8 @@ def files_of(names: Iterable[str | Path]) -> list[Path]:
     for name in names:
         path = Path(name).expanduser()
         if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if file.is_file() and _kind(file))
+            files = (file for file in path.rglob("*") if file.is_file())
+            inside = sorted(file for file in files if kind(file) in FORMATS)
             found += inside
             known = bool(inside)
         else:
@@ -46,7 +47,7 @@ def files_of(names: Iterable[str | Path]) -> list[Path]:
                     "of evaluations"
                 )
             found.append(path)
-            known = bool(_kind(path))
+            known = kind(path) in FORMATS
         if not known:
             raise DataError(
                 f"{name}: no evaluation that can be read; corpus.decontaminate takes "
@@ -68,14 +69,7 @@ def texts_of(names: Iterable[str | Path]) -> Iterator[str]:
         DataError: a file is missing, unreadable, broken or of an unknown kind.
     """
     for path in files_of(names):
-        yield from FORMATS[_kind(path)](path)
-
-
-def _kind(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in COMPRESSED:
-        suffixes.pop()
-    return suffixes[-1] if suffixes and suffixes[-1] in FORMATS else ""
+        yield from FORMATS[kind(path)](path)
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -118,7 +112,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _parquet(path: Path) -> Iterator[str]:
-    arrow, parquet = require("pyarrow", str(path)), require("pyarrow.parquet", str(path))
+    arrow, parquet = (require(name, str(path), "data") for name in ("pyarrow", "pyarrow.parquet"))
     try:
         with reading_errors(path):
             rows = parquet.read_table(path).to_pylist()

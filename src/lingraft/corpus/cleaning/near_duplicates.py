@@ -1,4 +1,4 @@
-"""Near-duplicate documents by MinHash, within and across sources, while they are read.
+"""Near-duplicate documents by MinHash, within and across sources.
 
 A document is a set of shingles (runs of characters). MinHash signatures of two sets agree in a
 place with probability s, their Jaccard similarity (Broder 1997); a band of `ROWS` places agrees
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lingraft.corpus.cleaning import dedup
 from lingraft.corpus.cleaning.clean import normalise
 
 if TYPE_CHECKING:
@@ -31,44 +30,6 @@ BLOCK_SHINGLES = 512
 
 BASE = np.uint64(0x9E3779B97F4A7C15)
 MIX_1, MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-
-
-class NearDuplicates:
-    """The documents seen so far, as band keys.
-
-    Of documents that are alike, the first is kept, whatever source it comes from; likeness carries
-    over (a document like a dropped one is dropped too). Deterministic: no state but the texts in
-    their order.
-
-    No near-duplicate across splits: where every document goes through one `NearDuplicates` before
-    it is split, none can be. Where held-out text must stay as it is while training text is added,
-    `remember` the held-out documents first and ask `fresh` of the training documents.
-
-    Memory: 8 bytes a band, so 112 bytes a document that is kept, and 16 more while runs merge;
-    1.1 GB for 10 million documents.
-    """
-
-    def __init__(self) -> None:
-        self.bands = [dedup.Seen() for _ in range(BANDS)]
-
-    def fresh(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Which documents are like none before, in `texts` or ever; then remember them all.
-
-        Args:
-            texts: in reading order.
-
-        Returns:
-            bool, an entry a text; True is to be kept.
-        """
-        keys_NB = band_keys(texts)
-        fresh_N = np.ones(len(texts), np.bool_)
-        for band, keys_N in zip(self.bands, keys_NB.T, strict=True):
-            fresh_N &= band.fresh(keys_N)
-        return fresh_N
-
-    def remember(self, texts: Sequence[str]) -> None:
-        """Take documents in whose near-duplicates are to be dropped."""
-        self.fresh(texts)
 
 
 def band_keys(texts: Sequence[str]) -> NDArray[np.uint64]:
@@ -103,13 +64,6 @@ def signature(text: str) -> NDArray[np.uint32]:
         permuted_PS = FACTORS_P[:, None] * block_S + OFFSETS_P[:, None]
         np.minimum(smallest_P, permuted_PS.min(axis=1), out=smallest_P)
     return smallest_P
-
-
-def similarity(left: str, right: str) -> float:
-    """The Jaccard similarity of two texts' shingles, exact; what the signatures estimate."""
-    left_S, right_S = np.unique(_shingles(left)), np.unique(_shingles(right))
-    shared = len(np.intersect1d(left_S, right_S, assume_unique=True))
-    return shared / (len(left_S) + len(right_S) - shared)
 
 
 def _shingles(text: str) -> NDArray[np.uint32]:

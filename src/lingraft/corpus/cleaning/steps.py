@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,19 +25,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lingraft import recipe
+    from lingraft.corpus.readers.documents import Document
 
 SAMPLES = 5
 SAMPLE_CHARACTERS = 300
 
 
-class HasText(Protocol):
-    """A document of ours or of datatrove's."""
-
-    text: str
-
-
-D = TypeVar("D", bound=HasText)
-Step = Callable[[Iterable[Any]], Iterator[Any]]
+Step = Callable[[Iterable["Document"]], Iterator["Document"]]
 
 
 @dataclass
@@ -74,26 +68,26 @@ class Tally:
                 self.show(reason, text)
 
 
-def document_steps(section: recipe.Corpus, tally: Tally) -> dict[str, Step]:
-    """What the recipe asks to be done to whole documents, by name and in order.
+def document_steps(section: recipe.Corpus, tally: Tally) -> list[Step]:
+    """What the recipe asks to be done to whole documents, in order.
 
     Masking comes before everything that shows a sample of what it drops.
 
     Returns:
         Functions from documents to documents, which they change in place or leave out.
     """
-    steps: dict[str, Step] = {}
+    steps: list[Step] = []
     if section.repair_encoding:
-        steps["encoding repair"] = lambda documents: repaired(documents, tally)
+        steps.append(lambda documents: repaired(documents, tally))
     if section.mask_personal_data:
-        steps["personal data"] = lambda documents: masked(documents, tally)
+        steps.append(lambda documents: masked(documents, tally))
     if section.repetition is not None:
         limits = repetition.Limits(**section.repetition.model_dump())
-        steps["repetition"] = lambda documents: without_repetition(documents, limits, tally)
+        steps.append(lambda documents: without_repetition(documents, limits, tally))
     return steps
 
 
-def repaired(documents: Iterable[D], tally: Tally) -> Iterator[D]:
+def repaired(documents: Iterable[Document], tally: Tally) -> Iterator[Document]:
     """Documents with the wrong decoding undone."""
     for document in documents:
         [document.text], changed = repair.repair([document.text])
@@ -101,7 +95,7 @@ def repaired(documents: Iterable[D], tally: Tally) -> Iterator[D]:
         yield document
 
 
-def masked(documents: Iterable[D], tally: Tally) -> Iterator[D]:
+def masked(documents: Iterable[Document], tally: Tally) -> Iterator[Document]:
     """Documents with placeholders for personal data."""
     for document in documents:
         [document.text], changed = personal.mask([document.text])
@@ -110,8 +104,8 @@ def masked(documents: Iterable[D], tally: Tally) -> Iterator[D]:
 
 
 def without_repetition(
-    documents: Iterable[D], limits: repetition.Limits, tally: Tally
-) -> Iterator[D]:
+    documents: Iterable[Document], limits: repetition.Limits, tally: Tally
+) -> Iterator[Document]:
     """Documents that do not mostly repeat themselves."""
     for document in documents:
         reason = repetition.reason(document.text, limits)

@@ -194,14 +194,21 @@ def choose_subset(folder: Folder, _: int) -> None:
         kept = decisions.fresh_sentences(rank) & wanted_documents[decisions.owners(rank)]
         positions.append(found[kept])
         places.append(np.flatnonzero(kept) + decisions.first_sentence[rank])
-    order = np.argsort(np.concatenate(positions), kind="stable")
-    if wanted >= len(order):
+    chosen = lowest(np.concatenate(positions), wanted)
+    _save(folder.decision(SUBSET), np.concatenate(places)[~chosen])
+
+
+def lowest(positions: NDArray[np.float64], wanted: int) -> NDArray[np.bool_]:
+    """Which training sentences come first by their positions; of equal ones the first."""
+    if wanted >= len(positions):
         logger.warning(
             "corpus.sentences = %s asks for more than the %s training sentences there are",
             f"{wanted:,}",
-            f"{len(order):,}",
+            f"{len(positions):,}",
         )
-    _save(folder.decision(SUBSET), np.sort(np.concatenate(places)[order[wanted:]]))
+    chosen = np.zeros(len(positions), np.bool_)
+    chosen[np.argsort(positions, kind="stable")[:wanted]] = True
+    return chosen
 
 
 def _save(path: Path, decision: NDArray[np.int64] | NDArray[np.float64]) -> None:

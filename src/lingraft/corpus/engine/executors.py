@@ -6,34 +6,26 @@ ever when a worker is killed (for want of memory, say), since `multiprocess.Pool
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import inspect
-import logging
-import time
 from concurrent.futures import FIRST_COMPLETED, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from lingraft import workers
-from lingraft.corpus.engine import blocks
+from lingraft.corpus.engine import blocks, passes
 from lingraft.corpus.extras import require
 from lingraft.errors import DataError, RecipeError
-from lingraft.log import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
     from concurrent.futures import Future, ProcessPoolExecutor
 
     from lingraft.corpus.engine.plan import Folder, Plan
     from lingraft.log import Ticker
 
-logger = logging.getLogger(__name__)
-
 Kind = Literal["local", "slurm", "ray"]
 MINIMUM = {"slurm": ("partition", "time"), "ray": ()}
-TITLES = {"clean": "corpus: cleaning", "write": "corpus: writing"}
 
 
 @dataclass(frozen=True)
@@ -59,11 +51,12 @@ def build(folder: Folder, plan: Plan, cluster: Cluster) -> dict[str, Any]:
     """
     made: dict[str, Any] = {}
     before = None
+    out = str(folder.out.absolute())
     kind = _class(cluster.kind)
     _check_options(kind, cluster)
-    for name, (pipeline, tasks) in blocks.passes(folder, plan).items():
+    for name, (_, tasks) in passes.passes(plan).items():
         common = {
-            "pipeline": pipeline,
+            "pipeline": [blocks.Pass(out, name)],
             "tasks": tasks,
             "logging_dir": str(folder.logs(name).absolute()),
             "depends": None if cluster.kind == "local" else before,
@@ -120,29 +113,15 @@ def run_here(executors: dict[str, Any], plan: Plan, processes: int) -> None:
     require("loguru", "lingraft corpus", "corpus").logger.disable("datatrove")
     if processes == 1:
         for name, executor in executors.items():
-            with _told(name, plan) as ticker:
+            with passes.told(name, plan) as ticker:
                 for rank in range(executor.world_size):
                     executor._run_for_rank(rank)
-                    ticker.advance(_megabytes(name, plan, rank))
+                    ticker.advance(passes.megabytes(name, plan, rank))
         return
     with workers.pool(processes) as pool:
         for name, executor in executors.items():
-            with _told(name, plan) as ticker:
+            with passes.told(name, plan) as ticker:
                 _run_pass(pool, name, executor, plan, ticker)
-
-
-@contextlib.contextmanager
-def _told(name: str, plan: Plan) -> Iterator[Ticker]:
-    """Show the progress of a pass, and tell at its end how long it took."""
-    total = sum(_megabytes(name, plan, rank) for rank in range(len(plan.parts)))
-    begin = time.monotonic()
-    with progress(TITLES.get(name, f"corpus: {name}"), total or None, "MB") as ticker:
-        yield ticker
-    logger.info("corpus: pass %s took %.1f s", name, time.monotonic() - begin)
-
-
-def _megabytes(name: str, plan: Plan, rank: int) -> float:
-    return plan.parts[rank].bytes / 1e6 if name in TITLES else 0.0
 
 
 def _run_pass(
@@ -155,19 +134,15 @@ def _run_pass(
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for future in sorted(done, key=futures.__getitem__):
                 future.result()
-                ticker.advance(_megabytes(name, plan, futures[future]))
+                ticker.advance(passes.megabytes(name, plan, futures[future]))
     except BrokenProcessPool:
         raise DataError(
             "corpus: a worker process was killed, most likely for want of memory; "
             "the parts that are done are kept: run the same command with fewer --processes"
         ) from None
     finally:
-        _cancel(waiting)
-
-
-def _cancel(futures: Iterable[Future[None]]) -> None:
-    for future in futures:
-        future.cancel()
+        for future in waiting:
+            future.cancel()
 
 
 def run_task(executor: Any, rank: int) -> None:

@@ -46,34 +46,27 @@ if TYPE_CHECKING:
     from lingraft import recipe
     from lingraft.corpus.engine.plan import Part
     from lingraft.corpus.readers.documents import Document
+    from lingraft.log import Ticker
 
 BATCH_SENTENCES = 16_384
+PROGRESS_EVERY_DOCUMENTS = 256
 
 
 @dataclass
 class Progress:
-    """What the blocks of pass 1 count together, for one part.
+    """What is counted before documents are cut into sentences.
 
     Attributes:
         reading: what the readers count.
         tally: what the steps on documents count.
         sources: name, bytes and documents of each source.
-        bands: keys of each document's bands.
+        ticker: is told how much has been read.
     """
 
     reading: Reading = field(default_factory=Reading)
     tally: Tally = field(default_factory=Tally)
     sources: list[dict[str, Any]] = field(default_factory=list)
-    bands: list[NDArray[np.uint64]] = field(default_factory=list)
-
-    def begin(self) -> None:
-        """Start on another part, in place, since other blocks refer to the same objects."""
-        fresh = Reading()
-        self.reading.dropped, self.reading.documents = fresh.dropped, fresh.documents
-        self.reading.bytes_read = fresh.bytes_read
-        self.tally.dropped, self.tally.changed, self.tally.samples = Counter(), Counter(), {}
-        self.sources.clear()
-        self.bands.clear()
+    ticker: Ticker | None = None
 
 
 def documents(part: Part, section: recipe.Corpus, progress: Progress) -> Iterator[Document]:
@@ -82,11 +75,14 @@ def documents(part: Part, section: recipe.Corpus, progress: Progress) -> Iterato
     Raises:
         DataError: a source cannot be read or is cut short.
     """
-    progress.begin()
-    reading = progress.reading
+    reading, ticker = progress.reading, progress.ticker
+    done = ticker.count if ticker is not None else 0.0
     for source in part.sources:
         documents_before, bytes_before = reading.documents, reading.bytes_read
-        yield from readers.read(source, section, reading)
+        for document in readers.read(source, section, reading):
+            if ticker is not None and reading.documents % PROGRESS_EVERY_DOCUMENTS == 0:
+                ticker.update(done + reading.bytes_read / 1e6)
+            yield document
         size = reading.bytes_read - bytes_before
         if source.span is not None:  # reading runs ahead, past the end of the part
             size = source.span[1] - source.span[0]
@@ -97,13 +93,6 @@ def documents(part: Part, section: recipe.Corpus, progress: Progress) -> Iterato
                 "documents": reading.documents - documents_before,
             }
         )
-
-
-def keyed(found: Iterable[Any], progress: Progress) -> Iterator[Any]:
-    """The documents, unchanged, with the keys of their bands put aside."""
-    for document in found:
-        progress.bands.append(near_duplicates.band_keys([document.text])[0])
-        yield document
 
 
 @contextlib.contextmanager
@@ -140,17 +129,12 @@ def fresh_folder(path: Path) -> Iterator[Path]:
 
 
 def write(
-    found: Iterable[Any],
-    section: recipe.Corpus,
-    judge: SentenceFilter,
-    progress: Progress,
-    folder: Path,
+    found: Iterable[Document], judge: SentenceFilter, progress: Progress, folder: Path
 ) -> None:
     """Cut documents into sentences, judge these, and write the part's folder.
 
     Args:
-        found: documents of ours or of datatrove's, in order.
-        section: what to keep.
+        found: documents, in order.
         judge: cuts and judges.
         progress: what was counted on the way here.
         folder: does not exist yet.
@@ -159,11 +143,11 @@ def write(
         DataError: a source cannot be read, or the folder cannot be written.
     """
     with fresh_folder(folder) as partial:
-        writer = PartWriter(partial, section, judge)
+        writer = PartWriter(partial, judge)
         with contextlib.closing(writer):
             for document in found:
                 with writing_errors(folder):
-                    writer.add(document.id, document.text, document.metadata)
+                    writer.add(document)
             with writing_errors(folder):
                 writer.finish(progress)
 
@@ -173,28 +157,31 @@ class PartWriter:
 
     Args:
         folder: an empty one.
-        section: what to keep.
         judge: cuts and judges.
     """
 
-    def __init__(self, folder: Path, section: recipe.Corpus, judge: SentenceFilter) -> None:
+    def __init__(self, folder: Path, judge: SentenceFilter) -> None:
         self.folder = folder
-        self.section = section
+        self.section = judge.section
         self.judge = judge
+        self.languages_before = judge.mix
         self.tally = Tally()
         self.hashes: list[NDArray[np.uint64]] = []
         self.tallies: list[NDArray[np.int32]] = []
         self.places: array[float] = array("d")
         self.positions: array[float] = array("d")
-        self.waiting: list[tuple[str, dict[str, Any], list[str]]] = []
+        self.bands: list[NDArray[np.uint64]] = []
+        self.waiting: list[tuple[Document, list[str]]] = []
         self.sentences_waiting = 0
         with writing_errors(folder):
             self.file: TextIOWrapper = (folder / "documents.jsonl").open("w", encoding="utf-8")
 
-    def add(self, name: str, text: str, metadata: dict[str, Any]) -> None:
+    def add(self, document: Document) -> None:
         """Take one document."""
-        pieces = self.judge.split(text)
-        self.waiting.append((name, metadata, pieces))
+        if self.section.near_duplicates:
+            self.bands.append(near_duplicates.band_keys([document.text])[0])
+        pieces = self.judge.split(document.text)
+        self.waiting.append((document, pieces))
         self.sentences_waiting += len(pieces)
         if self.sentences_waiting >= BATCH_SENTENCES:
             self._flush()
@@ -205,26 +192,26 @@ class PartWriter:
             self.file.close()
 
     def _flush(self) -> None:
-        batch = [sentence for _, _, pieces in self.waiting for sentence in pieces]
+        batch = [sentence for _, pieces in self.waiting for sentence in pieces]
         codes = self.judge.codes(batch)
         for index in np.flatnonzero(codes).tolist():
             self.tally.show(clean.REASONS[codes[index]], batch[index])
-        lengths = [len(pieces) for _, _, pieces in self.waiting]
+        lengths = [len(pieces) for _, pieces in self.waiting]
         owners = np.repeat(np.arange(len(lengths)), lengths)
         shape = len(lengths), len(clean.REASONS)
         table = np.bincount(owners * shape[1] + codes, minlength=shape[0] * shape[1])
         self.tallies.append(table.reshape(shape).astype(np.int32))
         self.hashes.append(dedup.hashes(batch[i] for i in np.flatnonzero(codes == 0).tolist()))
         start = 0
-        for name, metadata, pieces in self.waiting:
+        for document, pieces in self.waiting:
             kept = np.flatnonzero(codes[start : start + len(pieces)] == 0).tolist()
             start += len(pieces)
-            self.places.append(position(name, self.section.split_seed))
+            self.places.append(position(document.id, self.section.split_seed))
             if kept:
                 sentences = [pieces[index] for index in kept]
-                row = {"id": name, "metadata": metadata, "sentences": sentences, "places": kept}
-                self.file.write(json.dumps(row, ensure_ascii=False) + "\n")
-                self._place(name, kept)
+                row = {"id": document.id, "metadata": document.metadata, "sentences": sentences}
+                self.file.write(json.dumps(row | {"places": kept}, ensure_ascii=False) + "\n")
+                self._place(document.id, kept)
         self.waiting, self.sentences_waiting = [], 0
 
     def _place(self, name: str, kept: list[int]) -> None:
@@ -242,7 +229,7 @@ class PartWriter:
         np.save(self.folder / "hashes.npy", np.concatenate([nothing, *self.hashes]))
         np.save(self.folder / "split.npy", np.array(self.places, np.float64))
         if self.section.near_duplicates:
-            keys = np.array(progress.bands, np.uint64).reshape(-1, near_duplicates.BANDS)
+            keys = np.array(self.bands, np.uint64).reshape(-1, near_duplicates.BANDS)
             np.save(self.folder / "bands.npy", keys)
         if self.section.sentences is not None:
             np.save(self.folder / "positions.npy", np.array(self.positions, np.float64))
@@ -253,6 +240,6 @@ class PartWriter:
             "dropped": progress.tally.dropped + progress.reading.dropped,
             "changed": progress.tally.changed,
             "samples": self.tally.samples,
-            "languages": self.judge.mix,
+            "languages": Counter(self.judge.mix) - Counter(self.languages_before),
         }
         write_json(self.folder / "counts.json", counts)

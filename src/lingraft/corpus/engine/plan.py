@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft import recipe
 from lingraft.corpus.cleaning import evaluations
-from lingraft.corpus.inputs import FORMAT, inputs
+from lingraft.corpus.inputs import inputs
 from lingraft.corpus.readers import documents, wikimedia
 from lingraft.corpus.readers.lines import reading_errors
 from lingraft.corpus.readers.wiki import streams
 from lingraft.errors import DataError
-from lingraft.rundir import clear_temporary, fingerprint, read_json, write_json
+from lingraft.rundir import FORMAT, clear_temporary, fingerprint, read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,7 +68,7 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
     Raises:
         DataError: a source is missing, unreadable or of an unknown kind.
     """
-    made = fingerprint(FORMAT, section, language, inputs(section), part_bytes)
+    made = fingerprint(FORMAT["corpus"], section, language, inputs(section), part_bytes)
     sources = documents.resolve(section.text)
     if part_bytes is None:
         part_bytes = _part_bytes(sources)

@@ -7,7 +7,7 @@ import json
 import os
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -17,8 +17,8 @@ from lingraft.corpus.cleaning.near_duplicates import NEAR_DUPLICATE
 from lingraft.corpus.cleaning.steps import Tally
 from lingraft.corpus.engine.duplicates import Decisions
 from lingraft.corpus.engine.parts import writing_errors
-from lingraft.corpus.finished import NOT_IN_SUBSET, PLACES
 from lingraft.corpus.readers.lines import EMPTY
+from lingraft.corpus.result import NOT_IN_SUBSET, PLACES
 from lingraft.corpus.split import SPLITS
 from lingraft.rundir import read_json, write_json
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 BATCH_SENTENCES = 16_384
 TOP_DOMAINS = 1_000
 COUNTERS = ("dropped", "lengths", "documents", "scripts", "domains")
-Kept: TypeAlias = tuple[str, dict[str, Any], list[str], list[int]]
-"""Name of a document, metadata, sentences, and the place that each had in the whole document."""
 
 
 @dataclass
@@ -64,11 +62,6 @@ class Counts:
     scripts: Counter[str] = field(default_factory=Counter)
     domains: Counter[str] = field(default_factory=Counter)
     samples: dict[str, list[str]] = field(default_factory=dict)
-
-    def clear(self) -> None:
-        """Begin with another shard, in place, since several blocks refer to the same object."""
-        for name, value in vars(Counts()).items():
-            setattr(self, name, value)
 
     def add(self, other: Counts) -> None:
         """Take in the counts of another shard."""
@@ -137,7 +130,7 @@ def _count(tallies: Any, fresh: Any, counts: Counts) -> None:
 
 
 def write(
-    found: Iterable[Kept],
+    found: Iterable[dict[str, Any]],
     counts: Counts,
     folder: Folder,
     rank: int,
@@ -145,7 +138,7 @@ def write(
     """Write the documents of a part by split, and then their counts, which mark it as done.
 
     Args:
-        found: the documents, in order.
+        found: the documents that `kept` gives.
         counts: those of `kept`; gets the rest.
         folder: of the corpus.
         rank: of the part.
@@ -162,16 +155,17 @@ def write(
         partial = {s: p.with_name(f".{p.name}.{os.getpid()}.partial") for s, p in paths.items()}
         for path in partial.values():
             stack.callback(path.unlink, missing_ok=True)
-        for name, metadata, sentences, places in found:
-            split = decisions.side(name)
+        for document in found:
+            sentences, places = document["sentences"], document["places"]
+            split = decisions.side(document["id"])
             if split not in files:
                 partial[split].parent.mkdir(parents=True, exist_ok=True)
                 files[split] = stack.enter_context(partial[split].open("w", encoding="utf-8"))
-            row = {"id": name, **metadata, "text": "\n".join(sentences)}
+            row = {"id": document["id"], **document["metadata"], "text": "\n".join(sentences)}
             if places[-1] >= len(places):  # something before the last one was left out
                 row[PLACES] = places
             files[split].write(json.dumps(row, ensure_ascii=False) + "\n")
-            address = str(metadata.get("url") or name)
+            address = str(row.get("url") or row["id"])
             _measure(split, address, sentences, counts)
             batch += sentences
             if len(batch) >= BATCH_SENTENCES:

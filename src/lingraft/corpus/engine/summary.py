@@ -9,8 +9,7 @@ from lingraft.corpus.cleaning import scripts
 from lingraft.corpus.cleaning.steps import Tally
 from lingraft.corpus.engine.duplicates import Decisions
 from lingraft.corpus.engine.shards import Counts
-from lingraft.corpus.finished import NOT_IN_SUBSET
-from lingraft.corpus.result import check_result
+from lingraft.corpus.result import NOT_IN_SUBSET, check_result
 from lingraft.rundir import read_json, write_json
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lingraft.corpus.extras import require
 from lingraft.corpus.readers.lines import (
     BROKEN_UTF8,
     LINE_TOO_LONG,
     Reading,
     reading_errors,
-    require,
 )
 from lingraft.errors import DataError
 
@@ -44,8 +44,8 @@ def read_parquet(source: Source, section: recipe.Corpus, reading: Reading) -> It
         DataError: the file is broken, has no such field, or pyarrow is not installed.
     """
     assert source.path is not None
-    arrow = require("pyarrow", source.name)
-    parquet = require("pyarrow.parquet", source.name)
+    arrow = require("pyarrow", source.name, "data")
+    parquet = require("pyarrow.parquet", source.name, "data")
     try:
         with reading_errors(source.path), parquet.ParquetFile(source.path) as file:
             columns = _parquet_columns(source, section, file.schema_arrow, arrow)
@@ -113,7 +113,7 @@ def read_hub(source: Source, section: recipe.Corpus, reading: Reading) -> Iterat
     Raises:
         DataError: the dataset cannot be read, has no such field, or datasets is not installed.
     """
-    datasets = require("datasets", source.name)
+    datasets = require("datasets", source.name, "data")
     name, _, config = source.name.removeprefix(HUB_PREFIX).partition(":")
     try:
         rows = iter(

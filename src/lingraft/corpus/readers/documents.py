@@ -29,6 +29,7 @@ from lingraft.corpus.readers.lines import (
     EMPTY,
     Reading,
     json_value,
+    kind,
     opened,
     reading_errors,
     text_lines,
@@ -101,11 +102,9 @@ class Source:
 
 
 def _format(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
-    if suffixes and suffixes[-1] in COMPRESSED:
-        inner = suffixes[0] if len(suffixes) == 2 else ""
-        return inner if inner in FORMATS and inner != ".parquet" else ""
-    return suffixes[-1] if suffixes and suffixes[-1] in FORMATS else ""
+    suffix = kind(path)
+    readable = suffix in FORMATS and not (suffix == ".parquet" and _packed(path))
+    return suffix if readable else ""
 
 
 def resolve(texts: Iterable[str | Path]) -> list[Source]:
@@ -185,8 +184,8 @@ def tell(texts: Iterable[str | Path]) -> None:
 
 
 def _counted(kinds: Counter[str]) -> Iterator[str]:
-    for kind, count in sorted(kinds.items()):
-        yield f"{count:,} {kind} file{'s' if count > 1 else ''}"
+    for suffix, count in sorted(kinds.items()):
+        yield f"{count:,} {suffix} file{'s' if count > 1 else ''}"
 
 
 def _packed(path: Path) -> bool:
@@ -227,9 +226,8 @@ def _about(path: Path) -> bool:
 
 def _is_text(path: Path) -> bool:
     """Whether a file of a directory can be read; of the many kinds of XML only dumps are."""
-    kind = _format(path)
-    if kind != ".xml":
-        return bool(kind)
+    if _format(path) != ".xml":
+        return bool(_format(path))
     with reading_errors(path), opened(path, Reading()) as stream:
         return DUMP_ROOT in stream.read(DUMP_HEAD_BYTES).replace(b"\0", b"")
 

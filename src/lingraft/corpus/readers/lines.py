@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lingraft.corpus.extras import require
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
@@ -133,25 +134,21 @@ class ZstdFile(io.RawIOBase):
         return b"".join(pieces)
 
 
-def require(module: str, what: str) -> Any:
-    """Import a module of the optional extra `data`.
-
-    Raises:
-        DataError: it is not installed.
-    """
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise DataError(
-            f'{what}: reading it needs the package {module}; run: pip install "lingraft[data]"'
-        ) from None
+def kind(path: Path) -> str:
+    """The suffix of a file in small letters, without that of its compression."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in COMPRESSED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
 
 
 @contextlib.contextmanager
-def reading_errors(path: Path) -> Iterator[None]:
+def reading_errors(path: Path, kept: str = "nothing was kept") -> Iterator[None]:
     """Turn what a broken or unreadable file raises into one line that names it.
+
+    Args:
+        path: the file.
+        kept: what became of the part before the damage.
 
     Raises:
         DataError: always in place of the errors of gzip, lzma, zlib, zstandard and the operating
@@ -161,26 +158,25 @@ def reading_errors(path: Path) -> Iterator[None]:
         yield
     except EOFError:
         raise DataError(
-            f"{path}: is cut short (the {path.suffix} stream ends early); nothing was kept; "
+            f"{path}: is cut short (the {path.suffix} stream ends early); {kept}; "
             "copy or download the file again"
         ) from None
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-        raise _broken(path, error) from None
+        raise _broken(path, error, kept) from None
     except OSError as error:
         if error.errno is None:  # bz2 gives no number
-            raise _broken(path, error) from None
+            raise _broken(path, error, kept) from None
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
     except Exception as error:
         # zstandard is optional, so its error class cannot be named in the clause.
         if type(error).__module__.split(".")[0] != "zstandard":
             raise
-        raise _broken(path, error) from None
+        raise _broken(path, error, kept) from None
 
 
-def _broken(path: Path, error: Exception) -> DataError:
+def _broken(path: Path, error: Exception, kept: str) -> DataError:
     return DataError(
-        f"{path}: broken {path.suffix} data ({error}); nothing was kept; "
-        "copy or download the file again"
+        f"{path}: broken {path.suffix} data ({error}); {kept}; copy or download the file again"
     )
 
 
@@ -205,7 +201,7 @@ def opened(path: Path, reading: Reading) -> Iterator[io.BufferedReader[Any]]:
         elif suffix == ".bz2":
             plain = stack.enter_context(bz2.BZ2File(raw))
         else:
-            require("zstandard", str(path))
+            require("zstandard", str(path), "data")
             plain = ZstdFile(raw)
         yield stack.enter_context(io.BufferedReader(plain, BLOCK_BYTES))
 

@@ -9,12 +9,13 @@ The format: https://www.gnu.org/software/gettext/manual/html_node/PO-Files.html
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lingraft.corpus.cleaning.repair import text_encoding
-from lingraft.corpus.parallel import Pair
+from lingraft.corpus.pairs import Pair
 from lingraft.corpus.readers.lines import (
     BROKEN_UTF8,
     HEAD_BYTES,
@@ -42,6 +43,7 @@ MAX_MESSAGE_CHARACTERS = 1_000_000
 CHARSET = re.compile(rb"charset=([A-Za-z0-9._:-]+)", re.IGNORECASE)
 KEYWORD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d{1,2})\])?)[ \t]*(?=\")")
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+OBSOLETE_MESSAGE = re.compile(r"#~\s*msgid\s")
 ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)")
 ESCAPED = {
     "n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v",
@@ -53,33 +55,53 @@ class Message:
     """One entry of a .po file.
 
     Attributes:
-        context: msgctxt, or None.
-        source: msgid.
-        plural: msgid_plural, or None.
-        translations: msgstr by number; a message without a plural has the number 0 alone.
+        parts: the strings of each part: 'msgctxt', 'msgid', 'msgid_plural', and of a msgstr its
+            number; a message without a plural has the number 0 alone.
         fuzzy: nobody has checked it.
         broken: a string of it does not end, or a part comes twice.
     """
 
-    context: str | None = None
-    source: str | None = None
-    plural: str | None = None
-    translations: dict[int, str] = field(default_factory=dict)
+    parts: dict[str | int, list[str]] = field(default_factory=dict)
     fuzzy: bool = False
     broken: bool = False
 
-    def pairs(self) -> Iterator[tuple[str, str]]:
+    def add(self, line: str) -> None:
+        """Take a line: the beginning of a part, or a further string of the last one."""
+        keyword = KEYWORD.match(line)
+        if keyword is not None:
+            name = int(keyword[2] or 0) if keyword[1].startswith("msgstr") else keyword[1]
+            self.broken |= name in self.parts
+            self.parts[name] = []
+            line = line[keyword.end() :]
+        if self.broken:
+            return
+        pieces = next(reversed(self.parts.values()))
+        string = STRING.fullmatch(line)
+        if string is None or sum(map(len, pieces)) + len(line) > MAX_MESSAGE_CHARACTERS:
+            self.broken = True
+        else:
+            pieces.append(string[1])
+
+    def text(self, part: str | int) -> str:
+        """A part without its quotes and escapes; '' where there is none."""
+        return unescape("".join(self.parts.get(part, ())))
+
+    @property
+    def translations(self) -> list[str]:
+        """The texts of msgstr by their numbers."""
+        return [self.text(part) for part in sorted(p for p in self.parts if isinstance(p, int))]
+
+    def pairs(self) -> Iterator[Pair]:
         """Source and translation of each form that has both.
 
         Of a message with a plural: the singular with form 0 and the plural with the last form, or,
         where the language has but one form (Korean, Japanese), the plural with that one.
         """
-        assert self.source is not None
-        last = max(self.translations, default=0)
-        if self.plural is None or last > 0:
-            yield self.source, self.translations.get(0, "")
-        if self.plural is not None:
-            yield self.plural, self.translations.get(last, "")
+        forms = self.translations
+        if "msgid_plural" not in self.parts or len(forms) > 1:
+            yield Pair(self.text(0), self.text("msgid"))
+        if "msgid_plural" in self.parts:
+            yield Pair(forms[-1], self.text("msgid_plural"))
 
 
 def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[tuple[object, str]]:
@@ -90,8 +112,7 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[t
     """
     assert source.path is not None
     for message in translated(source.path, section.max_line_bytes, reading):
-        forms = dict.fromkeys(message.translations[form] for form in sorted(message.translations))
-        yield None, "\n".join(forms)
+        yield None, "\n".join(dict.fromkeys(message.translations))
 
 
 def read_pairs(path: Path, max_line_bytes: int, reading: Reading) -> Iterator[Pair]:
@@ -100,10 +121,10 @@ def read_pairs(path: Path, max_line_bytes: int, reading: Reading) -> Iterator[Pa
     Raises:
         DataError: the file cannot be read, is cut short, or is no .po file.
     """
-    for number, message in enumerate(translated(path, max_line_bytes, reading)):
-        for form, (left, right) in enumerate(message.pairs()):
+    for message in translated(path, max_line_bytes, reading):
+        for pair in message.pairs():
             reading.documents += 1
-            yield Pair(left, right, f"{path.name}:{number}.{form}")
+            yield pair
 
 
 def translated(path: Path, max_line_bytes: int, reading: Reading) -> Iterator[Message]:
@@ -116,15 +137,15 @@ def translated(path: Path, max_line_bytes: int, reading: Reading) -> Iterator[Me
     good = 0
     broken_before = reading.dropped[BROKEN_MESSAGE] + reading.dropped[DROPPED_LINE]
     for message in messages(path, max_line_bytes, reading):
-        if message.broken or message.source is None or not message.translations:
+        if message.broken or "msgid" not in message.parts or not message.translations:
             reading.drop(BROKEN_MESSAGE)
             continue
         good += 1
-        if message.source == "" and message.context is None:
+        if not message.text("msgid") and "msgctxt" not in message.parts:
             continue  # the header
         if message.fuzzy:
             reading.drop(FUZZY)
-        elif not all(text.strip() for text in message.translations.values()):
+        elif not all(text.strip() for text in message.translations):
             reading.drop(UNTRANSLATED)
         else:
             yield message
@@ -139,104 +160,34 @@ def translated(path: Path, max_line_bytes: int, reading: Reading) -> Iterator[Me
 def messages(path: Path, max_line_bytes: int, reading: Reading) -> Iterator[Message]:
     """Every message that is not obsolete, broken ones included; obsolete ones are counted.
 
+    A message ends at an empty line, at a comment after its msgstr, or where the next one begins.
+
     Raises:
         DataError: the file cannot be read, is cut short, or is in an unknown encoding.
     """
-    parser = Parser(reading)
-    for line in _lines(path, max_line_bytes, reading):
-        message = parser.feed(line)
-        if message is not None:
+    message = Message()
+    for raw in itertools.chain(_lines(path, max_line_bytes, reading), [""]):
+        line = raw.strip()
+        if message.parts and (not line or line[0] == "#" or _begins_next(line, message)):
             yield message
-    message = parser.finish()
-    if message is not None:
-        yield message
-
-
-class Parser:
-    """Puts messages together from lines.
-
-    A message ends at an empty line, at a comment after its msgstr, or where the next one begins.
-    """
-
-    def __init__(self, reading: Reading) -> None:
-        self.reading = reading
-        self.message = Message()
-        self.part: str | None = None
-        self.form = 0
-        self.pieces: list[str] = []
-        self.size = 0
-        self.obsolete = False
-
-    def feed(self, line: str) -> Message | None:
-        """Take one line; a message that it ends."""
-        line = line.strip()
-        if line.startswith("#~"):
-            ended = self.finish()
-            if not self.obsolete and re.match(r"#~\s*msgid\s", line):
-                self.reading.drop(OBSOLETE)
-            return ended
+            message = Message()
         if not line:
-            return self.finish()
-        if line.startswith("#"):
-            ended = self.finish() if self.part is not None else None
-            if line.startswith("#,") and "fuzzy" in line:
-                self.message.fuzzy = True
-            return ended
-        keyword = KEYWORD.match(line)
-        if keyword is not None:
-            ended = self._begins_next(keyword.group(1))
-            self._close_part()
-            self._open_part(keyword, line[keyword.end() :])
-            return ended
-        self._add(line)
-        return None
-
-    def finish(self) -> Message | None:
-        """End the message that is open, if one is."""
-        started = self.part is not None
-        self._close_part()
-        message, self.message = self.message, Message()
-        return message if started else None
-
-    def _begins_next(self, keyword: str) -> Message | None:
-        """A msgid or msgctxt after a msgstr begins the next message without an empty line."""
-        if keyword in ("msgid", "msgctxt") and (self.part == "msgstr" or self.message.translations):
-            return self.finish()
-        return None
-
-    def _open_part(self, keyword: re.Match[str], rest: str) -> None:
-        name = keyword.group(1)
-        self.part = "msgstr" if name.startswith("msgstr") else name
-        self.form = int(keyword.group(2) or 0)
-        self.pieces, self.size = [], 0
-        self._add(rest)
-
-    def _add(self, text: str) -> None:
-        string = STRING.fullmatch(text)
-        if self.part is None:
-            self.reading.drop(DROPPED_LINE)
-        elif string is None:
-            self.message.broken = True
-        else:
-            self.size += len(text)
-            if self.size > MAX_MESSAGE_CHARACTERS:
-                self.message.broken = True
+            message = Message()
+        elif line[0] != "#":
+            if message.parts or KEYWORD.match(line):
+                message.add(line)
             else:
-                self.pieces.append(string.group(1))
+                reading.drop(DROPPED_LINE)
+        elif line.startswith("#,") and "fuzzy" in line:
+            message.fuzzy = True
+        elif OBSOLETE_MESSAGE.match(line):
+            reading.drop(OBSOLETE)
 
-    def _close_part(self) -> None:
-        if self.part is None:
-            return
-        text = unescape("".join(self.pieces))
-        message = self.message
-        if self.part == "msgstr":
-            message.broken |= self.form in message.translations
-            message.translations[self.form] = text
-        else:
-            name = {"msgctxt": "context", "msgid": "source", "msgid_plural": "plural"}[self.part]
-            message.broken |= getattr(message, name) is not None
-            setattr(message, name, text)
-        self.part, self.pieces, self.size = None, [], 0
+
+def _begins_next(line: str, message: Message) -> bool:
+    """A msgid or msgctxt after a msgstr begins the next message without an empty line."""
+    keyword = KEYWORD.match(line)
+    return keyword is not None and keyword[1] in ("msgid", "msgctxt") and bool(message.translations)
 
 
 def unescape(text: str) -> str:

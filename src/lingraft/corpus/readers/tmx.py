@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.parsers import expat
 
-from lingraft.corpus.parallel import Pair
+from lingraft.corpus.pairs import Pair
 from lingraft.corpus.readers.lines import Reading, opened, reading_errors
 from lingraft.errors import DataError
 
@@ -109,13 +109,13 @@ def read_pairs(path: Path, source: str, target: str, reading: Reading) -> Iterat
     Raises:
         DataError: the file is unreadable, cut short, no XML or no TMX, or declares entities.
     """
-    for number, unit in enumerate(units(path, reading)):
+    for unit in units(path, reading):
         sides = _side(unit, source), _side(unit, target)
         if sides[0] is None or sides[1] is None:
             reading.drop(MISSING_LANGUAGE)
         else:
             reading.documents += 1
-            yield Pair(sides[0], sides[1], f"{path.name}:{number}")
+            yield Pair(sides[1], sides[0])
 
 
 def units(path: Path, reading: Reading) -> Iterator[dict[str, str]]:

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import inspect
 import logging
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models.losses import IGNORED
-from lingraft.pipeline.standalone import COUNTS_FROM_PADDING
+from lingraft.pretrained.load import first_position
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tokenizers import Encoding
     from torch import Tensor
     from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 
@@ -57,6 +59,8 @@ class TaskBatch:
     inputs: dict[str, Tensor]
     """input_ids, attention_mask and token_type_ids [B, T], as the model takes them."""
     targets: dict[str, Tensor]
+    count: int
+    """How many targets there are, over all inputs."""
     predict: bool = False
     """Give the outputs beside the loss."""
 
@@ -65,6 +69,7 @@ class TaskBatch:
         return TaskBatch(
             {key: value.to(device) for key, value in self.inputs.items()},
             {key: value.to(device) for key, value in self.targets.items()},
+            self.count,
             self.predict,
         )
 
@@ -107,8 +112,7 @@ class Shape:
         positions = getattr(config, "max_position_embeddings", None)
         limits = [wanted, tokenizer.model_max_length]
         if isinstance(positions, int) and positions > 0:
-            offset = pad + 1 if config.model_type in COUNTS_FROM_PADDING else 0
-            limits.append(positions - offset)
+            limits.append(positions - first_position(config, pad))
         types = (
             int(getattr(config, "type_vocab_size", 0) or 0) > 1
             and "token_type_ids" in inspect.signature(forward).parameters
@@ -116,69 +120,63 @@ class Shape:
         return cls(tokenizer, pad, int(min(limits)), types)
 
     def encode(
-        self,
-        texts: Sequence[str],
-        pairs: Sequence[str] | None = None,
-        *,
-        truncation: str = "longest_first",
-        offsets: bool = False,
-        **options: Any,
-    ) -> Any:
+        self, texts: Sequence[str], pairs: Sequence[str] | None = None, **options: Any
+    ) -> Sequence[Encoding]:
         """What the tokenizer makes of texts or pairs, cut at `max_length`."""
-        return self.tokenizer(
+        encoded = self.tokenizer(
             list(texts),
             None if pairs is None else list(pairs),
-            truncation=truncation,
-            max_length=self.max_length,
-            return_attention_mask=False,
-            return_token_type_ids=self.types,
-            return_offsets_mapping=offsets,
-            **options,
+            **{"truncation": "longest_first", "max_length": self.max_length, **options},
+        )
+        found: Sequence[Encoding] = encoded.encodings
+        return found
+
+    def item(self, example: int, encoding: Encoding, target: Any, extra: Any = None) -> Item:
+        """An encoded text as the model's input."""
+        return Item(
+            example,
+            np.array(encoding.ids, dtype=np.int64),
+            np.array(encoding.type_ids, dtype=np.int64) if self.types else None,
+            target,
+            extra,
+            bool(encoding.overflowing),
         )
 
 
-def row_of(encoded: Any, index: int) -> tuple[Array, Array | None, bool]:
-    """Ids, token types and whether the text was cut, of one row of `Shape.encode`."""
-    types = encoded.get("token_type_ids")
-    return (
-        np.array(encoded["input_ids"][index], dtype=np.int64),
-        None if types is None else np.array(types[index], dtype=np.int64),
-        bool(encoded.encodings[index].overflowing),
-    )
-
-
-class Coder(Protocol):
+class Coder(ABC):
     """One kind of task."""
 
     head: ClassVar[str]
     """A key of `heads.HEADS`."""
-    task: Task
 
+    def __init__(self, task: Task, shape: Shape) -> None:
+        self.task, self.shape = task, shape
+
+    @abstractmethod
     def encode(self, examples: Sequence[Example]) -> list[Item]:
         """The inputs; an example may become several."""
-        ...
 
     def count(self, item: Item) -> int:
         """How many targets an input has: what the summed loss is divided by."""
-        ...
+        return 1
 
+    @abstractmethod
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
         """The targets of a micro-batch of inputs padded to `width` tokens."""
-        ...
 
+    @abstractmethod
     def loss(self, outputs: Any, targets: dict[str, Tensor]) -> Tensor:
         """Summed over targets, in nats (for regression: squares)."""
-        ...
 
+    @abstractmethod
     def collect(self, outputs: Any, items: Sequence[Item]) -> list[Any]:
         """What `decode` wants to know of each input, on the CPU."""
-        ...
 
+    @abstractmethod
     def decode(
         self, examples: Sequence[Example], items: Sequence[Item], collected: Sequence[Any]
     ) -> list[Prediction]:
         """One prediction an example, in their order."""
-        ...
 
 
 def collate(coder: Coder, shape: Shape, items: Sequence[Item], *, predict: bool) -> TaskBatch:
@@ -195,7 +193,8 @@ def collate(coder: Coder, shape: Shape, items: Sequence[Item], *, predict: bool)
         attend_BT[row, :size] = 1
         if item.types is not None:
             inputs["token_type_ids"][row, :size] = torch.from_numpy(item.types)
-    return TaskBatch(inputs, coder.targets(items, width), predict)
+    count = sum(coder.count(item) for item in items)
+    return TaskBatch(inputs, coder.targets(items, width), count, predict)
 
 
 def padded(rows: Sequence[Sequence[int]], width: int, fill: int = IGNORED) -> Tensor:

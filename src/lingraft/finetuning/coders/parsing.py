@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import torch
 
 from lingraft.errors import DataError
-from lingraft.finetuning.coders.common import Item, label_ids, padded, row_of
+from lingraft.finetuning.coders.common import Coder, label_ids, padded
 from lingraft.finetuning.coders.tagging import word_at, word_starts
 from lingraft.models.losses import summed_cross_entropy as cross_entropy
 from lingraft.tasks.dependency.files import POS
-from lingraft.tasks.dependency.trees import word_edges
 from lingraft.tasks.examples import ParseExample
 from lingraft.tasks.predictions import ParsePrediction
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from lingraft.finetuning.coders.common import Shape
+    from lingraft.finetuning.coders.common import Item, Shape
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.task import Task
@@ -50,7 +49,7 @@ class Words(NamedTuple):
     pos: tuple[int, ...]
 
 
-class ParseCoder:
+class ParseCoder(Coder):
     """Words are found in the sentence by their offsets, so tokens are those of plain text.
 
     (Tokenized word by word, byte-level pieces would need a space in front of the first word that
@@ -61,25 +60,20 @@ class ParseCoder:
     head: ClassVar[str] = "parser"
 
     def __init__(self, task: Task, shape: Shape) -> None:
-        self.task, self.shape = task, shape
+        super().__init__(task, shape)
         self.labels = label_ids(task)
 
     def encode(self, examples: Sequence[Example]) -> list[Item]:
         """One input an example."""
-        encoded = self.shape.encode([example.text for example in examples], offsets=True)
+        encodings = self.shape.encode([example.text for example in examples])
         items, lost = [], 0
-        for index, example in enumerate(examples):
+        for index, (example, encoding) in enumerate(zip(examples, encodings, strict=True)):
             assert isinstance(example, ParseExample)
-            ids, types, cut = row_of(encoded, index)
-            word_ids = words_of_tokens(example.words, encoded["offset_mapping"][index])
-            edges, without = edges_of(word_ids, len(example.words))
+            edges, without = word_edges(example.words, encoding.offsets)
             lost += without
-            words = Words(
-                tuple(first for first, _ in edges),
-                tuple(last for _, last in edges),
-                tuple(self._pos(example, tag) for tag in example.pos),
-            )
-            items.append(Item(index, ids, types, self._target(example), words, cut))
+            first, last = zip(*edges, strict=True)
+            words = Words(first, last, tuple(self._pos(example, tag) for tag in example.pos))
+            items.append(self.shape.item(index, encoding, self._target(example), words))
         if lost:
             logger.warning("%s: %d words have no token of their own", self.task.name, lost)
         return items
@@ -136,26 +130,22 @@ class ParseCoder:
         ]
 
 
-def words_of_tokens(words: Sequence[str], offsets: Sequence[tuple[int, int]]) -> list[int | None]:
-    """The word of every token, by its first character that is no space; None for special tokens."""
-    text, starts = " ".join(words), word_starts(words)
-    found: list[int | None] = []
-    for start, end in offsets:
-        first = next((i for i in range(start, end) if not text[i].isspace()), None)
-        found.append(None if first is None else word_at(starts, first))
-    return found
-
-
-def edges_of(word_ids: Sequence[int | None], n_words: int) -> tuple[list[tuple[int, int]], int]:
+def word_edges(
+    words: Sequence[str], offsets: Sequence[tuple[int, int]]
+) -> tuple[list[tuple[int, int]], int]:
     """First and last token of every word, and how many words have none of their own.
 
-    Those are stood for by token 0.
+    A token belongs to the word of its first character that is no space. A word without a token is
+    stood for by token 0.
     """
-    present = sorted({word for word in word_ids if word is not None})
-    places = {word: place for place, word in enumerate(present)}
-    renamed = [None if word is None else places[word] for word in word_ids]
-    found = dict(zip(present, word_edges(renamed, len(present)), strict=True))
-    return [found.get(word, (0, 0)) for word in range(n_words)], n_words - len(found)
+    text, starts = " ".join(words), word_starts(words)
+    edges: dict[int, tuple[int, int]] = {}
+    for token, (start, end) in enumerate(offsets):
+        first = next((i for i in range(start, end) if not text[i].isspace()), None)
+        if first is not None:
+            word = word_at(starts, first)
+            edges[word] = (edges.get(word, (token,))[0], token)
+    return [edges.get(word, (0, 0)) for word in range(len(words))], len(words) - len(edges)
 
 
 def candidate_mask(lengths_B: Tensor, width: int) -> Tensor:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 
-from lingraft.finetuning.coders.common import Item, row_of
+from lingraft.finetuning.coders.common import Coder
 from lingraft.models.losses import summed_cross_entropy
 from lingraft.tasks.examples import SpanExample
 from lingraft.tasks.predictions import SpanPrediction
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from lingraft.finetuning.coders.common import Shape
+    from lingraft.finetuning.coders.common import Item, Shape
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.task import Task
@@ -40,7 +41,7 @@ class Passage(NamedTuple):
     """Of all tokens of the passage."""
 
 
-class SpanCoder:
+class SpanCoder(Coder):
     """A window of a passage, and the places of the answer's first and last token in it.
 
     Place 0 is right where the window does not hold the whole answer.
@@ -50,7 +51,8 @@ class SpanCoder:
 
     def __init__(self, task: Task, shape: Shape) -> None:
         assert task.spans is not None
-        self.task, self.shape, self.spans = task, shape, task.spans
+        super().__init__(task, shape)
+        self.spans = task.spans
 
     def encode(self, examples: Sequence[Example]) -> list[Item]:
         """The windows of every example."""
@@ -63,13 +65,11 @@ class SpanCoder:
     def _windows(self, index: int, example: SpanExample) -> Iterator[Item]:
         tokenizer = self.shape.tokenizer
         question = self._question(example.question)
-        plain = {"add_special_tokens": False, "return_attention_mask": False}
-        n_question = len(tokenizer(question, **plain)["input_ids"])
-        passage = tokenizer(example.context, return_offsets_mapping=True, **plain)
-        offsets = [tuple(pair) for pair in passage["offset_mapping"]]
+        n_question = len(tokenizer(question, add_special_tokens=False)["input_ids"])
+        passage = tokenizer(example.context, add_special_tokens=False).encodings[0]
         special = int(tokenizer.num_special_tokens_to_add(pair=True))
         shared = overlap(self.shape.max_length, n_question, special, self.spans.doc_stride)
-        encoded = self.shape.encode(
+        encodings = self.shape.encode(
             [question],
             [example.context],
             truncation="only_second",
@@ -77,32 +77,24 @@ class SpanCoder:
             return_overflowing_tokens=True,
         )
         room = self.shape.max_length - n_question - special
-        first = encoded.sequence_ids(0).index(1) if offsets else 0
-        parts = windows(len(offsets), room, self.spans.doc_stride, first)
-        assert len(parts) == len(encoded["input_ids"])
-        answers = example.answers or ()
-        answer = answer_tokens(answers[0], offsets) if answers else None
-        for number, window in enumerate(parts):
-            ids, types, _ = row_of(encoded, number)
-            assert list(ids[first : first + len(window.tokens)]) == list(
-                passage["input_ids"][window.tokens.start : window.tokens.stop]
+        first = encodings[0].sequence_ids.index(1) if passage.ids else 0
+        parts = windows(len(passage.ids), room, self.spans.doc_stride, first)
+        answer = answer_tokens(example.answers[0], passage.offsets) if example.answers else None
+        for window, encoding in zip(parts, encodings, strict=True):
+            tokens = window.tokens
+            assert (
+                encoding.ids[first : first + len(tokens)] == passage.ids[tokens.start : tokens.stop]
             )
-            places = target(window, answer)
-            yield Item(index, ids, types, places, Passage(window, offsets))
+            extra = Passage(window, passage.offsets)
+            item = self.shape.item(index, encoding, target(window, answer), extra)
+            yield replace(item, cut=False)
 
     def _question(self, question: str) -> str:
         """The question without what comes after `max_query` tokens."""
-        encoded = self.shape.tokenizer(
-            question, add_special_tokens=False, return_offsets_mapping=True
-        )
-        offsets = encoded["offset_mapping"]
-        if len(offsets) <= self.spans.max_query:
+        encoding = self.shape.tokenizer(question, add_special_tokens=False).encodings[0]
+        if len(encoding.ids) <= self.spans.max_query:
             return question
-        return question[: offsets[self.spans.max_query - 1][1]]
-
-    def count(self, item: Item) -> int:
-        """One."""
-        return 1
+        return question[: encoding.offsets[self.spans.max_query - 1][1]]
 
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
         """[B, 2] places of start and end, and [B] lengths of the inputs."""

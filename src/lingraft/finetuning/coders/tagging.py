@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lingraft.finetuning.coders.common import Item, label_ids, padded, row_of
+from lingraft.finetuning.coders.common import Coder, label_ids, padded
 from lingraft.models.losses import IGNORED
 from lingraft.models.losses import summed_cross_entropy as cross_entropy
 from lingraft.tasks.characters import (
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from lingraft.finetuning.coders.common import Shape
+    from lingraft.finetuning.coders.common import Item, Shape
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.task import Task
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Offsets = list[tuple[int, int]]
 
 
-class TagCoder:
+class TagCoder(Coder):
     """A token has the tag of the first character or word that begins in it; others do not count.
 
     Of a word with several tokens the first counts. What was cut off is O, or the last label where
@@ -41,22 +41,20 @@ class TagCoder:
     head: ClassVar[str] = "token"
 
     def __init__(self, task: Task, shape: Shape) -> None:
-        self.task, self.shape = task, shape
+        super().__init__(task, shape)
         self.labels = label_ids(task)
         self.outside = "O" if "O" in self.labels else task.labels[-1]
 
     def encode(self, examples: Sequence[Example]) -> list[Item]:
         """One input an example; `extra` are the offsets."""
-        encoded = self.shape.encode([example.text for example in examples], offsets=True)
+        encodings = self.shape.encode([example.text for example in examples])
         items = []
-        for index, example in enumerate(examples):
+        for index, (example, encoding) in enumerate(zip(examples, encodings, strict=True)):
             assert isinstance(example, TaggedExample)
             assert example.tags is not None
-            ids, types, cut = row_of(encoded, index)
-            offsets = [tuple(pair) for pair in encoded["offset_mapping"][index]]
-            labels = self._token_labels(example, example.tags, offsets)
+            labels = self._token_labels(example, example.tags, encoding.offsets)
             target = [IGNORED if label is None else self.labels[label] for label in labels]
-            items.append(Item(index, ids, types, target, offsets, cut))
+            items.append(self.shape.item(index, encoding, target, encoding.offsets))
         return items
 
     def _token_labels(

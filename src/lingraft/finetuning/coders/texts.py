@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 
-from lingraft.finetuning.coders.common import Item, label_ids, row_of
+from lingraft.finetuning.coders.common import Coder, label_ids
 from lingraft.models.losses import summed_cross_entropy
 from lingraft.tasks.examples import RelationExample, TextExample
 from lingraft.tasks.markers import WORD_START, glue, mark, spaced
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from lingraft.finetuning.coders.common import Shape
+    from lingraft.finetuning.coders.common import Item, Shape
     from lingraft.tasks.examples import Example
     from lingraft.tasks.markers import Pieces
     from lingraft.tasks.predictions import Prediction
@@ -32,32 +34,45 @@ PIECES: dict[str, Pieces] = {
 }
 
 
-class LabelCoder:
-    """A text or a pair, and one of the task's labels. Of a pair, the longer text is cut first."""
+class TextCoder(Coder):
+    """A text or a pair. Of a pair, the longer text is cut first."""
+
+    def encode(self, examples: Sequence[Example]) -> list[Item]:
+        """One input an example."""
+        encodings = self.shape.encode(*self.texts(examples))
+        return [
+            self.shape.item(index, encoding, self.target(example))
+            for index, (example, encoding) in enumerate(zip(examples, encodings, strict=True))
+        ]
+
+    def texts(self, examples: Sequence[Example]) -> tuple[list[str], list[str] | None]:
+        """The texts, and the second ones where the examples have them."""
+        texts, pairs = [], []
+        for example in examples:
+            assert isinstance(example, TextExample)
+            texts.append(example.text)
+            pairs.append(example.pair)
+        return texts, None if pairs[0] is None else [pair or "" for pair in pairs]
+
+    @abstractmethod
+    def target(self, example: Example) -> Any:
+        """What is right."""
+
+
+class LabelCoder(TextCoder):
+    """One of the task's labels."""
 
     head: ClassVar[str] = "sequence"
 
     def __init__(self, task: Task, shape: Shape) -> None:
-        self.task, self.shape = task, shape
+        super().__init__(task, shape)
         self.labels = label_ids(task)
 
-    def encode(self, examples: Sequence[Example]) -> list[Item]:
-        """One input an example."""
-        encoded = encode_texts(self.shape, examples)
-        return [
-            Item(index, ids, types, self._target(example), cut=cut)
-            for index, example in enumerate(examples)
-            for ids, types, cut in [row_of(encoded, index)]
-        ]
-
-    def _target(self, example: Example) -> int:
+    def target(self, example: Example) -> int:
+        """Number of the label."""
         assert isinstance(example, TextExample | RelationExample)
         assert example.label is not None
         return self.labels[example.label]
-
-    def count(self, item: Item) -> int:
-        """One."""
-        return 1
 
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
         """[B] label numbers."""
@@ -85,27 +100,15 @@ class LabelCoder:
         ]
 
 
-class ScoreCoder:
-    """A text or a pair, and a number: squared error of the raw output."""
+class ScoreCoder(TextCoder):
+    """A number: squared error of the raw output."""
 
     head: ClassVar[str] = "score"
 
-    def __init__(self, task: Task, shape: Shape) -> None:
-        self.task, self.shape = task, shape
-
-    def encode(self, examples: Sequence[Example]) -> list[Item]:
-        """One input an example."""
-        encoded = encode_texts(self.shape, examples)
-        items = []
-        for index, example in enumerate(examples):
-            assert isinstance(example, TextExample)
-            ids, types, cut = row_of(encoded, index)
-            items.append(Item(index, ids, types, example.score, cut=cut))
-        return items
-
-    def count(self, item: Item) -> int:
-        """One."""
-        return 1
+    def target(self, example: Example) -> float | None:
+        """The number."""
+        assert isinstance(example, TextExample)
+        return example.score
 
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
         """[B] numbers."""
@@ -130,18 +133,6 @@ class ScoreCoder:
         ]
 
 
-def encode_texts(shape: Shape, examples: Sequence[Example]) -> Any:
-    """Texts, or pairs where the examples have a second text."""
-    texts, pairs = [], []
-    for example in examples:
-        assert isinstance(example, TextExample)
-        texts.append(example.text)
-        pairs.append(example.pair)
-    if pairs[0] is None:
-        return shape.encode(texts)
-    return shape.encode(texts, [pair or "" for pair in pairs])
-
-
 class RelationCoder(LabelCoder):
     """A sentence with markers around subject and object, and the relation between them.
 
@@ -157,19 +148,21 @@ class RelationCoder(LabelCoder):
 
     def encode(self, examples: Sequence[Example]) -> list[Item]:
         """One input an example."""
+        marked, _ = self.texts(examples)
+        items = []
+        for item, text in zip(super().encode(examples), marked, strict=True):
+            ids = self._glued(item.ids, text)
+            types = None if item.types is None else item.types[: len(ids)]
+            items.append(replace(item, ids=ids, types=types))
+        return items
+
+    def texts(self, examples: Sequence[Example]) -> tuple[list[str], None]:
+        """The sentences with their markers."""
         marked = []
         for example in examples:
             assert isinstance(example, RelationExample)
             marked.append(spaced(mark(example), self.pieces))
-        encoded = self.shape.encode(marked)
-        items = []
-        for index, example in enumerate(examples):
-            ids, types, cut = row_of(encoded, index)
-            glued = self._glued(ids, marked[index])
-            if types is not None:
-                types = types[: len(glued)]
-            items.append(Item(index, glued, types, self._target(example), cut=cut))
-        return items
+        return marked, None
 
     def _glued(self, ids: np.ndarray[Any, Any], marked: str) -> np.ndarray[Any, Any]:
         tokens = self.shape.tokenizer.convert_ids_to_tokens(ids.tolist())

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus import wikipedias
 from lingraft.corpus.cleaning import near_duplicates
 from lingraft.corpus.cleaning.clean import DUPLICATE, REASONS
-from lingraft.corpus.cleaning.scripts import language_subtag
-from lingraft.corpus.finished import NOT_IN_SUBSET
 from lingraft.corpus.readers.documents import FINISHED
+from lingraft.corpus.result import NOT_IN_SUBSET
 from lingraft.errors import DataError
 from lingraft.report import numbers, page
 from lingraft.report.pages import sections
@@ -34,12 +32,11 @@ class Sample:
     texts: tuple[str, ...]
 
 
-def write(folder: Path, known: wikipedias.Wikipedias | None = None) -> Path:
+def write(folder: Path) -> Path:
     """Write the report of a finished corpus.
 
     Args:
         folder: what `lingraft corpus` made.
-        known: how the articles of Wikipedia are spread over its languages.
 
     Returns:
         The page, `report.html` in the folder.
@@ -48,7 +45,7 @@ def write(folder: Path, known: wikipedias.Wikipedias | None = None) -> Path:
         DataError: the page cannot be written.
     """
     target = folder / "report.html"
-    text = render(read_json(folder / FINISHED), known)
+    text = render(read_json(folder / FINISHED))
     try:
         write_text(target, text)
     except OSError as error:
@@ -59,7 +56,7 @@ def write(folder: Path, known: wikipedias.Wikipedias | None = None) -> Path:
     return target
 
 
-def render(made: dict[str, Any], known: wikipedias.Wikipedias | None = None) -> str:
+def render(made: dict[str, Any]) -> str:
     """The page for what corpus.json holds."""
     result = made["result"]
     language = str(result["language"])
@@ -97,7 +94,6 @@ def render(made: dict[str, Any], known: wikipedias.Wikipedias | None = None) -> 
             sum(languages.values()),
         ),
         more_languages=max(0, len(languages) - TOP),
-        wikipedias=_wikipedias(known, language) if known is not None else None,
         settings=_rows(
             "Settings", ("key", Column("value", "long")), made["corpus"], shown=_setting
         ),
@@ -208,24 +204,3 @@ def _setting(value: Any) -> str:
     if isinstance(value, dict):
         return "; ".join(f"{name} = {_setting(item)}" for name, item in value.items())
     return "–" if value is None else str(value)
-
-
-def _wikipedias(known: wikipedias.Wikipedias, language: str) -> dict[str, Any]:
-    code = language_subtag(language)
-    names = list(known.articles)[: wikipedias.TOP]
-    shown = {name: known.articles[name] for name in names}
-    rank = known.rank(code)
-    if rank is not None and code not in shown:
-        shown[code] = known.articles[code]
-    return {
-        "languages": len(known.articles),
-        "total": numbers.count(known.total),
-        "top_share": numbers.percent(known.top_share),
-        "top": wikipedias.TOP,
-        "code": code,
-        "rank": rank,
-        "share": numbers.percent(known.share(code), 2),
-        "bars": sections.bars(
-            "Articles by language", ("language", "articles"), by_count(shown), known.total, 2
-        ),
-    }

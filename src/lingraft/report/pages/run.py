@@ -67,6 +67,7 @@ def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
         "compared": tables.table_of(compared),
         "scheme": HEADLINE_SCHEME,
         "schemes": sections.schemes(found),
+        "languages": sections.languages(found),
         "differences": sections.differences(found),
         "losses": plots.losses(found),
         "learning_rates": plots.learning_rates(found),
@@ -93,7 +94,7 @@ def _title(found: Sequence[Variant]) -> str:
     if len(names) > 1:
         return f"{len(names)} runs compared: {', '.join(names)}"
     recipe = found[0].recipe
-    return f"{recipe.name}: {sections.source_name(recipe)} → {recipe.language}"
+    return f"{recipe.name}: {sections.source_name(recipe)} → {', '.join(recipe.languages)}"
 
 
 def _facts(main: Variant) -> list[tuple[str, str]]:
@@ -101,7 +102,7 @@ def _facts(main: Variant) -> list[tuple[str, str]]:
     started = (main.environment or {}).get("started")
     facts = [
         ("source model", sections.source_name(recipe)),
-        ("language", recipe.language),
+        ("language" if len(recipe.languages) == 1 else "languages", ", ".join(recipe.languages)),
         ("method", f"{main.title}, preset {recipe.method.preset}"),
         ("seed", str(recipe.seed)),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from lingraft.recipe import PARTS
 from lingraft.report import numbers
 from lingraft.report.pieces import readable
 from lingraft.report.table import Cell, Column, Row, Table, row, table
+from lingraft.report.variants import HEADLINE_SCHEME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -227,7 +229,7 @@ def provenance(variant: Variant, kind: str) -> Table | None:
         (rule, numbers.count(n), numbers.percent(n / total), "  ".join(examples.get(rule, ())))
         for rule, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
-    examples_column = Column("for example", "long", lang=variant.recipe.language)
+    examples_column = Column("for example", "long", lang=variant.recipe.languages[0])
     title = "Provenance of the embeddings"
     return table(title, ("rule", "rows", "share", examples_column), rows)
 
@@ -313,6 +315,29 @@ def schemes(found: Sequence[Variant]) -> Table:
             )
     head = ("model", "masks", "PPL", "nats", *columns, "MRR", "MR", "positions", "ties")
     return table("Metrics by masking scheme", head, rows)
+
+
+def languages(found: Sequence[Variant]) -> Table | None:
+    """Every model on the test text of every stream; None where there is one text."""
+    rows = []
+    for variant in found:
+        for stream, result in (variant.result("evaluation") or {}).get("streams", {}).items():
+            metrics, words = result["metrics"][HEADLINE_SCHEME], result.get("words", {})
+            rows.append(
+                (
+                    variant.label,
+                    str(stream),
+                    numbers.significant(metrics["perplexity"]),
+                    numbers.significant(math.exp(result["unigram_entropy"])),
+                    numbers.fixed(metrics["hits@1"], 1),
+                    numbers.fixed(metrics["mrr"], 4),
+                    numbers.fixed(words.get("bits_per_character"), 2),
+                    numbers.count(metrics["positions"]),
+                )
+            )
+    stream = Column("stream", "text")
+    head = ("model", stream, "PPL", "PPL of unigrams", "hits@1", "MRR", "bits/char", "positions")
+    return table("Every stream's own test text", head, rows) if rows else None
 
 
 def environment(values: dict[str, Any]) -> Table:

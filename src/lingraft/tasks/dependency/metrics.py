@@ -5,24 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError
+from lingraft.tasks import weighted
 from lingraft.tasks.examples import ParseExample
-from lingraft.tasks.extras import sklearn_metrics
 from lingraft.tasks.predictions import ParsePrediction
+from lingraft.tasks.weighted import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.weighted import Score
 
 COMMON = 15
 """KLUE scores the first 15 relations one by one and all rarer ones as one class."""
-OTHERS, WRONG_HEAD = -3, -2
+OTHERS, WRONG_HEAD = "others", "wrong head"
 
 
 def attachment(
     examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, float]:
+) -> dict[str, Score]:
     """Attachment scores over all words.
 
     `uas` and `las` are the field's: the share of words with the right head, and with the right head
@@ -32,25 +34,49 @@ def attachment(
     predictions, so the class "wrong head", which gold never has, adds an F1 of 0 as soon as one
     head is wrong; P1's tables have these `reference/…` values.
     """
-    heads: list[int] = []
-    types: list[int] = []
-    said_heads: list[int] = []
-    said_types: list[int] = []
-    number = {label: index for index, label in enumerate(labels)}
+    known, common = frozenset(labels), frozenset(labels[:COMMON])
+    heads, relations, held, right = [], [], [], []
     for example, prediction in zip(examples, predictions, strict=True):
         assert isinstance(example, ParseExample)
-        assert example.heads is not None
-        assert example.relations is not None
-        _check(example, prediction, number)
+        _check(example, prediction, known)
         assert isinstance(prediction, ParsePrediction)
-        heads += example.heads
-        said_heads += prediction.heads
-        types += [number[label] for label in example.relations]
-        said_types += [number[label] for label in prediction.relations]
-    return _scores(heads, types, said_heads, said_types)
+        words = right_words(example, prediction)
+        held.append([head for head, _ in words])
+        right.append([both for _, both in words])
+        heads.append(list(zip(example.heads or (), prediction.heads, strict=True)))
+        classes = [
+            [one if one in common else OTHERS for one in side]
+            for side in (example.relations or (), prediction.relations)
+        ]
+        relations.append(
+            [
+                (gold, said if head else WRONG_HEAD)
+                for gold, said, head in zip(*classes, held[-1], strict=True)
+            ]
+        )
+    by_head, by_relation = Tally(heads), Tally(relations)
+    return {
+        "uas": weighted.share(held),
+        "las": weighted.share(right),
+        "uas_macro_f1": by_head.f1("macro", by_gold=True),
+        "las_macro_f1": by_relation.f1("macro", by_gold=True),
+        "reference/uas_macro_f1": by_head.f1("macro"),
+        "reference/uas_micro_f1": by_head.f1("micro"),
+        "reference/las_macro_f1": by_relation.f1("macro"),
+        "reference/las_micro_f1": by_relation.f1("micro"),
+    }
 
 
-def _check(example: ParseExample, prediction: Prediction, number: dict[str, int]) -> None:
+def right_words(example: ParseExample, prediction: ParsePrediction) -> list[tuple[bool, bool]]:
+    """Of every word, whether its head is right, and whether head and relation are."""
+    assert example.heads is not None
+    assert example.relations is not None
+    heads = [a == b for a, b in zip(example.heads, prediction.heads, strict=True)]
+    relations = [a == b for a, b in zip(example.relations, prediction.relations, strict=True)]
+    return [(head, head and relation) for head, relation in zip(heads, relations, strict=True)]
+
+
+def _check(example: ParseExample, prediction: Prediction, known: frozenset[str]) -> None:
     if not isinstance(prediction, ParsePrediction) or not (
         len(prediction.heads) == len(prediction.relations) == len(example.words)
     ):
@@ -59,34 +85,5 @@ def _check(example: ParseExample, prediction: Prediction, number: dict[str, int]
             "one a word"
         )
     for label in prediction.relations:
-        if label not in number:
+        if label not in known:
             raise DataError(f"prediction {prediction.id}: unknown relation {label!r}")
-
-
-def _scores(
-    heads: list[int], types: list[int], said_heads: list[int], said_types: list[int]
-) -> dict[str, float]:
-    f1 = sklearn_metrics().f1_score
-    held = [head == said for head, said in zip(heads, said_heads, strict=True)]
-    right = [ok and one == other for ok, one, other in zip(held, types, said_types, strict=True)]
-    merged = [OTHERS if kind >= COMMON else kind for kind in types]
-    said_merged = [
-        (OTHERS if kind >= COMMON else kind) if ok else WRONG_HEAD
-        for ok, kind in zip(held, said_types, strict=True)
-    ]
-
-    def macro(gold: list[int], said: list[int], classes: list[int] | None) -> float:
-        return 100 * float(f1(gold, said, average="macro", labels=classes, zero_division=0))
-
-    uas = 100 * sum(held) / len(held)
-    same = sum(one == other for one, other in zip(merged, said_merged, strict=True))
-    return {
-        "uas": uas,
-        "las": 100 * sum(right) / len(right),
-        "uas_macro_f1": macro(heads, said_heads, sorted(set(heads))),
-        "las_macro_f1": macro(merged, said_merged, sorted(set(merged))),
-        "reference/uas_macro_f1": macro(heads, said_heads, None),
-        "reference/uas_micro_f1": uas,
-        "reference/las_macro_f1": macro(merged, said_merged, None),
-        "reference/las_micro_f1": 100 * same / len(merged),
-    }

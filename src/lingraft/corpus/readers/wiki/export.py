@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
 from xml.parsers import expat
 
 from lingraft.errors import DataError
@@ -170,52 +171,17 @@ def parse_page(xml: bytes, site: Site) -> Page:
     """Parse one page with one revision; `text` of the result is wikitext.
 
     Raises:
-        expat.ExpatError: broken XML.
+        ET.ParseError: broken XML.
         ValueError: no title or number.
         NotWikitextError: the content model is another.
     """
-    handler = _PageHandler()
-    parser = expat.ParserCreate("utf-8")
-    parser.buffer_text = True
-    parser.StartElementHandler = handler.start
-    parser.EndElementHandler = handler.end
-    parser.CharacterDataHandler = handler.characters
-    parser.Parse(xml, True)
-    values = handler.values
-    model = values.get("page/revision/model", "wikitext").strip()
+    page = ET.fromstring(xml, ET.XMLParser(encoding="utf-8"))
+    model = page.findtext("revision/model", "wikitext").strip()
     if model != "wikitext":
         raise NotWikitextError(model)
-    title = values.get("page/title", "").strip()
-    numbers = [values.get(key, "").strip() for key in ("page/id", "page/revision/id")]
+    title = page.findtext("title", "").strip()
+    numbers = [page.findtext(key, "").strip() for key in ("id", "revision/id")]
     if not title or not all(number.isdecimal() and len(number) < 19 for number in numbers):
         raise ValueError("no title or number")
-    page, revision = map(int, numbers)
-    return Page(site.wiki, page, revision, title, values.get("page/revision/text", ""))
-
-
-WANTED = {
-    f"page/{key}" for key in ("title", "id", *(f"revision/{k}" for k in ("id", "model", "text")))
-}
-
-
-class _PageHandler:
-    """Collects the wanted elements by their path, in which slots differ from the main text."""
-
-    def __init__(self) -> None:
-        self.path: list[str] = []
-        self.pieces: list[str] = []
-        self.values: dict[str, str] = {}
-
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        self.path.append(name)
-        self.pieces = []
-
-    def characters(self, text: str) -> None:
-        self.pieces.append(text)
-
-    def end(self, name: str) -> None:
-        key = "/".join(self.path)
-        if key in WANTED:
-            self.values[key] = "".join(self.pieces)
-        self.path.pop()
-        self.pieces = []
+    number, revision = map(int, numbers)
+    return Page(site.wiki, number, revision, title, page.findtext("revision/text", ""))

@@ -91,8 +91,8 @@ def tokenizer() -> tuple[Callable[[str, int, bool], list[Any]], Any]:
     return CTokenizer().tokenize, tokens
 
 
-def plain_text(wikitext: str, site: Site, title: str = "", *, headings: bool = False) -> str:
-    """The running text of a page: a paragraph, list item or heading a line.
+def plain_text(wikitext: str, site: Site, title: str = "") -> str:
+    """The running text of a page: a paragraph or list item a line.
 
     Left out: templates (but for those of `templates.py`), tables, references, images with their
     captions, categories, links to other languages, formulas, galleries, code blocks, comments,
@@ -102,7 +102,6 @@ def plain_text(wikitext: str, site: Site, title: str = "", *, headings: bool = F
         wikitext: of one page.
         site: gives the names of namespaces, and the language.
         title: of the page, for {{PAGENAME}}.
-        headings: keep headings, each on a line of its own.
 
     Returns:
         Lines without empty ones between; any run of white space is one space.
@@ -117,7 +116,7 @@ def plain_text(wikitext: str, site: Site, title: str = "", *, headings: bool = F
         tokens = tokenize(prepared, 0, True)
     except Exception as error:  # its ParserError, and whatever else its C code may meet
         raise MarkupError(UNPARSABLE) from error
-    return _finish(_Writer(kinds, site, title).write(tokens), site, headings=headings)
+    return _finish(_Writer(kinds, site, title).write(tokens), site)
 
 
 class _Writer:
@@ -278,7 +277,7 @@ def _shown(target: str) -> str:
     return target.strip().removeprefix(":").replace("_", " ")
 
 
-def _finish(text: str, site: Site, *, headings: bool) -> str:
+def _finish(text: str, site: Site) -> str:
     """Take the last marks out, and tidy up where something was dropped."""
     if "__" in text:
         text = SWITCH.sub("", text)
@@ -296,7 +295,7 @@ def _finish(text: str, site: Site, *, headings: bool) -> str:
             text = text.replace(mark, "")
     lines = []
     for line in text.replace(BREAK, "\n").split("\n"):
-        if TABLE_REST.match(line) or (line.startswith(HEADING) and not headings):
+        if TABLE_REST.match(line) or line.startswith(HEADING):
             continue
         if shown := " ".join(
             without_quotes(line.replace(HEADING, "")).translate(UNPROTECTED).split()

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import bz2
 import contextlib
-import gzip
 import io
-import lzma
 import re
-import zlib
 from codecs import getincrementaldecoder
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lingraft.corpus.readers.lines import MeteredFile, Reading, opened
+from lingraft.corpus.readers.lines import MeteredFile, Reading, opened, reading_errors
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
@@ -181,25 +178,13 @@ def dump_errors(path: Path) -> Iterator[None]:
     """Turn what a broken or unreadable dump raises into one line that names it.
 
     Raises:
-        DataError: in place of the errors of bz2, gzip, lzma, zlib and the operating system.
+        DataError: as `reading_errors`.
     """
-    try:
-        yield
-    except EOFError:
-        raise cut_short(path) from None
-    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-        raise _broken(path, error) from None
-    except OSError as error:
-        if error.errno is None:  # bz2 gives no number
-            raise _broken(path, error) from None
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
-
-
-def _broken(path: Path, error: Exception) -> DataError:
-    return DataError(
-        f"{path}: broken {path.suffix} data ({error}); the complete pages before it were read; "
-        "copy or download the file again"
-    )
+    with reading_errors(path, "the complete pages before it were read"):
+        try:
+            yield
+        except EOFError:
+            raise cut_short(path) from None
 
 
 def cut_short(path: Path) -> DataError:

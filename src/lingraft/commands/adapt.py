@@ -1,0 +1,155 @@
+"""`lingraft adapt`: it parses, calls and prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lingraft.commands import console
+from lingraft.commands import options as ask
+from lingraft.errors import RecipeError
+from lingraft.recipe.methods import read_recipe, recipe_from
+from lingraft.recipe.streams import named_texts
+
+if TYPE_CHECKING:
+    from lingraft.recipe import Recipe
+
+
+def command(
+    recipe: Annotated[
+        Path | None, typer.Argument(help="A recipe (TOML). Leave it out and use --source, --text …")
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            help="Source model: directory, Hub id (FacebookAI/roberta-base) or a name of "
+            "`lingraft list models` (xlm-r-base)."
+        ),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Raw text: files, directories, or hub:DATASET; several may follow. For several "
+            "languages LANGUAGE=PATH each, without --lang."
+        ),
+    ] = None,
+    lang: Annotated[
+        str | None, typer.Option(help="Target language, a BCP 47 code such as ko.")
+    ] = None,
+    out_dir: Annotated[
+        Path | None, typer.Option("--out", help="The run's folder; runs/NAME by default.")
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="xpt, xpt-sp or scratch: `lingraft list methods`.")
+    ] = "xpt",
+    preset: Annotated[
+        str, typer.Option(help="Hyper-parameters: xpt2021 or chameleon2022.")
+    ] = "xpt2021",
+    vocab_size: Annotated[
+        int | None, typer.Option(help="Pieces of the new vocabulary (50000).")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Optimiser steps over all phases.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak; the preset's: 1e-4.")] = None,
+    batch_tokens: Annotated[
+        int | None, typer.Option(help="Tokens in a step; the preset's: 256 sentences.")
+    ] = None,
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(help="Also train this method on the same budget, to compare: scratch."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of weights, order and masks.")] = None,
+    settings: ask.Settings = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in --out; redo what changed.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Delete the run in --out first.")
+    ] = False,
+    push_to_hub: Annotated[
+        str | None, typer.Option(help="Also upload the model under this name.")
+    ] = None,
+) -> None:
+    """Adapt a model to a language, from raw text to checkpoint and report.
+
+    With a recipe:     lingraft adapt recipes/demo.toml --out runs/demo
+
+    Without:           lingraft adapt --source FacebookAI/roberta-base --text ko.txt --lang ko --out
+        runs/ko
+
+    The second form writes the recipe that it ran to OUT/recipe.toml. A killed run goes on where it
+    was with the same command. What comes out is OUT/model (load it with transformers) and
+    OUT/report.html.
+    """
+    needed: dict[str, object] = {"--source": source, "--text": text, "--lang": lang}
+    sizes: dict[str, object] = {
+        "--vocab-size": vocab_size,
+        "--steps": steps,
+        "--learning-rate": learning_rate,
+        "--batch-tokens": batch_tokens,
+    }
+    assignments = list(settings or [])
+    assignments += [f"export.push_to_hub={json.dumps(push_to_hub)}"] if push_to_hub else []
+    assignments += [f"seed={seed}"] if seed is not None else []
+    if recipe is not None:
+        chosen = _from_file(recipe, needed | sizes, assignments)
+    else:
+        texts = named_texts(text or [], lang)
+        needed |= {"--lang": texts}
+        data: dict[str, Any] = {
+            "source": {"model": source},
+            **texts,
+            "tokenizer": ask.given(vocab_size=vocab_size),
+            "method": ask.given(
+                name=method,
+                preset=preset,
+                budget=_counted(steps, "steps", "value"),
+                learning_rate=learning_rate,
+                batch=_counted(batch_tokens, "tokens", "size"),
+            ),
+            "baselines": [{"method": name} for name in baseline or []],
+        }
+        chosen = _from_options(data, needed, out_dir, assignments)
+    folder = out_dir or Path("runs") / chosen.name
+    from lingraft.pipeline import adapt as pipeline
+    from lingraft.report import advice, tables
+
+    run = pipeline.adapt(
+        chosen, folder, resume=resume, overwrite=overwrite, command=ask.command_line()
+    )
+    if ask.is_first_process():
+        console.show(tables.for_terminal([run], console.out.width))
+        console.line(advice.summary([run]))
+        console.line(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}")
+
+
+def _counted(number: int | None, unit: str, key: str) -> dict[str, Any] | None:
+    return None if number is None else {key: number, "unit": unit}
+
+
+def _from_file(recipe: Path, shorthand: dict[str, object], assignments: list[str]) -> Recipe:
+    """The recipe in a file; `shorthand` holds the options that do not go with one."""
+    given = [name for name, value in shorthand.items() if value]
+    if given:
+        raise RecipeError(
+            f"{given[0]}: belongs to the form without a recipe; "
+            "with one, use --set (say --set seed=1)"
+        )
+    return read_recipe(recipe, assignments)
+
+
+def _from_options(
+    data: dict[str, Any], needed: dict[str, object], out_dir: Path | None, assignments: list[str]
+) -> Recipe:
+    """The recipe that the options stand for; `needed` holds those that must be given."""
+    missing = [name for name, value in needed.items() if not value]
+    if missing:
+        raise RecipeError(
+            f"give a recipe, or --source, --text and --lang; missing: {', '.join(missing)}"
+        )
+    if out_dir is None:
+        raise RecipeError("--out: name the run's folder, for example --out runs/ko")
+    named = {"name": out_dir.resolve().name or "run"}
+    return recipe_from(named | data, assignments, "command line")

@@ -1,0 +1,129 @@
+"""`lingraft list`: tables of what lingraft has, made from the code."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lingraft.commands import console
+from lingraft.embeddings import INITIALISERS
+from lingraft.errors import RecipeError
+from lingraft.models.families import FAMILIES
+from lingraft.objectives import OBJECTIVES
+from lingraft.recipe import catalogue
+from lingraft.recipe.methods import METHODS, PRESETS
+from lingraft.report.table import Column, Table, table
+from lingraft.tasks import TASKS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+
+def _listed(title: str, names: Iterable[str], rows: Sequence[Iterable[str]]) -> Table:
+    return table(title, [Column(name, "long") for name in names], rows)
+
+
+def _families() -> Table:
+    rows = [
+        (
+            family.model_type,
+            "learned" if family.positions else "rotary",
+            "pad + 1" if family.pad_decides_positions else "0",
+            family.layers,
+            family.kind,
+        )
+        for family in FAMILIES.values()
+    ]
+    names = ("family", "positions", "first position", "layers", "kind")
+    return _listed("model families", names, rows)
+
+
+def _explained(title: str, records: Mapping[str, Any]) -> Table:
+    rows = [(name, record.summary, record.paper) for name, record in records.items()]
+    return _listed(title, ("name", "what it does", "source"), rows)
+
+
+def _methods() -> Table:
+    rows = [(name, str(len(record.stretches)), record.summary) for name, record in METHODS.items()]
+    return _listed("methods", ("name", "phases", "what it does"), rows)
+
+
+def _presets() -> Table:
+    rows = [
+        (
+            name,
+            preset.summary,
+            f"{preset.budget.value:g} {preset.budget.unit}",
+            f"{preset.batch.size} {preset.batch.unit}",
+            f"{preset.optimiser.learning_rate:g}",
+        )
+        for name, preset in PRESETS.items()
+    ]
+    return _listed("presets", ("name", "what it is", "budget", "batch", "learning rate"), rows)
+
+
+def _tasks() -> Table:
+    rows = [
+        (
+            task.name,
+            task.kind,
+            ", ".join(task.languages),
+            ", ".join(task.shown),
+            ", ".join(task.evaluation),
+            ", ".join(task.splits),
+            task.licence,
+            task.files_from,
+        )
+        for task in TASKS.values()
+    ]
+    columns = ("name", "kind", "languages", "scores", "reported on", "splits", "licence", "from")
+    return _listed("tasks: lingraft finetune MODEL --task NAME (docs/tasks.md)", columns, rows)
+
+
+LEFT_TO_THE_PAGE = ("title", "publisher", "source")
+"""Columns of docs/models.md that a terminal is too narrow for."""
+
+
+def _models() -> Table:
+    titles = tuple(name for name in catalogue.COLUMNS if name not in LEFT_TO_THE_PAGE)
+    rows = [
+        tuple(str(getattr(known, name)) for name in titles) for known in catalogue.models().values()
+    ]
+    how = "known models: a name goes wherever a model does, as --source xlm-r-base"
+    return _listed(f"{how} (docs/models.md)", titles, rows)
+
+
+TABLES: dict[str, Callable[[], Table]] = {
+    "families": _families,
+    "initialisers": partial(_explained, "embedding initialisers", INITIALISERS),
+    "methods": _methods,
+    "presets": _presets,
+    "objectives": partial(_explained, "objectives", OBJECTIVES),
+    "tasks": _tasks,
+    "models": _models,
+}
+
+
+def table_of(what: str) -> Table:
+    """One of the lists.
+
+    Raises:
+        RecipeError: there is no such list.
+    """
+    if what not in TABLES:
+        raise RecipeError(f"list {what}: there is no such list; there are {', '.join(TABLES)}")
+    return TABLES[what]()
+
+
+def command(
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="families, initialisers, methods, presets, objectives, tasks or models"
+        ),
+    ],
+) -> None:
+    """Print what there is, as a table made from the code."""
+    console.show(table_of(what))

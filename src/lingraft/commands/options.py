@@ -1,0 +1,104 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lingraft.errors import RecipeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="a.b=c",
+        help="Override a value of the recipe, e.g. --set phases.0.budget.value=10",
+    ),
+]
+
+# of study and probe
+Jobs = Annotated[
+    int,
+    typer.Option(
+        min=1, max=1_024, help="Cells at a time; they share the cores, or take GPUs in turn."
+    ),
+]
+ResumeStudy = Annotated[
+    bool, typer.Option("--resume", help="Let --out hold another study; keep what both share.")
+]
+OverwriteStudy = Annotated[
+    bool, typer.Option("--overwrite", help="Delete the study in --out first.")
+]
+
+# of everything that fine-tunes
+Data = Annotated[str | None, typer.Option(help="Directory of the tasks' files, or 'hub'.")]
+Seeds = Annotated[int | None, typer.Option(min=1, max=10_000, help="How many seeds (10).")]
+FirstSeed = Annotated[int | None, typer.Option(min=0, help="The first of them (0).")]
+TaskSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="a=b,c=d",
+        help="Other settings than the paper's, e.g. --set learning_rate=1e-5,epochs=5",
+    ),
+]
+Paper = Annotated[str | None, typer.Option(help="Another paper's settings, where a task has them.")]
+Cut = Annotated[
+    str | None,
+    typer.Option(help="Cut the one labelled split there is: TRAIN,DEV[,TEST] as shares."),
+]
+TrainExamples = Annotated[int | None, typer.Option(min=1, help="Train on this many examples only.")]
+Precision = Annotated[str | None, typer.Option(help="auto, bf16 or fp32.")]
+ResumeSeeds = Annotated[
+    bool, typer.Option("--resume", help="Do seeds anew whose inputs have changed.")
+]
+OverwriteSeeds = Annotated[
+    bool, typer.Option("--overwrite", help="Do the seeds of this call anew.")
+]
+
+
+def command_line() -> str:
+    """How this process was called, for the record."""
+    return shlex.join(["lingraft", *sys.argv[1:]])
+
+
+def is_first_process() -> bool:
+    """Whether this process speaks; under torchrun there are others."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """The options that were given."""
+    return {key: value for key, value in values.items() if value not in (None, [])}
+
+
+def names_in(values: str | Sequence[str] | None) -> list[str]:
+    """The names in `A,B` and several options of it."""
+    texts = [values] if isinstance(values, str) else values or []
+    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
+
+
+def shares_in(text: str | None) -> dict[str, float] | None:
+    """Shares by split, of `0.8,0.1,0.1`.
+
+    Raises:
+        RecipeError: they are not two or three numbers.
+    """
+    if text is None:
+        return None
+    try:
+        shares = [float(part) for part in text.split(",")]
+    except ValueError:
+        shares = []
+    if len(shares) not in (2, 3):
+        raise RecipeError(
+            f"--cut {text}: write the shares of train, dev and (if wanted) test, as 0.8,0.1,0.1"
+        )
+    return dict(zip(("train", "dev", "test"), shares, strict=False))

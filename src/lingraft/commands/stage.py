@@ -1,0 +1,21 @@
+"""`lingraft stage`: it parses, calls and prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    name: Annotated[
+        str, typer.Argument(help="corpus, tokenizer, graft, a phase, evaluation, model or report.")
+    ],
+) -> None:
+    """Run one stage of a run alone; those before it must be done. Prints its counts as JSON."""
+    from lingraft.pipeline import adapt as pipeline
+
+    typer.echo(json.dumps(pipeline.run_stage(run, name), ensure_ascii=False))

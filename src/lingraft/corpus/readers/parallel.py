@@ -1,0 +1,220 @@
+"""Readers of parallel text: files in, `Pair`s out.
+
+Formats: TSV (`.tsv`, two columns or those that are named), JSON lines
+(`{"translation": {"en": …, "ko": …}}` or the languages as keys), TMX, gettext .po, and Moses (two
+files `NAME.en` and `NAME.ko`, named together as `NAME.en` or as `NAME`).
+
+Reading one more format is one function here and one line in `FORMATS`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lingraft.corpus.pairs import Pair
+from lingraft.corpus.readers import po, tmx
+from lingraft.corpus.readers.lines import (
+    BROKEN_UTF8,
+    COMPRESSED,
+    LINE_TOO_LONG,
+    Reading,
+    json_value,
+    kind,
+    raw_lines,
+    text_lines,
+)
+from lingraft.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+FEW_COLUMNS = "too few columns"
+BROKEN_JSON = "broken JSON"
+MISSING_LANGUAGE = "a language missing"
+MAX_LINE_BYTES = 10_000_000
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How pairs lie in a file.
+
+    Attributes:
+        source: language of the source side, as the files write it (BCP 47 or Moses suffix).
+        target: of the target side.
+        columns: of a TSV file, those of source and target, counted from 0.
+        max_line_bytes: longer lines are left out.
+    """
+
+    source: str
+    target: str
+    columns: tuple[int, int] = (0, 1)
+    max_line_bytes: int = MAX_LINE_BYTES
+
+
+def read(names: Iterable[str | Path], layout: Layout, reading: Reading) -> Iterator[Pair]:
+    """The pairs of several files, in their order.
+
+    Args:
+        names: files; a Moses corpus by its source file or by the name that both files share.
+        layout: languages and columns.
+        reading: counts pairs, what is left out and why, and bytes.
+
+    Raises:
+        DataError: a file is missing, of an unknown kind, cut short or broken, or the two files of
+            a Moses corpus differ in length.
+    """
+    for name in names:
+        path = Path(name).expanduser()
+        moses = _moses_files(path, layout)
+        if moses is not None:
+            yield from _moses(*moses, layout, reading)
+            continue
+        if not path.is_file():
+            raise _missing(name, layout)
+        suffix = kind(path)
+        if suffix not in FORMATS:
+            raise DataError(
+                f"{name}: unknown kind of parallel text; allowed: {' '.join(FORMATS)} "
+                f"(also with {' '.join(COMPRESSED)}) and Moses pairs "
+                f"NAME.{layout.source} NAME.{layout.target}"
+            )
+        yield from FORMATS[suffix](path, layout, reading)
+
+
+def files(names: Iterable[str | Path], layout: Layout) -> list[Path]:
+    """The files that `read` will open.
+
+    Raises:
+        DataError: one is missing.
+    """
+    found: list[Path] = []
+    for name in names:
+        path = Path(name).expanduser()
+        moses = _moses_files(path, layout)
+        if moses is None and not path.is_file():
+            raise _missing(name, layout)
+        found += moses or [path]
+    return found
+
+
+def _missing(name: str | Path, layout: Layout) -> DataError:
+    stem = Path(name).name
+    return DataError(
+        f"{name}: no such file, nor {stem}.{layout.source} with "
+        f"{stem}.{layout.target} beside it; give files of parallel text"
+    )
+
+
+def _moses_files(path: Path, layout: Layout) -> tuple[Path, Path] | None:
+    """Both files of a Moses corpus that is named by one of them or by their common name."""
+    packing = path.suffix if path.suffix.lower() in COMPRESSED else ""
+    stem = path.name.removesuffix(packing)
+    for ending in (f".{layout.source}", f".{layout.target}"):
+        if stem.endswith(ending):
+            stem = stem.removesuffix(ending)
+            break
+    for packed in dict.fromkeys((packing, "", *COMPRESSED)):
+        files = tuple(
+            path.with_name(f"{stem}.{language}{packed}")
+            for language in (layout.source, layout.target)
+        )
+        if files[0].is_file() and files[1].is_file():
+            return files[0], files[1]
+    return None
+
+
+def _moses(source: Path, target: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
+    limit = layout.max_line_bytes
+    both = itertools.zip_longest(
+        raw_lines(source, limit, reading), raw_lines(target, limit, reading), fillvalue=...
+    )
+    for number, (left, right) in enumerate(both):
+        if left is ... or right is ...:
+            longer, shorter = (source, target) if right is ... else (target, source)
+            raise DataError(
+                f"{longer}: goes on after line {number:,}, where {shorter.name} ends; the two "
+                "files of a Moses corpus need a line for each other's; get both again"
+            )
+        if left is None or right is None:
+            reading.drop(LINE_TOO_LONG)
+            continue
+        try:
+            pair = Pair(right.decode(), left.decode())
+        except UnicodeDecodeError:
+            reading.drop(BROKEN_UTF8)
+            continue
+        reading.documents += 1
+        yield pair
+
+
+def _tsv(path: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
+    left, right = layout.columns
+    good = bad = 0
+    for line in text_lines(path, layout.max_line_bytes, reading):
+        cells = line.split("\t")
+        if len(cells) <= max(left, right):
+            if line.strip():
+                reading.drop(FEW_COLUMNS)
+                bad += 1
+            continue
+        good += 1
+        reading.documents += 1
+        yield Pair(cells[right], cells[left])
+    if bad and not good:
+        raise DataError(
+            f"{path}: no line has the columns {left} and {right} (counted from 0, parted by tabs); "
+            "check the file and the columns"
+        )
+
+
+def _json_lines(path: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
+    rows = good = 0
+    for line in text_lines(path, layout.max_line_bytes, reading):
+        if not line or line.isspace():
+            continue
+        rows += 1
+        try:
+            row = json_value(line)
+        except (ValueError, RecursionError):
+            reading.drop(BROKEN_JSON)
+            continue
+        sides = _sides(row, layout)
+        if sides is None:
+            reading.drop(MISSING_LANGUAGE)
+            continue
+        good += 1
+        reading.documents += 1
+        yield sides
+    if rows and not good:
+        raise DataError(
+            f"{path}: none of its {rows:,} lines is a JSON object with both '{layout.source}' and "
+            f"'{layout.target}'; check the file and the languages"
+        )
+
+
+def _sides(row: Any, layout: Layout) -> Pair | None:
+    if isinstance(row, dict):
+        row = row.get("translation", row)
+    if not isinstance(row, dict):
+        return None
+    source, target = row.get(layout.source), row.get(layout.target)
+    return Pair(target, source) if isinstance(source, str) and isinstance(target, str) else None
+
+
+def _po(path: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
+    return po.read_pairs(path, layout.max_line_bytes, reading)
+
+
+def _tmx(path: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
+    return tmx.read_pairs(path, layout.source, layout.target, reading)
+
+
+FORMATS: dict[str, Callable[[Path, Layout, Reading], Iterator[Pair]]] = {
+    ".tsv": _tsv,
+    ".jsonl": _json_lines,
+    ".po": _po,
+    ".tmx": _tmx,
+}

@@ -1,0 +1,186 @@
+"""The texts of a run: one stream as it always was, or several, each in a folder of its own."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft.corpus import inputs as text_inputs
+from lingraft.corpus import pair_stage, stage
+from lingraft.corpus.cleaning import evaluations
+from lingraft.corpus.readers import parallel
+from lingraft.corpus.split import SPLITS
+from lingraft.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from lingraft.recipe import Recipe
+    from lingraft.recipe.streams import Stream
+
+logger = logging.getLogger(__name__)
+
+
+def folder_of(corpus: Path, stream: Stream) -> Path:
+    """Where a stream's splits lie within the corpus stage's folder."""
+    return corpus / stream.name if stream.name else corpus
+
+
+def inputs(recipe: Recipe) -> list[Any]:
+    """What the corpus stage reads, as parts of its fingerprint.
+
+    Raises:
+        DataError: a text is missing.
+    """
+    if not recipe.streams:
+        (short,) = recipe.texts
+        return [short.corpus, short.language, text_inputs.contents(short.corpus)]
+    return list(
+        itertools.chain(*((s, [*contents_of(s), *_evaluations(s)]) for s in recipe.streams))
+    )
+
+
+def contents_of(stream: Stream) -> list[str]:
+    """Digests of the text of a stream; of Hub data sets the names.
+
+    Raises:
+        DataError: a file is missing.
+    """
+    if stream.pair is None:
+        return text_inputs.texts(stream.corpus.text)
+    layout = parallel.Layout(*stream.pair)
+    return [text_inputs.file_digest(p) for p in parallel.files(stream.corpus.text, layout)]
+
+
+def _evaluations(stream: Stream) -> list[str]:
+    files = evaluations.files_of(stream.corpus.decontaminate)
+    return [text_inputs.file_digest(path) for path in files]
+
+
+def inputs_of(stream: Stream) -> list[dict[str, Any]]:
+    """The files of a stream: name, and size in bytes and time of change where they are known.
+
+    Raises:
+        DataError: one is missing.
+    """
+    if stream.pair is not None:
+        return pair_stage.inputs(stream.corpus, stream.pair)
+    return text_inputs.inputs(stream.corpus)
+
+
+def prepare(recipe: Recipe, out: Path) -> dict[str, Any]:
+    """Read, clean and split every stream.
+
+    Returns:
+        As `stage.prepare`; of several streams the sums, and each one's own under `streams`.
+
+    Raises:
+        RecipeError, DataError: as `stage.prepare`.
+    """
+    if not recipe.streams:
+        (short,) = recipe.texts
+        return stage.prepare(short.corpus, short.language, out)
+    results = {}
+    for stream in recipe.streams:
+        folder = folder_of(out, stream)
+        folder.mkdir()
+        logger.info("corpus: stream '%s'", stream.name)
+        try:
+            results[stream.name] = (
+                stage.prepare(stream.corpus, stream.language, folder)
+                if stream.pair is None
+                else pair_stage.prepare(stream.corpus, stream.pair, folder)
+            )
+        except DataError as error:
+            raise DataError(f"stream '{stream.name}': {error}") from error
+    return together(list(results.values())) | {"streams": results}
+
+
+def together(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The counts of several streams' corpora added up."""
+    summed = {key: sum(result[key] for result in results) for key in ("documents", "sentences_in")}
+    counted = {
+        key: dict(sum((Counter(result[key]) for result in results), Counter()))
+        for key in ("dropped", "changed", "subset")
+    }
+    return {
+        "language": ", ".join(dict.fromkeys(result["language"] for result in results)),
+        "scripts": list(dict.fromkeys(script for r in results for script in r["scripts"])),
+        "sources": [source for result in results for source in result["sources"]],
+        "splits": {split: added(result["splits"][split] for result in results) for split in SPLITS},
+        **summed,
+        **counted,
+        "widened": [split for split in SPLITS if any(split in r["widened"] for r in results)],
+    }
+
+
+def added(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    """Counts under the same keys added up; a sum of 0 stays."""
+    total: dict[str, int] = {}
+    for count in counts:
+        total = {key: total.get(key, 0) + value for key, value in count.items()}
+    return total
+
+
+def shares(sizes: Sequence[float], alpha: float) -> np.ndarray[Any, Any]:
+    """Of each stream N_i^alpha / Σ N_j^alpha (Lample & Conneau 2019, eq. 1).
+
+    Args:
+        sizes: sentences N_i, above 0.
+        alpha: 1 as large as they are, 0 all alike.
+    """
+    powers = np.asarray(sizes, np.float64) ** alpha
+    found: np.ndarray[Any, Any] = powers / powers.sum()
+    return found
+
+
+def rebalanced(
+    texts: Sequence[Callable[[], Iterable[str]]], sizes: Sequence[int], alpha: float, limit: int
+) -> Iterator[str]:
+    """Sentences of several streams in their shares, those of a stream together and in order.
+
+    A stream that is to give more than it has is read again and again; one that is to give less
+    gives sentences that are spread evenly.
+
+    Args:
+        texts: each gives a stream's sentences anew.
+        sizes: how many they are.
+        alpha: as in `shares`.
+        limit: give at most so many; never more than there are in all, up to rounding.
+    """
+    total = min(limit, sum(sizes))
+    for text, size, share in zip(texts, sizes, shares(sizes, alpha), strict=True):
+        passes, rest = divmod(max(1, round(total * share)), size)
+        for _ in range(passes):
+            yield from text()
+        for index, sentence in enumerate(text() if rest else ()):
+            if (index + 1) * rest // size > index * rest // size:
+                yield sentence
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The sentences of a corpus file."""
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            yield line.rstrip("\n")
+
+
+def vocabulary_text(recipe: Recipe, corpus: Path) -> Iterator[str]:
+    """The sentences that the vocabulary is trained on: of several streams in the wanted shares.
+
+    Args:
+        recipe: names the streams, and `tokenizer.alpha`.
+        corpus: the corpus stage's folder.
+    """
+    paths = [folder_of(corpus, stream) / "train.txt" for stream in recipe.texts]
+    if len(paths) == 1:
+        return read_lines(paths[0])
+    sizes = [sum(1 for _ in read_lines(path)) for path in paths]
+    texts = [functools.partial(read_lines, path) for path in paths]
+    return rebalanced(texts, sizes, recipe.tokenizer.alpha, recipe.tokenizer.train_sentences)

@@ -1,0 +1,155 @@
+"""The one place where models are loaded and saved, and their stock classes found.
+
+No stock class has the tensors of `modules.MODULES`. They lie in a file of their own. Unless the
+module is exportable, the stock tensors lie in `model.without-MODULE.safetensors`, a name under
+which transformers does not look unless it is told to: `AutoModel.from_pretrained` stops with an
+error instead of loading another model.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import transformers
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from transformers.utils.hub import cached_file
+
+from lingraft.errors import DataError
+from lingraft.models.families import FAMILIES, family_of
+from lingraft.models.kinds import KINDS
+from lingraft.models.modules import MODULES, owner_of, owners_of
+from lingraft.pretrained.checkpoints import folder_of
+from lingraft.pretrained.load import load_config, load_model, one_line
+from lingraft.rundir import read_json, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+    from lingraft.models.modules import Module
+
+
+def auto_class(config: PreTrainedConfig) -> Any:
+    """The class of transformers that loads an architecture with its head.
+
+    An architecture without a record is asked for as a masked language model.
+    """
+    family = FAMILIES.get(config.model_type)
+    return getattr(transformers, KINDS[family.kind if family else "masked"].auto_class)
+
+
+def stock_class(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
+    """The stock class of an architecture; None where transformers has none with such a head."""
+    stock: type[PreTrainedModel] | None = auto_class(config)._model_mapping.get(type(config), None)
+    return stock
+
+
+def variant_of(modules: Sequence[Module]) -> str | None:
+    """What stands in the name of the stock tensors' file; None for the usual name."""
+    parts = [module.part for module in modules if not module.exportable]
+    return f"without-{'-'.join(parts)}" if parts else None
+
+
+def own_tensors(model: PreTrainedModel, module: Module) -> dict[str, torch.Tensor]:
+    """A module's parameters by name; none where the model does not have it."""
+    return {name: value.detach() for name, value in model.named_parameters() if module.owns(name)}
+
+
+def save(model: PreTrainedModel, folder: Path) -> None:
+    """Write configuration and stock tensors, and in files of their own what modules add."""
+    modules = owners_of(model.state_dict())
+    if not modules:
+        model.save_pretrained(folder)
+        return
+    stock = {name: value for name, value in model.state_dict().items() if owner_of(name) is None}
+    variant = variant_of(modules)
+    model.save_pretrained(folder, state_dict=stock, variant=variant)
+    for module in modules:
+        ours = own_tensors(model, module)
+        tensors = {name: value.cpu().contiguous() for name, value in ours.items()}
+        save_file(tensors, folder / module.tensors_file)
+        name = f"model.{variant}.safetensors" if variant else "model.safetensors"
+        settings = module.code.settings(ours) | {"stock_tensors": name}
+        write_json(folder / module.settings_file, settings)
+
+
+def load(
+    name: str,
+    revision: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """A model with its head, and with the modules that the checkpoint has.
+
+    Args:
+        name: directory or Hub id.
+        revision: branch, tag or commit on the Hub.
+        settings: configuration values to change.
+        options: of `from_pretrained`.
+
+    Returns:
+        The model in fp32 on the CPU, and what transformers says of the loading.
+
+    Raises:
+        DataError: the checkpoint or a module's files are broken, or do not fit each other.
+        UnsupportedModelError: as `pretrained.load_model`.
+    """
+    config = load_config(name, revision)
+    files = {part: _file(name, MODULES[part].settings_file, revision) for part in MODULES}
+    found = {part: path for part, path in files.items() if path is not None}
+    model, info = load_model(
+        auto_class(config),
+        name,
+        revision,
+        settings,
+        variant=variant_of([MODULES[part] for part in found]),
+        **options,
+    )
+    for part, path in found.items():
+        module = MODULES[part]
+        size = int(read_json(path)[module.size_key])
+        module.code.insert(model, family_of(model.config.model_type), size)
+        _fill(model, module, _file(name, module.tensors_file, revision), name)
+        model.eval()
+    return model, info
+
+
+def _fill(model: PreTrainedModel, module: Module, path: Path | None, name: str) -> None:
+    ours = own_tensors(model, module)
+    try:
+        stored = load_file(path) if path else {}
+    except SafetensorError as error:
+        raise DataError(
+            f"{path}: the {module.part} are broken ({error}); copy or make them again"
+        ) from error
+    shapes = ({key: t.shape for key, t in found.items()} for found in (ours, stored))
+    if next(shapes) != next(shapes):
+        raise DataError(
+            f"model '{name}': {module.tensors_file} does not hold the {module.part} that "
+            f"{module.settings_file} and config.json speak of; copy the whole folder again"
+        )
+    with torch.no_grad():
+        for key, tensor in ours.items():
+            tensor.copy_(stored[key])
+
+
+def _file(name: str, file: str, revision: str | None) -> Path | None:
+    """A file of a checkpoint; None where it has no such file."""
+    folder = folder_of(name)
+    if folder is not None:
+        path = folder / file
+        return path if path.is_file() else None
+    with one_line(f"source model '{name}' cannot be loaded", "try again, or give a directory"):
+        found = cached_file(
+            name,
+            file,
+            revision=revision,
+            _raise_exceptions_for_gated_repo=False,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+        )
+    return Path(found) if found else None

@@ -1,0 +1,147 @@
+"""What adds parameters to a stock model, as records. No torch here: the preflight check asks them.
+
+To add a module, add a record to `MODULES`, its part to `recipe/base.py`, a key of the same name to
+[graft], and a file of the same name with what `Code` asks for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from lingraft.models.families import Family
+    from lingraft.recipe import Graft
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The layers that a module is put into."""
+
+    family: Family
+    depth: int
+    layer_width: int
+    """Of the hidden states."""
+    layer_parameters: int
+    """Of one layer."""
+
+
+class Code(Protocol):
+    """What the module's own file does; it loads torch, so models and tensors have no type here."""
+
+    def insert(self, model: Any, family: Family, size: int, seed: int = 0) -> None:
+        """Put it into a stock model, in place, with fresh weights that the seed fixes."""
+        ...
+
+    def settings(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        """What its settings file holds; `size` is under the record's `size_key`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Module:
+    """One kind of module."""
+
+    part: str
+    """One of `recipe.PARTS`; also the key in [graft], the file of the code, and the stem of the
+    files beside a checkpoint's weights."""
+    child: str
+    """Name of the module within the stock module that it stands behind."""
+    size_key: str
+    """What the settings file calls its size."""
+    exportable: bool
+    """Whether the stock tensors alone are a model worth having: then they keep the name under which
+    transformers looks for weights."""
+    account: str
+    """Of a fresh tensor, with the place {size}."""
+    card: str
+    """What the model card says that the model has, with the place {size}."""
+    size: Callable[[int | str, Stack], int]
+    """From the key's value in [graft]; 0 has none."""
+    parameters: Callable[[int, Stack], int]
+    """How many a size has, over all layers."""
+
+    def owns(self, name: str) -> bool:
+        """Whether a tensor belongs to it."""
+        return f".{self.child}." in name
+
+    def wanted(self, graft: Graft) -> int | str:
+        """The key's value; 0 where the recipe does not ask for it."""
+        return cast("int | str", getattr(graft, self.part))
+
+    @property
+    def settings_file(self) -> str:
+        return f"{self.part}.json"
+
+    @property
+    def tensors_file(self) -> str:
+        return f"{self.part}.safetensors"
+
+    @property
+    def code(self) -> Code:
+        return cast("Code", importlib.import_module(f"lingraft.models.{self.part}"))
+
+
+def adapter_parameters(width: int, layer_width: int) -> int:
+    """Parameters of one adapter: two matrices and two biases (SPEC H.2).
+
+    Args:
+        width: of the bottleneck.
+        layer_width: of the hidden states.
+    """
+    return 2 * layer_width * width + width + layer_width
+
+
+def adapter_width(wanted: int | str, stack: Stack) -> int:
+    """The bottleneck's width that a recipe asks for; 0 for no adapters.
+
+    'matched' is the width at which all adapters together have as nearly as can be as many
+    parameters as two implicit translation layers: 384 for 12 layers of width 768 (SPEC H.2).
+    """
+    if wanted != "matched":
+        return int(wanted)
+    each = 2 * stack.layer_parameters / (len(stack.family.residual_sites) * stack.depth)
+    return max(1, round((each - stack.layer_width) / (2 * stack.layer_width + 1)))
+
+
+MODULES: dict[str, Module] = {
+    "adapters": Module(
+        part="adapters",
+        child="adapter",
+        size_key="width",
+        exportable=False,
+        account="adapter of width {size}",
+        card="bottleneck adapters of width {size} in every layer",
+        size=adapter_width,
+        parameters=lambda width, stack: (
+            len(stack.family.residual_sites)
+            * stack.depth
+            * adapter_parameters(width, stack.layer_width)
+        ),
+    ),
+}
+
+
+def owner_of(name: str) -> Module | None:
+    """The module that a tensor belongs to; None for a stock tensor."""
+    return next((module for module in MODULES.values() if module.owns(name)), None)
+
+
+def owners_of(names: Iterable[str]) -> list[Module]:
+    """The modules that a model with these tensors has."""
+    names = list(names)
+    return [module for module in MODULES.values() if any(map(module.owns, names))]
+
+
+def in_folder(folder: Path) -> list[Module]:
+    """The modules that a checkpoint has."""
+    return [module for module in MODULES.values() if (folder / module.settings_file).is_file()]
+
+
+def wanted_by(graft: Graft) -> list[Module]:
+    """The modules that a recipe asks for."""
+    return [module for module in MODULES.values() if module.wanted(graft)]

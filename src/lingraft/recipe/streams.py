@@ -1,0 +1,129 @@
+"""Streams: the texts that a run reads, each in a language."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from lingraft.errors import RecipeError
+from lingraft.recipe.base import Section
+from lingraft.recipe.corpus import Corpus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingraft.recipe.phase import Phase
+
+CODE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]+)*")
+"""What a BCP 47 code looks like."""
+SHORT_FORM = ""
+"""The name of the one stream of a recipe with `language` and [corpus]: its files have no prefix."""
+
+
+class Stream(Section):
+    """A text in a language."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+    """Names its files: lower-case letters, digits and '-'."""
+    language: Annotated[str, Field(pattern=r"^[^/]+(/[^/]+)?$")]
+    """BCP 47 code; of sentence pairs both, as the files write them, with '/' between: en/ko."""
+    corpus: Corpus
+    """The text; sentence pairs come as TSV (the first language first), Moses files, TMX, .po or
+    JSON lines."""
+
+    @property
+    def pair(self) -> tuple[str, str] | None:
+        """The two languages of sentence pairs; None for plain text."""
+        first, slash, second = self.language.partition("/")
+        return (first, second) if slash else None
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Of its text."""
+        return tuple(self.language.split("/"))
+
+    @property
+    def prefix(self) -> str:
+        """What its token files' names begin with."""
+        return f"{self.name}-" if self.name else ""
+
+
+def check_streams(language: str | None, corpus: Corpus | None, streams: tuple[Stream, ...]) -> None:
+    """Check that a recipe names its text once.
+
+    Raises:
+        ValueError: it does not.
+    """
+    given = [key for key, value in (("language", language), ("corpus", corpus)) if value]
+    if streams and given:
+        raise ValueError(
+            f"{given[0]}: is the short form of a single stream; with [[streams]] put it there"
+        )
+    if not streams and len(given) < 2:
+        missing = "corpus" if given == ["language"] else "language"
+        raise ValueError(f"{missing}: is missing; the recipe must give it")
+    names = [stream.name for stream in streams]
+    if len(set(names)) != len(names):
+        raise ValueError(f"streams: two streams have the same name, in {names}; give each its own")
+
+
+def check_data(phase: Phase, names: tuple[str, ...]) -> None:
+    """Check that what a phase reads is there.
+
+    Raises:
+        ValueError: an unknown stream, one under the same objective twice, or some weights only.
+    """
+    seen = set()
+    for entry in phase.data:
+        if entry.stream not in names:
+            known = ", ".join(name for name in names if name) or "none; give [[streams]]"
+            raise ValueError(
+                f"phase '{phase.name}': data: there is no stream '{entry.stream}'; "
+                f"the recipe's streams: {known}"
+            )
+        key = (entry.stream, entry.objective or phase.objective)
+        if key in seen:
+            raise ValueError(
+                f"phase '{phase.name}': data: stream '{entry.stream}' occurs twice under "
+                f"'{key[1]}'; give it one weight"
+            )
+        seen.add(key)
+    weights = [entry.weight is not None for entry in phase.data]
+    if any(weights) and not all(weights):
+        raise ValueError(
+            f"phase '{phase.name}': data: some entries have a weight and some have none; "
+            "give all of them one, or none (then mixture.alpha decides)"
+        )
+
+
+def named_texts(texts: Sequence[str], language: str | None) -> dict[str, Any]:
+    """What of a recipe the command line's texts stand for; nothing where no language is given.
+
+    Args:
+        texts: paths, or LANGUAGE=PATH each: then every language is a stream.
+        language: of all texts, or None.
+
+    Raises:
+        RecipeError: only some texts name their language.
+    """
+    if language is not None:
+        return {"language": language, "corpus": {"text": list(texts)}}
+    named: dict[str, list[str]] = {}
+    for text in texts:
+        code, _, path = text.partition("=")
+        if path and CODE.fullmatch(code):
+            named.setdefault(code, []).append(path)
+    if not named:
+        return {}
+    if sum(map(len, named.values())) < len(texts):
+        raise RecipeError(
+            "--text: some texts are given as LANGUAGE=PATH and some are not; give all of them so, "
+            "or none (then --lang names the language)"
+        )
+    streams = [
+        {"name": code.lower(), "language": code, "corpus": {"text": paths}}
+        for code, paths in named.items()
+    ]
+    return {"streams": streams}

@@ -1,0 +1,66 @@
+"""The built-in tasks: a TOML file a benchmark, in the schema of a user's own task (`definition`).
+
+What stands at the top of a file holds for all of its `[[tasks]]`, whose own values go before it; an
+empty list or table of a task takes away what the top has. `languages` makes a task for each;
+`{lang}` and the names in `fill` are put into every text.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from lingraft.tasks.definition import decode, task_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lingraft.tasks.task import Task
+
+BENCHMARKS = ("klue", "pawsx", "korean", "glue")
+"""Files of this folder, in the order of `lingraft list tasks`."""
+
+
+def tasks() -> dict[str, Task]:
+    """All built-in tasks by name."""
+    found = {}
+    for benchmark in BENCHMARKS:
+        path = resources.files(__name__).joinpath(f"{benchmark}.toml")
+        for table in tables(tomllib.loads(path.read_text(encoding="utf-8"))):
+            task = task_of(decode(table, f"{benchmark}.toml"))
+            found[task.name] = task
+    return found
+
+
+def tables(benchmark: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The tables of a benchmark's tasks, each complete."""
+    top = {key: value for key, value in benchmark.items() if key != "tasks"}
+    for own in benchmark["tasks"]:
+        table = _joined(top, own)
+        names = table.pop("fill", {})
+        for language in table.pop("languages", None) or [table["language"]]:
+            known = names | {"lang": language}
+            yield _filled(table | {"language": language}, known | _filled(names, known))
+
+
+def _joined(top: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    joined = dict(top)
+    for key, value in own.items():
+        if isinstance(value, dict) and value and isinstance(joined.get(key), dict):
+            joined[key] = _joined(joined[key], value)
+        elif value in ([], {}):
+            joined.pop(key, None)
+        else:
+            joined[key] = value
+    return joined
+
+
+def _filled(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return value.format_map(names)
+    if isinstance(value, list):
+        return [_filled(item, names) for item in value]
+    if isinstance(value, dict):
+        return {key: _filled(item, names) for key, item in value.items()}
+    return value

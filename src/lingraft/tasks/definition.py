@@ -1,0 +1,328 @@
+"""A task as a TOML table: files, columns, labels, metrics, settings (docs/tasks.md).
+
+The built-in tasks (`catalogue`) and a user's own are written in this schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+from pydantic import BeforeValidator, Field, PlainSerializer
+
+from lingraft.errors import RecipeError
+from lingraft.recipe.base import Decay, Names, Section, Share
+from lingraft.recipe.decoding import checked, load
+from lingraft.tasks import klue_ner, klue_re, squad, text, words
+from lingraft.tasks.dependency import files as klue_dp
+from lingraft.tasks.metrics import SCORES
+from lingraft.tasks.task import Hub, Kind, Settings, Spans, Split, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from lingraft.tasks.task import Format
+
+FORMATS: dict[str, Format] = {
+    "classification": text,
+    "pair": text,
+    "regression": text,
+    "tagging": words,
+    "relation": klue_re,
+    "parsing": klue_dp,
+    "span": squad,
+    "klue-ner": klue_ner,
+}
+"""Kind of a task, or its `format` → the module that reads its files."""
+Count = Annotated[int, Field(ge=1)]
+
+
+def _spellings(value: Any) -> Any:
+    """A string is a list of one."""
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return tuple(value)
+    if not isinstance(value, str | tuple):
+        raise ValueError(f"must be a string or a list of strings; got {value!r:.80}")
+    return (value,) if isinstance(value, str) else value
+
+
+def _parts(value: Any) -> Any:
+    """A name, or a list of its spellings, is a list of one part."""
+    if isinstance(value, list) and value and all(isinstance(part, list) for part in value):
+        return tuple(map(_spellings, value))
+    return (_spellings(value),)
+
+
+def _short(value: Any) -> Any:
+    """The same with what is alone in a list taken out of it."""
+    while isinstance(value, tuple) and len(value) == 1:
+        value = value[0]
+    return value
+
+
+Some = Annotated[tuple[str, ...], Field(min_length=1)]
+Spellings = Annotated[Some, BeforeValidator(_spellings), PlainSerializer(_short)]
+"""What a column is called: one name, or several of which the first that is there counts."""
+Parts = Annotated[tuple[Some, ...], BeforeValidator(_parts), PlainSerializer(_short)]
+"""A file; a list of spellings of its name; or a list of such lists: files that are all needed."""
+
+
+class Files(Section):
+    """The files of a task: a user's own relative to the recipe, a benchmark's to its folders."""
+
+    train: Parts
+    dev: Parts | None = None
+    """Chooses the best checkpoint; None cuts 5 % of train for it."""
+    dev_mismatched: Parts | None = None
+    """GLUE's MNLI has two development sets."""
+    test: Parts | None = None
+    """What is reported; None reports dev."""
+
+
+class Columns(Section):
+    """The names of the columns, in the official files, in conversions and on the Hub."""
+
+    text: Spellings = ("text",)
+    pair: Spellings = ("pair",)
+    """The second text of a pair."""
+    label: Spellings = ("label",)
+    score: Spellings = ("score",)
+    id: Annotated[tuple[str, ...], BeforeValidator(_spellings), PlainSerializer(_short)] = ("id",)
+    """Rows without one are numbered."""
+    words: Spellings = ("words",)
+    """Tagging in JSONL: a list of strings."""
+    tags: Spellings = ("tags",)
+
+
+class Changes(Section):
+    """What differs from a task's own settings; None leaves those."""
+
+    epochs: Count | None = None
+    batch: Count | None = None
+    """Examples a step; for spans windows."""
+    learning_rate: Annotated[float, Field(gt=0)] | None = None
+    warmup: Share | None = None
+    """Share of all steps."""
+    max_length: Annotated[int, Field(ge=8)] | None = None
+    """Tokens of an input, special ones included."""
+    weight_decay: Annotated[float, Field(ge=0)] | None = None
+    betas: Annotated[tuple[Decay, Decay], Field(strict=False)] | None = None
+    eps: Annotated[float, Field(gt=0)] | None = None
+    clip: Annotated[float, Field(ge=0)] | None = None
+    """Largest gradient norm; 0 clips nothing."""
+    classifier_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    schedule: Literal["linear", "constant"] | None = None
+    checks_per_epoch: Count | None = None
+    patience: Annotated[int, Field(ge=0)] | None = None
+    """Checks without a better one; 0 never stops early."""
+    doc_stride: Count | None = None
+    """Spans: tokens from one window to the next."""
+    max_query: Count | None = None
+    """Spans: tokens of a question."""
+    max_answer: Count | None = None
+    """Spans: tokens of an answer."""
+
+
+class Paper(Changes):
+    """Settings, and where they are from."""
+
+    source: str = "the recipe"
+
+
+class Definition(Paper):
+    """One task."""
+
+    name: str
+    kind: Kind
+    files: Files
+    """CSV, TSV or JSONL; tagging: JSONL, or CoNLL (a word a line, its tag last, gaps between
+    sentences); span: JSON like SQuAD's, or JSONL with id, question, context and answers."""
+    language: str = "und"
+    columns: Columns = Columns()
+    labels: Names = ()
+    """Empty takes those of the training file, sorted."""
+    aliases: dict[str, str] = {}
+    """Other spellings of labels."""
+    metrics: Names = ()
+    """Empty takes all that the kind has."""
+    selection: str | None = None
+    """The score that chooses the best checkpoint; None takes the first of the first metric."""
+    has_pair: bool = False
+    """Regression on pairs of texts."""
+    score_range: Annotated[tuple[float, float], Field(strict=False)] | None = None
+    """Lowest and highest score."""
+    header: Names = ()
+    """The columns of TSV files that may lack a header."""
+    drop_ragged: bool = False
+    """Leave out rows of TSV files with another number of columns than the header."""
+    format: Literal["klue-ner"] | None = None
+    """Files of a format of its own."""
+    hidden: Names = ()
+    """Splits whose answers the benchmark hides."""
+    evaluation: Names = ()
+    """The splits that are reported; empty takes test, or dev where there is none."""
+    headline: Names = ()
+    """The scores that tables show."""
+    title: str = ""
+    version: str = "the user's own"
+    citation: str = ""
+    licence: str = "the user's own"
+    files_from: str = "you (the recipe names them)"
+    folders: Names = ()
+    """Where the files may lie inside the data directory."""
+    hub: Hub | None = None
+    papers: dict[str, Paper] = {}
+    """Settings of other papers."""
+    note: str = ""
+
+
+DEFAULTS = Settings(epochs=5, batch=32, learning_rate=5e-5, warmup=0.1, max_length=128)
+
+
+def decode(table: dict[str, Any], where: str = "task") -> Definition:
+    """Check a table and freeze it.
+
+    Raises:
+        RecipeError: the first thing that is wrong, on one line.
+    """
+    return checked(Definition, table, where)
+
+
+def task_in(path: Path) -> Task:
+    """The task of a TOML file; its own files are relative to it.
+
+    Raises:
+        LingraftError: as `decode` and `task_of`, or the file cannot be read.
+    """
+    return task_of(decode(load(path), str(path)), path.resolve().parent)
+
+
+T = TypeVar("T", Settings, Spans)
+
+
+def changed(record: T, changes: Changes) -> T:
+    """Settings, or limits of windows and answers, with what differs."""
+    names = {field.name for field in fields(record)}
+    given = changes.model_dump(include=names, exclude_none=True)
+    for key in ("clip", "patience"):
+        if given.get(key) == 0:
+            given[key] = None
+    return replace(record, **given)
+
+
+def task_of(definition: Definition, base: Path | None = None) -> Task:
+    """The task that a table describes.
+
+    Args:
+        definition: the table.
+        base: for a user's own task, the folder that its files are relative to; what the table does
+            not say is found out (the labels from the training file). A benchmark's says all.
+
+    Raises:
+        RecipeError: a metric or selection that the kind does not have, too few labels.
+        DataError: the training file cannot be read.
+    """
+    if base is not None:
+        definition = _settled(definition, base)
+    reader = FORMATS[definition.format or definition.kind]
+    splits = _splits(definition, base)
+    assert definition.selection is not None
+    return Task(
+        name=definition.name,
+        title=definition.title or definition.name,
+        kind=definition.kind,
+        languages=(definition.language,),
+        version=definition.version,
+        citation=definition.citation,
+        licence=definition.licence,
+        files_from=definition.files_from,
+        splits=splits,
+        rows=lambda path: reader.rows(path, definition),
+        example=lambda row: reader.example(row, definition),
+        metrics=definition.metrics,
+        selection=definition.selection,
+        settings=changed(DEFAULTS, definition),
+        labels=definition.labels,
+        headline=definition.headline,
+        evaluation=definition.evaluation or _reported(splits),
+        folders=definition.folders,
+        hub=definition.hub,
+        alternatives={name: changed(DEFAULTS, paper) for name, paper in definition.papers.items()},
+        spans=changed(Spans(), definition) if definition.kind == "span" else None,
+        note=definition.note,
+        definition=(
+            None if base is None else definition.model_dump(mode="json", exclude_unset=True)
+        ),
+    )
+
+
+def _splits(definition: Definition, base: Path | None) -> dict[str, Split]:
+    def placed(name: str) -> str:
+        return name if base is None else str((base / name).resolve())
+
+    return {
+        split: Split(
+            tuple(tuple(map(placed, spellings)) for spellings in parts),
+            labelled=split not in definition.hidden,
+        )
+        for split, parts in definition.files
+        if parts is not None
+    }
+
+
+def _reported(splits: Mapping[str, Split]) -> tuple[str, ...]:
+    return ("test",) if "test" in splits and splits["test"].labelled else ("dev",)
+
+
+def _settled(definition: Definition, base: Path) -> Definition:
+    """A user's own task with labels, metrics and scores written out."""
+    name, kind = definition.name, definition.kind
+    known = SCORES.get("classification" if kind == "pair" else kind)
+    if known is None:
+        raise RecipeError(
+            f"task {name}: kind is {kind!r}, which only benchmarks have; a task of your own is "
+            f"{', '.join(SCORES)} or pair"
+        )
+    metrics = definition.metrics or tuple(known)
+    for metric in metrics:
+        if metric not in known:
+            raise RecipeError(
+                f"task {name}: metrics has {metric!r}; a {kind} task can have {', '.join(known)}"
+            )
+    labels = definition.labels or _labels_of(definition, base)
+    if kind in ("classification", "pair") and len(labels) < 2:
+        raise RecipeError(
+            f"task {name}: has {len(labels)} labels; a classification needs two or more"
+        )
+    if not definition.metrics and len(labels) != 2:
+        metrics = tuple(metric for metric in metrics if metric != "f1")
+    if "f1" in metrics and len(labels) != 2:
+        raise RecipeError(
+            f"task {name}: metric 'f1' is of the second of two labels, and there are "
+            f"{len(labels)}; take macro_f1"
+        )
+    scores = [score for metric in metrics for score in known[metric]]
+    selection = definition.selection or scores[0]
+    headline = definition.headline or tuple(known[metric][0] for metric in metrics)
+    for key, score in (("selection", selection), *(("headline", score) for score in headline)):
+        if score not in scores:
+            raise RecipeError(
+                f"task {name}: {key} is {score!r}; its metrics give {', '.join(scores)}"
+            )
+    settled = {"labels": labels, "metrics": metrics, "selection": selection, "headline": headline}
+    return definition.model_copy(update=settled)
+
+
+def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
+    """The labels of the training file, sorted; of tags O comes last."""
+    if definition.kind in ("regression", "span"):
+        return ()
+    found: set[str] = set()
+    (path,) = (base / part[0] for part in definition.files.train)
+    for row in FORMATS[definition.kind].rows(path, definition):
+        if definition.kind == "tagging":
+            found.update(row.strings(definition.columns.tags))
+        else:
+            found.add(row.text(definition.columns.label))
+    return tuple(sorted(found, key=lambda label: (label == "O", label)))

@@ -1,0 +1,108 @@
+"""KLUE-MRC and SQuAD-like files: passages, questions about them, answers (SPEC B.8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import DataError
+from lingraft.tasks.examples import Answer, SpanExample
+from lingraft.tasks.reading import Row, json_document, jsonl_rows, suffix
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from lingraft.tasks.definition import Definition
+
+
+def rows(path: Path, definition: Definition) -> Iterable[Row]:
+    """Questions of a SQuAD-like JSON file, or of JSONL with a question a line.
+
+    Raises:
+        DataError: the file is not nested as SQuAD's are.
+    """
+    return jsonl_rows(path) if suffix(path) == ".jsonl" else _questions(path)
+
+
+def _questions(path: Path) -> Iterator[Row]:
+    document = json_document(path)
+    number = 0
+    for i, entry in enumerate(_list(document, "data", f"{path}"), 1):
+        where = f"{path}: data {i}"
+        for j, paragraph in enumerate(_list(entry, "paragraphs", where), 1):
+            inside = f"{where}, paragraph {j}"
+            questions = _list(paragraph, "qas", inside)
+            if "context" not in paragraph:
+                raise DataError(f"{inside}: no column 'context'")
+            for k, question in enumerate(questions, 1):
+                if not isinstance(question, dict):
+                    raise DataError(f"{inside}, question {k}: must be a JSON object")
+                values = {**question, "context": paragraph["context"]}
+                yield Row(f"{inside}, question {k}", number, values)
+                number += 1
+
+
+def _list(value: Any, name: str, where: str) -> list[Any]:
+    found = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(found, list):
+        raise DataError(f"{where}: must be a JSON object with a list {name!r}")
+    return found
+
+
+def example(row: Row, definition: Definition) -> SpanExample:
+    """The example of a question; plausible answers of unanswerable questions are not answers.
+
+    Raises:
+        DataError: an answer is not in the passage where it says it is, or an answerable question
+            has none.
+    """
+    context = row.text(["context"])
+    kind = row.values.get("question_type")
+    if kind is not None and kind not in (1, 2, 3):
+        raise row.error(f"question_type is {kind!r}; it must be 1, 2 or 3")
+    return SpanExample(
+        id=row.text(["guid", "id"]),
+        question=row.text(["question"]),
+        context=context,
+        answers=_answers(row, context),
+        question_type=kind,
+    )
+
+
+def _answers(row: Row, context: str) -> tuple[Answer, ...]:
+    if row.values.get("is_impossible", False):
+        return ()
+    value = row.value(["answers"])
+    if isinstance(value, dict):  # the Hub's columns: a list of texts and one of starts
+        texts, starts = value.get("text"), value.get("answer_start")
+        if not isinstance(texts, list) or not isinstance(starts, list):
+            raise row.error("column 'answers' must hold the lists 'text' and 'answer_start'")
+        value = [
+            {"text": text, "answer_start": start}
+            for text, start in zip(texts, starts, strict=False)
+        ]
+    if not isinstance(value, list):
+        raise row.error("column 'answers' must be a list")
+    if not value and row.values.get("is_impossible") is False:
+        raise row.error("has no answer, but is_impossible is false")
+    return tuple(_answer(row, one, context) for one in value)
+
+
+def _answer(row: Row, value: Any, context: str) -> Answer:
+    text = value.get("text") if isinstance(value, dict) else None
+    start = value.get("answer_start") if isinstance(value, dict) else None
+    if not isinstance(text, str) or not isinstance(start, int) or not text:
+        raise row.error(
+            "an answer must be an object with a string 'text' and a number 'answer_start'"
+        )
+    if start < 0 or start + len(text) > len(context):
+        raise row.error(
+            f"answer {text[:30]!r} at {start} is outside the passage, "
+            f"which has {len(context)} characters"
+        )
+    if context[start : start + len(text)] != text:
+        raise row.error(
+            f"answer {text[:30]!r} is not at {start}: "
+            f"the passage has {context[start : start + len(text)][:30]!r} there"
+        )
+    return Answer(text, start)

@@ -1,0 +1,60 @@
+"""Words with a tag each: JSONL, or CoNLL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lingraft.errors import DataError
+from lingraft.tasks.examples import TaggedExample
+from lingraft.tasks.reading import Row, blocks, jsonl_rows, suffix
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from lingraft.tasks.definition import Columns, Definition
+
+
+def rows(path: Path, definition: Definition) -> Iterable[Row]:
+    """Sentences of a JSONL file, or of CoNLL: a word a line, its tag last, gaps between sentences.
+
+    Raises:
+        DataError: a line has a word and no tag.
+    """
+    return jsonl_rows(path) if suffix(path) == ".jsonl" else _conll(path, definition.columns)
+
+
+def _conll(path: Path, columns: Columns) -> Iterator[Row]:
+    """Columns are separated by tabs, or by spaces in lines without a tab; no line is a comment."""
+
+    def gap(line: str) -> bool:
+        return not line.strip() or line.startswith("-DOCSTART-")
+
+    for number, (_, lines) in enumerate(blocks(path, gap)):
+        words, tags = [], []
+        for line_number, line in lines:
+            cells = line.split("\t") if "\t" in line else line.split()
+            if len(cells) < 2:
+                raise DataError(
+                    f"{path}: line {line_number}: is {line[:40]!r}; it must be word and tag"
+                )
+            words.append(cells[0])
+            tags.append(cells[-1])
+        values = {columns.words[0]: words, columns.tags[0]: tags}
+        yield Row(f"{path}: line {lines[0][0]}", number, values)
+
+
+def example(row: Row, definition: Definition) -> TaggedExample:
+    """The example of a sentence.
+
+    Raises:
+        DataError: words and tags differ in number, or a tag is none of the task's.
+    """
+    columns = definition.columns
+    words, tags = row.strings(columns.words), row.strings(columns.tags)
+    if len(words) != len(tags) or not words:
+        raise row.error(f"has {len(words)} words and {len(tags)} tags; the numbers must be equal")
+    for tag in tags:
+        if tag not in definition.labels:
+            raise row.error(f"unknown label {tag!r}; allowed: {', '.join(definition.labels)}")
+    return TaggedExample(row.identifier(columns.id), words, tags)

@@ -1,0 +1,161 @@
+"""Several streams in one phase: which one each sentence of a batch comes from, and the batches.
+
+A stream is drawn with replacement, for every sentence or for a whole batch; within a stream every
+sentence comes once before one comes again, as in a phase of one stream. What a step sees is a
+function of (seed, phase, step) alone: so a resumed run, and any number of processes, see the same.
+
+Sentences have one index over all streams: those of the first come first.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft.corpus.streams import shares
+from lingraft.training.data import Hidden, Position, Step, lay_out, number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lingraft.recipe import Batch, Mixture
+    from lingraft.training.data import Batcher, Reading
+
+Array = np.ndarray[Any, Any]
+
+DRAWS, ORDER = number_of("streams of a step"), number_of("order of a stream")
+"""Keep the two kinds of random numbers apart: numpy takes a seed with a zero behind it for the
+same."""
+
+
+def probabilities(readings: Sequence[Reading], mixture: Mixture) -> Array:
+    """[readings] how likely each is to be drawn: by their weights, else by N^alpha."""
+    weights = [reading.weight for reading in readings if reading.weight is not None]
+    if weights:
+        assert len(weights) == len(readings), "some readings have no weight"
+        return shares(weights, 1.0)
+    return shares([len(reading.train) for reading in readings], mixture.alpha)
+
+
+class MixturePlan:
+    """The sentences of each batch of a phase that reads several streams."""
+
+    def __init__(
+        self,
+        lengths: Sequence[Array],
+        probabilities: Array,
+        batch: Batch,
+        seed: int,
+        phase: str,
+        *,
+        whole_batches: bool = False,
+    ) -> None:
+        """Nothing is drawn yet.
+
+        Args:
+            lengths: of each stream [sentences], tokens in each; no stream is empty.
+            probabilities: [streams] of a draw; they add up to 1.
+            batch: sentences or tokens a step.
+            seed: of the run.
+            phase: its name.
+            whole_batches: draw one stream for a batch.
+        """
+        assert all(len(stream) for stream in lengths), "a stream holds no sentences"
+        self.lengths, self.probabilities = list(lengths), np.asarray(probabilities)
+        self.whole_batches = whole_batches
+        self.seed, self.phase = seed, number_of(phase)
+        sizes = np.array([len(stream) for stream in lengths], dtype=np.int64)
+        self.sizes, self.offsets = sizes, np.cumsum(sizes) - sizes
+        self.orders: dict[int, tuple[int, Array]] = {}
+        # Of a batch in tokens so many sentences as hold them on average: its end cannot depend on
+        # lengths, or a resumed run would have to read those of all the batches before.
+        each = 1.0 if batch.unit == "sentences" else self.mean_length()
+        self.draws = max(1, round(batch.size / each))
+        """Sentences in a batch."""
+
+    def streams(self, step: int) -> Array:
+        """[draws] the stream of each of a step's sentences."""
+        generator = np.random.default_rng([self.seed, self.phase, DRAWS, step])
+        edges = np.cumsum(self.probabilities)[:-1]
+        number = 1 if self.whole_batches else self.draws
+        drawn = np.searchsorted(edges, generator.random(number), side="right")
+        return np.full(self.draws, drawn[0]) if self.whole_batches else drawn
+
+    def _places(self, streams: Array, taken: Array) -> Array:
+        """[n] how often each sentence's stream was drawn before it."""
+        places = np.empty(len(streams), np.int64)
+        for stream in np.unique(streams):
+            here = streams == stream
+            places[here] = taken[stream] + np.arange(int(here.sum()))
+        return places
+
+    def _indices(self, streams: Array, places: Array) -> Array:
+        """[n] the sentences, by the index over all streams."""
+        indices = np.empty(len(streams), np.int64)
+        passes, within = np.divmod(places, self.sizes[streams])
+        for stream, epoch in sorted({*zip(streams.tolist(), passes.tolist(), strict=True)}):
+            here = (streams == stream) & (passes == epoch)
+            indices[here] = self.offsets[stream] + self._order(stream, epoch)[within[here]]
+        return indices
+
+    def _order(self, stream: int, epoch: int) -> Array:
+        """The order of a stream's sentences in one pass; the last one asked for is kept."""
+        kept = self.orders.get(stream)
+        if kept is None or kept[0] != epoch:
+            numbers = [self.seed, self.phase, ORDER, stream, epoch]
+            generator = np.random.default_rng(numbers)
+            kept = self.orders[stream] = (epoch, generator.permutation(self.sizes[stream]))
+        return kept[1]
+
+    def mean_length(self) -> float:
+        """Expected tokens of a draw."""
+        means = [float(stream.mean()) for stream in self.lengths]
+        return float(self.probabilities @ np.array(means))
+
+    def steps_per_epoch(self) -> float:
+        """Batches in as many draws as the streams have sentences."""
+        return float(np.ceil(self.sizes.sum() / self.draws))
+
+    def tokens_per_epoch(self) -> float:
+        """Expected tokens of as many draws as the streams have sentences."""
+        return float(self.sizes.sum()) * self.mean_length()
+
+    def after(self, position: Position) -> Iterator[tuple[Position, Array]]:
+        """All batches from `position` on, without end, each with the position behind it.
+
+        A position's epoch is the step: a sentence that comes again at another step has new masks.
+        """
+        taken = np.zeros(len(self.sizes), np.int64)
+        for step in itertools.count():
+            streams = self.streams(step)
+            if step >= position.epoch:
+                yield Position(step + 1), self._indices(streams, self._places(streams, taken))
+            taken += np.bincount(streams, minlength=len(self.sizes))
+
+
+@dataclass(frozen=True)
+class MixtureBatcher:
+    """Turns indices over all streams into micro-batches; what has one objective shares rows."""
+
+    batchers: Sequence[Batcher]
+    """One a stream; they differ in text, objective and masking."""
+
+    def step(self, indices: Array, epoch: int, rank: int = 0, num_ranks: int = 1) -> Step:
+        """The micro-batches of one process; arguments as `Batcher.step`."""
+        ends = np.cumsum([len(batcher.tokens) for batcher in self.batchers])
+        owners = np.searchsorted(ends, indices, side="right")
+        by_objective: dict[str, list[Hidden]] = defaultdict(list)
+        for number, batcher in enumerate(self.batchers):
+            own = indices[owners == number]
+            if len(own):
+                start = ends[number] - len(batcher.tokens)
+                by_objective[batcher.objective.name].append(batcher.hide(own - start, epoch))
+        parts = [
+            lay_out(Hidden.together(hidden), self.batchers[0], rank, num_ranks)
+            for hidden in by_objective.values()
+        ]
+        return Step.together(parts)

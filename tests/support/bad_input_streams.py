@@ -1,0 +1,63 @@
+"""What test_bad_input.py does wrong with several texts."""
+
+from __future__ import annotations
+
+STREAM = '[[streams]]\nname = "{}"\nlanguage = "{}"\ncorpus.text = ["{}"]\n'
+TWO = STREAM.format("ko", "ko", "ko.txt") + STREAM.format("en", "en", "en.txt")
+PHASE = '[[phases]]\nname = "one"\ntrain = ["all"]\nbudget.value = 4\n'
+
+
+def add(cases):
+    """Put the cases into the table of bad_input_cases.py."""
+    cases["streams beside [corpus]"] = lambda place: place.recipe(TWO)
+    cases["streams beside a language"] = recipe('language = "ko"', TWO)
+    cases["neither a text nor streams"] = recipe('language = "ko"', "")
+    cases["two streams of one name"] = recipe("", STREAM.format("ko", "ko", "ko.txt") * 2)
+    cases["a stream's name that cannot be a file"] = recipe(
+        "", STREAM.format("k/o", "ko", "ko.txt")
+    )
+    cases["a stream in a language that does not exist"] = recipe(
+        "", STREAM.format("ko", "korean", "ko.txt")
+    )
+    cases["a phase that reads a stream that is not there"] = recipe(
+        "", TWO + PHASE + 'data = [{ stream = "de" }]'
+    )
+    cases["a stream that a phase reads twice"] = recipe(
+        "", TWO + PHASE + 'data = [{ stream = "en" }, { stream = "en" }]'
+    )
+    cases["weights for some of a phase's streams"] = recipe(
+        "", TWO + PHASE + 'data = [{ stream = "en", weight = 2 }, { stream = "ko" }]'
+    )
+    cases["a stream whose text is not there"] = recipe("", TWO)
+    cases["a corpus of a recipe with several streams"] = lambda place: [
+        *("corpus", "--recipe", recipe("", TWO)(place)[1], "--out", "corpus")
+    ]
+    cases["a text with its language beside one without"] = mixed
+    cases["a stream without text to hold out"] = too_small
+
+
+def recipe(start, more):
+    """A case of `lingraft check` of a recipe without [corpus]."""
+
+    def prepared(place):
+        place.text()
+        place.source()
+        place.write("recipe.toml", "\n".join([start, '[source]\nmodel = "source"', more]) + "\n")
+        return ["check", "recipe.toml"]
+
+    return prepared
+
+
+def mixed(place):
+    place.text()
+    place.source()
+    texts = ("--text", "ko=ko.txt", "--text", "en.txt")
+    return ["adapt", "--source", "source", *texts, "--out", "run"]
+
+
+def too_small(place):
+    place.text()
+    place.source()
+    place.write("en.txt", "The tree is green.\n")
+    texts = ("--text", "ko=ko.txt", "--text", "en=en.txt")
+    return ["adapt", "--source", "source", *texts, "--out", "run"]

@@ -1,0 +1,290 @@
+"""A user's own files: a table of a recipe makes a task of them."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from right_answers import gold
+
+from lingraft.errors import DataError, RecipeError
+from lingraft.tasks import catalogue, load
+from lingraft.tasks.definition import decode, task_of
+from lingraft.tasks.examples import SpanExample, TaggedExample, TextExample
+
+if TYPE_CHECKING:
+    from lingraft.tasks import Task
+
+
+def _task(folder: Path, toml: str, **files: str) -> Task:
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text, encoding="utf-8")
+    return task_of(decode(tomllib.loads(toml)), folder)
+
+
+def _perfect(task: Task, folder: Path) -> dict[str, float]:
+    data = load(task, folder)
+    examples = data.splits[data.evaluation[0]]
+    return task.score(examples, [gold(example, task.labels) for example in examples])
+
+
+def test_classification_from_csv_learns_its_labels_from_train(tmp_path: Path) -> None:
+    task = _task(
+        tmp_path,
+        'name = "mood"\nkind = "classification"\ncolumns.label = "mood"\n'
+        'files = {train = "a.csv", dev = "b.csv"}',
+        a__csv='text,mood\n"good, very",up\nbad,down\nso so,flat\n',
+        b__csv="text,mood\nfine,up\nawful,down\n",
+    )
+    assert task.labels == ("down", "flat", "up")
+    assert task.metrics == ("accuracy", "macro_f1", "matthews")
+    data = load(task, tmp_path)
+    assert data.splits["train"][0] == TextExample("0", "good, very", None, "up")
+    assert _perfect(task, tmp_path)["accuracy"] == 100
+
+
+def test_pairs_from_jsonl_with_named_columns(tmp_path: Path) -> None:
+    row = {"q": "a", "r": "b", "same": 1, "key": "x1"}
+    task = _task(
+        tmp_path,
+        'name = "same"\nkind = "pair"\nlabels = ["0", "1"]\nmetrics = ["f1"]\n'
+        'files = {train = "a.jsonl", dev = "a.jsonl"}\n'
+        'columns = {text = "q", pair = "r", label = "same", id = "key"}',
+        a__jsonl=json.dumps(row) + "\n",
+    )
+    assert load(task, tmp_path).splits["dev"] == [TextExample("x1", "a", "b", "1")]
+    assert task.selection == "f1"
+
+
+def test_regression_from_tsv(tmp_path: Path) -> None:
+    task = _task(
+        tmp_path,
+        'name = "stars"\nkind = "regression"\nselection = "spearman"\n'
+        'files = {train = "a.tsv", dev = "a.tsv"}',
+        a__tsv='text\tscore\nsay "hi\t1.5\nbye\t-2\n',
+    )
+    assert [e.score for e in load(task, tmp_path).splits["dev"] if isinstance(e, TextExample)] == [
+        1.5,
+        -2.0,
+    ]
+    assert _perfect(task, tmp_path) == {
+        "pearson": pytest.approx(100),
+        "spearman": pytest.approx(100),
+    }
+
+
+@pytest.mark.parametrize("kind", ["conll", "jsonl"])
+def test_tagging_from_conll_and_jsonl(kind: str, tmp_path: Path) -> None:
+    texts = {
+        "conll": "-DOCSTART- -X- O\n\nAnn NNP B-PER\nsleeps VBZ O\n\n# SYM O\nBob NNP B-PER\n",
+        "jsonl": '{"words": ["Ann", "sleeps"], "tags": ["B-PER", "O"]}\n'
+        '{"words": ["#", "Bob"], "tags": ["O", "B-PER"]}\n',
+    }
+    (tmp_path / f"a.{kind}").write_text(texts[kind], encoding="utf-8")
+    task = _task(
+        tmp_path,
+        f'name = "names"\nkind = "tagging"\nfiles = {{train = "a.{kind}", dev = "a.{kind}"}}',
+    )
+    assert task.labels == ("B-PER", "O")
+    assert load(task, tmp_path).splits["dev"] == [
+        TaggedExample("0", ("Ann", "sleeps"), ("B-PER", "O")),
+        TaggedExample("1", ("#", "Bob"), ("O", "B-PER")),
+    ]
+    assert _perfect(task, tmp_path)["entity_f1"] == 100
+
+
+def test_spans_from_a_squad_file(tmp_path: Path) -> None:
+    answers = [{"text": "Rome", "answer_start": 3}]
+    document = {
+        "data": [
+            {
+                "paragraphs": [
+                    {
+                        "context": "In Rome.",
+                        "qas": [{"id": "1", "question": "Where?", "answers": answers}],
+                    }
+                ]
+            }
+        ]
+    }
+    task = _task(
+        tmp_path,
+        'name = "where"\nkind = "span"\nfiles = {train = "a.json", dev = "a.json"}',
+        a__json=json.dumps(document),
+    )
+    example = load(task, tmp_path).splits["dev"][0]
+    assert isinstance(example, SpanExample)
+    assert example.answers is not None
+    assert example.answers[0].end == 7
+    assert _perfect(task, tmp_path)["f1"] == 100
+
+
+def test_a_test_file_is_what_is_reported_and_a_missing_dev_is_cut(tmp_path: Path) -> None:
+    rows = "text,label\n" + "".join(f"t{i},{i % 2}\n" for i in range(60))
+    task = _task(
+        tmp_path,
+        'name = "t"\nkind = "classification"\nfiles = {train = "a.csv", test = "b.csv"}',
+        a__csv=rows,
+        b__csv=rows,
+    )
+    data = load(task, tmp_path)
+    assert data.evaluation == ("test",)
+    assert data.names["dev"] == "cut of train (5 %, seed 0)"
+
+
+def test_a_saved_definition_is_the_task_again_without_its_files(tmp_path: Path) -> None:
+    toml = GOOD + 'columns.label = ["mood", "label"]\nbetas = [0.9, 0.98]\nclip = 0\n'
+    task = _task(tmp_path, toml, a__csv="text,mood\na,x\nb,y\n")
+    assert task.definition is not None
+    saved = json.loads(json.dumps(task.definition))
+    assert saved["files"] == {"train": "a.csv", "dev": "a.csv"}
+    again = task_of(decode(saved), Path("elsewhere"))
+    assert again.decisive() == task.decisive()
+    assert again.shown == task.shown == ("accuracy", "macro_f1", "f1", "matthews")
+    assert (task.settings.betas, task.settings.clip) == ((0.9, 0.98), None)
+
+
+def test_a_benchmark_writes_a_task_for_each_language_once() -> None:
+    benchmark = tomllib.loads("""
+        kind = "pair"
+        labels = ["entailment", "contradiction"]
+        metrics = ["accuracy"]
+        selection = "accuracy"
+        folders = ["XNLI", "{folder}/{lang}"]
+        fill = {folder = "download/{task}"}
+        columns = {text = "a", id = []}
+        papers.old = {epochs = 2, batch = 8}
+        hub = {dataset = "xtreme", config = "{task}.{lang}"}
+
+        [[tasks]]
+        name = "xnli-{lang}"
+        fill = {task = "xnli"}
+        languages = ["ko", "sw"]
+        files = {train = "train-en.tsv", test = ["test-{lang}.tsv", "{lang}.jsonl"]}
+        columns = {pair = "b"}
+        papers.old = {batch = 4}
+
+        [[tasks]]
+        name = "other"
+        fill = {task = "other"}
+        language = "en"
+        files = {train = [["a.tsv"], ["b.tsv"]]}
+        hub = {}
+    """)
+    korean, swahili, other = (task_of(decode(table)) for table in catalogue.tables(benchmark))
+    assert (korean.name, korean.languages) == ("xnli-ko", ("ko",))
+    assert swahili.splits["test"].parts == (("test-sw.tsv", "sw.jsonl"),)
+    assert swahili.folders == ("XNLI", "download/xnli/sw")
+    assert swahili.hub is not None
+    assert swahili.hub.config == "xnli.sw"
+    old = swahili.alternatives["old"]
+    assert (old.epochs, old.batch) == (2, 4)
+    assert swahili.evaluation == ("test",)
+    assert other.splits["train"].parts == (("a.tsv",), ("b.tsv",))
+    assert other.hub is None
+    assert other.evaluation == ("dev",)
+
+
+def test_the_example_in_the_docs_is_a_task(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "tasks.md"
+    toml = page.read_text(encoding="utf-8").partition("```toml\n")[2].partition("```")[0]
+    task = _task(tmp_path, toml)
+    assert task.labels == ("down", "flat", "up")
+    assert task.settings.epochs == 5
+
+
+GOOD = 'name = "t"\nkind = "classification"\nfiles = {train = "a.csv", dev = "a.csv"}\n'
+ROWS = "text,label\na,x\nb,y\n"
+
+
+@pytest.mark.parametrize(
+    ("toml", "says"),
+    [
+        (GOOD.replace('"classification"', '"ranking"'), "kind: must be"),
+        (GOOD + "epoch = 3\n", "epoch: no such key. Did you mean 'epochs'?"),
+        (GOOD.replace('name = "t"\n', ""), "name: is missing"),
+        (GOOD + 'metrics = ["bleu"]\n', "'bleu'; a classification task can have accuracy"),
+        (GOOD + 'selection = "f2"\n', "selection is 'f2'; its metrics give accuracy"),
+        (GOOD + 'headline = ["f2"]\n', "headline is 'f2'; its metrics give accuracy"),
+        (GOOD + "columns.label = 3\n", "columns.label: must be a string or a list of strings"),
+        (GOOD.replace('train = "a.csv"', "train = []"), "files.train.0: must have at least 1"),
+        (GOOD.replace('"classification"', '"parsing"'), "a task of your own is classification"),
+        (GOOD + 'labels = ["x"]\n', "has 1 labels"),
+        (GOOD + 'labels = ["x", "y", "z"]\nmetrics = ["f1"]\n', "take macro_f1"),
+    ],
+)
+def test_a_table_that_makes_no_task_is_one_line(toml: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError) as caught:
+        _task(tmp_path, toml, a__csv=ROWS)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ("text,label\na,x\nb,z\n", "line 3: unknown label 'z'; allowed: x, y"),
+        ("text,mood\na,x\n", "line 2: no column 'label'; it has 'text', 'mood'"),
+        ("text,label\na,x,y\n", "line 2: has 3 columns, the header 2"),
+        ('text,label\n"a,x\n', "broken CSV"),
+        ("text,label\n", "holds no examples for t"),
+    ],
+)
+def test_a_broken_file_of_a_user_is_one_line_with_the_place(
+    rows: str, says: str, tmp_path: Path
+) -> None:
+    task = _task(tmp_path, GOOD + 'labels = ["x", "y"]\n', a__csv=rows)
+    with pytest.raises(DataError) as caught:
+        load(task, tmp_path)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("Ann B-PER\nsleeps\n", "line 2: is 'sleeps'; it must be word and tag"),
+        ("Ann B-LOC\n", "line 1: unknown label 'B-LOC'; allowed: B-PER, O"),
+    ],
+)
+def test_broken_conll_names_the_line(text: str, says: str, tmp_path: Path) -> None:
+    task = _task(
+        tmp_path,
+        'name = "n"\nkind = "tagging"\nlabels = ["B-PER", "O"]\n'
+        'files = {train = "a.conll", dev = "a.conll"}',
+        a__conll=text,
+    )
+    with pytest.raises(DataError, match=says.replace(".", r"\.")):
+        load(task, tmp_path)
+
+
+def test_an_unknown_kind_of_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"unknown kind of file; allowed: \.jsonl"):
+        _task(tmp_path, GOOD.replace("a.csv", "a.xlsx"), a__xlsx="x")
+
+
+def test_a_task_of_a_training_file_alone_reports_a_cut_of_it(tmp_path: Path) -> None:
+    rows = "".join(f'{{"text": "글 {n}", "label": "{"ab"[n % 2]}"}}\n' for n in range(100))
+    toml = 'name = "t"\nkind = "classification"\nfiles.train = "train.jsonl"\n'
+    data = load(_task(tmp_path, toml, **{"train.jsonl": rows}), tmp_path)
+    assert {split: len(rows) for split, rows in data.splits.items()} == {"train": 95, "dev": 5}
+    assert data.evaluation == ("dev",)
+    assert data.names["dev"] == "cut of train (5 %, seed 0)"
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ('{"text": "글 \\ud83d", "label": "a"}', r"line 2: holds '\\ud83d', half of a surrogate"),
+        ('{"text": %s, "label": "a"}' % ("[" * 100_000), "line 2: is nested too deep"),
+        ('{"text": %s, "label": "a"}' % ("9" * 5_000), "line 2: holds a number of thousands"),
+    ],
+)
+def test_json_that_no_tokenizer_takes_is_one_line(row: str, says: str, tmp_path: Path) -> None:
+    toml = 'name = "t"\nkind = "classification"\nfiles.train = "train.jsonl"\n'
+    with pytest.raises(DataError, match=says) as caught:
+        _task(tmp_path, toml, **{"train.jsonl": f'{{"text": "글", "label": "b"}}\n{row}\n'})
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,131 @@
+"""p and interval of a difference, against what is known in closed form."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats as known
+
+from lingraft import stats
+from lingraft.stats import Difference, Resampling, paired_t_test
+
+DRAWS = 20_000
+NAN = float("nan")
+
+
+def of_seeds(gains: list[float], draws: np.ndarray | float = 0.0) -> Difference:
+    """What is told of the gains of so many seeds; `draws` is what the text adds to each."""
+    drawn = np.array([np.broadcast_to(one + draws, DRAWS) for one in gains]).T
+    return Resampling(DRAWS).difference({(n,): one for n, one in enumerate(gains)}, drawn)
+
+
+def of_blocks(gains: np.ndarray, resamples: int = DRAWS) -> Difference:
+    """What is told of one seed whose gain is the mean of those of the blocks."""
+    resampling = Resampling(resamples)
+    draws = resampling.draws(len(gains), "blocks")
+    drawn = (draws @ gains / len(gains))[:, None]
+    return resampling.difference({(0,): float(gains.mean())}, drawn)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("mean", [0.5, 1.0, 2.0])
+def test_p_of_one_seed_is_the_two_sided_tail_of_the_draws(mean: float, sign: int) -> None:
+    """Draws from N(mean, 1) at its quantiles: p is 2 Φ(−mean), whichever model is ahead."""
+    normal = known.norm.ppf((np.arange(DRAWS) + 0.5) / DRAWS)
+    found = of_seeds([sign * mean], normal)
+    assert found.p == pytest.approx(2 * known.norm.sf(mean), abs=4 / DRAWS)
+    assert found.low == pytest.approx(sign * mean - known.norm.ppf(0.975), abs=0.01)
+    assert found.high == pytest.approx(sign * mean + known.norm.ppf(0.975), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "worse"),
+    [
+        ([-1.0, 3.0], known.binom.pmf(0, 2, 1 / 2)),  # the mean is −1, 1 or 3
+        ([-1.0, -1.0, 5.0], known.binom.pmf(0, 3, 1 / 3)),  # −1 where the third is not drawn
+        ([1.0, 1.0, -1.5], known.binom.sf(1, 3, 1 / 3)),  # at or below 0 where it is drawn twice
+    ],
+)
+def test_p_of_seeds_that_disagree_is_that_of_drawing_them_again(
+    seeds: list[float], worse: float
+) -> None:
+    """The text adds nothing, so all that varies is which seeds are drawn."""
+    found = of_seeds(seeds)
+    error = (worse * (1 - worse) / DRAWS) ** 0.5
+    assert found.value == pytest.approx(np.mean(seeds))
+    assert found.p == pytest.approx(2 * worse, abs=2 * 5 * error)
+    assert (found.low, found.high) == pytest.approx((min(seeds), max(seeds)))
+
+
+def test_the_interval_over_many_seeds_is_that_of_their_standard_error() -> None:
+    seeds = np.random.default_rng(0).normal(0.3, 1.0, 50)
+    found = of_seeds(seeds.tolist())
+    assert found.low is not None
+    assert found.high is not None
+    half = known.norm.ppf(0.975) * seeds.std() / 50**0.5
+    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.04)
+
+
+def test_fine_tunings_are_drawn_within_their_seed_and_count_as_one() -> None:
+    """Seed 0 has three fine-tunings, seed 1 has one: each seed weighs the same."""
+    gains = {(0, 0): 1.0, (0, 1): 2.0, (0, 2): 3.0, (1, 0): -4.0}
+    drawn = np.tile([*gains.values()], (DRAWS, 1))
+    found = Resampling(DRAWS).difference(gains, drawn)
+    assert (found.value, found.seeds, found.trained) == (-1.0, 4, 2)
+    assert found.p_seeds == pytest.approx(known.ttest_1samp([2.0, -4.0], 0).pvalue)
+    # above 0 where only seed 0 is drawn (1/4): its mean lies between 1 and 3
+    assert found.p == pytest.approx(2 / 4, abs=0.02)
+
+
+def test_fine_tunings_that_disagree_are_drawn_again() -> None:
+    """Of one seed, so p is that of two tosses: both fine-tunings drawn are the worse one."""
+    gains = {(0, 0): -1.0, (0, 1): 3.0}
+    found = Resampling(DRAWS).difference(gains, np.tile([-1.0, 3.0], (DRAWS, 1)))
+    assert (found.value, found.low, found.high, found.p_seeds) == (1.0, -1.0, 3.0, None)
+    assert found.p == pytest.approx(2 / 4, abs=0.02)
+
+
+def test_the_interval_of_blocks_is_that_of_their_standard_error() -> None:
+    found = of_blocks(np.array([1.0] * 60 + [-1.0] * 40))
+    deviation = (1 - 0.2**2) ** 0.5 / 10
+    assert found.value == pytest.approx(0.2)
+    assert found.low == pytest.approx(0.2 - 1.96 * deviation, abs=0.02)
+    assert found.high == pytest.approx(0.2 + 1.96 * deviation, abs=0.02)
+    # one side: P(z > 0.2 / 0.098) = 0.0206
+    assert found.p == pytest.approx(2 * 0.0206, abs=0.015)
+
+
+def test_a_gain_of_every_block_is_certain_and_none_is_not() -> None:
+    found = of_blocks(np.ones(50), resamples=999)
+    assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
+    assert found.p == pytest.approx(2 / 1000)
+    assert of_blocks(np.zeros(50), resamples=999).p == 1.0
+
+
+def test_without_blocks_there_is_a_difference_and_no_interval() -> None:
+    found = Resampling(10).difference({(0,): 1.0, (1,): 3.0}, None)
+    assert (found.value, found.low, found.high, found.p) == (2.0, None, None, None)
+    assert found.p_seeds is not None
+
+
+def test_draws_in_parts_are_all_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Resampling(103).draws(7, "blocks")
+    monkeypatch.setattr(stats, "CELLS", 70)
+    parts = list(Resampling(103).parts(7, "blocks"))
+    assert [len(part) for part in parts] == [*[10] * 10, 3]
+    assert (np.concatenate(parts) == whole).all()
+    assert (whole.sum(1) == 7).all()
+
+
+def test_draws_depend_on_the_seed_and_on_what_is_drawn() -> None:
+    first = Resampling(50).draws(7, "blocks")
+    assert (first == Resampling(50).draws(7, "blocks")).all()
+    assert (first != Resampling(50).draws(7, "seeds")).any()
+    assert (first != Resampling(50, seed=1).draws(7, "blocks")).any()
+
+
+@pytest.mark.parametrize(
+    ("gains", "expected"), [([0.5], None), ([0.0, 0.0], 1.0), ([0.5, 0.5], 0.0), ([1.0, NAN], None)]
+)
+def test_a_t_test_that_cannot_be_made(gains: list[float], expected: float | None) -> None:
+    assert paired_t_test(gains) == expected

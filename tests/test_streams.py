@@ -1,0 +1,217 @@
+"""A run with two languages: its files, its numbers, and that it resumes to the same weights."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file
+
+from lingraft.report import numbers
+from lingraft.rundir import Run
+from lingraft.tokenizer.shards import Tokens
+
+WORDS = ("the", "a", "old", "small", "green", "house", "tree", "dog", "walks", "runs", "sees")
+
+
+@pytest.fixture(scope="module")
+def english_text(tmp_path_factory):
+    """A text file of 90 made-up English sentences: a fourth of the Korean ones."""
+    drawn = np.random.default_rng(0)
+    lines = [" ".join(drawn.choice(WORDS, drawn.integers(4, 12))) + ".\n" for _ in range(90)]
+    path = tmp_path_factory.mktemp("english") / "en.txt"
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def arguments(tiny_source, korean_text, english_text):
+    """The command of a run with two streams, to a folder."""
+
+    def of(out, *more):
+        settings = (
+            "method.batch={size=8}",
+            "tokenizer.max_tokens=64",
+            "training.row_tokens=64",
+            "training.checkpoint_steps=2",
+            "training.precision=fp32",
+            "training.log_steps=1",
+            "evaluation.sentences=20",
+            "evaluation.words=10",
+            "streams.1.corpus.valid=0.1",
+            "streams.1.corpus.test=0.1",
+        )
+        options = [option for setting in settings for option in ("--set", setting)]
+        texts = ("--text", f"ko={korean_text}", f"en={english_text}")
+        source = ("adapt", "--source", tiny_source("roberta"), *texts)
+        return (*source, "--out", out, "--steps", 8, "--vocab-size", 400, *options, *more)
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def finished(command, arguments, tmp_path_factory):
+    out = tmp_path_factory.mktemp("streams") / "run"
+    ended = command(*arguments(out, "--baseline", "scratch"))
+    assert ended.status == 0, ended.err
+    return Run(out)
+
+
+def streams_of(stage):
+    return stage.result()["streams"]
+
+
+def test_each_stream_has_its_text_and_its_tokens(finished):
+    corpus, tokenizer = finished.stage("corpus"), finished.stage("tokenizer")
+    for name in ("ko", "en"):
+        lines = (corpus.path / name / "train.txt").read_text(encoding="utf-8").splitlines()
+        tokens = Tokens.open(tokenizer.path, f"{name}-train")
+        counts = streams_of(corpus)[name]["splits"]["train"]
+        # A line is a document; a long one may be several rows.
+        assert len(tokens.documents()) == len(lines) == counts["sentences"] <= len(tokens)
+        assert len(tokens) == streams_of(tokenizer)[name]["tokens"]["train"]["sentences"]
+    splits = corpus.result()["splits"]
+    assert splits["train"]["sentences"] == sum(
+        stream["splits"]["train"]["sentences"] for stream in streams_of(corpus).values()
+    )
+    rows = [stream["tokens"]["train"]["sentences"] for stream in streams_of(tokenizer).values()]
+    assert tokenizer.result()["tokens"]["train"]["sentences"] == sum(rows)
+
+
+def test_the_vocabulary_has_pieces_of_both_languages(finished):
+    pieces = json.loads((finished.stage("tokenizer").path / "tokenizer.json").read_text())
+    known = set(pieces["model"]["vocab"])
+    assert {"Ġthe", "Ġhouse"} <= known
+    assert any(not piece.isascii() for piece in known)
+
+
+def test_the_validation_loss_is_given_for_each_stream_and_as_they_are_drawn(finished):
+    rows = [row for row in finished.metrics() if row["kind"] == "valid"]
+    sizes = streams_of(finished.stage("tokenizer"))
+    powers = [sizes[name]["tokens"]["train"]["sentences"] ** 0.7 for name in ("ko", "en")]
+    assert rows
+    for row in rows:
+        ours = [row["loss/ko/mlm"], row["loss/en/mlm"]]
+        expected = np.dot(ours, powers) / sum(powers)
+        assert ours[0] != ours[1]
+        assert row["loss"] == pytest.approx(expected, rel=1e-9)
+
+
+def test_each_stream_is_evaluated_and_the_first_heads_the_report(finished):
+    result = finished.stage("evaluation").result()
+    both = result["streams"]
+    assert list(both) == ["ko", "en"]
+    assert both["ko"]["metrics"] == result["metrics"] != both["en"]["metrics"]
+    assert both["ko"]["masks"]["fingerprint"] != both["en"]["masks"]["fingerprint"]
+    assert both["en"]["words"]["words"] > 0
+    report = (finished.path / "report.html").read_text(encoding="utf-8")
+    assert "ko, en" in report
+    assert "<h3>By stream</h3>" in report
+    card = (finished.model_path / "README.md").read_text(encoding="utf-8")
+    assert "languages with the codes `ko`, `en`" in card
+    rows = [line for line in card.splitlines() if line.startswith("|") and "| en |" in line]
+    assert len(rows) == 2  # XPT and scratch
+    assert numbers.significant(both["en"]["metrics"]["mask-only"]["perplexity"]) in rows[0]
+
+
+def test_the_recipe_in_the_run_gives_the_same_weights_again(finished, command, tmp_path):
+    ended = command("adapt", finished.recipe_path, "--out", tmp_path / "again")
+    assert ended.status == 0, ended.err
+    assert weights(Run(tmp_path / "again")).keys() == weights(finished).keys()
+    assert_same(Run(tmp_path / "again"), finished)
+
+
+def weights(run):
+    return load_file(run.model_path / "model.safetensors")
+
+
+def assert_same(ours, theirs):
+    expected = weights(theirs)
+    assert all(tensor.equal(expected[name]) for name, tensor in weights(ours).items())
+
+
+def test_a_run_that_is_stopped_in_a_phase_resumes_to_the_same_weights(
+    finished, command, arguments, tmp_path, monkeypatch
+):
+    from lingraft.training import loop
+
+    original, calls = loop._Trainer.take_step, []
+
+    def stopping(self, *rest):
+        calls.append(1)
+        if len(calls) == 7:  # the third step of phase 2, behind the checkpoint of its second
+            self.stop.number = 15
+        return original(self, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop._Trainer, "take_step", stopping)
+        assert command(*arguments(tmp_path / "run")).status == 143
+    assert (tmp_path / "run/phase-2/checkpoint-00000003").is_dir()
+    assert command(*arguments(tmp_path / "run")).status == 0
+    assert_same(Run(tmp_path / "run"), finished)
+
+
+def test_a_phase_that_names_one_stream_sees_nothing_of_the_other(
+    command, arguments, finished, tmp_path
+):
+    reads = 'phases.0.data=[{stream="en", masking={rate=0.3}}]'
+    only = 'phases.1.data=[{stream="en", weight=1}, {stream="ko", weight=3}]'
+    ended = command(*arguments(tmp_path / "run", "--set", reads, "--set", only))
+    assert ended.status == 0, ended.err
+    rows = Run(tmp_path / "run").metrics()
+    first, second = ([r for r in rows if r["phase"] == f"phase-{n}"] for n in (1, 2))
+    assert not any("loss/en/mlm" in row for row in first)
+    valid = [row for row in second if row["kind"] == "valid"]
+    for row in valid:
+        mean = (row["loss/en/mlm"] + 3 * row["loss/ko/mlm"]) / 4
+        assert row["loss"] == pytest.approx(mean, rel=1e-9)
+
+
+@pytest.fixture
+def paired(command, tiny_source, korean_text, english_text, tmp_path):
+    """A run of Korean text and of pairs, English first."""
+    korean = korean_text.read_text(encoding="utf-8").splitlines()
+    english = english_text.read_text(encoding="utf-8").splitlines()
+    lines = [f"{e}\t{k}\n" for e, k in zip(english, korean, strict=False)]
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join([*lines, "The dog walks\t\n"]), encoding="utf-8")
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        f"""
+source.model = "{tiny_source("roberta")}"
+tokenizer = {{vocab_size = 400, max_tokens = 64}}
+training = {{precision = "fp32", row_tokens = 64}}
+evaluation = {{sentences = 5, words = 3}}
+method = {{name = "xpt-sp", budget = {{value = 2}}, batch = {{size = 8}}}}
+[[streams]]
+name = "ko"
+language = "ko"
+corpus.text = ["{korean_text}"]
+[[streams]]
+name = "pairs"
+language = "en/ko"
+corpus = {{text = ["{pairs}"], valid = 0.1, test = 0.1}}
+""",
+        encoding="utf-8",
+    )
+    assert command("check", recipe).status == 0
+    ended = command("adapt", recipe, "--out", tmp_path / "run")
+    assert ended.status == 0, ended.err
+    return Run(tmp_path / "run"), lines
+
+
+def test_a_document_of_a_stream_of_pairs_is_a_pair(paired):
+    run, lines = paired
+    counts = streams_of(run.stage("corpus"))["pairs"]
+    assert counts["dropped"] == {"an empty side": 1}
+    assert sum(split["documents"] for split in counts["splits"].values()) == len(lines)
+    text = run.stage("corpus").path / "pairs" / "train.txt"
+    sides = text.read_text(encoding="utf-8").splitlines()
+    assert {f"{e}\t{k}\n" for e, k in zip(sides[::2], sides[1::2], strict=True)} < set(lines)
+    tokens = Tokens.open(run.stage("tokenizer").path, "pairs-train")
+    assert len(tokens.documents()) == len(sides) // 2
+    assert run.stage("corpus").result()["language"] == "ko, en-ko"
+    assert "ko, en" in (run.path / "report.html").read_text(encoding="utf-8")
+    (row,) = (row for row in run.metrics() if row["kind"] == "valid" and row["step"] == 2)
+    assert row["loss/pairs/mlm"] > 0

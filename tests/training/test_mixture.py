@@ -1,0 +1,238 @@
+import dataclasses
+from collections import Counter
+from itertools import islice
+
+import numpy as np
+import pytest
+from processes import train_together
+from safetensors.torch import load_file
+from two_terms import TWO_TERMS
+
+from lingraft.corpus.streams import rebalanced, shares
+from lingraft.models.families import FAMILIES
+from lingraft.models.packed import PackedModel
+from lingraft.objectives import OBJECTIVES
+from lingraft.objectives.common import TokenIds
+from lingraft.recipe import Batch, Masking, Mixture
+from lingraft.training import checkpoint
+from lingraft.training.data import Batcher, Position, Reading
+from lingraft.training.loop import train_phase
+from lingraft.training.mixture import MixtureBatcher, MixturePlan, probabilities
+from lingraft.training.phase import Stopped, WithObjective
+
+IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
+SIZES = (1_000, 150, 20)
+LENGTHS = [np.random.default_rng(n).integers(4, 60, size) for n, size in enumerate(SIZES)]
+STARTS = np.cumsum((0, *SIZES))
+UNITS = pytest.mark.parametrize(
+    "batch", [Batch(size=8), Batch(size=200, unit="tokens")], ids=["sentences", "tokens"]
+)
+
+
+def plan(batch, alpha=0.7, **options):
+    return MixturePlan(LENGTHS, shares(SIZES, alpha), batch, 0, "phase-1", **options)
+
+
+def batches(made, number, start=0):
+    return [indices.tolist() for _, indices in islice(made.after(Position(start)), number)]
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.7, 1.0])
+def test_a_million_draws_have_the_frequencies_of_sizes_to_the_power_alpha(alpha):
+    made = plan(Batch(size=1_000), alpha)
+    drawn = np.concatenate([made.streams(step) for step in range(1_000)])
+    expected = np.array(SIZES) ** alpha / (np.array(SIZES) ** alpha).sum()
+    error = np.sqrt(expected * (1 - expected) / len(drawn))
+    assert (np.abs(np.bincount(drawn) / len(drawn) - expected) < 3 * error).all()
+
+
+def test_weights_go_before_sizes(tiny_tokens):
+    def readings(*weights):
+        return [
+            Reading("ab"[n], tiny_tokens(size), tiny_tokens(2), "mlm", Masking(), weight)
+            for n, (size, weight) in enumerate(zip((90, 10), weights, strict=True))
+        ]
+
+    assert probabilities(readings(1.0, 3.0), Mixture(alpha=1)).tolist() == [0.25, 0.75]
+    assert probabilities(readings(None, None), Mixture(alpha=1)).tolist() == [0.9, 0.1]
+    assert probabilities(readings(None, None), Mixture(alpha=0)).tolist() == [0.5, 0.5]
+
+
+@UNITS
+def test_within_a_stream_each_sentence_comes_once_before_one_comes_again(batch):
+    drawn = np.concatenate(batches(plan(batch), 250))
+    for start, end, size in zip(STARTS[:-1], STARTS[1:], SIZES, strict=True):
+        own = drawn[(drawn >= start) & (drawn < end)]
+        for first in range(0, len(own), size):
+            in_pass = own[first : first + size]
+            assert len(set(in_pass.tolist())) == len(in_pass)
+    assert (np.bincount(drawn, minlength=STARTS[-1])[STARTS[2] :] > 1).all()
+
+
+@UNITS
+def test_the_order_goes_on_from_any_step_as_if_it_had_not_stopped(batch):
+    straight = batches(plan(batch), 60)
+    assert batches(plan(batch), 25, start=35) == straight[35:]
+    positions = [position for position, _ in islice(plan(batch).after(Position(35)), 2)]
+    assert positions == [Position(36), Position(37)]
+
+
+def test_a_batch_in_tokens_holds_so_many_on_average():
+    flat = np.concatenate(LENGTHS)
+    found = batches(plan(Batch(size=2_000, unit="tokens")), 200)
+    assert {len(indices) for indices in found} == {len(found[0])}
+    assert np.mean([flat[i].sum() for i in found]) == pytest.approx(2_000, rel=0.03)
+
+
+def test_a_stream_can_be_drawn_for_a_whole_batch():
+    made = plan(Batch(size=8), whole_batches=True)
+    owners = [set(np.searchsorted(STARTS, b, side="right")) for b in batches(made, 200)]
+    assert all(len(owner) == 1 for owner in owners)
+    assert len(set.union(*owners)) == 3
+    mixed = [set(np.searchsorted(STARTS, b, side="right")) for b in batches(plan(Batch(size=8)), 9)]
+    assert any(len(owner) > 1 for owner in mixed)
+
+
+def test_an_epoch_is_as_many_draws_as_there_are_sentences():
+    made = plan(Batch(size=8))
+    assert made.steps_per_epoch() == np.ceil(sum(SIZES) / 8)
+    drawn = np.concatenate(batches(made, int(made.steps_per_epoch()) * 4))
+    tokens = np.concatenate(LENGTHS)[drawn].sum() / 4
+    assert tokens == pytest.approx(made.tokens_per_epoch(), rel=0.05)
+
+
+def mixed(tokens, *names):
+    batchers = [
+        Batcher(part, OBJECTIVES["mlm"], IDS, Masking(rate=rate), 32, 64, 0, f"phase-1/{name}")
+        for name, (part, rate) in zip(names, tokens, strict=True)
+    ]
+    return MixtureBatcher(batchers)
+
+
+def sentences(step):
+    """Every sentence of a step with its targets, in a fixed order."""
+    found = []
+    for batch, weight in zip(step.micro_batches, step.weights, strict=True):
+        gold = dict(zip(batch.masked_M.tolist(), batch.targets_M.tolist(), strict=True))
+        width = batch.input_ids_NT.shape[1]
+        for row, segments in enumerate(batch.segments_NT):
+            for segment in range(1, int(segments.max()) + 1):
+                places = (segments == segment).nonzero().flatten().tolist()
+                ids = batch.input_ids_NT[row, places].tolist()
+                hidden = [gold.get(row * width + place) for place in places]
+                found += [(tuple(ids), str(hidden))] if weight else []
+    return sorted(found)
+
+
+def test_two_processes_see_the_sentences_of_one(tiny_tokens):
+    batcher = mixed([(tiny_tokens(30), 0.3), (tiny_tokens(9, seed=1), 0.3)], "a", "b")
+    indices = np.array([3, 31, 7, 38, 29, 0, 33])
+    whole = batcher.step(indices, 5)
+    halves = [batcher.step(indices, 5, rank, 2) for rank in (0, 1)]
+    assert sentences(whole) == sorted(s for half in halves for s in sentences(half))
+    assert len(sentences(whole)) == 7
+    assert {str(half.targets) for half in halves} == {str(whole.targets)}
+
+
+def test_what_has_one_objective_shares_rows_under_the_masks_of_its_own_stream(tiny_tokens):
+    a, b = tiny_tokens(30), tiny_tokens(9, seed=1)
+    batcher = mixed([(a, 0.2), (b, 0.6)], "a", "b")
+    step = batcher.step(np.array([3, 4, 31, 32]), 5)
+    (batch,) = step.micro_batches
+    assert batch.objective == "mlm"
+    alone = [
+        one.step(np.array(local), 5).targets["mlm"]
+        for one, local in zip(batcher.batchers, ([3, 4], [1, 2]), strict=True)
+    ]
+    assert step.targets == {"mlm": sum(alone)}
+    assert alone[1] > 2 * alone[0]
+    other = mixed([(a, 0.2), (a, 0.2)], "a", "b").step(np.array([3, 33]), 5)
+    assert len({hidden for _, hidden in sentences(other)}) == 2  # the same text, other masks
+
+
+def test_readings_under_two_objectives_have_terms_and_micro_batches_of_their_own(
+    tiny_tokens, tiny_model
+):
+    other = dataclasses.replace(TWO_TERMS, name="other")
+    batcher = mixed([(tiny_tokens(30), 0.3), (tiny_tokens(9, seed=1), 0.3)], "a", "b")
+    batcher = MixtureBatcher(
+        [batcher.batchers[0], dataclasses.replace(batcher.batchers[1], objective=other)]
+    )
+    step = batcher.step(np.array([3, 31, 7, 38]), 5)
+    assert {batch.objective for batch in step.micro_batches} == {"mlm", "other"}
+    assert list(step.targets) == ["mlm", "all", "small"]
+    packed = PackedModel(tiny_model("roberta"), FAMILIES["roberta"])
+    module = WithObjective(packed, OBJECTIVES["mlm"], other)
+    found = Counter()
+    for batch in step.micro_batches:
+        found.update({term: loss.positions for term, loss in module(batch).items()})
+    assert dict(found) == step.targets
+    assert step.targets["mlm"] > 0 < step.targets["all"]
+
+
+def rows_of(job):
+    return [row for row in job.metrics_path.read_text().splitlines() if '"train"' in row]
+
+
+@pytest.fixture
+def job(tiny_job, tiny_tokens):
+    def made(name, **training):
+        readings = tuple(
+            Reading(stream, tiny_tokens(size, seed=n), tiny_tokens(8, seed=n + 5), "mlm", Masking())
+            for n, (stream, size) in enumerate((("a", 40), ("b", 7)))
+        )
+        phase = {"budget": {"value": 6}, "optimiser": {"learning_rate": 0.01, "epsilon": 1e-3}}
+        return tiny_job(name, phase=phase, readings=readings, training=training)
+
+    return made
+
+
+@pytest.fixture
+def model(tiny_model):
+    return lambda: tiny_model("roberta", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+
+
+def test_a_stopped_phase_goes_on_to_the_same_bits(job, model, accelerator, monkeypatch):
+    straight, again = model(), model()
+    train_phase(job("straight"), straight, accelerator)
+    original = MixtureBatcher.step
+
+    def stopping(self, indices, epoch, *rest):
+        if epoch == 3:
+            raise Stopped("test", 15)
+        return original(self, indices, epoch, *rest)
+
+    stopped = job("stopped", checkpoint_steps=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(MixtureBatcher, "step", stopping)
+        with pytest.raises(Stopped):
+            train_phase(stopped, model(), accelerator)
+    assert checkpoint.latest(stopped.folder).name == "checkpoint-00000002"
+    train_phase(stopped, again, accelerator)
+    expected = straight.state_dict()
+    assert all(tensor.equal(expected[name]) for name, tensor in again.state_dict().items())
+
+
+@pytest.mark.slow
+def test_two_processes_train_on_a_mixture_like_one(job, model, accelerator, tmp_path):
+    one = model()
+    train_phase(job("one"), one, accelerator)
+    two = job("two")
+    train_together(tmp_path, model(), [two])
+    found = load_file(two.folder / "rank-0.safetensors")
+    for name, parameter in one.named_parameters():
+        np.testing.assert_allclose(found[name], parameter.detach(), atol=2e-5, rtol=1e-3)
+    assert len(rows_of(two)) == 6
+
+
+def test_the_vocabulary_text_has_the_shares_that_were_asked_for():
+    large, small = [f"l{n}" for n in range(900)], [f"s{n}" for n in range(100)]
+    texts = [lambda: large, lambda: small]
+    for alpha in (0.0, 0.5, 1.0):
+        drawn = list(rebalanced(texts, [900, 100], alpha, 10_000))
+        share = sum(sentence.startswith("s") for sentence in drawn) / len(drawn)
+        assert share == pytest.approx(shares([900, 100], alpha)[1], abs=0.002)
+        assert len(drawn) == pytest.approx(1_000, abs=2)
+    few = list(rebalanced(texts, [900, 100], 1.0, 50))
+    assert len(few) == 50
+    assert len(set(few)) == 50
