@@ -12,6 +12,7 @@ from lingraft import cli
 from lingraft.commands import console
 from lingraft.commands.list import TABLES
 from lingraft.models.families import FAMILIES
+from lingraft.report.table import table
 
 COMMANDS = {
     "adapt": ("--source", "--text", "--lang", "--out", "--method", "--preset", "--vocab-size",
@@ -183,11 +184,11 @@ def test_list_prints_every_entry(what, command, monkeypatch):
     monkeypatch.setattr(console.out, "width", 400)
     ended = command("list", what)
     assert ended.status == 0
-    title, columns, rows = TABLES[what]()
-    assert title in ended.out
-    assert all(column in ended.out for column in columns)
-    assert rows
-    assert all(row[0] in ended.out for row in rows)
+    listed = TABLES[what]()
+    assert listed.title in ended.out
+    assert all(column.title in ended.out for column in listed.columns)
+    assert listed.rows
+    assert all(row.cells[0].text in ended.out for row in listed.rows)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -291,7 +292,7 @@ def test_processes_other_than_the_first_are_silent(command, monkeypatch):
     levels = []
     monkeypatch.setattr(
         "lingraft.commands.list.table_of",
-        lambda what: levels.append(logging.getLogger("lingraft").level) or ("t", ("a",), []),
+        lambda what: levels.append(logging.getLogger("lingraft").level) or table("t", ("a",), []),
     )
     command("list", "methods")
     monkeypatch.setenv("RANK", "1")

@@ -13,8 +13,7 @@ import typer
 from typer.core import TyperCommand
 
 from lingraft import __version__, log
-from lingraft.commands import options
-from lingraft.commands.console import out
+from lingraft.commands import console, options
 from lingraft.errors import LingraftError, RecipeError, explain
 from lingraft.recipe import decoding
 
@@ -55,7 +54,7 @@ class Command(TyperCommand):
 
 def _version(wanted: bool) -> None:
     if wanted:
-        out.print(__version__)
+        console.line(__version__)
         raise typer.Exit
 
 

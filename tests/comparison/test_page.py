@@ -13,11 +13,12 @@ import pytest
 from rich.console import Console
 from synthetic_results import write_model, write_run
 
-from lingraft.comparison import formats, significance, tables
+from lingraft.comparison import significance, tables
 from lingraft.comparison.collect import answers, collect
 from lingraft.comparison.errors import analyse
 from lingraft.comparison.page import compare
 from lingraft.errors import DataError, RecipeError
+from lingraft.report.table import terminal
 from lingraft.stats import Resampling
 from lingraft.tasks import TASKS
 from lingraft.tasks.examples import TextExample
@@ -26,13 +27,13 @@ from lingraft.tasks.predictions import LabelPrediction
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lingraft.comparison.tables import Table
+    from lingraft.report.table import Cell, Table
 
 ALL = ("klue-nli", "klue-sts", "klue-ner", "klue-re", "klue-dp", "klue-mrc")
 
 
-def entry(table: Table, row: str, column: int) -> tables.Entry:
-    return next(line.entries[column] for line in table.lines if line.entries[0].text == row)
+def entry(table: Table, row: str, column: int) -> Cell:
+    return next(line.cells[column] for line in table.rows if line.cells[0].text == row)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +130,7 @@ def test_the_errors_of_every_kind_of_task_are_tables_and_files(tmp_path: Path, t
     for label, quality in (("scratch", 0.4), ("xpt", 0.8)):
         write_model(tmp_path, label, quality, [task], n=40)
     found = analyse(collect([tmp_path]).parts[0])
-    assert all(table.lines for table in found.tables)
+    assert all(table.rows for table in found.tables)
     assert set(found.samples) == {"scratch", "xpt"}
     assert all(lists for lists in found.samples.values())
     lengths = next(sheet for sheet in found.sheets if sheet.name == "length")
@@ -177,13 +178,13 @@ def test_splits_that_are_not_official_are_marked_and_named(tmp_path: Path) -> No
     for label in ("scratch", "xpt"):
         write_model(tmp_path, label, 0.5, ["nsmc"], n=20, note="cut of dev (80 %, seed 0)")
     table = tables.scores(collect([tmp_path]))
-    assert table.head[1].text == "nsmc‡"
+    assert table.columns[1].title == "nsmc‡"
     assert any("cut of dev (80 %, seed 0)" in note for note in table.notes)
 
 
 def test_a_narrow_terminal_gets_a_row_a_score(three: Path) -> None:
     table = tables.scores(collect([three]))
-    made = {width: formats.console(table, width) for width in (200, 50)}
+    made = {width: terminal(table, width) for width in (200, 50)}
     assert [len(one.columns) for one in made.values()] == [5, 4]
     Console(width=50).print(made[50])
 

@@ -146,6 +146,6 @@ def test_the_survey_s_cells_are_those_of_its_figures() -> None:
 def test_the_lists_have_a_row_for_each_and_a_cell_for_each_column(
     what: str, names: list[str]
 ) -> None:
-    _, columns, rows = table_of(what)
-    assert [row[0] for row in rows] == names
-    assert {len(row) for row in rows} == {len(columns)}
+    table = table_of(what)
+    assert [row.cells[0].text for row in table.rows] == names
+    assert {len(row.cells) for row in table.rows} == {len(table.columns)}

@@ -5,8 +5,8 @@ import pytest
 
 from lingraft.report import advice, numbers
 from lingraft.report.pages import run as run_page
-from lingraft.report.rows import labelled
 from lingraft.report.tables import compare
+from lingraft.report.variants import labelled
 
 UNIGRAMS = 411.6
 

@@ -4,7 +4,7 @@ import re
 import pytest
 
 from lingraft.report import plots
-from lingraft.report.rows import labelled
+from lingraft.report.variants import labelled
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_the_figure_is_described_for_those_who_do_not_see_it(found):
 
 
 def test_equal_runs_give_equal_bytes(found):
-    assert plots.losses(found) == plots.losses(found)
+    assert plots.losses(found).wide == plots.losses(found).wide
 
 
 def test_the_figure_of_the_losses_marks_unigram_entropy_and_phases(found):
@@ -65,6 +65,11 @@ def test_the_figure_of_the_losses_marks_unigram_entropy_and_phases(found):
     assert "unigram entropy" in svg
     assert "phase-1" in svg
     assert "phase-2" in svg
+
+
+def test_small_numbers_on_an_axis_keep_the_digits_that_tell_them_apart(found):
+    labels = re.findall(r">([\d.]+)</text>", plots.learning_rates(found).wide)
+    assert labels == ["0", "0", "0.0006", "0.0012", "0.0018"]
 
 
 def test_nothing_logged_gives_no_figure(build):

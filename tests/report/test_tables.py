@@ -8,8 +8,9 @@ from rich.console import Console
 from lingraft.evaluation.records import WordRecord, key, text_of
 from lingraft.report import numbers, tables
 from lingraft.report.pages import sections
-from lingraft.report.rows import labelled
+from lingraft.report.table import terminal
 from lingraft.report.tables import Comparison, Line, comparison, verdict
+from lingraft.report.variants import labelled
 
 UNIGRAMS = 411.6
 
@@ -153,7 +154,7 @@ def test_models_not_yet_evaluated_are_named(build):
 
 def test_the_terminal_table_marks_the_best_with_an_asterisk(build):
     console = Console(width=140, file=io.StringIO(), record=True)
-    console.print(tables.console([build().whole().run]))
+    console.print(terminal(tables.for_terminal([build().whole().run], 140), 140))
     text = console.export_text()
     assert "46.4*" in text
     assert "164.6*" not in text
@@ -162,13 +163,13 @@ def test_the_terminal_table_marks_the_best_with_an_asterisk(build):
 
 def test_a_narrow_terminal_gets_the_columns_that_fit_it(build):
     runs = [build().whole().run]
-    wide, narrow = tables.console(runs, 140), tables.console(runs, 80)
-    assert [column.header for column in narrow.columns][1:] == [
-        "tokens", "time", "PPL", "hits@1", "MRR", "bits/char",
+    wide, narrow = tables.for_terminal(runs, 140), tables.for_terminal(runs, 80)
+    assert [column.title for column in narrow.columns][1:] == [
+        "PPL", "hits@1", "MRR", "bits/char", "tokens", "time",
     ]  # fmt: skip
     assert len(wide.columns) == 11
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(narrow)
+    console.print(terminal(narrow, 80))
     assert "…" not in console.export_text()
 
 
@@ -229,7 +230,7 @@ def test_targets_tied_with_other_tokens_are_counted_beneath(build):
     told = "Ties (another token has the target's score; the middle rank counts): scratch 660 of "
     assert comparison([run]).notes[-1] == f"{told}1,366."
     assert comparison([run], "bert").notes[-1] == "Bits per character are over 2,000 words."
-    assert f"{told}1,366." in tables.console([run]).caption
+    assert f"{told}1,366." in tables.for_terminal([run], 80).notes
 
 
 def test_an_evaluation_that_did_not_count_ties_is_still_read(build):
@@ -238,7 +239,7 @@ def test_an_evaluation_that_did_not_count_ties_is_still_read(build):
     (first, second) = comparison([run]).lines
     assert (first.ties, second.ties) == (None, (0, 1_366))
     rows = sections.schemes(labelled([run])).rows
-    assert [row[-1] for row in rows] == [numbers.ABSENT] * 2 + ["0"] * 2
+    assert [row.cells[-1].text for row in rows] == [numbers.ABSENT] * 2 + ["0"] * 2
 
 
 def test_models_that_scored_different_words_say_so_and_none_is_best(build):

@@ -4,7 +4,6 @@ import pytest
 from synthetic_study import failed_rows, initialiser_rows, study_rows
 
 from lingraft.study import document
-from lingraft.study.entries import Entry, Line, Table
 from lingraft.study.rows import append
 
 ROOT = Path(__file__).parents[2]
@@ -74,13 +73,3 @@ def test_studies_stand_in_the_order_of_their_names_and_are_the_same_every_time(f
 def test_the_document_names_no_folder_of_this_machine(folder, tmp_path):
     append(folder / "demo.jsonl", study_rows(methods=["xpt"], sizes=(1_000,), seeds=(0,)))
     assert str(tmp_path) not in "".join(document.files(folder, tmp_path).values())
-
-
-def test_best_entries_are_bold_references_italic_and_bars_escaped():
-    lines = (
-        Line((Entry("a|b"), Entry("1.0", "± 0.1", best=True))),
-        Line((Entry("unigrams"), Entry("–")), reference=True),
-    )
-    assert document.markdown(Table("t", ("method", "PPL"), lines, ("A note.",))) == (
-        "| method | PPL |\n|---|---:|\n| a\\|b | **1.0 ± 0.1** |\n| *unigrams* | – |\n\nA note."
-    )

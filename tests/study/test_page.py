@@ -100,8 +100,8 @@ def test_the_verdict_keeps_other_masks_out():
 
 def test_settings_machine_and_versions_are_on_the_page(text):
     assert "name = &#34;demo&#34;" in text
-    assert '<th scope="row">torch</th><td>2.10.0</td>' in text
-    assert '<th scope="row">precision</th><td>fp32</td>' in text
+    assert '<th scope="row">torch</th><td class="long">2.10.0</td>' in text
+    assert '<th scope="row">precision</th><td class="long">fp32</td>' in text
 
 
 def test_a_study_without_results_has_a_page_that_says_so():

@@ -24,8 +24,8 @@ def test_a_figure_against_data_has_a_line_for_each_method(found):
 
 
 def test_perplexity_is_drawn_beside_that_of_unigrams(found):
-    assert "unigrams" in plots.against_data(found, PERPLEXITY).inline().wide
-    assert "unigrams" not in plots.against_data(found, BITS).inline().wide
+    assert "unigrams" in plots.against_data(found, PERPLEXITY).wide
+    assert "unigrams" not in plots.against_data(found, BITS).wide
 
 
 def test_one_size_is_no_curve():
@@ -45,7 +45,7 @@ def test_methods_of_other_masks_are_drawn_by_bits_per_character_alone(found):
 def test_losses_show_the_unigram_entropy_and_where_the_second_phase_begins(found):
     drawing = plots.losses(found, 16_000)
     assert [name for name, _ in drawing.names] == ["XPT", "scratch"]
-    assert "unigram entropy" in drawing.inline().wide
+    assert "unigram entropy" in drawing.wide
     xpt = next(group for group in found.groups if group.label == "XPT")
     assert plots._boundaries(xpt) == [1_000_000]
     assert plots._boundaries(next(g for g in found.groups if g.label == "scratch")) == []
@@ -97,7 +97,7 @@ def test_equal_results_give_equal_bytes(found):
 
 
 def test_a_log_axis_of_less_than_a_decade_has_round_labels(found):
-    svg = plots.factors(found, LOSS, RESAMPLING).inline().wide
+    svg = plots.factors(found, LOSS, RESAMPLING).wide
     labels = [float(text) for text in re.findall(r">([\d.]+)</text>", svg)]
     assert {1.0, 2.0, 3.0} <= set(labels)
     assert all(math.isclose(value * 2, round(value * 2)) for value in labels)

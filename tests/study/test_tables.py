@@ -1,10 +1,10 @@
 import math
-from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
-from synthetic_study import cell_rows, failed_rows, initialiser_rows, study_rows
+from synthetic_study import cell_rows, initialiser_rows, study_rows
 
+from lingraft.report.table import BEST, Table, terminal
 from lingraft.stats import Resampling
 from lingraft.study import tables
 from lingraft.study.results import collect
@@ -18,13 +18,12 @@ def rows():
     return study_rows() + initialiser_rows()
 
 
-def column(table, title):
-    at = table.head.index(title)
-    return {line.entries[0].text: line.entries[at] for line in table.lines}
+column = Table.column
 
 
 def test_the_columns_are_those_of_the_paper_and_what_a_reader_needs_to_trust_them(rows):
-    assert tables.quality(collect(rows), 1_000).head == (
+    columns = tables.quality(collect(rows), 1_000).columns
+    assert tuple(column.title for column in columns) == (
         "method", "PPL", "hits@1", "hits@3", "hits@5", "hits@10", "MRR", "MR", "bits/char",
         "seeds", "tokens", "parameters", "trained",
     )  # fmt: skip
@@ -39,7 +38,7 @@ def test_mean_and_deviation_are_shown_with_the_same_decimals():
 def test_the_best_of_each_column_is_marked_by_its_direction(rows):
     table = tables.quality(collect(study_rows()), 4_000)
     for title in ("PPL", "hits@1", "MRR", "MR", "bits/char"):
-        marked = [name for name, entry in column(table, title).items() if entry.best]
+        marked = [name for name, entry in column(table, title).items() if entry.rank == BEST]
         assert marked == ["XPT"]
 
 
@@ -51,14 +50,14 @@ def test_a_training_that_diverged_is_never_the_best():
     rows = study_rows(methods=["xpt", "scratch"], sizes=(1_000,), seeds=(0,))
     table = tables.quality(collect(diverged + rows), 1_000)
     assert column(table, "PPL")["Adapters"].text == "–"
-    assert column(table, "PPL")["XPT"].best
+    assert column(table, "PPL")["XPT"].rank == BEST
 
 
 def test_unigrams_stand_beneath_as_the_floor(rows):
-    line = tables.quality(collect(rows), 1_000).lines[-1]
-    assert line.reference
-    assert [entry.text for entry in line.entries[:3]] == ["unigrams", "400.0", "–"]
-    assert len(line.entries) == 13
+    line = tables.quality(collect(rows), 1_000).rows[-1]
+    assert line.role == "reference"
+    assert [entry.text for entry in line.cells[:3]] == ["unigrams", "400.0", "–"]
+    assert len(line.cells) == 13
 
 
 def test_parameters_and_those_trained_in_each_phase_are_shown(rows):
@@ -72,9 +71,9 @@ def test_other_masks_are_marked_and_never_best_but_in_bits_per_character(rows):
     others = [row for seed in (0, 1, 2)
               for row in cell_rows("continued", 4_000, seed, 0.5, masks="bbbb")]  # fmt: skip
     table = tables.quality(collect(rows + others), 4_000)
-    assert column(table, "PPL")["continued"].text.endswith("†")
-    assert column(table, "PPL")["XPT"].best
-    assert column(table, "bits/char")["continued"].best
+    assert column(table, "PPL")["continued"].mark == "†"
+    assert column(table, "PPL")["XPT"].rank == BEST
+    assert column(table, "bits/char")["continued"].rank == BEST
     assert any("† continued: other masked tokens" in note for note in table.notes)
 
 
@@ -103,13 +102,12 @@ def test_targets_tied_with_other_tokens_are_counted_beneath():
     assert [n for n in tables.quality(collect(given), 1_000).notes if "Ties" in n] == [
         f"{told}4,000."
     ]
-    assert tables.console(SimpleNamespace(name="demo"), given).caption == f"{told}4,000."
+    assert tables.for_terminal(collect(given), 1_000, 80).notes[-1] == f"{told}4,000."
 
 
 def test_where_no_target_is_tied_nothing_is_said(rows):
     found = collect(with_ties(cell_rows("xpt", 1_000, 0, 3.0), 0))
     assert not any("Ties" in note for note in tables.quality(found, 1_000).notes)
-    assert tables.console(SimpleNamespace(name="demo"), rows).caption is None
 
 
 def test_differences_have_a_sign_an_interval_and_p(rows):
@@ -141,11 +139,11 @@ def test_seeds_of_different_precision_are_neither_averaged_nor_compared_in_silen
     rows = study_rows(methods=["scratch"], sizes=(1_000,), seeds=(0, 1))
     rows += cell_rows("xpt", 1_000, 0, 3.0) + in_bf16(cell_rows("xpt", 1_000, 1, 3.1))
     quality = tables.quality(collect(rows), 1_000)
-    assert [line.entries[0].text for line in quality.lines[:2]] == ["XPT§", "scratch"]
+    assert [line.cells[0].text for line in quality.rows[:2]] == ["XPT§", "scratch"]
     assert any("XPT: trained in different precision (seed 0 fp32, 1 bf16)" in note
                for note in quality.notes)  # fmt: skip
     less = tables.differences(collect(rows), 1_000, RESAMPLING)
-    assert column(less, "PPL")["XPT"].text.endswith("§")
+    assert column(less, "PPL")["XPT"].mark == "§"
     assert any(note.startswith("§ the two were trained") for note in less.notes)
 
 
@@ -159,7 +157,7 @@ def test_initialisers_of_another_precision_than_their_base_are_marked():
     rows = [row for row in initialiser_rows() if row.axes["graft.embeddings"] != "random"]
     table = tables.initialisers(collect(study_rows() + in_bf16(rows)), RESAMPLING)
     gains = column(table, "bits/char less the base recipe's")
-    assert gains["focus"].text == "−0.099§"
+    assert gains["focus"].whole.startswith("−0.099§ [")
     assert table.notes
 
 
@@ -179,7 +177,7 @@ def test_without_the_reference_there_are_neither_differences_nor_factors():
 
 def test_factors_have_a_row_for_each_method_and_size(rows):
     table = tables.factors(collect(study_rows(methods=["xpt", "scratch"])), RESAMPLING)
-    assert [tuple(e.text for e in line.entries[:3]) for line in table.lines] == [
+    assert [tuple(e.text for e in line.cells[:3]) for line in table.rows] == [
         ("XPT", "1,000", "4.0"), ("XPT", "4,000", "4.0"), ("XPT", "16,000", "4.0"),
         ("XPT", "64,000", "not reached (> 1.0)"),
     ]  # fmt: skip
@@ -211,20 +209,19 @@ def test_machines_that_differ_are_counted():
     made = cell_rows("xpt", 1_000, 0, 3.0)
     other = cell_rows("xpt", 1_000, 1, 3.0)
     other[-1] = other[-1].model_copy(update={"machine": {"device": "cuda", "precision": "fp32"}})
-    told = {line.entries[0].text: line.entries[1].text
-            for line in tables.machines(collect(made + other)).lines}  # fmt: skip
+    told = {line.cells[0].text: line.cells[1].text
+            for line in tables.machines(collect(made + other)).rows}  # fmt: skip
     assert told["device"] == "cpu (in 1), cuda (in 1)"
     assert told["precision"] == "fp32"
 
 
 @pytest.mark.parametrize(("width", "shows"), [(80, False), (170, True)])
 def test_the_terminal_gets_the_columns_that_fit(width, shows, rows):
-    console = Console(width=width, record=True)
+    console = Console(width=width)
     with console.capture() as captured:
-        console.print(tables.console(SimpleNamespace(name="demo"), rows + failed_rows("lapt", 1, 0),
-                                     width))  # fmt: skip
+        console.print(terminal(tables.for_terminal(collect(rows), 1_000, width), width))
     text = captured.get()
-    assert "demo: 57 cells, 1 failed" in text
+    assert "1,000 sentences" in text
     assert ("hits@10" in text) is shows
     assert "205 ± 2*" in text or "204.9 ± 2.0*" in text
     assert all(len(line) <= width for line in text.splitlines())

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
-from rich.console import Console
 from synthetic_study import cell_rows, common_of, study_rows
 from synthetic_tasks import ACCURACY, SIZES, accuracy, floor_rows, task_row, task_rows
 
+from lingraft.report.table import BEST, Table
 from lingraft.stats import Resampling
-from lingraft.study import document, page, plots, task_tables
+from lingraft.study import document, page, plots, tables, task_tables
 from lingraft.study.analysis import difference
 from lingraft.study.factor import NOT_REACHED, factor
 from lingraft.study.results import collect, metric_named
@@ -35,9 +33,15 @@ def group(found, label, size):
     return next(one for one in found.of(label) if one.sentences == size)
 
 
-def column(table, title):
-    at = table.head.index(title)
-    return {line.entries[0].text: line.entries[at] for line in table.lines}
+column = Table.column
+
+
+def less(found, size):
+    return tables.differences(found, size, RESAMPLING, found.task_metrics)
+
+
+def factors(found):
+    return tables.factors(found, RESAMPLING, found.task_metrics)
 
 
 # -- means
@@ -67,11 +71,11 @@ def test_seeds_count_alike_however_often_each_was_fine_tuned():
 
 
 def test_p_of_tasks_says_how_many_seeds_were_trained(rows):
-    both = task_tables.differences(collect(rows), 1_000, RESAMPLING)
+    both = less(collect(rows), 1_000)
     assert "over 2 seeds" in column(both, "nsmc accuracy")["XPT"].under
     once = study_rows(methods=["scratch", "xpt"], sizes=(1_000,), seeds=(0,))
     once += task_rows(sizes=(1_000,), seeds=(0,))
-    one = task_tables.differences(collect(once), 1_000, RESAMPLING)
+    one = less(collect(once), 1_000)
     assert column(one, "nsmc accuracy")["XPT"].under.endswith("text and fine-tunings alone")
 
 
@@ -123,7 +127,7 @@ def test_without_blocks_a_difference_has_no_interval():
         rows += cell_rows(method, 1_000, 0, 3.0)
         common = common_of(method, 1_000, 0)
         rows.append(task_row(common, "korsts", "spearman", value, blocks=False))
-    table = task_tables.differences(collect(rows), 1_000, RESAMPLING)
+    table = less(collect(rows), 1_000)
     assert column(table, "korsts spearman")["XPT"].whole == "+6.0"
 
 
@@ -135,10 +139,10 @@ def test_scores_on_other_examples_are_not_compared():
             task_row(common_of(method, 1_000, 0), "nsmc", "accuracy", 60.0, masks=masks)
         )  # fmt: skip
     found = collect(rows)
-    table = task_tables.differences(found, 1_000, RESAMPLING)
+    table = less(found, 1_000)
     assert column(table, "nsmc accuracy")["XPT"].whole == "–"
     entries = column(task_tables.scores(found, 1_000), "nsmc accuracy").values()
-    assert not any(entry.best for entry in entries)
+    assert not any(entry.rank == BEST for entry in entries)
 
 
 def test_four_times_as_efficient_is_a_factor_of_four_where_the_baseline_gets_there(found):
@@ -148,8 +152,8 @@ def test_four_times_as_efficient_is_a_factor_of_four_where_the_baseline_gets_the
     assert one.low < 4 < one.high
     last = factor(group(found, "XPT", 64_000), baseline, ACCURACY, RESAMPLING)
     assert last.value == NOT_REACHED
-    table = task_tables.factors(found, RESAMPLING)
-    entries = {line.entries[1].text: line.entries[2].whole for line in table.lines}
+    table = factors(found)
+    entries = {line.cells[1].text: line.cells[2].whole for line in table.rows}
     assert entries["4,000"].startswith("4.0 [")
     assert entries["64,000"].startswith("not reached (> 1.0)")
 
@@ -159,11 +163,15 @@ def test_four_times_as_efficient_is_a_factor_of_four_where_the_baseline_gets_the
 
 def test_the_table_marks_the_best_and_has_the_floor_beneath(found):
     table = task_tables.scores(found, 16_000)
-    assert table.head == ("method", "nsmc accuracy", "fine-tunings")
-    assert [line.entries[0].text for line in table.lines] == ["XPT", "scratch", "untrained"]
-    assert [line.reference for line in table.lines] == [False, False, True]
-    assert [line.entries[1].best for line in table.lines] == [True, False, False]
-    assert [line.entries[2].text for line in table.lines] == ["6", "6", "1"]
+    assert tuple(column.title for column in table.columns) == (
+        "method",
+        "nsmc accuracy",
+        "fine-tunings",
+    )
+    assert [line.cells[0].text for line in table.rows] == ["XPT", "scratch", "untrained"]
+    assert [line.role for line in table.rows] == ["", "", "reference"]
+    assert [line.cells[1].rank == BEST for line in table.rows] == [True, False, False]
+    assert [line.cells[2].text for line in table.rows] == ["6", "6", "1"]
     assert task_tables.about(found) == [
         "nsmc: trained on 500 examples, scored on 1,000 (the official splits). "
         "Without a model: accuracy 50.2 (most frequent label)."
@@ -174,8 +182,8 @@ def test_the_floor_stands_in_every_table_and_is_no_size_of_its_own(found):
     assert found.sizes == SIZES
     assert found.plain == ("XPT", "scratch")
     for size in SIZES:
-        less = column(task_tables.differences(found, size, RESAMPLING), "nsmc accuracy")
-        assert less["untrained"].text.startswith("−")
+        cells = column(less(found, size), "nsmc accuracy")
+        assert cells["untrained"].text.startswith("−")
     assert "untrained" not in plots.against_data(found, "mask-only/perplexity").description
 
 
@@ -193,7 +201,7 @@ def test_scores_are_drawn_against_data_with_the_floor_and_factors_too(found):
     assert plots.factors(found, ACCURACY, RESAMPLING).name == "factor-nsmc-accuracy"
 
 
-def test_page_document_and_terminal_have_the_tasks(rows, tmp_path):
+def test_page_and_document_have_the_tasks(rows, tmp_path):
     shown = page.render("synthetic", rows)
     for text in ("Tasks, 64,000 sentences", "Differences of tasks", "factors of tasks"):
         assert text in shown
@@ -204,15 +212,10 @@ def test_page_document_and_terminal_have_the_tasks(rows, tmp_path):
     assert "### Fine-tuned on tasks" in made["results.md"]
     assert "| *untrained* | *50.0* | *1* |" in made["results.md"]
     assert "results/demo-data-task-nsmc-accuracy.svg" in made
-    terminal = Console(width=120, record=True, file=None, quiet=False)
-    with terminal.capture() as captured:
-        terminal.print(task_tables.console(SimpleNamespace(name="demo"), rows))
-    assert "nsmc accuracy" in captured.get()
-    assert "*" in captured.get()
 
 
 def test_a_study_without_tasks_has_no_such_section():
     rows = study_rows(methods=["xpt", "scratch"], sizes=(1_000, 4_000), seeds=(0,))
     assert 'id="tasks"' not in page.render("synthetic", rows)
-    assert task_tables.console(SimpleNamespace(name="s"), rows) is None
-    assert task_tables.factors(collect(rows), RESAMPLING) is None
+    assert task_tables.scores(collect(rows), 1_000) is None
+    assert factors(collect(rows)) is None

@@ -5,6 +5,7 @@ import math
 import pytest
 from synthetic_study import cell_rows
 
+from lingraft.report.table import BEST, Table
 from lingraft.stats import Resampling
 from lingraft.study import document, page, plots, tables
 from lingraft.study.results import BITS, collect
@@ -36,9 +37,7 @@ def rows_of(method, cost, dropped=(), characters=CHARACTERS, told=True, seed=0, 
     ]
 
 
-def column(table, title):
-    at = table.head.index(title)
-    return {line.entries[0].text: line.entries[at] for line in table.lines}
+column = Table.column
 
 
 def bits(found, label):
@@ -58,7 +57,7 @@ def test_only_words_that_all_models_score_count():
         "2,000 masked tokens, 90 words. Left out for all: 25.0\u00a0% of the 120 words, which at "
         "least one model of the study does not score."
     )
-    assert not any(entry.text.endswith("‡") for entry in column(table, "bits/char").values())
+    assert not any(entry.mark == "‡" for entry in column(table, "bits/char").values())
 
 
 def test_a_difference_and_its_interval_are_over_the_common_words():
@@ -90,11 +89,11 @@ def test_where_every_model_scores_the_same_words_the_rows_stay_as_they_are():
 def test_other_words_that_rows_cannot_tell_apart_are_marked_beside_the_number(theirs):
     found = collect(rows_of("scratch", 3.0) + rows_of("xpt", 2.9) + theirs)
     quality = tables.quality(found, 1_000)
-    assert column(quality, "bits/char")["continued"].text.endswith("‡")
-    assert column(quality, "bits/char")["XPT"].best
+    assert column(quality, "bits/char")["continued"].mark == "‡"
+    assert column(quality, "bits/char")["XPT"].rank == BEST
     less = tables.differences(found, 1_000, RESAMPLING)
-    assert column(less, "bits/char")["continued"].text.endswith("‡")
-    assert not column(less, "bits/char")["XPT"].text.endswith("‡")
+    assert column(less, "bits/char")["continued"].mark == "‡"
+    assert column(less, "bits/char")["XPT"].mark != "‡"
     for table in (quality, less):
         assert [n for n in table.notes if n.startswith("‡ continued (") and "120 words)" in n]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lingraft.commands import console
 from lingraft.commands import options as ask
-from lingraft.commands.console import out
 from lingraft.errors import RecipeError
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.recipe.streams import named_texts
@@ -120,9 +120,9 @@ def command(
         chosen, folder, resume=resume, overwrite=overwrite, command=ask.command_line()
     )
     if ask.is_first_process():
-        out.print(tables.console([run], out.width))
-        out.print(advice.summary([run]), soft_wrap=True, markup=False)
-        out.print(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}", soft_wrap=True)
+        console.show(tables.for_terminal([run], console.out.width))
+        console.line(advice.summary([run]))
+        console.line(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}")
 
 
 def _counted(number: int | None, unit: str, key: str) -> dict[str, Any] | None:

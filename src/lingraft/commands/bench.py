@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from lingraft import workers
+from lingraft.commands import console
 from lingraft.commands import options as ask
-from lingraft.commands.console import out
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from lingraft.bench.measure import Effort
     from lingraft.bench.subject import Subject
+    from lingraft.report.table import Table
 
 BASE = "14x768x50000"
 EVALUATION = "evaluation"
@@ -81,11 +81,11 @@ def command(
     effort = measure.Effort(warmup, steps, windows, evaluated, ceiling_seconds)
     command = ask.command_line()
     found = results(asked, chosen(asked, phase), effort, command)
-    out.print(table_of(found))
+    console.show(table_of(found))
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)
         json_file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        out.print(f"written: {json_file}", soft_wrap=True)
+        console.line(f"written: {json_file}")
 
 
 def chosen(asked: Subject, phase: str) -> list[str]:
@@ -124,34 +124,36 @@ def results(
 
 def table_of(found: Sequence[dict[str, Any]]) -> Table:
     """A row for each thing that was measured."""
+    from lingraft.report.table import Column, table
     from lingraft.training.throughput import TOO_LOW
 
     first = found[0]
     machine, ceiling = first["machine"], first["ceiling"]
-    table = Table(title=first["model"], title_justify="left", caption_justify="left")
-    headings = ("", "tokens/s (min – max)", "per CPU-second", "MFU", "fill", "step", "peak memory")
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading in ("", "step") else "right")
+    speeds = ("tokens/s (min – max)", "per CPU-second", "MFU", "fill")
+    head = ("", *speeds, Column("step", "long"), "peak memory")
+    rows = []
     for one in found:
         speed, mfu, parts = one["tokens_per_second"], one["mfu"], one["step_seconds"]
         whole = sum(parts.values())
         memory = one["peak_memory_bytes"]
-        table.add_row(
-            one["what"],
-            f"{speed['median']:,.0f} ({speed['min']:,.0f} – {speed['max']:,.0f})",
-            f"{one['tokens_per_cpu_second']['median']:,.0f}",
-            f"{mfu['median']:.1%}" if mfu else "left out",
-            f"{one['fill']:.1%}" if "fill" in one else "",
-            ", ".join(f"{name} {part / whole:.0%}" for name, part in parts.items()),
-            f"{memory / 1e9:,.2f} GB" if memory is not None else "not known",
+        rows.append(
+            (
+                one["what"],
+                f"{speed['median']:,.0f} ({speed['min']:,.0f} – {speed['max']:,.0f})",
+                f"{one['tokens_per_cpu_second']['median']:,.0f}",
+                f"{mfu['median']:.1%}" if mfu else "left out",
+                f"{one['fill']:.1%}" if "fill" in one else "",
+                ", ".join(f"{name} {part / whole:.0%}" for name, part in parts.items()),
+                f"{memory / 1e9:,.2f} GB" if memory is not None else "not known",
+            )
         )
     reason = "" if all(one["mfu"] for one in found) else f"; MFU above 100 % is left out: {TOO_LOW}"
     device = machine["cpu"] if machine["devices"] == ["cpu"] else machine["devices"][0]
     load = max(value for one in found for value in one["load_average"])
-    table.caption = (
+    note = (
         f"{device}, {machine['threads']} threads, load average up to {load:.1f}, "
         f"{machine['precision']}; ceiling {ceiling['flops_per_second'] / 1e9:,.0f} GFLOP/s "
         f"({ceiling['kind']}, {ceiling['product']}); lingraft {machine['lingraft']}, "
         f"torch {machine['torch']}, transformers {machine['transformers']}{reason}"
     )
-    return table
+    return table(first["model"], head, rows, [note])

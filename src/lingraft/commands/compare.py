@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lingraft.commands.console import out
+from lingraft.commands import console
 
 
 def command(
@@ -32,11 +32,9 @@ def command(
 
     Prints models × tasks and writes one page, with the tables as Markdown, LaTeX and CSV beside it.
     """
-    from lingraft.comparison import formats, page
+    from lingraft.comparison import page
 
     target = out_file or folders[0] / "comparison.html"
     scores, written = page.compare(folders, target, reference=reference, resamples=resamples)
-    out.print(formats.console(scores, out.width))
-    for note in scores.notes:
-        out.print(note, soft_wrap=True)
-    out.print(f"page: {written[0]} and {len(written) - 1} files beside it", soft_wrap=True)
+    console.show(scores, best="")
+    console.line(f"page: {written[0]} and {len(written) - 1} files beside it")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from lingraft.commands.console import out, table
+from lingraft.commands import console
 from lingraft.errors import RecipeError
 from lingraft.recipe import Corpus, Section
 
@@ -136,14 +136,14 @@ def command(
         chosen, out_dir, (_kind(executor), processes, options), shard_mb, overwrite=overwrite
     )
     if result is None:
-        out.print(
+        console.line(
             f"{out_dir}: handed to {executor}; when its jobs have ended, the same command writes "
             "the report"
         )
         return
     _show(result)
     written = corpus_page.write(out_dir)
-    out.print(f"corpus: {out_dir}\nreport: {written}", soft_wrap=True)
+    console.line(f"corpus: {out_dir}\nreport: {written}")
 
 
 def chosen_recipe(
@@ -238,11 +238,14 @@ def _make(
 
 
 def _show(result: dict[str, Any]) -> None:
+    from lingraft.report.table import table
+
     columns = ("documents", "sentences", "characters")
-    splits = table("split", numbers=columns)
-    for name, counts in result["splits"].items():
-        splits.add_row(name, *(f"{counts[column]:,}" for column in columns))
-    out.print(splits)
+    rows = [
+        (name, *(f"{counts[column]:,}" for column in columns))
+        for name, counts in result["splits"].items()
+    ]
+    console.show(table("", ("split", *columns), rows))
 
 
 def _pairs(
@@ -253,6 +256,7 @@ def _pairs(
     columns: tuple[int, int],
 ) -> None:
     from lingraft.corpus import aligned
+    from lingraft.report.table import table
 
     if parallel is not None:
         counts = aligned.write_pairs(chosen.corpus, (parallel, chosen.language), columns, folder)
@@ -261,8 +265,7 @@ def _pairs(
         assert lexicon is not None
         counts = aligned.write_lexicon(chosen.corpus, (lexicon, chosen.language), columns, folder)
         written = folder / aligned.LEXICON
-    pairs = table("pairs", numbers=("",))
-    for name in ("read", *counts["dropped"], "kept"):
-        pairs.add_row(name, f"{(counts['dropped'] | counts)[name]:,}")
-    out.print(pairs)
-    out.print(f"pairs: {written}", soft_wrap=True)
+    named = [("read", counts["read"]), *counts["dropped"].items(), ("kept", counts["kept"])]
+    rows = [(name, f"{count:,}") for name, count in named]
+    console.show(table("", ("pairs", ""), rows))
+    console.line(f"pairs: {written}")

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
+from lingraft.commands import console
 from lingraft.commands import options as ask
-from lingraft.commands.console import out
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingraft.finetuning.outcomes import Outcome
+    from lingraft.report.table import Table
 
 
 def command(
@@ -91,15 +91,16 @@ def command(
     options = run.Options(resume, overwrite, keep_models, ask.command_line())
     found = run.finetune(chosen, out_dir, options, base)
     if ask.is_first_process():
-        out.print(table_of(found))
-        out.print(f"results: {out_dir / 'results.jsonl'}", soft_wrap=True)
+        console.show(table_of(found))
+        console.line(f"results: {out_dir / 'results.jsonl'}")
 
 
 def table_of(found: Sequence[Outcome]) -> Table:
     """Mean ± sample standard deviation over seeds: a row a model, task, split and score."""
     from lingraft.finetuning import outcomes as finetuned
+    from lingraft.report.table import Column, table
 
-    table = Table("model", "task", "split", "score", "mean ± sd", "seeds", "examples")
+    rows = []
     notes: dict[str, list[str]] = {}
     rules: dict[str, None] = {}
     for (model, task), outcomes in finetuned.by_cell(found).items():
@@ -109,13 +110,11 @@ def table_of(found: Sequence[Outcome]) -> Table:
                 rules[f"{task} {split} without a model: {told}"] = None
             for name in first.data["shown"]:
                 summary = finetuned.summary([one.scores(split)[name] for one in outcomes])
-                row = (model, task, split, name, summary.shown(), str(summary.seeds))
-                table.add_row(*row, f"{first.n(split):,}")
+                score = (name, summary.shown(), str(summary.seeds), f"{first.n(split):,}")
+                rows.append((model, task, split, *score))
         if first.split_note != "official":
             named = notes.setdefault(first.split_note, [])
             named += [task] if task not in named else []
     cuts = [f"not the official splits of {', '.join(of)}: {note}" for note, of in notes.items()]
-    if cuts or rules:
-        table.caption_justify = "left"
-        table.caption = "\n".join([*rules, *cuts])
-    return table
+    names = (Column(name, "long") for name in ("model", "task", "split", "score"))
+    return table("", (*names, "mean ± sd", "seeds", "examples"), rows, [*rules, *cuts])

@@ -5,22 +5,24 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-import rich.table
 import typer
 
-from lingraft.commands.console import out
+from lingraft.commands import console
 from lingraft.embeddings import INITIALISERS
 from lingraft.errors import RecipeError
 from lingraft.models.families import FAMILIES
 from lingraft.objectives import OBJECTIVES
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import METHODS, PRESETS
+from lingraft.report.table import Column, Table, table
 from lingraft.tasks import TASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    Table = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]
+
+def _listed(title: str, names: Iterable[str], rows: Sequence[Iterable[str]]) -> Table:
+    return table(title, [Column(name, "long") for name in names], rows)
 
 
 def _families() -> Table:
@@ -34,17 +36,18 @@ def _families() -> Table:
         )
         for family in FAMILIES.values()
     ]
-    return "model families", ("family", "positions", "first position", "layers", "kind"), rows
+    names = ("family", "positions", "first position", "layers", "kind")
+    return _listed("model families", names, rows)
 
 
 def _explained(title: str, records: Mapping[str, Any]) -> Table:
     rows = [(name, record.summary, record.paper) for name, record in records.items()]
-    return title, ("name", "what it does", "source"), rows
+    return _listed(title, ("name", "what it does", "source"), rows)
 
 
 def _methods() -> Table:
     rows = [(name, str(len(record.stretches)), record.summary) for name, record in METHODS.items()]
-    return "methods", ("name", "phases", "what it does"), rows
+    return _listed("methods", ("name", "phases", "what it does"), rows)
 
 
 def _presets() -> Table:
@@ -58,7 +61,7 @@ def _presets() -> Table:
         )
         for name, preset in PRESETS.items()
     ]
-    return "presets", ("name", "what it is", "budget", "batch", "learning rate"), rows
+    return _listed("presets", ("name", "what it is", "budget", "batch", "learning rate"), rows)
 
 
 def _tasks() -> Table:
@@ -76,7 +79,7 @@ def _tasks() -> Table:
         for task in TASKS.values()
     ]
     columns = ("name", "kind", "languages", "scores", "reported on", "splits", "licence", "from")
-    return "tasks: lingraft finetune MODEL --task NAME (docs/tasks.md)", columns, rows
+    return _listed("tasks: lingraft finetune MODEL --task NAME (docs/tasks.md)", columns, rows)
 
 
 LEFT_TO_THE_PAGE = ("title", "publisher", "source")
@@ -89,7 +92,7 @@ def _models() -> Table:
         tuple(str(getattr(known, name)) for name in titles) for known in catalogue.models().values()
     ]
     how = "known models: a name goes wherever a model does, as --source xlm-r-base"
-    return f"{how} (docs/models.md)", titles, rows
+    return _listed(f"{how} (docs/models.md)", titles, rows)
 
 
 TABLES: dict[str, Callable[[], Table]] = {
@@ -104,7 +107,7 @@ TABLES: dict[str, Callable[[], Table]] = {
 
 
 def table_of(what: str) -> Table:
-    """Title, column names and rows.
+    """One of the lists.
 
     Raises:
         RecipeError: there is no such list.
@@ -123,10 +126,4 @@ def command(
     ],
 ) -> None:
     """Print what there is, as a table made from the code."""
-    title, columns, rows = table_of(what)
-    table = rich.table.Table(title=title)
-    for number, column in enumerate(columns):
-        table.add_column(column, overflow="fold", no_wrap=number == 0)
-    for row in rows:
-        table.add_row(*row)
-    out.print(table)
+    console.show(table_of(what))

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from lingraft.commands import console
 from lingraft.commands import options as ask
-from lingraft.commands.console import out, table
 from lingraft.commands.study import end
 from lingraft.recipe.methods import read_recipe
 
@@ -35,21 +35,21 @@ def command(
     first step is shown too: it ranks initialisers wrongly.
     """
     from lingraft.probing import initialisers as probing
+    from lingraft.report.table import table
     from lingraft.study import planning, runner
 
     path = recipe / "recipe.toml" if recipe.is_dir() else recipe
     base = probing.base_of(read_recipe(path, settings or []), steps, ask.names_in(train))
     names, left_out = probing.usable(base, ask.names_in(initialisers))
     for name, reason in left_out.items():
-        out.print(f"left out: {name} {reason}", soft_wrap=True)
+        console.line(f"left out: {name} {reason}")
     chosen = probing.study_of(base, names, seeds)
     tally = runner.run(chosen, out_dir, runner.Options(jobs, resume=resume, overwrite=overwrite))
-    headings = ("before training", "rank", "after", "rank", "seeds")
-    title = f"after {steps} steps: validation loss in nats"
-    ranks = table("initialiser", numbers=headings, title=title)
+    rows = []
     for one in probing.ranking(planning.current_rows(chosen, out_dir)):
-        numbers = (f"{one.first:.4f}", one.first_rank, f"{one.last:.4f}", one.last_rank, one.seeds)
-        ranks.add_row(one.initialiser, *map(str, numbers))
-    out.print(ranks)
-    out.print(f"results: {planning.results_path(out_dir)}", soft_wrap=True)
+        ranks = (f"{one.first:.4f}", one.first_rank, f"{one.last:.4f}", one.last_rank, one.seeds)
+        rows.append((one.initialiser, *map(str, ranks)))
+    head = ("initialiser", "before training", "rank", "after", "rank", "seeds")
+    console.show(table(f"after {steps} steps: validation loss in nats", head, rows))
+    console.line(f"results: {planning.results_path(out_dir)}")
     end(tally)

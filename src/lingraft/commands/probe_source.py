@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from lingraft.commands import console
 from lingraft.commands import options as ask
-from lingraft.commands.console import out
 from lingraft.errors import RecipeError
 
 
@@ -73,14 +73,11 @@ def command(
             "--task: name a task in the source's language, such as glue-rte (lingraft list tasks)"
         )
     chosen = recipes.decode_finetune({"models": [str(run)]} | given, settings or [])
-    from lingraft.comparison import formats
     from lingraft.finetuning import run as finetuning
     from lingraft.probing import probe
 
     options = finetuning.Options(resume, overwrite, command=ask.command_line())
     folder, phases = out_dir or run / "probe-source", ask.names_in(phase)
     made, written = probe.probe(probed, phases, chosen, folder, options, keep_models=keep_models)
-    out.print(formats.console(made, out.width))
-    for note in made.notes:
-        out.print(note, soft_wrap=True)
-    out.print(f"page: {written[0]}; table: {folder / 'table.md'}, .csv, .json", soft_wrap=True)
+    console.show(made, best="")
+    console.line(f"page: {written[0]}; table: {folder / 'table.md'}, .csv, .json")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lingraft.commands.console import out
+from lingraft.commands import console
 from lingraft.rundir import Run
 
 
@@ -23,6 +23,6 @@ def command(
 
     opened = [Run.existing(path) for path in runs]
     target = out_file or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
-    out.print(tables.console(opened, out.width))
-    out.print(advice.summary(opened), soft_wrap=True, markup=False)
-    out.print(f"report: {run_page.write(opened, target)}", soft_wrap=True)
+    console.show(tables.for_terminal(opened, console.out.width))
+    console.line(advice.summary(opened))
+    console.line(f"report: {run_page.write(opened, target)}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lingraft.commands import console
 from lingraft.commands import options as ask
-from lingraft.commands.console import out, table
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -73,15 +74,14 @@ def _run(chosen: Study, folder: Path, options: Options) -> None:
 def end(tally: Tally) -> None:
     """Exit status 1 where a cell failed."""
     if tally.failed:
-        out.print(
-            f"failed: {', '.join(tally.failed)}; the same command tries again", soft_wrap=True
-        )
+        console.line(f"failed: {', '.join(tally.failed)}; the same command tries again")
         raise typer.Exit(1)
 
 
 def _publish(chosen: Study, folder: Path, results: Path | None) -> None:
     """Print the tables and write the page."""
     from lingraft.study import page, planning, tables, task_tables
+    from lingraft.study.results import collect
     from lingraft.study.studydir import StudyDir
 
     rows = planning.current_rows(chosen, folder, results)
@@ -90,19 +90,23 @@ def _publish(chosen: Study, folder: Path, results: Path | None) -> None:
             f"{planning.results_path(folder, results)}: holds no result of this study; "
             "run it without --report-only first"
         )
-    out.print(tables.console(chosen, rows, out.width))
-    of_tasks = task_tables.console(chosen, rows)
-    if of_tasks is not None:
-        out.print(of_tasks)
+    found = collect(rows)
+    failed = f", {len(found.failures)} failed" if found.failures else ""
+    console.line(f"{chosen.name}: {len(found.cells)} cells{failed}")
+    for size in found.sizes:
+        console.show(tables.for_terminal(found, size, console.out.width))
+    for size in found.sizes:
+        of_tasks = task_tables.scores(found, size)
+        if of_tasks is not None:
+            console.show(replace(of_tasks, title=f"tasks, {of_tasks.title}"))
     written = page.write(chosen, rows, StudyDir(folder).page_path)
-    out.print(
-        f"results: {planning.results_path(folder, results)}\nreport:  {written}", soft_wrap=True
-    )
+    console.line(f"results: {planning.results_path(folder, results)}\nreport:  {written}")
 
 
 def _explain(chosen: Study, folder: Path, options: Options) -> None:
     """Print the cells, what they cost and how long they will take."""
     from lingraft.report import numbers
+    from lingraft.report.table import Column, table
     from lingraft.study import estimate, planning, processes
     from lingraft.study.studydir import StudyDir
 
@@ -118,25 +122,28 @@ def _explain(chosen: Study, folder: Path, options: Options) -> None:
         ended, estimate.device_here(), processes.cores(), options.jobs
     ) or estimate.guessed(options.jobs)
     tasks = ("fine-tunings",) if chosen.tasks else ()
-    headings = ("parameters", "tokens", *tasks, "TFLOP", "time (estimate)")
-    cells = table("cell", "state", numbers=headings, title=f"study {chosen.name}")
+    named = ("cell", Column("state", "text"), "parameters", "tokens")
+    head = (*named, *tasks, "TFLOP", "time (estimate)")
+    rows = []
     for one in plans:
         cost = one.left if one in todo else one.training.cost
         took = speed.seconds([cost]) if one in todo else None
-        cells.add_row(
-            one.cell.id,
-            one.state,
-            numbers.short(one.training.cost.parameters),
-            numbers.short(cost.tokens),
-            *([f"{one.fine_tunings:,}"] if chosen.tasks else []),
-            numbers.significant(cost.flops / 1e12) if cost.flops else numbers.ABSENT,
-            numbers.duration(took),
+        rows.append(
+            (
+                one.cell.id,
+                one.state,
+                numbers.short(one.training.cost.parameters),
+                numbers.short(cost.tokens),
+                *(f"{one.fine_tunings:,}" for _ in tasks),
+                numbers.significant(cost.flops / 1e12) if cost.flops else numbers.ABSENT,
+                numbers.duration(took),
+            )
         )
-    out.print(cells)
+    console.show(table(f"study {chosen.name}", head, rows))
     for line in _totals(chosen, plans, todo):
-        out.print(line, soft_wrap=True)
+        console.line(line)
     total = speed.seconds([one.left for one in todo])
-    out.print(f"time: {numbers.duration(total)} with --jobs {options.jobs} ({speed.basis})")
+    console.line(f"time: {numbers.duration(total)} with --jobs {options.jobs} ({speed.basis})")
 
 
 def _totals(chosen: Study, plans: list[CellPlan], todo: list[CellPlan]) -> list[str]:

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 from lingraft.comparison.breakdowns import Breakdown, breakdowns
 from lingraft.comparison.collect import answers
 from lingraft.comparison.samples import Samples, samples
-from lingraft.comparison.tables import Entry, Line, Table
 from lingraft.report import numbers
+from lingraft.report.table import Cell, Column, row, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lingraft.comparison.breakdowns import Cells, Row
     from lingraft.comparison.collect import Part
+    from lingraft.report.table import Table
 
 SHOWN_SAMPLES = 5
 FILED_SAMPLES = 50
@@ -113,27 +114,24 @@ def _plain(means: Means) -> Table:
     notes = [one.note] if one.note else []
     if len(rows) > SHOWN_ROWS:
         notes.append(f"{SHOWN_ROWS} of {len(rows)} rows; all are in the file.")
-    lines = [
-        Line(
-            (
-                *map(Entry, row),
-                Entry(f"{means.sizes[row]:,}"),
-                *(Entry(numbers.fixed(value, one.decimals)) for value in means.values[row]),
-            )
+    shown = [
+        (
+            *row,
+            f"{means.sizes[row]:,}",
+            *(numbers.fixed(value, one.decimals) for value in means.values[row]),
         )
         for row in rows[:SHOWN_ROWS]
     ]
-    head = tuple(Entry(text) for text in (*one.rows, "n", *means.models))
-    return Table(one.title, head, tuple(lines), tuple(notes))
+    return table(one.title, (*one.rows, "n", *means.models), shown, notes)
 
 
 def _taken_for(means: Means) -> Table:
     """By gold label what each model took it for, the commonest first (tables 8 to 10)."""
     totals = {gold: size for (gold, _), size in means.sizes.items()}
     order = sorted(totals, key=lambda gold: -totals[gold])
-    lines = []
+    rows = []
     for gold in order[:SHOWN_ROWS]:
-        entries = [Entry(gold), Entry(f"{totals[gold]:,}")]
+        cells = [gold, f"{totals[gold]:,}"]
         for place in range(len(means.models)):
             said = {
                 pair[1]: count
@@ -141,14 +139,14 @@ def _taken_for(means: Means) -> Table:
                 if pair[0] == gold and (count := counts[place])
             }
             top = sorted(said, key=lambda label: -said[label])[:SHOWN_LABELS]
-            entries.append(Entry(", ".join(f"{one} {said[one]:,.0f}" for one in top), long=True))
-        lines.append(Line(tuple(entries)))
+            cells.append(", ".join(f"{one} {said[one]:,.0f}" for one in top))
+        rows.append(cells)
     notes = [means.breakdown.note]
     if len(order) > SHOWN_ROWS:
         notes.append(f"The {SHOWN_ROWS} commonest of {len(order)}; all are in the file.")
-    head = (Entry("gold"), Entry("n"), *(Entry(label, long=True) for label in means.models))
+    models = (Column(label, "long") for label in means.models)
     title = f"{means.breakdown.title}: what gold was taken for"
-    return Table(title, head, tuple(lines), tuple(notes))
+    return table(title, ("gold", "n", *models), rows, notes)
 
 
 def _most_confused(means: Means) -> list[Table]:
@@ -160,15 +158,15 @@ def _most_confused(means: Means) -> list[Table]:
     top = sorted(total, key=lambda pair: -total[pair])[:SHOWN_PAIRS]
     if not top:
         return []
-    lines = []
+    rows = []
     for pair in top:
         size = means.sizes[pair]
         counts = (count or 0.0 for count in means.values[pair])
-        shown = [Entry(numbers.fixed(one, 0), numbers.percent(one / size)) for one in counts]
-        lines.append(Line((Entry(" → ".join(pair)), Entry(f"{size:,}"), *shown)))
-    head = tuple(Entry(text) for text in ("gold → said", "n", *means.models))
+        shown = [Cell(numbers.fixed(one, 0), numbers.percent(one / size)) for one in counts]
+        rows.append(row(" → ".join(pair), f"{size:,}", *shown))
+    head = ("gold → said", "n", *means.models)
     note = "Counts, and shares of the gold label; by the sum over the models."
-    return [Table(f"{means.breakdown.title}: most confused", head, tuple(lines), (note,))]
+    return [table(f"{means.breakdown.title}: most confused", head, rows, (note,))]
 
 
 def _sheet(means: Means) -> Sheet:
@@ -181,21 +179,12 @@ def _sheet(means: Means) -> Sheet:
 
 
 def _sample_table(found: Samples) -> Table:
-    lines = [
-        Line(
-            (
-                Entry(one.id),
-                Entry(one.text, long=True),
-                Entry(one.gold, long=True),
-                Entry(one.said, long=True),
-                Entry(numbers.fixed(one.value, 2)),
-            )
-        )
+    rows = [
+        (one.id, one.text, one.gold, one.said, numbers.fixed(one.value, 2))
         for one in found.samples[:SHOWN_SAMPLES]
     ]
-    long = (Entry(text, long=True) for text in ("text", "gold", "said"))
-    head = (Entry("id"), *long, Entry(found.value))
-    return Table(found.title, head, tuple(lines))
+    texts = (Column(text, "long") for text in ("text", "gold", "said"))
+    return table(found.title, ("id", *texts, found.value), rows)
 
 
 def _sample_sheets(lists: Mapping[str, Sequence[Samples]]) -> list[Sheet]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lingraft.comparison import formats, tables
+from lingraft.comparison import tables
 from lingraft.comparison.collect import collect
 from lingraft.comparison.errors import analyse
 from lingraft.comparison.significance import RESAMPLES, differences
 from lingraft.errors import RecipeError
-from lingraft.report.pages.run import templates
+from lingraft.report import page
+from lingraft.report.table import comma_separated, latex, markdown
 from lingraft.rundir import write_text
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from lingraft.comparison.collect import Comparison
     from lingraft.comparison.errors import Errors
     from lingraft.comparison.significance import Tested
-    from lingraft.comparison.tables import Table
+    from lingraft.report.table import Table
 
 
 def compare(
@@ -66,15 +67,16 @@ def render(
 ) -> str:
     """The page."""
     runs = sum(len(runs) for part in comparison.parts for runs in part.runs.values())
-    context = {
+    context: dict[str, Any] = {
         "title": f"{len(comparison.labels)} models after fine-tuning",
-        "verdict": formats.verdict(comparison, scores),
+        "verdict": tables.verdict(comparison, scores),
         "facts": [
             ("models", str(len(comparison.labels))),
             ("tasks", str(len({part.task.name for part in comparison.parts}))),
             ("runs", str(runs)),
             ("reference", comparison.reference),
         ],
+        "made_from": "saved scores and predictions",
         "unofficial": [part for part in comparison.parts if not part.official],
         "scores": scores,
         "differences": less,
@@ -82,7 +84,7 @@ def render(
         "errors": errors,
         "tasks": list({part.task.name: part.task for part in comparison.parts}.values()),
     }
-    return templates("lingraft.comparison").get_template("comparison.html.j2").render(context)
+    return page.render("comparison", **context)
 
 
 def _files(
@@ -94,21 +96,22 @@ def _files(
     errors: Sequence[Errors],
 ) -> dict[Path, str]:
     """The tables beside the page, and the error analysis in a folder of its own."""
+    rows = tables.score_rows(comparison)
     made = {
-        out.with_suffix(".md"): formats.markdown(scores),
-        out.with_suffix(".tex"): formats.latex(scores),
-        out.with_suffix(".csv"): formats.scores_sheet(comparison),
+        out.with_suffix(".md"): markdown(scores) + "\n",
+        out.with_suffix(".tex"): latex(scores),
+        out.with_suffix(".csv"): comma_separated(rows[0], (row.values() for row in rows)),
     }
     if less is not None:
         stem = f"{out.stem}-differences"
         made |= {
-            out.with_name(f"{stem}.md"): formats.markdown(less),
-            out.with_name(f"{stem}.tex"): formats.latex(less),
-            out.with_name(f"{stem}.csv"): formats.differences_sheet(tested, comparison.reference),
+            out.with_name(f"{stem}.md"): markdown(less) + "\n",
+            out.with_name(f"{stem}.tex"): latex(less),
+            out.with_name(f"{stem}.csv"): tables.differences_sheet(tested, comparison.reference),
         }
     folder = out.with_name(f"{out.stem}-errors")
     for one in errors:
         task = re.sub(r"[^\w.-]+", "-", one.title).strip("-")
         for sheet in one.sheets:
-            made[folder / f"{task}-{sheet.name}.csv"] = formats.sheet(sheet.head, sheet.rows)
+            made[folder / f"{task}-{sheet.name}.csv"] = comma_separated(sheet.head, sheet.rows)
     return made

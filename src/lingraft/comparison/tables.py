@@ -1,14 +1,15 @@
-"""The tables of a comparison, as text that page, files and terminal each lay out in their way."""
+"""The tables of a comparison, their sheets to full precision, and the verdict in a sentence."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lingraft.comparison.collect import OFFICIAL, differing_settings
 from lingraft.finetuning.outcomes import metric_name, summary, told
 from lingraft.report import numbers
+from lingraft.report.table import BEST, SECOND, Cell, Column, comma_separated, row, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from lingraft.comparison.collect import Comparison
     from lingraft.comparison.significance import Tested
     from lingraft.finetuning.outcomes import Summary
+    from lingraft.report.table import Table
     from lingraft.tasks import Task
 
 AVERAGE = "average"
@@ -24,46 +26,7 @@ OTHER_EXAMPLES = "†"
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One cell of a table."""
-
-    text: str
-    under: str = ""
-    """What stands beneath or behind it: its uncertainty, or the metric of a column."""
-    rank: int = 0
-    """1: best of its column, 2: second best."""
-    mark: str = ""
-    """A sign behind the number."""
-    long: bool = False
-    """Text that may be broken into lines."""
-
-    @property
-    def whole(self) -> str:
-        """All of it on one line."""
-        return f"{self.text}{self.mark} {self.under}".rstrip()
-
-
-@dataclass(frozen=True)
-class Line:
-    """One row of a table; the first entry names it."""
-
-    entries: tuple[Entry, ...]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table with a heading."""
-
-    title: str
-    head: tuple[Entry, ...]
-    lines: tuple[Line, ...]
-    notes: tuple[str, ...] = ()
-    name: str = ""
-    """Of its file."""
-
-
-@dataclass(frozen=True)
-class Column:
+class Score:
     """One score of one task, or the average: summaries by label."""
 
     title: str
@@ -73,14 +36,14 @@ class Column:
     apart: frozenset[str] = frozenset()
     """Labels that were scored on other examples, and do not compare."""
 
-    def entry(self, label: str) -> Entry:
+    def cell(self, label: str) -> Cell:
         """The score of a model, marked."""
         found = self.summaries.get(label)
         if found is None:
-            return Entry(numbers.ABSENT)
+            return Cell(numbers.ABSENT)
         under = "" if found.deviation is None else f"± {numbers.fixed(found.deviation, 1)}"
         sign = self.marks.get(label, "") + (OTHER_EXAMPLES if label in self.apart else "")
-        return Entry(numbers.fixed(found.mean, 1), under, self._rank(label), sign)
+        return Cell(numbers.fixed(found.mean, 1), under, self._rank(label), sign)
 
     def _rank(self, label: str) -> int:
         """1 for the best and 2 for the second best mean; 2 only among three or more."""
@@ -89,10 +52,10 @@ class Column:
             return 0
         order = sorted(set(means), reverse=True)
         place = order.index(self.summaries[label].mean) + 1
-        return place if place == 1 or (place == 2 and len(means) > 2) else 0
+        return place if place == BEST or (place == SECOND and len(means) > 2) else 0
 
 
-def columns(comparison: Comparison, tested: Sequence[Tested] = ()) -> list[Column]:
+def measured(comparison: Comparison, tested: Sequence[Tested] = ()) -> list[Score]:
     """Every score of every task, and the average where there are several tasks."""
     marks: dict[tuple[str, str], dict[str, str]] = {}
     for one in tested:
@@ -104,12 +67,12 @@ def columns(comparison: Comparison, tested: Sequence[Tested] = ()) -> list[Colum
             values = {label: part.values(label, key) for label in comparison.labels}
             summaries = {label: summary([*v.values()]) for label, v in values.items() if v}
             signs = marks.get((part.title, key), {})
-            found.append(Column(title, key, summaries, signs, frozenset(part.apart)))
+            found.append(Score(title, key, summaries, signs, frozenset(part.apart)))
     tasks = {part.task.name for part in comparison.parts}
     return [*found, _average(comparison)] if len(tasks) > 1 else found
 
 
-def _average(comparison: Comparison) -> Column:
+def _average(comparison: Comparison) -> Score:
     """The mean over the tasks of the mean over a task's scores, for models that have all.
 
     The deviation is over the seeds that all tasks have; without two of them there is none.
@@ -135,19 +98,18 @@ def _average(comparison: Comparison) -> Column:
         )
         complete = all(one == common for one in seeds)
         summaries[label] = over if complete else type(over)(mean, over.deviation, over.seeds)
-    return Column(AVERAGE, "", summaries)
+    return Score(AVERAGE, "", summaries)
 
 
 def scores(comparison: Comparison, tested: Sequence[Tested] = ()) -> Table:
     """Models × tasks: mean ± sample standard deviation over the seeds."""
-    found = columns(comparison, tested)
-    titles = (Entry(one.title, metric_name(one.metric)) for one in found)
-    head = (Entry("model"), *titles, Entry("seeds"))
-    lines = [
-        Line((Entry(label), *(one.entry(label) for one in found), Entry(_seeds(comparison, label))))
+    found = measured(comparison, tested)
+    titles = (Column(one.title, under=metric_name(one.metric)) for one in found)
+    rows = [
+        row(label, *(one.cell(label) for one in found), _seeds(comparison, label))
         for label in comparison.labels
     ]
-    return Table("Scores", head, tuple(lines), _notes(comparison), "scores")
+    return table("Scores", ("model", *titles, "seeds"), rows, _notes(comparison))
 
 
 def _seeds(comparison: Comparison, label: str) -> str:
@@ -208,29 +170,27 @@ def differences(comparison: Comparison, tested: Sequence[Tested]) -> Table | Non
         return None
     found = {(one.label, one.title, one.key): one for one in tested}
     labels = dict.fromkeys(one.label for one in tested)
-    lines = [
-        Line(
-            (
-                Entry(f"{part.title} {metric_name(key)}"),
-                *(_less(found.get((label, part.title, key))) for label in labels),
-            )
+    rows = [
+        row(
+            f"{part.title} {metric_name(key)}",
+            *(_less(found.get((label, part.title, key))) for label in labels),
         )
         for part in comparison.parts
         for key in part.keys
         if any((label, part.title, key) in found for label in labels)
     ]
-    head = tuple(Entry(text) for text in (f"less {comparison.reference}", *labels))
-    return Table("Differences", head, tuple(lines), _tested_notes(tested), "differences")
+    head = (f"less {comparison.reference}", *labels)
+    return table("Differences", head, rows, _tested_notes(tested))
 
 
-def _less(tested: Tested | None) -> Entry:
+def _less(tested: Tested | None) -> Cell:
     if tested is None:
-        return Entry(numbers.ABSENT)
+        return Cell(numbers.ABSENT)
     found = tested.found
     assert found.low is not None
     assert found.high is not None
     assert found.p is not None
-    return Entry(
+    return Cell(
         signed(found.value),
         f"[{signed(found.low)}, {signed(found.high)}] {shown_p(found.p)}",
         mark=tested.mark,
@@ -259,3 +219,49 @@ def _tested_notes(tested: Sequence[Tested]) -> tuple[str, ...]:
         f"* p < 0.05, not corrected: of {len(tested)} differences, about {len(tested) / 20:.1f} "
         "would have a mark if the models were alike.",
     )
+
+
+def score_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """Mean, deviation and seeds of every score, one row a model and score, to full precision."""
+    by_score = {(one.title.rstrip(NOT_OFFICIAL), one.metric): one for one in measured(comparison)}
+    return [
+        {
+            "model": label,
+            "task": part.task.name,
+            "split": part.split,
+            "metric": key,
+            "mean": found.mean,
+            "deviation": found.deviation,
+            "seeds": found.seeds,
+            "n": runs[0].outcome.n(part.split),
+            "split_note": runs[0].outcome.split_note,
+        }
+        for label in comparison.labels
+        for part in comparison.parts
+        if (runs := part.runs.get(label) or part.apart.get(label))
+        for key in part.keys
+        if (found := by_score[part.title, key].summaries.get(label))
+    ]
+
+
+def differences_sheet(tested: Sequence[Tested], reference: str) -> str:
+    """Every difference, to full precision."""
+    head = ("model", "less", "task", "metric", "difference", "low", "high", "p", "seeds", "draws")
+    rows = []
+    for one in tested:
+        found = one.found
+        numbers_of = (found.value, found.low, found.high, found.p, one.seeds, found.resamples)
+        rows.append((one.label, reference, one.title, one.key, *numbers_of))
+    return comma_separated(head, rows)
+
+
+def verdict(comparison: Comparison, shown: Table) -> str:
+    """What the table of scores says, in a sentence."""
+    width = len(shown.columns) - 2
+    wins = {
+        row.cells[0].text: sum(cell.rank == BEST for cell in row.cells[1:-1]) for row in shown.rows
+    }
+    first = max(wins, key=lambda label: wins[label])
+    if not wins[first]:
+        return f"{len(comparison.labels)} models; there is nothing to compare yet."
+    return f"{first} is best of {len(wins)} models in {wins[first]} of {width} columns."

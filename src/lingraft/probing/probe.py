@@ -19,9 +19,9 @@ from lingraft.rundir import Run, clear_temporary, write_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.comparison.tables import Table
     from lingraft.finetuning.recipe import Finetune
     from lingraft.probing.models import Probed
+    from lingraft.report.table import Table
 
 logger = logging.getLogger(__name__)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lingraft.comparison import formats, page, tables
+from lingraft.comparison import page, tables
 from lingraft.comparison.collect import collect
-from lingraft.comparison.tables import Entry, Line, Table
 from lingraft.probing.models import SOURCE
+from lingraft.report.table import comma_separated, markdown, row, table
 from lingraft.rundir import write_json, write_text
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from lingraft.comparison.collect import Comparison
     from lingraft.probing.models import Variant
+    from lingraft.report.table import Table
 
 PAGE = "comparison.html"
 """In OUT, as `lingraft compare` calls it."""
@@ -51,7 +52,7 @@ def write(variants: Sequence[Variant], notes: Sequence[str], out: Path) -> tuple
     ]
     made = table_of(there, scores, told)
     rows = [_row(one, comparison, one.label in equal) for one in there]
-    write_text(out / "table.md", formats.markdown(made))
+    write_text(out / "table.md", markdown(made) + "\n")
     write_text(out / "table.csv", _sheet(rows))
     write_json(out / "table.json", {"notes": list(made.notes), "rows": rows})
     return made, [*written, *(out / f"table.{kind}" for kind in ("md", "csv", "json"))]
@@ -92,13 +93,12 @@ def table_of(variants: Sequence[Variant], scores: Table, notes: Sequence[str]) -
         scores: models × tasks; its first column holds the labels.
         notes: are put before the comparison's own.
     """
-    by_label = {line.entries[0].text: line.entries[1:] for line in scores.lines}
-    lines = tuple(Line((*map(Entry, _names(one)), *by_label[one.label])) for one in variants)
-    head = (*map(Entry, HEAD), *scores.head[1:])
+    by_label = {row.cells[0].text: row.cells[1:] for row in scores.rows}
+    rows = [row(*_names(one), *by_label[one.label]) for one in variants]
     mark = f"* differs from {SOURCE}, p < 0.05 (paired bootstrap, {PAGE})."
-    marked = any(entry.mark.startswith("*") for line in lines for entry in line.entries)
+    marked = any(cell.mark.startswith("*") for cells in by_label.values() for cell in cells)
     told = (*notes, *([mark] if marked else []), *scores.notes)
-    return Table("Source language after fine-tuning", head, lines, told, "table")
+    return table("Source language after fine-tuning", (*HEAD, *scores.columns[1:]), rows, told)
 
 
 def _names(variant: Variant) -> tuple[str, str, str]:
@@ -110,25 +110,7 @@ def _names(variant: Variant) -> tuple[str, str, str]:
 
 def _row(variant: Variant, comparison: Comparison, equal: bool) -> dict[str, Any]:
     """A row as plain data, its scores to full precision."""
-    found = []
-    columns = {(one.title.rstrip(tables.NOT_OFFICIAL), one.metric): one
-               for one in tables.columns(comparison)}  # fmt: skip
-    for part in comparison.parts:
-        runs = part.runs.get(variant.label) or part.apart.get(variant.label, ())
-        for key in part.keys if runs else ():
-            summary = columns[part.title, key].summaries[variant.label]
-            found.append(
-                {
-                    "task": part.task.name,
-                    "split": part.split,
-                    "metric": key,
-                    "mean": summary.mean,
-                    "deviation": summary.deviation,
-                    "seeds": summary.seeds,
-                    "n": runs[0].outcome.n(part.split),
-                    "split_note": runs[0].outcome.split_note,
-                }
-            )
+    scores = [row for row in tables.score_rows(comparison) if row.pop("model") == variant.label]
     return {
         "label": variant.label,
         "after": None if variant.random else variant.after,
@@ -136,18 +118,12 @@ def _row(variant: Variant, comparison: Comparison, equal: bool) -> dict[str, Any
         "translation_layers": variant.layers,
         "vocabulary": variant.vocabulary,
         "equals_source": equal,
-        "scores": found,
+        "scores": scores,
     }
 
 
 def _sheet(rows: Sequence[Mapping[str, Any]]) -> str:
     """One row a model and score."""
-    own = ("label", "after", "random_weights", "translation_layers", "vocabulary", "equals_source")
-    score = ("task", "split", "metric", "mean", "deviation", "seeds", "n", "split_note")
-    lines = [
-        [*("" if row[key] is None else row[key] for key in own),
-         *("" if one[key] is None else one[key] for key in score)]
-        for row in rows
-        for one in row["scores"]
-    ]  # fmt: skip
-    return formats.sheet((*own, *score), lines)
+    flat = [{**row, **score} for row in rows for score in row["scores"]]
+    head = [name for name in flat[0] if name != "scores"]
+    return comma_separated(head, ([row[name] for name in head] for row in flat))

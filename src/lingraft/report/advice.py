@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from lingraft.recipe.reach import SPREAD, reach, warmup_share
 from lingraft.report import numbers, tables
-from lingraft.report.rows import labelled
+from lingraft.report.variants import labelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.report.rows import PhaseRecord, Variant
     from lingraft.report.tables import Line
+    from lingraft.report.variants import PhaseRecord, Variant
     from lingraft.rundir import Run
 
 FEW_STEPS = 1_000

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jinja2
+import yaml
 
 from lingraft.models.modules import MODULES, wanted_by
 from lingraft.recipe import decoding
-from lingraft.report import numbers, tables
+from lingraft.report import numbers, page, tables
 from lingraft.report.pages import sections
-from lingraft.report.rows import HEADLINE_SCHEME, VERSION_KEYS, Variant, labelled
+from lingraft.report.table import markdown, plain, row, table
+from lingraft.report.variants import HEADLINE_SCHEME, VERSION_KEYS, Variant, labelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingraft.recipe import Corpus, Recipe, Resources
-    from lingraft.report.pages.sections import Table
     from lingraft.rundir import Run
 
 HUB_PREFIX = "hub:"
@@ -42,15 +41,9 @@ def model_card(run: Run) -> str:
         DataError: the folder is not a run.
     """
     found = labelled([run])
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("lingraft.report"),
-        autoescape=False,  # Markdown: what comes from outside goes through `plain`
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("card.md.j2").render(_context(found))
+    # Markdown: what comes from outside goes through `plain`
+    template = page.environment(autoescape=False).get_template("card.md.j2")
+    return template.render(_context(found))
 
 
 def _context(found: Sequence[Variant]) -> dict[str, Any]:
@@ -65,7 +58,7 @@ def _context(found: Sequence[Variant]) -> dict[str, Any]:
     by_stream = sections.languages(found)
     mask = str(tokenizer["specials"]["mask"][0]) if tokenizer else "<mask>"
     return {
-        "front_matter": yaml(front_matter(main)),
+        "front_matter": as_yaml(front_matter(main)),
         "name": plain(recipe.name),
         "codes": recipe.languages,
         "source": _source(recipe),
@@ -87,9 +80,9 @@ def _context(found: Sequence[Variant]) -> dict[str, Any]:
         "pieces": numbers.count(tokenizer["vocab_size"]) if tokenizer else None,
         "pieces_from": _pieces_from(tokenizer),
         "modules": _modules(graft or {}),
-        "schedule": markdown(sections.schedule(found)),
+        "schedule": markdown(sections.schedule(found), plain),
         "metrics": _metrics(found) if evaluation else None,
-        "languages": markdown(by_stream) if by_stream else None,
+        "languages": markdown(by_stream, plain) if by_stream else None,
         "unigrams": numbers.significant(math.exp(evaluation["unigram_entropy"]))
         if evaluation
         else None,
@@ -230,8 +223,8 @@ def _corpus(main: Variant) -> dict[str, Any] | None:
         "sentences_in": numbers.count(corpus["sentences_in"]),
         "documents": numbers.count(corpus["documents"]),
         "kept": numbers.count(sum(int(split["sentences"]) for split in corpus["splits"].values())),
-        "sources": markdown(sections.corpus_sources({**corpus, "sources": named})),
-        "splits": markdown(sections.corpus_splits(corpus, main.result("tokenizer"))),
+        "sources": markdown(sections.corpus_sources({**corpus, "sources": named}), plain),
+        "splits": markdown(sections.corpus_splits(corpus, main.result("tokenizer")), plain),
         "dropped": _counts({**corpus["dropped"], **corpus.get("subset", {})}),
     }
 
@@ -246,75 +239,34 @@ def _counts(counted: dict[str, int]) -> str:
 
 
 def _metrics(found: Sequence[Variant]) -> str:
-    rows = []
-    for scheme in (HEADLINE_SCHEME, "bert"):
-        compared = tables.compare(found, scheme)
-        for line in compared.lines:
-            cells = [
-                f"**{line.shown(name)}**" if name in line.best else line.shown(name)
-                for name in tables.METRIC_TITLES
-            ]
-            rows.append(
-                [
-                    plain(line.name),
-                    scheme,
-                    numbers.short(line.parameters),
-                    numbers.short(line.tokens),
-                    *cells,
-                ]
-            )
-    return _grid(["model", "masks", "parameters", "tokens", *tables.METRIC_TITLES.values()], rows)
+    """The models under both masking schemes; the notes stand elsewhere."""
+    by_scheme = {
+        scheme: tables.table_of(tables.compare(found, scheme))
+        for scheme in (HEADLINE_SCHEME, "bert")
+    }
+    rows = [
+        row(one.cells[0], scheme, *one.cells[1:])
+        for scheme, shown in by_scheme.items()
+        for one in shown.rows
+        if not one.role
+    ]
+    first, *others = by_scheme[HEADLINE_SCHEME].columns
+    return markdown(table("Metrics", (first, "masks", *others), rows), plain)
 
 
 def _environment(values: dict[str, Any] | None) -> str:
     known = [key for key in SHOWN_ENVIRONMENT if key in (values or {})]
     shown = sections.environment({key: (values or {})[key] for key in known})
-    return ", ".join(f"{name} {plain(value)}" for name, value in shown.rows)
-
-
-def markdown(table: Table) -> str:
-    """A table of text as Markdown; what it holds is escaped."""
-    return _grid(
-        [plain(cell) for cell in table.head], [[plain(cell) for cell in row] for row in table.rows]
+    return ", ".join(
+        f"{name.text} {plain(value.text)}" for name, value in (row.cells for row in shown.rows)
     )
-
-
-def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    rule = ["---", *("---:" for _ in head[1:])]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, rule, *rows))
 
 
 def _one_line(text: str | None) -> str | None:
     return plain(text) if text is not None else None
 
 
-def plain(text: str) -> str:
-    """Text on one line in which Markdown and HTML mean nothing."""
-    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split(" "))
-    return re.sub(r"([\\`*_\[\]|<>#])", r"\\\1", line.replace("&", "&amp;"))
-
-
-def yaml(data: dict[str, Any]) -> str:
-    """Plain data as YAML: blocks for tables and lists, JSON strings (which YAML reads) for text."""
-    return "\n".join(_block(data, 0))
-
-
-def _block(value: Any, depth: int) -> list[str]:
-    pad, lines = "  " * depth, []
-    entries = (
-        [(f"{key}:", item) for key, item in value.items()]
-        if isinstance(value, dict)
-        else [("-", i) for i in value]
-    )
-    for mark, item in entries:
-        if isinstance(item, dict | list):
-            lines += [f"{pad}{mark}", *_block(item, depth + 1)]
-        else:
-            lines.append(f"{pad}{mark} {_scalar(item)}")
-    return lines
-
-
-def _scalar(value: Any) -> str:
-    if isinstance(value, str):
-        value = "".join(letter if letter.isprintable() else " " for letter in value)
-    return json.dumps(value, ensure_ascii=False)
+def as_yaml(data: dict[str, Any]) -> str:
+    """Plain data as YAML."""
+    text = yaml.safe_dump(data, allow_unicode=True, sort_keys=False, width=math.inf)
+    return str(text).strip()

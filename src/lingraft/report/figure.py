@@ -14,14 +14,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
+from markupsafe import Markup
 from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as MatplotlibFigure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from lingraft.report import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy as np
     from matplotlib.axes import Axes
+
+    Points = Sequence[float] | np.ndarray[Any, Any]
 
 N_COLOURS = 6
 """The style sheet defines --c0 … --c5; further models reuse them with another dash."""
@@ -41,6 +48,8 @@ SIZES = {"wide": (6.9, 3.7), "narrow": (3.4, 2.9)}
 """Inches: one for wide pages, one for phones; each is shown at its own size."""
 MARGINS = (0.7, 0.2, 0.5, 0.25)
 """Inches left, right, below and above the axes, for their labels."""
+BAND = 0.16
+"""Opacity of the spread over the seeds."""
 LEGEND_ROW = 0.2
 """Inches that a row of the legend takes in a file of its own."""
 RC: dict[Any, Any] = {
@@ -65,22 +74,56 @@ RC: dict[Any, Any] = {
 
 
 @dataclass(frozen=True)
-class Plot:
-    """One figure in the sizes of SIZES."""
+class Figure:
+    """A figure before it is drawn, for a page or for a file of its own."""
 
-    wide: str
-    narrow: str
+    name: str
+    """Of the file, and unique on the page."""
+    draw: Callable[[Axes, str], None]
+    """Fills the axes; it is told the size, 'wide' or 'narrow'."""
+    names: tuple[tuple[str, int], ...]
+    """Models and the index of each, which decides colour and dash; those of the legend."""
     description: str
     """For readers who do not see it."""
+    caption: str
+    height: float = 1.0
+    """Share of the size's full height."""
+
+    @property
+    def legend(self) -> list[tuple[str, Markup]]:
+        """For a page: the models, and the CSS of the sample line of each."""
+        return [(name, Markup(_legend_style(index))) for name, index in self.names]
+
+    @property
+    def wide(self) -> Markup:
+        """For a page: the SVG is ours, names of phases in it are escaped already."""
+        return self._inside_a_page("wide")
+
+    @property
+    def narrow(self) -> Markup:
+        """For a page on a phone."""
+        return self._inside_a_page("narrow")
+
+    def _inside_a_page(self, form: str) -> Markup:
+        return Markup(_inline(_svg(self.draw, form, self.height), f"{self.name}-{form}-"))
+
+    def alone(self) -> str:
+        """A file of its own, wide, with the legend above the axes."""
+        svg = _svg(self.draw, "wide", self.height, self.names)
+        svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
+        svg = svg[svg.index("<svg") :]
+        style = _style()
+        svg = re.sub(r"<style type=\"text/css\">.*?</style>", style, svg, count=1, flags=re.DOTALL)
+        return _finished(svg) + "\n"
 
 
-def legend_style(index: int) -> str:
+def _legend_style(index: int) -> str:
     """CSS of the sample line in the legend of the model with this index."""
-    drawn = ("solid", "dashed", "dotted", "dashed")[dash_of(index)]
+    drawn = ("solid", "dashed", "dotted", "dashed")[_dash(index)]
     return f"--line:var(--c{index % N_COLOURS});--dash:{drawn}"
 
 
-def dash_of(index: int) -> int:
+def _dash(index: int) -> int:
     """Which of DASHES the model with this index has."""
     return (index // N_COLOURS + index) % len(DASHES)
 
@@ -90,34 +133,38 @@ def colour(index: int) -> str:
     return f"#0000f{index % N_COLOURS}"
 
 
-def plot(draw: Callable[[Axes, str], None], description: str, name: str, height: float) -> Plot:
-    """Draw a figure in both sizes.
-
-    Args:
-        draw: fills the axes; it is told the size, 'wide' or 'narrow'.
-        description: for readers who do not see it.
-        name: unique on the page.
-        height: share of the size's full height.
-    """
-    drawn = {form: _inline(_svg(draw, form, height), f"{name}-{form}-") for form in SIZES}
-    return Plot(drawn["wide"], drawn["narrow"], description)
+def line(axes: Axes, x: Points, y: Points, index: int, **style: Any) -> None:
+    """A line in the colour and the dash of the model with this index."""
+    look: dict[str, Any] = {"linestyle": DASHES[_dash(index)], "linewidth": 1.7} | style
+    axes.plot(x, y, color=colour(index), **look)
 
 
-def alone(
-    draw: Callable[[Axes, str], None], names: Sequence[tuple[str, int]], height: float
-) -> str:
-    """A figure as a file of its own, wide, with the legend above the axes.
+def band(axes: Axes, x: Points, low: Points, high: Points, index: int) -> None:
+    """The spread over the seeds around a line."""
+    axes.fill_between(x, low, high, color=colour(index), alpha=BAND, linewidth=0)
 
-    Args:
-        draw: fills the axes.
-        names: of the models, and the index of each.
-        height: share of the full height.
-    """
-    svg = _svg(draw, "wide", height, names)
-    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<style type=\"text/css\">.*?</style>", _style(), svg, count=1, flags=re.DOTALL)
-    return _finished(svg) + "\n"
+
+def upright(axes: Axes, x: float, index: int) -> None:
+    """Where a phase of a model begins."""
+    axes.axvline(x, color=colour(index), linewidth=0.9, linestyle=(0, (2, 2)))
+
+
+def tokens_axis(axes: Axes, form: str) -> None:
+    """Tokens along the foot, from 0."""
+    axes.set_xlabel("tokens")
+    axes.set_xlim(left=0)
+    axes.margins(x=0.01)
+    axes.xaxis.set_major_locator(MaxNLocator(5 if form == "narrow" else 8))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.short(value)))
+
+
+def level(axes: Axes, value: float, text: str = "unigram entropy") -> None:
+    """What needs no training, such as a model that knows nothing but token frequencies."""
+    axes.axhline(value, color=INK, linestyle=(0, (1, 2)), linewidth=1.2)
+    axes.annotate(
+        text, (1, value), (0, 3), xycoords=("axes fraction", "data"),
+        textcoords="offset points", ha="right", fontsize=8,
+    )  # fmt: skip
 
 
 def _style() -> str:
@@ -144,7 +191,7 @@ def _svg(
     above = LEGEND_ROW * -(-len(names) // columns) if columns else 0.0
     tall = full * height + above
     with mpl.rc_context(RC):
-        figure = Figure(figsize=(width, tall))
+        figure = MatplotlibFigure(figsize=(width, tall))
         FigureCanvasSVG(figure)
         figure.patch.set_visible(False)
         axes = figure.add_axes(_inside(width, tall, above))
@@ -152,7 +199,7 @@ def _svg(
         draw(axes, form)
         if names:
             handles = [
-                Line2D([], [], color=colour(i), linestyle=DASHES[dash_of(i)], linewidth=1.9)
+                Line2D([], [], color=colour(i), linestyle=DASHES[_dash(i)], linewidth=1.9)
                 for _, i in names
             ]
             figure.legend(
@@ -198,5 +245,9 @@ def _finished(svg: str) -> str:
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     for stand_in, colour_name in STAND_INS.items():
         svg = svg.replace(stand_in, colour_name)
-    svg = re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found.group()):.2f}", svg)
+    svg = re.sub(r"<[^>]+>", lambda tag: re.sub(r"\d+\.\d{3,}", _rounded, tag.group()), svg)
     return re.sub(r"\n\s*", "\n", svg).strip()
+
+
+def _rounded(number: re.Match[str]) -> str:
+    return f"{float(number.group()):.2f}"

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from lingraft.report import numbers
-from lingraft.report.figure import DASHES, INK, Plot, colour, dash_of, plot
+from lingraft.report import figure, numbers
+from lingraft.report.figure import Figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
-    from lingraft.report.rows import PhaseRecord, Variant
+    from lingraft.report.variants import PhaseRecord, Variant
 
 MAX_POINTS = 300
 FLAT = 0.6
@@ -70,7 +70,7 @@ def boundaries(phases: Sequence[PhaseRecord]) -> list[tuple[float, float, str]]:
     return spans
 
 
-def losses(found: Sequence[Variant]) -> Plot | None:
+def losses(found: Sequence[Variant]) -> Figure | None:
     """Loss against tokens: training faint, validation strong; None where nothing is logged yet."""
     curves = [(curve(v.phases, "train", "loss"), curve(v.phases, "valid", "loss")) for v in found]
     if not any(train.x or valid.x for train, valid in curves):
@@ -78,23 +78,16 @@ def losses(found: Sequence[Variant]) -> Plot | None:
     evaluations = [evaluation for v in found if (evaluation := v.result("evaluation")) is not None]
     unigrams = sorted({float(evaluation["unigram_entropy"]) for evaluation in evaluations})
 
-    def draw(axes: Axes) -> None:
+    def draw(axes: Axes, form: str) -> None:
         for index, (train, valid) in enumerate(curves):
-            line, dash = colour(index), DASHES[dash_of(index)]
-            axes.plot(train.x, train.y, color=line, alpha=0.4, linewidth=0.8)
+            figure.line(axes, train.x, train.y, index, alpha=0.4, linewidth=0.8, linestyle="-")
             marker = "o" if len(valid.x) < 30 else ""
-            axes.plot(
-                valid.x,
-                valid.y,
-                color=line,
-                linewidth=1.9,
-                linestyle=dash,
-                marker=marker,
-                markersize=3,
-            )
+            figure.line(axes, valid.x, valid.y, index, linewidth=1.9, marker=marker, markersize=3)
         for entropy in unigrams:
-            unigram_line(axes, entropy)
+            figure.level(axes, entropy)
         axes.set_ylabel("loss (nats per masked token)")
+        figure.tokens_axis(axes, form)
+        _mark_phases(axes, found)
 
     ends = [
         f"{variant.label}: validation loss {numbers.fixed(valid.y[-1], 2)}"
@@ -102,68 +95,39 @@ def losses(found: Sequence[Variant]) -> Plot | None:
         for variant, (_, valid) in zip(found, curves, strict=True)
         if valid.x
     ]
-    return _plot(found, draw, "Loss against tokens. " + "; ".join(ends), "loss", 1.0)
+    return Figure(
+        name="loss",
+        draw=draw,
+        names=tuple((variant.label, index) for index, variant in enumerate(found)),
+        description="Loss against tokens. " + "; ".join(ends),
+        caption="Loss against tokens seen. Faint: training; strong: validation. Uprights: a new "
+        "phase begins. Dotted: the loss of knowing only how often each token occurs.",
+    )
 
 
-def learning_rates(found: Sequence[Variant]) -> Plot | None:
+def learning_rates(found: Sequence[Variant]) -> Figure | None:
     """Learning rate against tokens; None where nothing is logged yet."""
     curves = [curve(variant.phases, "train", "learning_rate") for variant in found]
     if not any(points.x for points in curves):
         return None
 
-    def draw(axes: Axes) -> None:
+    def draw(axes: Axes, form: str) -> None:
         for index, points in enumerate(curves):
-            axes.plot(
-                points.x,
-                points.y,
-                color=colour(index),
-                linewidth=1.6,
-                linestyle=DASHES[dash_of(index)],
-            )
+            figure.line(axes, points.x, points.y, index, linewidth=1.6)
         axes.set_ylim(bottom=0)
         axes.set_ylabel("learning rate")
         axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        figure.tokens_axis(axes, form)
+        _mark_phases(axes, found)
 
     peaks = [
         f"{variant.label}: peak {max(points.y):.2g}"
         for variant, points in zip(found, curves, strict=True)
         if points.x
     ]
-    return _plot(found, draw, "Learning rate against tokens. " + "; ".join(peaks), "rate", FLAT)
-
-
-def _plot(
-    found: Sequence[Variant],
-    draw: Callable[[Axes], None],
-    description: str,
-    name: str,
-    height: float,
-) -> Plot:
-    def over_tokens(axes: Axes, form: str) -> None:
-        draw(axes)
-        tokens_axis(axes, form)
-        _mark_phases(axes, found)
-
-    return plot(over_tokens, description, name, height)
-
-
-def tokens_axis(axes: Axes, form: str) -> None:
-    """Tokens along the foot, from 0."""
-    axes.set_xlabel("tokens")
-    axes.set_xlim(left=0)
-    axes.margins(x=0.01)
-    axes.xaxis.set_major_locator(MaxNLocator(5 if form == "narrow" else 8))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.short(value)))
-
-
-def unigram_line(axes: Axes, value: float, text: str = "unigram entropy") -> None:
-    """What a model that knows nothing but token frequencies reaches."""
-    axes.axhline(value, color=INK, linestyle=(0, (1, 2)), linewidth=1.2)
-    axes.annotate(
-        text, (1, value), (0, 3), xycoords=("axes fraction", "data"),
-        textcoords="offset points", ha="right", fontsize=8,
-    )  # fmt: skip
+    description = "Learning rate against tokens. " + "; ".join(peaks)
+    return Figure("rate", draw, (), description, "Learning rate against tokens seen.", FLAT)
 
 
 def _mark_phases(axes: Axes, found: Sequence[Variant]) -> None:
@@ -171,7 +135,7 @@ def _mark_phases(axes: Axes, found: Sequence[Variant]) -> None:
     for index, variant in enumerate(found):
         for start, end, name in boundaries(variant.phases):
             if start:
-                axes.axvline(start, color=colour(index), linewidth=0.9, linestyle=(0, (2, 2)))
+                figure.upright(axes, start, index)
             if index == 0 and len(variant.phases) > 1:
                 axes.annotate(
                     name, ((start + end) / 2, 1), (0, 2), xycoords=("data", "axes fraction"),

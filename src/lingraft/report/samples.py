@@ -11,7 +11,7 @@ from lingraft.report.pieces import running
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.report.rows import Variant
+    from lingraft.report.variants import Variant
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,16 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-from rich.text import Text
-
 from lingraft.evaluation.records import WORDS_FILE, on_common
 from lingraft.report import numbers
-from lingraft.report.rows import HEADLINE_SCHEME, Variant, labelled
+from lingraft.report.table import BEST, Cell, row, table
+from lingraft.report.variants import HEADLINE_SCHEME, Variant, labelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from lingraft.evaluation.records import Common
+    from lingraft.report.table import Table
     from lingraft.rundir import Run
 
 BITS = "bits_per_character"
@@ -29,7 +28,7 @@ METRIC_TITLES = {
     "mr": "MR",
     "bits_per_character": "bits/char",
 }
-ESSENTIAL = frozenset({"perplexity", "hits@1", "mrr", "bits_per_character"})
+ESSENTIAL = ("model", "PPL", "hits@1", "MRR", "bits/char", "tokens", "time")
 """The columns that fit a terminal of 80 characters."""
 WIDE = 116
 LOWER_IS_BETTER = frozenset({"perplexity", "mr", "bits_per_character"})
@@ -86,6 +85,10 @@ class Line:
         """'worse than' or 'hardly better than' guessing by frequency, where it has not learnt."""
         worse = (self.perplexity or math.inf) > (self.unigram_perplexity or math.inf)
         return "worse than" if worse else "hardly better than"
+
+    def cell(self, metric: str) -> Cell:
+        """A metric in a table."""
+        return Cell(self.shown(metric), rank=BEST if metric in self.best else 0)
 
     def shown(self, metric: str) -> str:
         """A metric as text."""
@@ -278,38 +281,31 @@ def _unigrams(evaluated: Sequence[Line]) -> tuple[Line, ...]:
     )
 
 
-def console(runs: Sequence[Run], width: int = WIDE) -> Table:
-    """The comparison for a terminal; an asterisk marks the best, for terminals without colours.
+def table_of(found: Comparison) -> Table:
+    """The comparison as a table, the unigrams beneath."""
+    rows = [
+        row(
+            line.name,
+            *(line.cell(name) for name in METRIC_TITLES),
+            numbers.short(line.tokens),
+            numbers.duration(line.seconds),
+            numbers.short(line.parameters),
+            role="" if line in found.lines else "reference",
+        )
+        for line in (*found.lines, *found.unigrams)
+    ]
+    head = ("model", *METRIC_TITLES.values(), "tokens", "time", "parameters")
+    return table("Models compared", head, rows, found.notes)
 
-    Args:
-        runs: the runs to compare.
-        width: characters in a line; a terminal narrower than `WIDE` gets fewer columns.
+
+def for_terminal(runs: Sequence[Run], width: int) -> Table:
+    """The comparison of some runs; a terminal narrower than `WIDE` gets fewer columns.
 
     Raises:
         DataError: a folder is not a run.
     """
-    found = comparison(runs)
-    wide = width >= WIDE
-    metrics = {name: title for name, title in METRIC_TITLES.items() if wide or name in ESSENTIAL}
-    table = Table(caption=" ".join(found.notes) or None, caption_justify="left")
-    table.add_column("model", overflow="fold")
-    for heading in (*(("parameters",) if wide else ()), "tokens", "time", *metrics.values()):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for line in (*found.lines, *found.unigrams):
-        cells = [
-            Text(f"{line.shown(name)}*", style="bold green")
-            if name in line.best
-            else Text(line.shown(name))
-            for name in metrics
-        ]
-        table.add_row(
-            Text(line.name),
-            *((numbers.short(line.parameters),) if wide else ()),
-            numbers.short(line.tokens),
-            numbers.duration(line.seconds),
-            *cells,
-        )
-    return table
+    shown = table_of(comparison(runs))
+    return shown if width >= WIDE else shown.only(ESSENTIAL)
 
 
 def verdict(found: Comparison) -> str:

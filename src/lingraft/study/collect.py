@@ -11,10 +11,11 @@ import numpy as np
 from lingraft.evaluation import records
 from lingraft.evaluation.records import BLOCKS
 from lingraft.finetuning import outcomes
-from lingraft.report import rows as report_rows
+from lingraft.report import variants
+from lingraft.report.row import Blocks, Score
 from lingraft.rundir import read_json
 from lingraft.study.results import BITS
-from lingraft.study.rows import AnyRow, CurveRow, EndRow, MetricRow, Score, TaskRow
+from lingraft.study.rows import AnyRow, CurveRow, EndRow, MetricRow, TaskRow
 from lingraft.tasks.examples import RelationExample, TextExample, document
 from lingraft.tasks.predictions import LabelPrediction, align
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.finetuning.outcomes import Outcome
+    from lingraft.report.variants import Variant
     from lingraft.rundir import Run
     from lingraft.study.rows import Value
     from lingraft.tasks import Task
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from lingraft.tasks.predictions import Prediction
 
 Rows = list[AnyRow]
-Blocks = tuple[tuple[float, float], ...]
 LONGEST_CURVE = 100
 """Points; a longer curve is averaged over neighbours."""
 INITIAL = "initial.json"
@@ -66,26 +67,24 @@ def training(common: dict[str, Any], run: Run, seconds: float) -> Rows:
         run: the cell's folder.
         seconds: wall-clock time of the process.
     """
-    (variant, *_) = report_rows.variants(run)
+    (variant, *_) = variants.variants(run)
     evaluation = run.stage("evaluation").result()
-    numbers = [row for row in report_rows.rows(run) if row.run == variant.run_name]
+    blocks = evaluation.get("blocks", {})
     phases = {phase.name: phase.result or {} for phase in variant.phases}
     metrics = [
         MetricRow(
             **common,
-            metric=row.metric,
-            value=row.value,
-            n=row.n,
-            seed=row.seed,
-            tokens=row.tokens or 0,
-            seconds=row.seconds or 0.0,
-            masks=row.fingerprint,
-            blocks=_blocks(evaluation.get("blocks", {}), row.metric),
-            words=_words(run) if row.metric == BITS else None,
+            **score.model_dump(exclude={"blocks"}),
+            blocks=_blocks(blocks, score.metric),
+            seed=variant.recipe.seed,
+            tokens=variant.tokens or 0,
+            seconds=variant.seconds or 0.0,
+            words=_words(run) if score.metric == BITS else None,
         )
-        for row in numbers
+        for score in variants.scores(variant)
     ]
     curves = _curves(common, variant, run.path / INITIAL)
+    environment = variant.environment or {}
     stages = ["graft", *phases, "evaluation"]
     least = sum(float(run.stage(name).done()["seconds"]) for name in stages)
     form: dict[str, Value] = {"evaluation": f"form {evaluation.get('form', 2)}"}
@@ -98,8 +97,10 @@ def training(common: dict[str, Any], run: Run, seconds: float) -> Rows:
         trained_parameters={
             name: int(result["trainable_parameters"]) for name, result in phases.items()
         },
-        machine=machine_of(variant.environment or {}) | form,
-        versions=numbers[0].versions,
+        machine=machine_of(environment) | form,
+        versions={
+            key: str(environment[key]) for key in variants.VERSION_KEYS if key in environment
+        },
     )
     return [*metrics, *curves, end]
 
@@ -118,7 +119,7 @@ def _words(run: Run) -> Blocks:
     )
 
 
-def _curves(common: dict[str, Any], variant: report_rows.Variant, initial: Path) -> list[CurveRow]:
+def _curves(common: dict[str, Any], variant: Variant, initial: Path) -> list[CurveRow]:
     """Losses by phase over the tokens since the start of the first phase."""
     curves = []
     before = 0

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lingraft.report import numbers
+from lingraft.report.table import markdown
 from lingraft.stats import Resampling
-from lingraft.study import page, plots, tables, task_tables
+from lingraft.study import page, tables, task_tables
 from lingraft.study.results import collect, size_text
 from lingraft.study.rows import read
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from lingraft.study.entries import Table
+    from lingraft.report.figure import Figure
     from lingraft.study.results import Results
 
 HEAD = """# Results
@@ -151,7 +152,7 @@ def _tasks(found: Results, resampling: Resampling) -> Iterable[str]:
         yield HOW_TO_READ_TASKS + "\n".join(f"- {note}" for note in task_tables.about(found))
     for size in reversed(found.sizes):
         table = task_tables.scores(found, size)
-        less = task_tables.differences(found, size, resampling)
+        less = tables.differences(found, size, resampling, found.task_metrics)
         if table is not None:
             yield f"{size_text(size).capitalize()}:"
             yield markdown(table)
@@ -160,7 +161,7 @@ def _tasks(found: Results, resampling: Resampling) -> Iterable[str]:
 
 
 def _task_factors(found: Results, resampling: Resampling) -> Iterable[str]:
-    table = task_tables.factors(found, resampling)
+    table = tables.factors(found, resampling, found.task_metrics)
     if table is not None:
         yield f"How many times more sentences {found.reference()} needs for the same score:"
         yield markdown(table)
@@ -175,37 +176,17 @@ def _initialisers(found: Results, resampling: Resampling) -> Iterable[str]:
 
 def _machines(found: Results) -> Iterable[str]:
     table = tables.machines(found)
-    if table.lines:
-        told = (" ".join(entry.text for entry in line.entries) for line in table.lines)
+    if table.rows:
+        told = (" ".join(cell.text for cell in row.cells) for row in table.rows)
         yield "### Machine and versions"
         yield "; ".join(told) + "."
 
 
-def _under(
-    heading: str, drawings: Iterable[plots.Drawing], pictures: dict[str, str]
-) -> Iterable[str]:
+def _under(heading: str, drawings: Iterable[Figure], pictures: dict[str, str]) -> Iterable[str]:
     shown = [pictures[drawing.name] for drawing in drawings]
     return [f"### {heading}", *shown] if shown else []
 
 
-def _picture(drawing: plots.Drawing, path: str) -> str:
+def _picture(drawing: Figure, path: str) -> str:
     alternative = drawing.description.replace("[", "(").replace("]", ")")
     return f"![{alternative}]({path})\n\n{drawing.caption}"
-
-
-def markdown(table: Table) -> str:
-    """A table in Markdown, its notes beneath; the best in bold, references in italics."""
-    head = "| " + " | ".join(_escaped(text) for text in table.head) + " |"
-    lines = [head, "|---|" + "---:|" * (len(table.head) - 1)]
-    for line in table.lines:
-        entries = []
-        for entry in line.entries:
-            mark = "**" if entry.best else "*" if line.reference else ""
-            mark = "" if entry.text == numbers.ABSENT else mark
-            entries.append(f"{mark}{_escaped(entry.whole)}{mark}")
-        lines.append("| " + " | ".join(entries) + " |")
-    return "\n".join(lines + [f"\n{note}" for note in table.notes])
-
-
-def _escaped(text: str) -> str:
-    return text.replace("|", "\\|")

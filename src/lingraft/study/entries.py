@@ -1,11 +1,12 @@
-"""What the tables of a study are made of: entries, lines, and how numbers are written in them."""
+"""The cells of a study's tables: how names, means, deviations and differences are written."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lingraft.report import numbers
+from lingraft.report.table import Cell
 from lingraft.study.results import TASK, metric_named
 
 if TYPE_CHECKING:
@@ -15,40 +16,6 @@ if TYPE_CHECKING:
     from lingraft.study.results import Group, Metric
 
 MIXED = "§"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One cell of a table."""
-
-    text: str
-    under: str = ""
-    """Its uncertainty, which stands beneath or behind it."""
-    best: bool = False
-
-    @property
-    def whole(self) -> str:
-        """All of it on one line."""
-        return f"{self.text} {self.under}".rstrip()
-
-
-@dataclass(frozen=True)
-class Line:
-    """One row of a table."""
-
-    entries: tuple[Entry, ...]
-    reference: bool = False
-    """Not a result but what results are read against."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table with a heading; the first column names the row."""
-
-    title: str
-    head: tuple[str, ...]
-    lines: tuple[Line, ...]
-    notes: tuple[str, ...] = ()
 
 
 def named(group: Group) -> str:
@@ -72,12 +39,12 @@ def mixed_means(groups: Iterable[Group]) -> list[str]:
 MIXED_PAIRS = f"{MIXED} the two were trained in different precision at one seed or more."
 
 
-def spread(group: Group, metric: str) -> Entry:
+def spread(group: Group, metric: str) -> Cell:
     """Mean ± sample standard deviation over the seeds, which is left out for a single one."""
     record, mean, deviation = metric_named(metric), group.mean(metric), group.deviation(metric)
     if mean is None or deviation is None:
-        return Entry(record.show(mean))
-    return Entry(record.show(mean), f"± {like(mean, deviation, record)}")
+        return Cell(record.show(mean))
+    return Cell(record.show(mean), f"± {like(mean, deviation, record)}")
 
 
 def like(mean: float, value: float, record: Metric) -> str:
@@ -85,17 +52,17 @@ def like(mean: float, value: float, record: Metric) -> str:
     return numbers.fixed(value, len(record.show(mean).partition(".")[2]))
 
 
-def interval(found: Difference, mean: float, metric: str) -> Entry:
+def interval(found: Difference, mean: float, metric: str) -> Cell:
     """A difference as `−118.2 [−130.1, −110.4] p < 0.001, over 3 seeds 0.023`.
 
     With one seed, `p < 0.001, text alone`.
     """
     record = metric_named(metric)
-    value = _signed(found.value, mean, record) + (MIXED if found.mixed else "")
+    value = Cell(_signed(found.value, mean, record), mark=MIXED if found.mixed else "")
     if found.low is None or found.high is None or found.p is None:
-        return Entry(value)
+        return value
     low, high = (_signed(bound, mean, record) for bound in (found.low, found.high))
-    return Entry(value, f"[{low}, {high}] {_tested(found, found.p, metric)}")
+    return replace(value, under=f"[{low}, {high}] {_tested(found, found.p, metric)}")
 
 
 def _tested(found: Difference, p: float, metric: str) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from markupsafe import Markup
-
-from lingraft.report import figure, numbers
-from lingraft.report.pages.run import inline, templates
+from lingraft.report import numbers
+from lingraft.report import page as skeleton
 from lingraft.rundir import write_text
 from lingraft.stats import Resampling
 from lingraft.study import grid, plots, recipe, tables, task_tables
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from lingraft.report.figure import Figure
     from lingraft.study.results import Results
     from lingraft.study.rows import AnyRow
 
@@ -63,35 +62,36 @@ def render(
     failed = {failure.cell for failure in found.failures}
     compared = [tables.differences(found, size, resampling) for size in found.sizes]
     tasks = [task_tables.scores(found, size) for size in reversed(found.sizes)]
-    gained = [task_tables.differences(found, size, resampling) for size in reversed(found.sizes)]
-    context = {
-        "title": f"Study {name}",
-        "verdict": verdict(found),
-        "facts": _facts(found, planned),
-        "failures": found.failures,
-        "missing": [cell for cell in planned if cell not in done | failed],
-        "quality": [tables.quality(found, size) for size in reversed(found.sizes)],
-        "differences": [table for table in reversed(compared) if table is not None],
-        "reference": found.reference(),
-        "resamples": f"{resampling.resamples:,}",
-        "factors": tables.factors(found, resampling),
-        "tasks": [table for table in tasks if table is not None],
-        "task_differences": [table for table in gained if table is not None],
-        "task_factors": task_tables.factors(found, resampling),
-        "task_notes": task_tables.about(found),
-        "initialisers": tables.initialisers(found, resampling),
-        "machines": tables.machines(found),
-        "cells": tables.cells(found),
-        "settings": settings,
-        **{
-            section: [_shown(drawing) for drawing in drawings]
-            for section, drawings in figures(found, resampling).items()
-        },
-    }
-    return templates("lingraft.study").get_template("study.html.j2").render(context)
+    metrics = found.task_metrics
+    gained = [
+        tables.differences(found, size, resampling, metrics) for size in reversed(found.sizes)
+    ]
+    return skeleton.render(
+        "study",
+        title=f"Study {name}",
+        verdict=verdict(found),
+        facts=_facts(found, planned),
+        made_from="results.jsonl",
+        failures=found.failures,
+        missing=[cell for cell in planned if cell not in done | failed],
+        quality=[tables.quality(found, size) for size in reversed(found.sizes)],
+        differences=[table for table in reversed(compared) if table is not None],
+        reference=found.reference(),
+        resamples=f"{resampling.resamples:,}",
+        factors=tables.factors(found, resampling),
+        tasks=[table for table in tasks if table is not None],
+        task_differences=[table for table in gained if table is not None],
+        task_factors=tables.factors(found, resampling, metrics),
+        task_notes=task_tables.about(found),
+        initialisers=tables.initialisers(found, resampling),
+        machines=tables.machines(found),
+        cells=tables.cells(found),
+        settings=settings,
+        **figures(found, resampling),
+    )
 
 
-def figures(found: Results, resampling: Resampling) -> dict[str, list[plots.Drawing]]:
+def figures(found: Results, resampling: Resampling) -> dict[str, list[Figure]]:
     """All figures that the results allow, by section of the page."""
     drawn = {
         "data_figures": [plots.against_data(found, metric) for metric in plots.AGAINST_DATA],
@@ -109,11 +109,6 @@ def figures(found: Results, resampling: Resampling) -> dict[str, list[plots.Draw
         section: [drawing for drawing in drawings if drawing is not None]
         for section, drawings in drawn.items()
     }
-
-
-def _shown(drawing: plots.Drawing) -> dict[str, Any]:
-    legend = [(label, Markup(figure.legend_style(index))) for label, index in drawing.names]
-    return {"plot": inline(drawing.inline()), "legend": legend, "caption": drawing.caption}
 
 
 def _facts(found: Results, planned: Sequence[str]) -> list[tuple[str, str]]:

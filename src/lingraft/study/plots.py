@@ -7,15 +7,13 @@ et al. 2022, Figure 3 (losses of several methods).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from lingraft.report import figure, numbers
-from lingraft.report.figure import DASHES, FAINT, colour, dash_of
-from lingraft.report.plots import tokens_axis, unigram_line
+from lingraft.report.figure import FAINT, Figure, colour
 from lingraft.study.analysis import incomparable
 from lingraft.study.factor import BELOW, NOT_REACHED, factor
 from lingraft.study.notes import asked
@@ -31,7 +29,7 @@ from lingraft.study.results import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
@@ -42,34 +40,11 @@ if TYPE_CHECKING:
 
 AGAINST_DATA = (PERPLEXITY, BITS, "mask-only/hits@1", "mask-only/mrr")
 HEIGHT = 0.85
-BAND = 0.16
-"""Opacity of the spread over the seeds."""
 STEPS = (1, 1.5, 2, 3, 5, 7)
 """Leading digits of the labels on a log axis."""
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """A figure before it is rendered, for the page or for a file of its own."""
-
-    name: str
-    """Of the file, and unique on the page."""
-    draw: Callable[[Axes, str], None]
-    names: tuple[tuple[str, int], ...]
-    """Labels and the index of each, which decides colour and dash."""
-    description: str
-    caption: str
-
-    def inline(self) -> figure.Plot:
-        """For the page."""
-        return figure.plot(self.draw, self.description, self.name, HEIGHT)
-
-    def alone(self) -> str:
-        """For a file of its own."""
-        return figure.alone(self.draw, self.names, HEIGHT)
-
-
-def against_data(found: Results, metric: str) -> Drawing | None:
+def against_data(found: Results, metric: str) -> Figure | None:
     """A metric against the number of sentences; None with fewer than two sizes.
 
     Where the masks of some labels differ from the first one's, they are left out of metrics on
@@ -95,19 +70,20 @@ def against_data(found: Results, metric: str) -> Drawing | None:
         if metric == PERPLEXITY:
             _log_axis(axes, "y")
             if floors:
-                unigram_line(axes, sum(floors) / len(floors), "unigrams")
+                figure.level(axes, sum(floors) / len(floors), "unigrams")
         else:
             axes.yaxis.set_major_locator(MaxNLocator(5))
         for label, mean in below.items():
             if mean is not None:
-                unigram_line(axes, mean, label)
+                figure.level(axes, mean, label)
         axes.set_ylabel(_quantity(metric))
         _sentences_axis(axes, sizes, form)
 
     direction = "lower" if record.lower else "higher"
-    return Drawing(
+    return Figure(
         name=f"data-{_file_name(metric)}",
         draw=draw,
+        height=HEIGHT,
         names=tuple(indices.items()),
         description=_described(lines, metric),
         caption=f"{record.title} against sentences of training text ({direction} is better). "
@@ -151,11 +127,8 @@ def _line(axes: Axes, groups: Sequence[Group], metric: str, index: int) -> None:
     means = [sum(of_seeds) / len(of_seeds) for of_seeds in values]
     if any(len(of_seeds) > 1 for of_seeds in values):
         lows, highs = [min(v) for v in values], [max(v) for v in values]
-        axes.fill_between(x, lows, highs, color=colour(index), alpha=BAND, linewidth=0)
-    axes.plot(
-        x, means, color=colour(index), linewidth=1.7, linestyle=DASHES[dash_of(index)],
-        marker="o", markersize=3.5,
-    )  # fmt: skip
+        figure.band(axes, x, lows, highs, index)
+    figure.line(axes, x, means, index, marker="o", markersize=3.5)
 
 
 def _sentences_axis(axes: Axes, sizes: Sequence[int], form: str) -> None:
@@ -185,7 +158,7 @@ def _log_axis(axes: Axes, which: str) -> None:
                                            else f"{value:,.0f}"))  # fmt: skip
 
 
-def losses(found: Results, sentences: int | None, *, initialisers: bool = False) -> Drawing | None:
+def losses(found: Results, sentences: int | None, *, initialisers: bool = False) -> Figure | None:
     """Validation loss against tokens at one size; None where there is none.
 
     Args:
@@ -209,9 +182,9 @@ def losses(found: Results, sentences: int | None, *, initialisers: bool = False)
         for group in groups:
             _loss_line(axes, group, indices[group.label])
         if entropy is not None:
-            unigram_line(axes, entropy)
+            figure.level(axes, entropy)
         axes.set_ylabel("validation loss (nats)")
-        tokens_axis(axes, form)
+        figure.tokens_axis(axes, form)
 
     ends = [
         f"{group.label}: {_points(group.cells[0].curves)[-1][1]:.2f}"
@@ -219,9 +192,10 @@ def losses(found: Results, sentences: int | None, *, initialisers: bool = False)
         if _points(group.cells[0].curves)
     ]
     kind = "initialisers" if initialisers else "losses"
-    return Drawing(
+    return Figure(
         name=f"{kind}-{sentences or 'all'}",
         draw=draw,
+        height=HEIGHT,
         names=tuple(indices.items()),
         description=f"Validation loss against tokens, {size_text(sentences)}. Last values: "
         + "; ".join(ends),
@@ -241,14 +215,10 @@ def _loss_line(axes: Axes, group: Group, index: int) -> None:
     x: Array = np.array([tokens for tokens, _ in curves[0]], dtype=np.float64)
     values = np.array([np.interp(x, *np.array(points, dtype=np.float64).T) for points in curves])
     if len(curves) > 1:
-        axes.fill_between(
-            x, values.min(0), values.max(0), color=colour(index), alpha=BAND, linewidth=0
-        )
-    axes.plot(
-        x, values.mean(0), color=colour(index), linewidth=1.7, linestyle=DASHES[dash_of(index)]
-    )
+        figure.band(axes, x, values.min(0), values.max(0), index)
+    figure.line(axes, x, values.mean(0), index)
     for start in _boundaries(group):
-        axes.axvline(start, color=colour(index), linewidth=0.9, linestyle=(0, (2, 2)))
+        figure.upright(axes, start, index)
 
 
 def _boundaries(group: Group) -> list[float]:
@@ -259,7 +229,7 @@ def _boundaries(group: Group) -> list[float]:
     return sorted(ends.values())[:-1]
 
 
-def factors(found: Results, metric: str, resampling: Resampling) -> Drawing | None:
+def factors(found: Results, metric: str, resampling: Resampling) -> Figure | None:
     """The data-efficiency factor against sentences; None where it cannot be told."""
     reference = found.reference()
     baseline = [g for g in found.of(reference or "") if g.sentences and g.rows(metric)]
@@ -286,9 +256,10 @@ def factors(found: Results, metric: str, resampling: Resampling) -> Drawing | No
 
     title = "PPL" if metric == LOSS else metric_named(metric).title
     told = [f"{label}: {', '.join(f.shown()[0] for f in of)}" for label, of in lines.items()]
-    return Drawing(
+    return Figure(
         name=f"factor-{title.lower().replace('/', '-').replace('@', '').replace(' ', '-')}",
         draw=draw,
+        height=HEIGHT,
         names=tuple(indices.items()),
         description=f"Data-efficiency factor by {title} against sentences. " + "; ".join(told),
         caption=f"How many times more sentences {reference} needs for the same {title}, with 95 % "
@@ -300,8 +271,7 @@ def factors(found: Results, metric: str, resampling: Resampling) -> Drawing | No
 def _factor_line(axes: Axes, found: Sequence[Factor], index: int) -> None:
     """Reached factors joined by a line; bounds of those not reached stand alone."""
     told = [one.value if BELOW < one.value < NOT_REACHED else math.nan for one in found]
-    style: dict[str, Any] = {"color": colour(index), "linewidth": 1.5}
-    axes.plot([one.size for one in found], told, linestyle=DASHES[dash_of(index)], **style)
+    figure.line(axes, [one.size for one in found], told, index, linewidth=1.5)
     for one in found:
         marker = "^" if one.value == NOT_REACHED else "v" if one.value == BELOW else "o"
         at = _clipped(one, one.value)

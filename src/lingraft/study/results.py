@@ -11,7 +11,7 @@ import numpy as np
 from lingraft.finetuning.outcomes import told
 from lingraft.recipe.methods import METHODS
 from lingraft.report import numbers
-from lingraft.report.rows import TITLES
+from lingraft.report.variants import TITLES
 from lingraft.study.rows import CurveRow, EndRow, MetricRow, TaskRow, fine_tuned, latest
 from lingraft.study.words import on_common
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from lingraft.errors import DataError
+from lingraft.report.row import Blocks, Score
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,26 +39,16 @@ class CellRow(BaseModel):
     """Where the cell stands: `method`, `sentences`, `seed`, and any dotted path of the recipe."""
 
 
-class MetricRow(CellRow):
+class MetricRow(Score, CellRow):
     """One measured number."""
 
     kind: Literal["metric"] = "metric"
-    metric: str
-    """`mask-only/perplexity`, `bits_per_character`, … as in `report.rows`."""
-    value: float
-    n: int
-    """How many things the value is a mean over: masked positions, words, or characters."""
     seed: int
     tokens: int
     """Real tokens trained on, over all phases."""
     seconds: float
     """Training time over all phases."""
-    masks: str
-    """Fingerprint of the masks: values compare only where it is equal."""
-    blocks: tuple[tuple[float, float], ...] | None = None
-    """Sum and count of the averaged quantity by block of the test text (by hash of the sentence),
-    for paired bootstrap intervals. Perplexity's are those of its logarithm, the loss in nats."""
-    words: tuple[tuple[float, float], ...] | None = None
+    words: Blocks | None = None
     """Of bits per character: bits and characters of each word that was asked for, in an order that
     is the same for every model; 0 and 0 of one that the model dropped."""
 
@@ -88,25 +79,6 @@ class EndRow(CellRow):
     machine: dict[str, Value] = {}
     """Device, threads, precision."""
     versions: dict[str, str] = {}
-
-
-class Score(BaseModel):
-    """One number that a fine-tuned model reached."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-    metric: str
-    """`task/NAME/SCORE`."""
-    value: float
-    """In percent."""
-    n: int
-    """Examples scored."""
-    masks: str
-    """Fingerprint of the scored examples: values compare only where it is equal."""
-    blocks: tuple[tuple[float, float], ...] | None = None
-    """As in `MetricRow`, of the share that the value is the hundredfold of. Scores that are no
-    means have jackknife values of the blocks, whose mean is the score. None where papers do not
-    report the score, or the test set has too few blocks."""
 
 
 class TaskRow(CellRow):

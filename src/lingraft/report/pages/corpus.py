@@ -10,9 +10,9 @@ from lingraft.corpus.cleaning.clean import DUPLICATE, REASONS
 from lingraft.corpus.readers.documents import FINISHED
 from lingraft.corpus.result import NOT_IN_SUBSET
 from lingraft.errors import DataError
-from lingraft.report import numbers
-from lingraft.report.pages.run import templates
-from lingraft.report.pages.sections import Table, corpus_splits
+from lingraft.report import numbers, page
+from lingraft.report.pages import sections
+from lingraft.report.table import Column, Table, table
 from lingraft.rundir import read_json, write_text
 
 if TYPE_CHECKING:
@@ -30,17 +30,6 @@ class Sample:
     reason: str
     count: str
     texts: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A row of a table with a bar."""
-
-    name: str
-    count: str
-    share: str
-    width: float
-    whole: bool = False
 
 
 def write(folder: Path) -> Path:
@@ -71,44 +60,61 @@ def render(made: dict[str, Any]) -> str:
     """The page for what corpus.json holds."""
     result = made["result"]
     language = str(result["language"])
-    template = templates("lingraft.report").get_template("corpus.html.j2")
-    return template.render(
+    languages = by_count(result["languages"])
+    return page.render(
+        "corpus",
         title=f"Corpus: {language}",
         verdict=_verdict(result),
         facts=_facts(result),
+        made_from="corpus.json",
         language=language,
         documents=document_funnel(result),
         sentences=sentence_funnel(result),
-        changed=_rows(("what", "times"), result["changed"]),
+        changed=_rows("What was changed", ("what", "times"), result["changed"]),
         samples=samples(result),
         counted_only=_counted_only(result),
-        splits=corpus_splits(result, None),
+        splits=sections.corpus_splits(result, None),
         sources=_sources(result),
-        domains=_rows(("host", "documents"), result["domains"]),
-        lengths=bars(_ranges(result["lengths"]), by_count=False),
-        sizes=bars(_ranges(result["documents_by_sentences"]), by_count=False),
-        scripts=bars(result["letters_by_script"]),
-        languages=bars(result["languages"])[:TOP],
-        more_languages=max(0, len(result["languages"]) - TOP),
-        settings=_rows(("key", "value"), made["corpus"], shown=_setting),
+        domains=_rows("Hosts", ("host", "documents"), result["domains"]),
+        lengths=sections.bars(
+            "Sentences by length", ("characters", "sentences"), _ranges(result["lengths"])
+        ),
+        sizes=sections.bars(
+            "Documents by number of sentences",
+            ("sentences", "documents"),
+            _ranges(result["documents_by_sentences"]),
+        ),
+        scripts=sections.bars(
+            "Letters by script", ("script", "letters"), by_count(result["letters_by_script"])
+        ),
+        languages=sections.bars(
+            "Sentences by language",
+            ("language", "sentences"),
+            dict(list(languages.items())[:TOP]),
+            sum(languages.values()),
+        ),
+        more_languages=max(0, len(languages) - TOP),
+        settings=_rows(
+            "Settings", ("key", Column("value", "long")), made["corpus"], shown=_setting
+        ),
     )
 
 
-def document_funnel(result: dict[str, Any]) -> list[Bar]:
+def document_funnel(result: dict[str, Any]) -> Table:
     """Documents that were read, left out by reason, and kept."""
     dropped = {k: n for k, n in result["dropped"].items() if not _of_sentences(k)}
     kept = sum(split["documents"] for split in result["splits"].values())
     left = result["documents"] - sum(dropped.values()) - kept
     if left > 0:
         dropped["no sentence was left"] = left
-    return _funnel(result["documents"], dropped, kept)
+    title = "Documents, from all that were read to those that were kept"
+    return sections.funnel(title, "documents", result["documents"], dropped, kept)
 
 
-def sentence_funnel(result: dict[str, Any]) -> list[Bar]:
+def sentence_funnel(result: dict[str, Any]) -> Table:
     """Sentences that documents were cut into, left out by reason, and kept."""
-    dropped = {k: n for k, n in result["dropped"].items() if _of_sentences(k)} | result["subset"]
-    kept = sum(split["sentences"] for split in result["splits"].values())
-    return _funnel(result["sentences_in"], dropped, kept)
+    dropped = {k: n for k, n in result["dropped"].items() if _of_sentences(k)}
+    return sections.drops(result | {"dropped": dropped})
 
 
 def samples(result: dict[str, Any]) -> list[Sample]:
@@ -135,30 +141,9 @@ def _of_sentences(reason: str) -> bool:
     return reason in REASONS
 
 
-def _funnel(count: int, dropped: Mapping[str, int], kept: int) -> list[Bar]:
-    def bar(name: str, number: int, *, whole: bool = False) -> Bar:
-        share = number / max(count, 1)
-        width = round(100 * min(share, 1.0), 2)
-        return Bar(name, numbers.count(number), numbers.percent(share), width, whole)
-
-    rows = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
-    return [
-        bar("went in", count, whole=True),
-        *(bar(name, number) for name, number in rows if number),
-        bar("kept", kept, whole=True),
-    ]
-
-
-def bars(counts: Mapping[str, int], *, by_count: bool = True) -> list[Bar]:
-    """A bar a row, the longest over the whole width; in the order of the counts or as it is."""
-    rows = list(counts.items())
-    if by_count:
-        rows.sort(key=lambda item: (-item[1], item[0]))
-    total, most = sum(counts.values()), max(counts.values(), default=1)
-    return [
-        Bar(name, numbers.count(n), numbers.percent(n / max(total, 1)), round(100 * n / most, 2))
-        for name, n in rows
-    ]
+def by_count(counts: Mapping[str, int]) -> dict[str, int]:
+    """The largest first."""
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _ranges(counts: Mapping[str, int]) -> dict[str, int]:
@@ -199,16 +184,16 @@ def _facts(result: dict[str, Any]) -> list[tuple[str, str]]:
 def _sources(result: dict[str, Any]) -> tuple[Table, int]:
     """The sources with most documents, and how many more there are."""
     ranked = sorted(result["sources"], key=lambda source: (-source["documents"], source["name"]))
-    rows = [
-        (source["name"], numbers.size(source["bytes"]), numbers.count(source["documents"]))
-        for source in ranked[:TOP]
-    ]
-    return Table(("source", "size", "documents"), tuple(rows)), len(ranked) - len(rows)
+    return sections.corpus_sources({"sources": ranked[:TOP]}), max(0, len(ranked) - TOP)
 
 
-def _rows(head: tuple[str, str], values: Mapping[str, Any], shown: Any = numbers.count) -> Table:
-    rows = tuple((str(name), shown(value)) for name, value in values.items())
-    return Table(head, rows)
+def _rows(
+    title: str,
+    head: tuple[str, str | Column],
+    values: Mapping[str, Any],
+    shown: Any = numbers.count,
+) -> Table:
+    return table(title, head, [(str(name), shown(value)) for name, value in values.items()])
 
 
 def _setting(value: Any) -> str:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import jinja2
-from markupsafe import Markup
-
 from lingraft.errors import DataError
 from lingraft.recipe import decoding
-from lingraft.report import advice, figure, numbers, plots, samples, tables
+from lingraft.report import advice, numbers, page, plots, samples, tables
 from lingraft.report.pages import sections
-from lingraft.report.rows import HEADLINE_SCHEME, Variant, labelled
+from lingraft.report.variants import HEADLINE_SCHEME, Variant, labelled
 from lingraft.rundir import Run, write_text
 
 if TYPE_CHECKING:
@@ -45,20 +42,7 @@ def write(runs: Sequence[Run], out: Path, *, title: str | None = None) -> Path:
 
 def render(found: Sequence[Variant], title: str | None = None) -> str:
     """The page for labelled variants, the main one first."""
-    return templates().get_template("page.html.j2").render(_context(found, title))
-
-
-def templates(*packages: str) -> jinja2.Environment:
-    """Templates of pages: those of some packages, and the report's, which have style and macros."""
-    loaders = [jinja2.PackageLoader(package) for package in (*packages, "lingraft.report")]
-    return jinja2.Environment(
-        loader=jinja2.ChoiceLoader(loaders),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    return page.render("run", **_context(found, title))
 
 
 def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
@@ -78,18 +62,15 @@ def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
         "main": main,
         "recipe": recipe,
         "stages": sections.stages(main),
+        "made_from": "the files of the run",
         "comparison": compared,
-        "metric_titles": tables.METRIC_TITLES,
+        "compared": tables.table_of(compared),
         "scheme": HEADLINE_SCHEME,
         "schemes": sections.schemes(found),
         "languages": sections.languages(found),
         "differences": sections.differences(found),
-        "legend": [
-            (variant.label, Markup(figure.legend_style(index)))
-            for index, variant in enumerate(found)
-        ],
-        "losses": inline(plots.losses(found)),
-        "learning_rates": inline(plots.learning_rates(found)),
+        "losses": plots.losses(found),
+        "learning_rates": plots.learning_rates(found),
         "corpus": _corpus(main, tokenizer),
         "tokenizer": tokenizer,
         "tokenizer_statistics": sections.tokenizer_statistics(tokenizer) if tokenizer else None,
@@ -135,27 +116,13 @@ def _corpus(main: Variant, tokenizer: dict[str, Any] | None) -> dict[str, Any] |
     if corpus is None:
         return None
     kept = sum(int(split["sentences"]) for split in corpus["splits"].values())
-    share = min(1.0, kept / max(int(corpus["sentences_in"]), 1))
     return {
         "language": str(corpus["language"]),
         "scripts": ", ".join(str(script) for script in corpus["scripts"]),
         "documents": numbers.count(corpus["documents"]),
         "sentences_in": numbers.count(corpus["sentences_in"]),
         "kept": numbers.count(kept),
-        "kept_share": numbers.percent(share),
-        "kept_width": round(100 * share, 2),
         "sources": sections.corpus_sources(corpus),
         "splits": sections.corpus_splits(corpus, tokenizer),
         "drops": sections.drops(corpus),
-    }
-
-
-def inline(plot: figure.Plot | None) -> dict[str, Any] | None:
-    """The figure as it is: the SVG is ours; names of phases in it are escaped already."""
-    if plot is None:
-        return None
-    return {
-        "wide": Markup(plot.wide),
-        "narrow": Markup(plot.narrow),
-        "description": plot.description,
     }

@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.recipe import PARTS
 from lingraft.report import numbers
 from lingraft.report.pieces import readable
-from lingraft.report.rows import HEADLINE_SCHEME
+from lingraft.report.table import Cell, Column, Row, Table, row, table
+from lingraft.report.variants import HEADLINE_SCHEME
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lingraft.recipe import Recipe
-    from lingraft.report.rows import PhaseRecord, Variant
+    from lingraft.report.table import Role
+    from lingraft.report.variants import PhaseRecord, Variant
 
 EXAMPLES_PER_RULE = 6
 MOST_TENSORS = 600
@@ -34,25 +35,6 @@ STATISTICS = (
     ("tokens", "tokens", numbers.count),
 )
 STATUS = {True: "done", False: "not there yet"}
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of text: the first column names the row."""
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class Drop:
-    """Sentences left out for one reason."""
-
-    reason: str
-    count: str
-    share: str
-    width: float
-    """Of the bar, 0 … 100."""
 
 
 def source_name(recipe: Recipe) -> str:
@@ -87,7 +69,7 @@ def stages(variant: Variant) -> Table:
         is_done = stage.done_path.is_file()
         seconds = numbers.duration(stage.done()["seconds"]) if is_done else numbers.ABSENT
         rows.append((name, STATUS[is_done], seconds))
-    return Table(("stage", "state", "time"), tuple(rows))
+    return table("Stages", ("stage", "state", "time"), rows)
 
 
 def corpus_sources(corpus: dict[str, Any]) -> Table:
@@ -96,7 +78,7 @@ def corpus_sources(corpus: dict[str, Any]) -> Table:
         (str(source["name"]), numbers.size(source["bytes"]), numbers.count(source["documents"]))
         for source in corpus["sources"]
     ]
-    return Table(("source", "size", "documents"), tuple(rows))
+    return table("Sources of the text", ("source", "size", "documents"), rows)
 
 
 def corpus_splits(corpus: dict[str, Any], tokenizer: dict[str, Any] | None) -> Table:
@@ -107,31 +89,61 @@ def corpus_splits(corpus: dict[str, Any], tokenizer: dict[str, Any] | None) -> T
         head += ["tokens", "sentences cut"]
     rows = []
     for name, split in corpus["splits"].items():
-        row = [
+        cells = [
             name,
             *(numbers.count(split[key]) for key in ("documents", "sentences", "characters")),
         ]
         if tokens:
             encoded = tokens.get(name, {})
-            row += [numbers.count(encoded.get("tokens")), numbers.count(encoded.get("cut"))]
-        rows.append(tuple(row))
-    return Table(tuple(head), tuple(rows))
+            cells += [numbers.count(encoded.get("tokens")), numbers.count(encoded.get("cut"))]
+        rows.append(cells)
+    return table("Splits", head, rows)
 
 
-def drops(corpus: dict[str, Any]) -> tuple[Drop, ...]:
-    """Why sentences were left out, the commonest reason first."""
-    total = max(int(corpus["sentences_in"]), 1)
+def drops(corpus: dict[str, Any]) -> Table:
+    """Why sentences were left out, the commonest reason first, from all to those kept."""
+    kept = sum(int(split["sentences"]) for split in corpus["splits"].values())
     left_out = {**corpus["dropped"], **corpus.get("subset", {})}
-    found = sorted(left_out.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(
-        Drop(
-            str(reason),
-            numbers.count(n),
-            numbers.percent(n / total),
-            min(100.0, round(100 * n / total, 2)),
-        )
-        for reason, n in found
-    )
+    title = "Sentences, from all that documents were cut into to those that were kept"
+    return funnel(title, "sentences", corpus["sentences_in"], left_out, kept)
+
+
+def funnel(title: str, what: str, count: int, dropped: Mapping[str, int], kept: int) -> Table:
+    """All that went in, what was left out by reason, the commonest first, and what was kept."""
+    reasons = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
+    rows = [
+        _bar("went in", count, count, count, role="total"),
+        *(_bar(str(name), n, count, count) for name, n in reasons if n),
+        _bar("kept", kept, count, count, role="total"),
+    ]
+    return table(title, (what, "number", "share", Column("", "bar")), rows)
+
+
+def bars(
+    title: str,
+    head: tuple[str, str],
+    counts: Mapping[str, int],
+    total: int | None = None,
+    decimals: int = 1,
+) -> Table:
+    """A bar a row, the longest over the whole width.
+
+    Args:
+        title: of the table.
+        head: what the names and the counts are.
+        counts: by name, in the order of the rows.
+        total: what the shares are of; the sum of the counts where it is left out.
+        decimals: of the shares.
+    """
+    whole, most = total or sum(counts.values()), max(counts.values(), default=1)
+    rows = [_bar(name, n, whole, most, decimals) for name, n in counts.items()]
+    return table(title, (*head, "share", Column("", "bar")), rows)
+
+
+def _bar(name: str, n: int, total: int, most: int, decimals: int = 1, *, role: Role = "") -> Row:
+    width = min(100.0, round(100 * n / max(most, 1), 2))
+    share = numbers.percent(n / max(total, 1), decimals)
+    return row(name, numbers.count(n), share, Cell("", width=width), role=role)
 
 
 def tokenizer_statistics(tokenizer: dict[str, Any]) -> Table:
@@ -146,7 +158,7 @@ def tokenizer_statistics(tokenizer: dict[str, Any]) -> Table:
     rows = [
         (title, *(show(column[key]) for _, column in columns)) for key, title, show in STATISTICS
     ]
-    return Table(("", *(name for name, _ in columns)), tuple(rows))
+    return table("Tokenizer statistics", ("", *(name for name, _ in columns)), rows)
 
 
 def parameters(found: Sequence[Variant]) -> Table | None:
@@ -159,12 +171,12 @@ def parameters(found: Sequence[Variant]) -> Table | None:
     if not grafts:
         return None
     parts = dict.fromkeys(part for _, graft in grafts for part in graft["parameters"]["by_part"])
+    sizes = [graft["parameters"] for _, graft in grafts]
     rows = [
-        (part, *(numbers.count(graft["parameters"]["by_part"].get(part)) for _, graft in grafts))
-        for part in parts
+        row(part, *(numbers.count(size["by_part"].get(part)) for size in sizes)) for part in parts
     ]
-    rows.append(("total", *(numbers.count(graft["parameters"]["total"]) for _, graft in grafts)))
-    return Table(("part", *(label for label, _ in grafts)), tuple(rows))
+    rows.append(row("total", *(numbers.count(size["total"]) for size in sizes), role="total"))
+    return table("Parameters by part", ("part", *(label for label, _ in grafts)), rows)
 
 
 def account(found: Sequence[Variant]) -> Table:
@@ -175,7 +187,7 @@ def account(found: Sequence[Variant]) -> Table:
         (label, *(_tensors(counted.get(kind)) for kind in kinds))
         for label, counted in counts.items()
     ]
-    return Table(("model", *kinds), tuple(rows))
+    return table("Account of the tensors", ("model", *kinds), rows)
 
 
 def _tensors(counted: dict[str, int] | None) -> str:
@@ -199,8 +211,9 @@ def tensors(variant: Variant) -> tuple[Table, int]:
         )
         for entry in entries[:MOST_TENSORS]
     ]
-    head = ("tensor", "kind", "from", "shape", "note")
-    return Table(head, tuple(rows)), max(0, len(entries) - MOST_TENSORS)
+    texts = (Column(title, "text") for title in ("kind", "from", "shape"))
+    made = table("Every tensor of the model", ("tensor", *texts, Column("note", "long")), rows)
+    return made, max(0, len(entries) - MOST_TENSORS)
 
 
 def provenance(variant: Variant, kind: str) -> Table | None:
@@ -216,7 +229,9 @@ def provenance(variant: Variant, kind: str) -> Table | None:
         (rule, numbers.count(n), numbers.percent(n / total), "  ".join(examples.get(rule, ())))
         for rule, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
-    return Table(("rule", "rows", "share", "for example"), tuple(rows))
+    examples_column = Column("for example", "long", lang=variant.recipe.languages[0])
+    title = "Provenance of the embeddings"
+    return table(title, ("rule", "rows", "share", examples_column), rows)
 
 
 def _examples(path: Path, kind: str, source_kind: str) -> dict[str, list[str]]:
@@ -239,10 +254,11 @@ def _examples(path: Path, kind: str, source_kind: str) -> dict[str, list[str]]:
 
 def schedule(found: Sequence[Variant]) -> Table:
     """What each phase trained, how long, and how it ended."""
-    what = ("model", "phase", "trains", "trainable", "objective", "peak rate")
-    head = (*what, "steps", "tokens", "time", "tokens/s", "best loss", "at step", "ended by")
+    texts = (Column("phase", "text"), Column("trains", "long"))
+    budget = ("trainable", "objective", "peak rate", "steps", "tokens", "time", "tokens/s")
+    head = ("model", *texts, *budget, "best loss", "at step", "ended by")
     rows = [_phase_row(variant, phase) for variant in found for phase in variant.phases]
-    return Table(head, tuple(rows))
+    return table("Phases", head, rows)
 
 
 def _phase_row(variant: Variant, phase: PhaseRecord) -> tuple[str, ...]:
@@ -297,9 +313,8 @@ def schemes(found: Sequence[Variant]) -> Table:
                     numbers.count(metrics.get("ties")),
                 )
             )
-    return Table(
-        ("model", "masks", "PPL", "nats", *columns, "MRR", "MR", "positions", "ties"), tuple(rows)
-    )
+    head = ("model", "masks", "PPL", "nats", *columns, "MRR", "MR", "positions", "ties")
+    return table("Metrics by masking scheme", head, rows)
 
 
 def languages(found: Sequence[Variant]) -> Table | None:
@@ -320,14 +335,15 @@ def languages(found: Sequence[Variant]) -> Table | None:
                     numbers.count(metrics["positions"]),
                 )
             )
-    head = ("model", "stream", "PPL", "PPL of unigrams", "hits@1", "MRR", "bits/char", "positions")
-    return Table(head, tuple(rows)) if rows else None
+    stream = Column("stream", "text")
+    head = ("model", stream, "PPL", "PPL of unigrams", "hits@1", "MRR", "bits/char", "positions")
+    return table("Every stream's own test text", head, rows) if rows else None
 
 
 def environment(values: dict[str, Any]) -> Table:
     """The machine and the versions; the command stands on its own."""
     rows = [(str(key), _text(value)) for key, value in values.items() if key != "command"]
-    return Table(("", ""), tuple(rows))
+    return table("Environment", ("", Column("", "long")), rows)
 
 
 def _text(value: Any) -> str:
@@ -347,7 +363,8 @@ def differences(found: Sequence[Variant]) -> Table | None:
     keys = dict.fromkeys(key for recipe in flat for key in recipe if key != "name")
     shown = {key: [_text(recipe.get(key)) for recipe in flat] for key in keys}
     rows = [(key, *values) for key, values in shown.items() if len(set(values)) > 1]
-    return Table(("recipe", *(variant.run_name for variant in mains)), tuple(rows))
+    names = (Column(variant.run_name, "long") for variant in mains)
+    return table("Differences between the recipes", ("recipe", *names), rows)
 
 
 def _flat(value: Any, path: str = "") -> dict[str, Any]:

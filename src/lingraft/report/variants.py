@@ -1,16 +1,16 @@
-"""What the files of a run say, as typed rows: one a metric, with what is needed to trust it."""
+"""What the files of a run say of its model and its baselines."""
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
 from lingraft.recipe import decoding
-from lingraft.rundir import Run, read_json, write_text
+from lingraft.report.row import Score
+from lingraft.rundir import Run, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,27 +32,6 @@ TITLES = {
     "lapt": "LAPT",
 }
 VERSION_KEYS = ("lingraft", "python", "torch", "transformers", "tokenizers")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measured number of one model."""
-
-    metric: str
-    """`SCHEME/NAME` for metrics on masked tokens, else NAME."""
-    value: float
-    n: int
-    """How many things the value is a mean over: masked positions, or words."""
-    seed: int
-    method: str
-    run: str
-    tokens: int | None
-    """Real tokens trained on, over all phases."""
-    seconds: float | None
-    """Training time, over all phases; None while one is missing."""
-    versions: dict[str, str]
-    fingerprint: str
-    """Of the masks: numbers compare only where this is equal."""
 
 
 @dataclass(frozen=True)
@@ -202,21 +181,11 @@ def labelled(runs: Sequence[Run]) -> list[Variant]:
     return [replace(variant, label=label) for variant, label in zip(found, labels, strict=True)]
 
 
-def rows(run: Run) -> list[Row]:
-    """Every metric of the run's own model and of its baselines; models not yet evaluated have none.
-
-    Raises:
-        DataError: the folder is not a run.
-    """
-    return [row for variant in variants(run) for row in _rows_of(variant)]
-
-
-def _rows_of(variant: Variant) -> list[Row]:
+def scores(variant: Variant) -> list[Score]:
+    """Every metric of a model; none before it is evaluated."""
     evaluation = variant.result("evaluation")
     if evaluation is None:
         return []
-    environment = variant.environment or {}
-    versions = {key: str(environment[key]) for key in VERSION_KEYS if key in environment}
     numbers: list[tuple[str, float, int]] = []
     for scheme, metrics in evaluation["metrics"].items():
         n = int(metrics["positions"])
@@ -228,30 +197,10 @@ def _rows_of(variant: Variant) -> list[Row]:
         numbers += [
             (name, words[name], int(words["words"])) for name in ("bits_per_character", "exact")
         ]
-    numbers.append(
-        (
-            "unigram_perplexity",
-            math.exp(evaluation["unigram_entropy"]),
-            int(evaluation["masks"]["positions"]),
-        )
-    )
+    masks = evaluation["masks"]
+    unigrams = math.exp(evaluation["unigram_entropy"])
+    numbers.append(("unigram_perplexity", unigrams, int(masks["positions"])))
     return [
-        Row(
-            metric=metric,
-            value=float(value),
-            n=n,
-            seed=variant.recipe.seed,
-            method=variant.method,
-            run=variant.run_name,
-            tokens=variant.tokens,
-            seconds=variant.seconds,
-            versions=versions,
-            fingerprint=str(evaluation["masks"]["fingerprint"]),
-        )
+        Score(metric=metric, value=float(value), n=n, masks=str(masks["fingerprint"]))
         for metric, value, n in numbers
     ]
-
-
-def write_jsonl(found: Iterable[Row], path: Path) -> None:
-    """Write rows, one JSON object a line, atomically."""
-    write_text(path, "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in found))

@@ -4,7 +4,7 @@ import math
 import pytest
 
 from lingraft.errors import DataError
-from lingraft.report import rows
+from lingraft.report import variants
 from lingraft.rundir import Run
 
 
@@ -12,47 +12,40 @@ def test_a_folder_without_a_recipe_is_refused_with_what_to_do(tmp_path):
     with pytest.raises(
         DataError, match=r"not a run \(recipe.toml is missing\); give a folder"
     ) as caught:
-        rows.variants(Run(tmp_path))
+        variants.variants(Run(tmp_path))
     assert "\n" not in str(caught.value)
 
 
 def test_variants_are_the_run_then_the_recipe_s_baselines_then_others_on_disk(build):
     builder = build(baselines=[{"method": "scratch"}, {"method": "adapters"}]).whole()
     (builder.run.path / "baselines" / "monotrans").mkdir()
-    assert [found.method for found in rows.variants(builder.run)] == [
+    assert [found.method for found in variants.variants(builder.run)] == [
         "xpt", "scratch", "adapters", "monotrans",
     ]  # fmt: skip
 
 
 def test_a_baseline_shares_the_run_s_corpus_and_has_its_own_graft(build):
     builder = build().corpus()
-    baseline = rows.variants(builder.run)[1]
+    baseline = variants.variants(builder.run)[1]
     assert baseline.result("corpus") == builder.run.stage("corpus").result()
     assert baseline.result("graft") is None
 
 
-def test_rows_carry_value_count_seed_tokens_versions_and_mask_fingerprint(build):
-    found = {(row.method, row.metric): row for row in rows.rows(build(seed=7).whole().run)}
-    row = found["xpt", "mask-only/perplexity"]
-    assert (row.value, row.n, row.seed, row.run) == (46.4, 1_366, 7, "demo-ko")
-    assert row.tokens == 430 * 2_048
-    assert row.seconds == pytest.approx(430 * 2_048 / 8_800)
-    assert row.versions["transformers"] == "5.23.0"
-    assert row.fingerprint == "aaaa"
-    assert found["scratch", "mask-only/perplexity"].run == "demo-ko/scratch"
-    assert found["xpt", "bits_per_character"].n == 2_000
-    assert found["xpt", "unigram_perplexity"].value == pytest.approx(math.exp(6.02))
+def test_scores_carry_value_count_and_mask_fingerprint(build):
+    main, scratch = variants.variants(build(seed=7).whole().run)
+    found = {score.metric: score for score in variants.scores(main)}
+    score = found["mask-only/perplexity"]
+    assert (score.value, score.n, score.masks) == (46.4, 1_366, "aaaa")
+    assert found["bits_per_character"].n == 2_000
+    assert found["unigram_perplexity"].value == pytest.approx(math.exp(6.02))
+    assert main.tokens == 430 * 2_048
+    assert main.seconds == pytest.approx(430 * 2_048 / 8_800)
+    assert scratch.run_name == "demo-ko/scratch"
+    assert {score.metric for score in variants.scores(scratch)} == set(found)
 
 
-def test_rows_of_a_run_that_is_not_evaluated_are_none(build):
-    assert rows.rows(build().corpus().tokenizer().run) == []
-
-
-def test_written_rows_read_back_as_they_were(build, tmp_path):
-    found = rows.rows(build().whole().run)
-    rows.write_jsonl(found, tmp_path / "rows.jsonl")
-    lines = (tmp_path / "rows.jsonl").read_text(encoding="utf-8").splitlines()
-    assert [rows.Row(**json.loads(line)) for line in lines] == found
+def test_a_model_that_is_not_evaluated_has_no_scores(build):
+    assert variants.scores(variants.variants(build().corpus().tokenizer().run)[0]) == []
 
 
 def test_a_step_that_a_resume_wrote_twice_counts_once_with_its_later_value(build):
@@ -60,7 +53,7 @@ def test_a_step_that_a_resume_wrote_twice_counts_once_with_its_later_value(build
     again = {"kind": "train", "phase": "phase-1", "step": 10, "tokens": 20_480, "loss": 1.25}
     with builder.run.metrics_path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(again) + "\n")
-    phase = rows.variants(builder.run)[0].phases[0]
+    phase = variants.variants(builder.run)[0].phases[0]
     assert [row["loss"] for row in phase.train if row["step"] == 10] == [1.25]
     assert [row["step"] for row in phase.train] == list(range(10, 171, 10))
 
@@ -68,7 +61,7 @@ def test_a_step_that_a_resume_wrote_twice_counts_once_with_its_later_value(build
 def test_tokens_of_a_phase_under_way_are_those_logged_so_far(build):
     builder = build().whole()
     (builder.run.path / "phase-2" / "done.json").unlink()
-    main = rows.variants(builder.run)[0]
+    main = variants.variants(builder.run)[0]
     assert main.tokens == (170 + 260) * 2_048
     assert main.seconds is None
 
@@ -79,7 +72,7 @@ def test_labels_are_unique_where_two_runs_have_the_same_name(build, tmp_path):
     second.path.parent.mkdir()
     second.path.mkdir()
     second.recipe_path.write_bytes(first.recipe_path.read_bytes())
-    labels = [variant.label for variant in rows.labelled([first, second])]
+    labels = [variant.label for variant in variants.labelled([first, second])]
     assert labels[0] == "demo-ko: XPT"
     assert len(set(labels)) == 4
 
@@ -90,6 +83,6 @@ def test_a_baseline_with_a_recipe_of_its_own_has_its_phases_and_its_folder_s_nam
     path.mkdir(parents=True)
     recipe = builder.run.recipe_path.read_text(encoding="utf-8").replace("phase-2", "longer")
     (path / "recipe.toml").write_text(recipe, encoding="utf-8")
-    baseline = rows.variants(builder.run)[1]
+    baseline = variants.variants(builder.run)[1]
     assert baseline.method == "scratch"
     assert [phase.name for phase in baseline.phases] == ["phase-1", "longer"]

@@ -1,0 +1,28 @@
+"""The one result row: a measured number, with what is needed to compare it."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+Blocks = tuple[tuple[float, float], ...]
+
+
+class Score(BaseModel):
+    """One measured number of one model."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    metric: str
+    """`SCHEME/NAME` on masked tokens (mask-only/perplexity), `bits_per_character`, …; of a task
+    `task/NAME/SCORE`, in per cent."""
+    value: float
+    n: int
+    """How many things the value is a mean over: masked positions, words, or examples."""
+    masks: str
+    """Fingerprint of the masks or the scored examples: values compare only where it is equal."""
+    blocks: Blocks | None = None
+    """Sum and count of the averaged quantity by block of the test text (by hash of the sentence or
+    document), for paired bootstrap intervals. Perplexity's are those of its logarithm, the loss in
+    nats; those of scores in per cent are of the share. Task scores that are no means have jackknife
+    values of the blocks, whose mean is the score. None where it was not kept, where papers do not
+    report the score, or the test set has too few blocks."""

@@ -1,0 +1,278 @@
+"""The one table: what pages, documents, files and terminals show, and how each of them writes it.
+
+`templates/macros.html.j2` writes it as HTML; Markdown, LaTeX, CSV and the terminal are here.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from lingraft.report.numbers import ABSENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+Kind = Literal["number", "text", "long", "bar"]
+Role = Literal["", "reference", "total"]
+
+BEST, SECOND = 1, 2
+STYLES = {BEST: "bold green", SECOND: "underline"}
+WIDE = 6
+"""Columns; a table of more is shown in smaller letters."""
+NARROW_NAME = 16
+"""Characters that the first column of a terminal's table needs at least."""
+LATEX = str.maketrans(
+    {
+        "&": r"\&",
+        "%": r"\%",
+        "_": r"\_",
+        "#": r"\#",
+        "$": r"\$",
+        "{": r"\{",
+        "}": r"\}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "\\": r"\textbackslash{}",
+        "±": r"$\pm$",
+        "−": "$-$",
+        "–": "--",
+        "<": "$<$",
+        "→": r"$\rightarrow$",
+        "†": r"\dag{}",
+        "‡": r"\ddag{}",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a table."""
+
+    text: str
+    under: str = ""
+    """Its uncertainty, which stands beneath or behind it."""
+    rank: int = 0
+    """1: best of its column, 2: second best."""
+    mark: str = ""
+    """A sign behind the number, which a note explains."""
+    width: float = 0.0
+    """Of a bar, 0 … 100."""
+
+    @property
+    def whole(self) -> str:
+        """All of it on one line."""
+        return f"{self.text}{self.mark} {self.under}".rstrip()
+
+
+@dataclass(frozen=True)
+class Column:
+    """What stands over a column, and what is in it."""
+
+    title: str
+    kind: Kind = "number"
+    """Numbers stand on the right; long text may be broken into lines; a bar is seen on pages."""
+    under: str = ""
+    lang: str = ""
+    """Of the text in it, where it is not English."""
+
+    @property
+    def whole(self) -> str:
+        """All of it on one line."""
+        return f"{self.title} {self.under}".rstrip()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row; the first cell names it."""
+
+    cells: tuple[Cell, ...]
+    role: Role = ""
+    """A reference is no result but what results are read against."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a title, and notes beneath."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def dense(self) -> bool:
+        """Whether pages show it in smaller letters."""
+        uncertain = any(cell.under for row in self.rows for cell in row.cells)
+        return uncertain or len(self.columns) > WIDE
+
+    @property
+    def has_bars(self) -> bool:
+        return any(column.kind == "bar" for column in self.columns)
+
+    def column(self, title: str) -> dict[str, Cell]:
+        """The cells of a column by the name of their row."""
+        at = [column.title for column in self.columns].index(title)
+        return {row.cells[0].text: row.cells[at] for row in self.rows}
+
+    def only(self, titles: Iterable[str]) -> Table:
+        """The table with those of its columns that have these titles."""
+        wanted = set(titles)
+        places = [at for at, column in enumerate(self.columns) if column.title in wanted]
+        rows = (replace(row, cells=tuple(row.cells[at] for at in places)) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[at] for at in places), rows=tuple(rows))
+
+
+def table(
+    title: str,
+    head: Iterable[str | Column],
+    rows: Iterable[Row | Iterable[str | Cell]],
+    notes: Iterable[str] = (),
+) -> Table:
+    """Make a table.
+
+    Args:
+        title: of the table.
+        head: a text is the title of a column of numbers, the first of a column of names.
+        rows: the cells of each; a text is a cell without uncertainty or marks.
+        notes: sentences that stand beneath.
+    """
+    columns = [
+        column if isinstance(column, Column) else Column(column, "number" if at else "text")
+        for at, column in enumerate(head)
+    ]
+    made = (cells if isinstance(cells, Row) else row(*cells) for cells in rows)
+    return Table(title, tuple(columns), tuple(made), tuple(notes))
+
+
+def row(*cells: str | Cell, role: Role = "") -> Row:
+    """A row of texts and cells."""
+    return Row(tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in cells), role)
+
+
+# -- Markdown
+
+
+def _bars_and_stars(text: str) -> str:
+    return re.sub(r"([|*])", r"\\\1", text)
+
+
+def plain(text: str) -> str:
+    """Text on one line in which Markdown and HTML mean nothing."""
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split(" "))
+    return re.sub(r"([\\`*_\[\]|<>#])", r"\\\1", line.replace("&", "&amp;"))
+
+
+def markdown(shown: Table, escape: Callable[[str], str] = _bars_and_stars) -> str:
+    """A table in Markdown, its notes beneath.
+
+    The best is bold, the second best underlined, references are in italics.
+
+    Args:
+        shown: the table.
+        escape: what is done to every text; `plain` where it comes from outside.
+    """
+    rules = ("---:" if column.kind == "number" else "---" for column in shown.columns)
+    lines = [_line(escape(column.whole) for column in shown.columns), "|" + "|".join(rules) + "|"]
+    lines += [_line(_marked(cell, row.role, escape) for cell in row.cells) for row in shown.rows]
+    return "\n".join([*lines, *(f"\n{escape(note)}" for note in shown.notes)])
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _marked(cell: Cell, role: Role, escape: Callable[[str], str]) -> str:
+    before, after = {BEST: ("**", "**"), SECOND: ("<u>", "</u>")}.get(
+        cell.rank, ("*", "*") if role == "reference" and cell.text != ABSENT else ("", "")
+    )
+    return f"{before}{escape(cell.whole)}{after}"
+
+
+# -- LaTeX
+
+
+def latex(shown: Table) -> str:
+    r"""A `tabular` with booktabs' rules; `\textbf` is the best, `\underline` the second best."""
+    sides = "".join("r" if column.kind == "number" else "l" for column in shown.columns)
+    lines = [
+        "% needs \\usepackage{booktabs}",
+        rf"\begin{{tabular}}{{{sides}}}",
+        r"\toprule",
+        _latex_line(column.title.translate(LATEX) for column in shown.columns),
+    ]
+    if any(column.under for column in shown.columns):
+        lines.append(_latex_line(column.under.translate(LATEX) for column in shown.columns))
+    lines.append(r"\midrule")
+    lines += [_latex_line(_latex_cell(cell, row.role) for cell in row.cells) for row in shown.rows]
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    return "\n".join([*lines, *(f"% {note}" for note in shown.notes)]) + "\n"
+
+
+def _latex_line(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _latex_cell(cell: Cell, role: Role) -> str:
+    text = cell.text.translate(LATEX)
+    command = {BEST: "textbf", SECOND: "underline"}.get(
+        cell.rank, "textit" if role == "reference" else ""
+    )
+    text = rf"\{command}{{{text}}}" if command else text
+    mark = f"$^{{{cell.mark}}}$" if cell.mark == "*" else cell.mark.translate(LATEX)
+    under = rf" {{\small {cell.under.translate(LATEX)}}}" if cell.under else ""
+    return f"{text}{mark}{under}"
+
+
+# -- CSV
+
+
+def comma_separated(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A CSV file: values to full precision, which tables round; None is an empty cell."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+# -- terminal
+
+
+def terminal(shown: Table, width: int, best: str = "*") -> RichTable:
+    """A table for a terminal, without its notes; swapped where its columns do not fit.
+
+    Args:
+        shown: the table.
+        width: characters in a line.
+        best: a sign behind the best of a column, for terminals without colours.
+    """
+    columns = shown.columns
+    grid = [[Text(column.whole) for column in columns]]
+    grid += [[_terminal_cell(cell, row.role, best) for cell in row.cells] for row in shown.rows]
+    numbers = all(column.kind == "number" for column in columns[1:])
+    widths = [max(map(len, column)) + 3 for column in zip(*grid, strict=True)]
+    swapped = numbers and sum(widths[1:]) + min(widths[0], NARROW_NAME) >= width
+    if swapped:
+        grid = [list(cells) for cells in zip(*grid, strict=True)]
+    made = RichTable(title=shown.title or None, title_justify="left")
+    for at, heading in enumerate(grid[0]):
+        number = at > 0 if swapped else columns[at].kind == "number"
+        whole = not swapped and (number or (at == 0 and not numbers))
+        made.add_column(
+            heading, justify="right" if number else "left", overflow="fold", no_wrap=whole
+        )
+    for cells in grid[1:]:
+        made.add_row(*cells)
+    return made
+
+
+def _terminal_cell(cell: Cell, role: Role, best: str) -> Text:
+    style = STYLES.get(cell.rank, "italic" if role == "reference" else "")
+    return Text(cell.whole + (best if cell.rank == BEST else ""), style=style)

@@ -1,0 +1,134 @@
+"""The one table and what writes it."""
+
+import csv
+
+import pytest
+from rich.console import Console
+
+from lingraft.commands import console
+from lingraft.report import page
+from lingraft.report.table import (
+    BEST,
+    SECOND,
+    Cell,
+    Column,
+    comma_separated,
+    latex,
+    markdown,
+    plain,
+    row,
+    table,
+    terminal,
+)
+
+MODELS = table(
+    "Scores",
+    ("model", Column("nsmc", under="accuracy"), "seeds", Column("note", "long")),
+    [
+        row("a|b", Cell("90.1", "± 0.1", BEST, "*"), "3", "the first"),
+        row("c_d", Cell("88.0", rank=SECOND), "3", "–"),
+        row("none", Cell("50.0"), "–", "guesses", role="reference"),
+    ],
+    ["* p < 0.05."],
+)
+
+
+def html(made):
+    macros = page.environment().get_template("macros.html.j2").module
+    return str(macros.table(made))
+
+
+def lines_of(made, width, best="*"):
+    screen = Console(width=width)
+    with screen.capture() as captured:
+        screen.print(terminal(made, width, best))
+    return captured.get().splitlines()
+
+
+def test_markdown_has_the_best_bold_the_second_underlined_and_references_in_italics():
+    assert markdown(MODELS).splitlines() == [
+        "| model | nsmc accuracy | seeds | note |",
+        "|---|---:|---:|---|",
+        "| a\\|b | **90.1\\* ± 0.1** | 3 | the first |",
+        "| c_d | <u>88.0</u> | 3 | – |",
+        "| *none* | *50.0* | – | *guesses* |",
+        "",
+        "\\* p < 0.05.",
+    ]
+
+
+def test_markdown_of_texts_from_outside_means_nothing():
+    made = table("t", ("a", "b"), [("<b>", "[x](y)")])
+    assert markdown(made, plain).splitlines()[-1] == "| \\<b\\> | \\[x\\](y) |"
+
+
+def test_latex_has_the_metrics_beneath_the_tasks_and_escapes_what_it_would_read():
+    assert latex(MODELS).splitlines() == [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{tabular}{lrrl}",
+        r"\toprule",
+        r"model & nsmc & seeds & note \\",
+        r" & accuracy &  &  \\",
+        r"\midrule",
+        r"a|b & \textbf{90.1}$^{*}$ {\small $\pm$ 0.1} & 3 & the first \\",
+        r"c\_d & \underline{88.0} & 3 & -- \\",
+        r"\textit{none} & \textit{50.0} & \textit{--} & \textit{guesses} \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        "% * p < 0.05.",
+    ]
+
+
+def test_a_page_says_the_marks_to_those_who_do_not_see_them_and_escapes_texts():
+    text = html(MODELS)
+    assert '<span class="best">90.1<span class="hidden"> (best)</span></span>*' in text
+    assert '<small class="under">± 0.1</small>' in text
+    assert '<u>88.0<span class="hidden"> (second best)</span></u>' in text
+    assert '<tr class="reference"><th scope="row">none</th>' in text
+    assert '<th scope="col" class="long">note</th>' in text
+    assert '<p class="note">* p &lt; 0.05.</p>' in text
+    assert "<script>" not in html(table("t", ("<script>", "b"), [("<script>", "<script>")]))
+
+
+def test_a_bar_is_as_wide_as_its_share():
+    made = table("t", ("a", Column("", "bar")), [row("x", Cell("", width=40.0))])
+    assert '<td class="bar"><span style="width:40.0%"></span></td>' in html(made)
+
+
+def test_a_column_says_the_language_of_its_text():
+    made = table("t", ("a", Column("b", "long", lang="ko")), [("x", "가")])
+    assert '<td class="long" lang="ko">가</td>' in html(made)
+
+
+def test_a_csv_has_what_it_is_given():
+    text = comma_separated(("a", "b"), [("x, y", 0.1234567890123)])
+    assert list(csv.reader(text.splitlines())) == [["a", "b"], ["x, y", "0.1234567890123"]]
+
+
+def test_the_terminal_has_a_sign_for_the_best():
+    text = "\n".join(lines_of(MODELS, 80, best="!"))
+    assert "90.1* ± 0.1!" in text
+    assert "88.0 " in text
+
+
+def test_a_command_prints_every_note_on_a_line_of_its_own(capsys):
+    long = "A note that is longer than a line of the terminal is wide. " * 5
+    console.show(table("t", ("a", "b"), [("x", "1")], [long.strip(), "Another."]))
+    assert capsys.readouterr().out.splitlines()[-2:] == [long.strip(), "Another."]
+
+
+@pytest.mark.parametrize("width", [30, 60, 200])
+def test_no_table_is_wider_than_the_terminal_and_none_loses_a_number(width):
+    names = [f"score-{n}" for n in range(8)]
+    made = table("t", ("model", *names), [("xpt", *(f"{n}.5" for n in range(8)))])
+    lines = lines_of(made, width)
+    assert max(map(len, lines)) <= width
+    assert all(f"{n}.5" in "\n".join(lines) for n in range(8))
+    assert ("score-7" in lines[-2]) is (width < 200)  # a row a score where models are too many
+
+
+def test_some_columns_can_be_taken():
+    made = MODELS.only(("model", "seeds"))
+    assert [column.title for column in made.columns] == ["model", "seeds"]
+    assert made.column("seeds")["c_d"].text == "3"
+    assert made.rows[2].role == "reference"
