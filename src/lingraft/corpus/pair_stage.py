@@ -60,6 +60,7 @@ def prepare(section: recipe.Corpus, languages: tuple[str, str], out: Path) -> di
             sides = [" ".join(side.split()) for side in (pair.source, pair.target)]
             side = split_of("\t".join(sides), section.split_seed, section.valid, section.test)
             files[side].write(sides)
+        splits = {name: file.save() for name, file in files.items()}
     scripts = dict.fromkeys((*checker.source_scripts, *checker.target_scripts))
     result = {
         "language": "-".join(languages),
@@ -74,7 +75,7 @@ def prepare(section: recipe.Corpus, languages: tuple[str, str], out: Path) -> di
         "changed": {},
         "subset": {},
         "widened": [],
-        "splits": {name: file.save() for name, file in files.items()},
+        "splits": splits,
     }
     log_result(result, section)
     check_result(result, section)
