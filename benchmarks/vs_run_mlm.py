@@ -49,6 +49,7 @@ from lingraft.recipe import Training as Use
 from lingraft.recipe.methods import PRESETS
 from lingraft.rundir import Run
 from lingraft.tokenizer.shards import Tokens
+from lingraft.training.data import Reading
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment, keep_freed_memory
 from lingraft.training.phase import Job, freeze
@@ -206,8 +207,7 @@ def train_ours(folder: Path, asked: argparse.Namespace) -> tuple[Any, dict[str, 
             fingerprint="",
             itl_layers=itl_layers(loaded.model.config.num_hidden_layers, 1, 1),
             family=FAMILIES["roberta"],
-            train=train,
-            valid=valid,
+            readings=(Reading("", train, valid, phase.objective, phase.masking),),
             vocabulary=vocabulary,
         )
         problem = MaskedText(job, loaded.model.to(accelerator.device))
