@@ -29,6 +29,8 @@ TOKENS_A_PIECE = 50
 """Fewer training tokens for each piece of the vocabulary are called too few."""
 STILL_FALLING = 0.02
 """Nats by which the validation loss fell over the last fifth of a run that could go on."""
+HIGH_RATE = 2e-3
+"""The demo's learning rate, the highest that is proposed."""
 NARROW = 512
 """Width up to which the demo's learning rate is proposed, not that of the papers' wider models."""
 
@@ -117,7 +119,7 @@ def advice(variant: Variant, line: Line) -> list[str]:
 def _causes(known: Facts) -> list[str]:
     few = known.steps < FEW_STEPS
     found = []
-    if known.reach < SHORT_REACH:
+    if known.reach < SHORT_REACH and known.learning_rate < HIGH_RATE:
         found.append(
             f"A larger learning rate (--learning-rate): it was {known.learning_rate:g}. Over "
             f"{known.steps:,} steps the rates add up to {known.reach:.2g}, which is about as far "
