@@ -24,7 +24,7 @@ SETTINGS = aligned.PAIR_SETTINGS | {"valid", "test", "split_seed"}
 
 
 def inputs(section: recipe.Corpus, languages: tuple[str, str]) -> list[dict[str, Any]]:
-    """What the stage will read, for its fingerprint.
+    """The files that the stage will read, with their sizes.
 
     Raises:
         DataError: a file is missing.

@@ -12,7 +12,6 @@ import numpy as np
 
 from lingraft.corpus import inputs as text_inputs
 from lingraft.corpus import pair_stage, stage
-from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.readers import parallel
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
@@ -41,9 +40,10 @@ def inputs(recipe: Recipe) -> list[Any]:
     if not recipe.streams:
         (short,) = recipe.texts
         return [short.corpus, short.language, text_inputs.contents(short.corpus)]
-    return list(
-        itertools.chain(*((s, [*contents_of(s), *_evaluations(s)]) for s in recipe.streams))
+    read = (
+        text_inputs.contents(s.corpus) if s.pair is None else contents_of(s) for s in recipe.streams
     )
+    return list(itertools.chain(*zip(recipe.streams, read, strict=True)))
 
 
 def contents_of(stream: Stream) -> list[str]:
@@ -56,11 +56,6 @@ def contents_of(stream: Stream) -> list[str]:
         return text_inputs.texts(stream.corpus.text)
     layout = parallel.Layout(*stream.pair)
     return [text_inputs.file_digest(p) for p in parallel.files(stream.corpus.text, layout)]
-
-
-def _evaluations(stream: Stream) -> list[str]:
-    files = evaluations.files_of(stream.corpus.decontaminate)
-    return [text_inputs.file_digest(path) for path in files]
 
 
 def inputs_of(stream: Stream) -> list[dict[str, Any]]:

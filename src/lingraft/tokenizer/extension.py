@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CONTINUES = "##"
-OTHER_STEPS = ("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder")
 
 
 def make(
