@@ -1,0 +1,1 @@
+"""What an encoder knows across languages without training: retrieval and word alignment."""

@@ -1,0 +1,119 @@
+"""The hidden states of every layer, of any stock encoder.
+
+Shape letters: L layers and the embeddings before them, B sequences, T tokens, D width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from transformers import AutoModel
+
+from lingraft.errors import DataError
+from lingraft.pretrained.load import (
+    first_position,
+    load_config,
+    load_model,
+    load_tokenizer,
+    quiet_transformers,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The hidden states of some sequences."""
+
+    places: list[int]
+    """[B] where each stands among the sequences that were asked for."""
+    states_LBTD: torch.Tensor
+    """From the embeddings (0) to the last layer, in fp32."""
+    mask_BT: torch.Tensor
+    """True at tokens, False at padding."""
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A pretrained encoder with its tokenizer."""
+
+    name: str
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    max_tokens: int
+    """Tokens that it reads at once, special tokens included."""
+
+    @classmethod
+    def load(cls, name: str, revision: str | None = None) -> Encoder:
+        """The encoder of a checkpoint, without its head, on a GPU if there is one.
+
+        Args:
+            name: directory or Hub id.
+            revision: branch, tag or commit on the Hub.
+
+        Raises:
+            DataError: the checkpoint is not there or broken, or its tokenizer cannot pad.
+            UnsupportedModelError: transformers has no encoder of its kind.
+        """
+        quiet_transformers()
+        tokenizer = load_tokenizer(name, revision)
+        if tokenizer.pad_token_id is None:
+            raise DataError(
+                f"{name}: its tokenizer has no padding token, so texts cannot be padded"
+            )
+        config = load_config(name, revision)
+        model, _ = load_model(AutoModel, name, revision)
+        longest = int(getattr(config, "max_position_embeddings", 512))
+        longest -= first_position(config, int(tokenizer.pad_token_id))
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return cls(name, model.train(mode=False).to(device), tokenizer, longest)
+
+    @property
+    def num_layers(self) -> int:
+        """Transformer layers; there are as many hidden states and one more, the embeddings."""
+        return int(self.model.config.num_hidden_layers)
+
+    @torch.inference_mode()
+    def hidden_states(
+        self, sequences: Sequence[Sequence[int]], tokens: int = 4_096
+    ) -> Iterator[Layers]:
+        """All layers' states, in batches of like lengths.
+
+        Args:
+            sequences: token ids with the special tokens, none longer than `max_tokens`.
+            tokens: of a batch, padding included; a longer sequence has a batch to itself.
+
+        Yields:
+            Each sequence once; the longest come first.
+        """
+        lengths = [len(sequence) for sequence in sequences]
+        order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable").tolist()
+        start = 0
+        while start < len(order):
+            count = max(1, tokens // max(1, lengths[order[start]]))
+            places = order[start : start + count]
+            yield self._batch(places, [sequences[place] for place in places])
+            start += count
+
+    def _batch(self, places: list[int], sequences: list[Sequence[int]]) -> Layers:
+        width = max(map(len, sequences))
+        assert width <= self.max_tokens, f"{width} tokens, the model reads {self.max_tokens}"
+        ids_BT = torch.full((len(sequences), width), int(self.tokenizer.pad_token_id))
+        mask_BT = torch.zeros(ids_BT.shape, dtype=torch.bool)
+        for row, sequence in enumerate(sequences):
+            ids_BT[row, : len(sequence)] = torch.tensor(sequence)
+            mask_BT[row, : len(sequence)] = True
+        device = self.model.device
+        output = self.model(
+            input_ids=ids_BT.to(device),
+            attention_mask=mask_BT.long().to(device),
+            output_hidden_states=True,
+        )
+        states = torch.stack([state.float() for state in output.hidden_states])
+        return Layers(places, states, mask_BT.to(device))
