@@ -43,11 +43,12 @@ def command(
         Path | None, typer.Option("--out", help="The run's folder; runs/NAME by default.")
     ] = None,
     method: Annotated[
-        str, typer.Option(help="xpt, xpt-sp or scratch: `lingraft list methods`.")
+        str, typer.Option(help="xpt, scratch, metaxlm …: `lingraft list methods`.")
     ] = "xpt",
     preset: Annotated[
-        str, typer.Option(help="Hyper-parameters: xpt2021 or chameleon2022.")
-    ] = "xpt2021",
+        str | None,
+        typer.Option(help="A paper's hyper-parameters (`lingraft list presets`); the method's."),
+    ] = None,
     vocab_size: Annotated[
         int | None, typer.Option(help="Pieces of the new vocabulary (50000).")
     ] = None,

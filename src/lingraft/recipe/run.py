@@ -69,7 +69,7 @@ class Graft(Section):
 
     source_weights: Literal["pretrained", "random"] = "pretrained"
     """'random' keeps the architecture and draws every weight anew (scratch, and the 'w/ random'
-    ablation)."""
+    ablation); rows that `embeddings` takes from the source are still the pretrained ones."""
     layers_before: Annotated[int, Field(ge=0)] = 1
     """Implicit translation layers (ITL) before the first source layer."""
     layers_after: Annotated[int, Field(ge=0)] = 1
@@ -126,8 +126,9 @@ class Method(Section):
 
     name: str = "xpt"
     """`lingraft list methods`."""
-    preset: Literal["xpt2021", "chameleon2022"] = "xpt2021"
-    """The paper whose hyper-parameters are used; they also disagree on what phase 1 freezes."""
+    preset: Literal["xpt2021", "chameleon2022", "metaxlm2021"] | None = None
+    """The paper whose hyper-parameters are used (`lingraft list presets`); None takes that of the
+    method's own paper."""
     budget: Budget | None = None
     """Total over all phases; None takes the preset's."""
     batch: Batch | None = None
@@ -138,7 +139,8 @@ class Method(Section):
     learning_rate: Annotated[float, Field(gt=0)] | None = None
     """None takes the preset's."""
     max_gradient_norm: Annotated[float, Field(gt=0)] | None = None
-    """Clip the global gradient norm to this; None does not clip."""
+    """Clip the global gradient norm to this; None takes the preset's (metaxlm2021 clips at 1, the
+    others do not)."""
     warmup: Annotated[float, Field(ge=0)] | None = None
     """Below 1 a share of each phase, else steps; None takes the preset's."""
     first_phase_learning_rate: Annotated[float, Field(gt=0)] | None = None
