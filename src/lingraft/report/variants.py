@@ -181,11 +181,25 @@ def labelled(runs: Sequence[Run]) -> list[Variant]:
     return [replace(variant, label=label) for variant, label in zip(found, labels, strict=True)]
 
 
+STREAM = "stream/"
+"""What the names of metrics on one of several streams begin with: `stream/NAME/METRIC`."""
+
+
 def scores(variant: Variant) -> list[Score]:
-    """Every metric of a model; none before it is evaluated."""
+    """Every metric of a model, those of each stream too; none before it is evaluated."""
     evaluation = variant.result("evaluation")
     if evaluation is None:
         return []
+    found = _scores(evaluation)
+    for stream, of_stream in evaluation.get("streams", {}).items():
+        found += [
+            score.model_copy(update={"metric": f"{STREAM}{stream}/{score.metric}"})
+            for score in _scores(of_stream)
+        ]
+    return found
+
+
+def _scores(evaluation: dict[str, Any]) -> list[Score]:
     numbers: list[tuple[str, float, int]] = []
     for scheme, metrics in evaluation["metrics"].items():
         n = int(metrics["positions"])

@@ -69,13 +69,12 @@ def training(common: dict[str, Any], run: Run, seconds: float) -> Rows:
     """
     (variant, *_) = variants.variants(run)
     evaluation = run.stage("evaluation").result()
-    blocks = evaluation.get("blocks", {})
     phases = {phase.name: phase.result or {} for phase in variant.phases}
     metrics = [
         MetricRow(
             **common,
             **score.model_dump(exclude={"blocks"}),
-            blocks=_blocks(blocks, score.metric),
+            blocks=_blocks(evaluation, score.metric),
             seed=variant.recipe.seed,
             tokens=variant.tokens or 0,
             seconds=variant.seconds or 0.0,
@@ -105,9 +104,16 @@ def training(common: dict[str, Any], run: Run, seconds: float) -> Rows:
     return [*metrics, *curves, end]
 
 
-def _blocks(blocks: dict[str, Any], metric: str) -> Blocks | None:
+def _blocks(evaluation: dict[str, Any], metric: str) -> Blocks | None:
+    if metric.startswith(variants.STREAM):
+        _, stream, metric = metric.split("/", 2)
+        evaluation = evaluation["streams"][stream]
     scheme, slash, name = metric.rpartition("/")
-    pairs = blocks.get(scheme if slash else "words", {}).get(BLOCK_NAMES.get(name, name))
+    pairs = (
+        evaluation.get("blocks", {})
+        .get(scheme if slash else "words", {})
+        .get(BLOCK_NAMES.get(name, name))
+    )
     return None if pairs is None else tuple((float(total), float(n)) for total, n in pairs)
 
 

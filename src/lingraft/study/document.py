@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lingraft.report import numbers
 from lingraft.report.table import markdown
 from lingraft.stats import Resampling
-from lingraft.study import page, tables, task_tables
+from lingraft.study import page, stream_tables, tables, task_tables
 from lingraft.study.results import collect, size_text
 from lingraft.study.rows import read
 
@@ -136,6 +136,9 @@ def _tables(found: Results, resampling: Resampling) -> Iterable[str]:
         less = tables.differences(found, size, resampling)
         if less is not None:
             yield markdown(less)
+        for table in stream_tables.of(found, size, resampling):
+            yield f"{table.title[0].upper()}{table.title[1:]}:"
+            yield markdown(table)
 
 
 def _factors(found: Results, resampling: Resampling) -> Iterable[str]:

@@ -8,7 +8,7 @@ from lingraft.report import numbers
 from lingraft.report import page as skeleton
 from lingraft.rundir import write_text
 from lingraft.stats import Resampling
-from lingraft.study import grid, plots, recipe, tables, task_tables
+from lingraft.study import grid, plots, recipe, stream_tables, tables, task_tables
 from lingraft.study.notes import asked
 from lingraft.study.results import BITS, LOSS, METRICS, PERPLEXITY, collect, size_text
 
@@ -76,6 +76,11 @@ def render(
         missing=[cell for cell in planned if cell not in done | failed],
         quality=[tables.quality(found, size) for size in reversed(found.sizes)],
         differences=[table for table in reversed(compared) if table is not None],
+        streams=[
+            table
+            for size in reversed(found.sizes)
+            for table in stream_tables.of(found, size, resampling)
+        ],
         reference=found.reference(),
         resamples=f"{resampling.resamples:,}",
         factors=tables.factors(found, resampling),

@@ -11,7 +11,7 @@ import numpy as np
 from lingraft.finetuning.outcomes import told
 from lingraft.recipe.records import METHODS
 from lingraft.report import numbers
-from lingraft.report.variants import TITLES
+from lingraft.report.variants import STREAM, TITLES
 from lingraft.study.rows import CurveRow, EndRow, MetricRow, TaskRow, fine_tuned, latest
 from lingraft.study.words import on_common
 
@@ -30,6 +30,8 @@ INITIALISER = "graft.embeddings"
 RANDOM = "random"
 PLACES = ("method", "sentences", "seed")
 """Axes that every table knows; any other becomes part of the row's label."""
+REFERENCES = ("scratch", "xlm")
+"""Methods from random weights, which others are measured against; the first that is there."""
 TASK = "task/"
 """What the names of metrics of fine-tuned models begin with."""
 Key = tuple[int, ...]
@@ -79,7 +81,10 @@ METRICS = {
 
 
 def metric_named(name: str) -> Metric:
-    """The record of a metric: a key of METRICS, or `task/NAME/SCORE`, which is in per cent."""
+    """A key of METRICS, that of a stream (`stream/NAME/KEY`) or `task/NAME/SCORE` in per cent."""
+    if name.startswith(STREAM):
+        _, stream, of_text = name.split("/", 2)
+        return replace(METRICS[of_text], title=stream)
     if not name.startswith(TASK):
         return METRICS[name]
     title = name.removeprefix(TASK).replace("/", " ").replace("_", " ")
@@ -239,10 +244,16 @@ class Results:
         lacking = [group.beside for group in named if group.beside not in random]
         return (*(group for group in plain if group.beside in lacking), *named)
 
-    def reference(self, wanted: str = "scratch") -> str | None:
-        """The label that the others are measured against; None if the method has no cell."""
-        found = [g.label for g in self.groups if g.method == wanted and g.label in self.plain]
-        return found[0] if found else None
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The names of the streams, where there are several texts."""
+        names = (name for cell in self.cells for name in cell.metrics if name.startswith(STREAM))
+        return tuple(dict.fromkeys(name.split("/", 2)[1] for name in names))
+
+    def reference(self, wanted: Sequence[str] = REFERENCES) -> str | None:
+        """The label that the others are measured against; None if no such method has a cell."""
+        plain = {g.method: g.label for g in reversed(self.groups) if g.label in self.plain}
+        return next((plain[method] for method in wanted if method in plain), None)
 
 
 def collect(rows: Iterable[AnyRow]) -> Results:

@@ -1,0 +1,50 @@
+"""The tables of a study in several languages: every stream's own test text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lingraft.report.table import BEST, row, table
+from lingraft.report.variants import STREAM
+from lingraft.study import tables
+from lingraft.study.analysis import incomparable
+from lingraft.study.entries import mixed_means, named, spread
+from lingraft.study.results import BITS, PERPLEXITY, metric_named, size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lingraft.report.table import Cell, Table
+    from lingraft.stats import Resampling
+    from lingraft.study.results import Group, Results
+
+SHOWN = (BITS, PERPLEXITY)
+
+
+def of(found: Results, sentences: int | None, resampling: Resampling) -> Iterator[Table]:
+    """Bits per character and perplexity by stream, each with the differences to the reference."""
+    for metric in SHOWN:
+        title = f"{metric_named(metric).title} by stream"
+        names = tuple(f"{STREAM}{stream}/{metric}" for stream in found.streams)
+        groups = tables.measured(found.at(sentences), names)
+        if not groups:
+            continue
+        rows = [row(named(group), *_values(group, groups, names)) for group in groups]
+        head = ("method", *found.streams, "seeds")
+        size = f"{title}, {size_text(sentences)}" if len(found.sizes) > 1 else title
+        yield table(size, head, rows, mixed_means(groups))
+        less = tables.differences(found, sentences, resampling, names)
+        if less is not None:
+            yield replace(less, title=f"{size}, differences")
+
+
+def _values(group: Group, groups: list[Group], names: tuple[str, ...]) -> Iterator[Cell | str]:
+    """The group's entries; the best of those that compare is marked."""
+    for name in names:
+        rivals = [other for other in groups if incomparable((group, other), name) is None]
+        means = [mean for other in rivals if (mean := other.sound(name)) is not None]
+        pick = min if metric_named(name).lower else max
+        chosen = len(means) > 1 and group.mean(name) == pick(means)
+        yield replace(spread(group, name), rank=BEST if chosen else 0)
+    yield str(len(group.cells))
