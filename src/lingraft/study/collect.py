@@ -78,7 +78,7 @@ def training(common: dict[str, Any], run: Run, seconds: float) -> Rows:
             seed=variant.recipe.seed,
             tokens=variant.tokens or 0,
             seconds=variant.seconds or 0.0,
-            words=_words(run) if score.metric == BITS else None,
+            words=_words(run, variant.recipe.texts[0].prefix) if score.metric == BITS else None,
         )
         for score in variants.scores(variant)
     ]
@@ -117,8 +117,8 @@ def _blocks(evaluation: dict[str, Any], metric: str) -> Blocks | None:
     return None if pairs is None else tuple((float(total), float(n)) for total, n in pairs)
 
 
-def _words(run: Run) -> Blocks:
-    words = records.read(run.stage("evaluation").path / records.WORDS_FILE)
+def _words(run: Run, prefix: str) -> Blocks:
+    words = records.read(run.stage("evaluation").path / f"{prefix}{records.WORDS_FILE}")
     return tuple(
         (records.rounded(word.nats / math.log(2)), float(word.characters if word.scored else 0))
         for word in words
