@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 from lingraft.report import numbers
 from lingraft.rundir import Run
+from lingraft.study import collect
 from lingraft.tokenizer.shards import Tokens
 
 WORDS = ("the", "a", "old", "small", "green", "house", "tree", "dog", "walks", "runs", "sees")
@@ -113,6 +114,26 @@ def test_each_stream_is_evaluated_and_the_first_heads_the_report(finished):
     rows = [line for line in card.splitlines() if line.startswith("|") and "| en |" in line]
     assert len(rows) == 2  # XPT and scratch
     assert numbers.significant(both["en"]["metrics"]["mask-only"]["perplexity"]) in rows[0]
+
+
+def test_a_study_has_rows_of_each_stream_that_are_those_of_the_evaluation(finished):
+    axes = {"method": "xpt", "sentences": None, "seed": 0}
+    common = {"study": "two", "cell": "one", "fingerprint": "f", "axes": axes}
+    rows = {
+        row.metric: row
+        for row in collect.training(common, finished, 1.0)[:-1]
+        if row.kind == "metric"
+    }
+    found = finished.stage("evaluation").result()["streams"]
+
+    for stream in ("ko", "en"):
+        row = rows[f"stream/{stream}/mask-only/perplexity"]
+        assert row.value == found[stream]["metrics"]["mask-only"]["perplexity"]
+        nats = sum(total for total, _ in row.blocks) / sum(count for _, count in row.blocks)
+        assert np.exp(nats) == pytest.approx(row.value, rel=1e-6)
+        assert row.masks == found[stream]["masks"]["fingerprint"]
+    assert rows["mask-only/mrr"].value == rows["stream/ko/mask-only/mrr"].value
+    assert rows["bits_per_character"].words
 
 
 def test_the_recipe_in_the_run_gives_the_same_weights_again(finished, command, tmp_path):

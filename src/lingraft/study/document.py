@@ -68,10 +68,10 @@ def files(folder: Path, recipes: Path) -> dict[str, str]:
     Raises:
         DataError: a results file is broken, or holds cells that do not compare.
     """
-    found = sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
+    row_files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
     made: dict[str, str] = {}
     sections = []
-    for path in found:
+    for path in row_files:
         section, figures = study(path, recipes)
         sections.append(section)
         made |= {f"{folder.name}/{name}": svg for name, svg in figures.items()}
@@ -84,8 +84,8 @@ def files(folder: Path, recipes: Path) -> dict[str, str]:
 def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
     """The section of one study, and its figures by file name."""
     name = path.stem
-    found, resampling = collect(read(path)), Resampling()
-    drawings = page.figures(found, resampling)
+    results, resampling = collect(read(path)), Resampling()
+    drawings = page.figures(results, resampling)
     shown = [*drawings["data_figures"], *drawings["factor_figures"]]
     of_tasks = [*drawings["task_figures"], *drawings["task_factor_figures"]]
     curves = [*drawings["loss_figures"][-1:], *drawings["initialiser_figures"][-1:]]
@@ -98,17 +98,17 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
     parts = [
         f"## {name}",
         notes.read_text(encoding="utf-8").strip() if notes.is_file() else "",
-        f"{page.verdict(found)} {_about(found, name, folder, recipes)}",
-        *_tables(found, resampling),
+        f"{page.verdict(results)} {_about(results, name, folder, recipes)}",
+        *_tables(results, resampling),
         *_under("What more data brings", drawings["data_figures"], pictures),
         *_under("How much data it is worth", drawings["factor_figures"], pictures),
-        *_factors(found, resampling),
-        *_tasks(found, resampling),
+        *_factors(results, resampling),
+        *_tasks(results, resampling),
         *(pictures[drawing.name] for drawing in of_tasks),
-        *_task_factors(found, resampling),
-        *_initialisers(found, resampling),
+        *_task_factors(results, resampling),
+        *_initialisers(results, resampling),
         *_under("Losses", curves, pictures),
-        *_machines(found),
+        *_machines(results),
     ]
     svgs = {
         f"{name}-{drawing.name}.svg": drawing.alone() for drawing in (*shown, *of_tasks, *curves)
@@ -116,46 +116,46 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
     return "\n\n".join(part for part in parts if part) + "\n", svgs
 
 
-def _about(found: Results, name: str, folder: str, recipes: Path) -> str:
-    seconds = sum(cell.end.seconds for cell in found.cells)
+def _about(results: Results, name: str, folder: str, recipes: Path) -> str:
+    seconds = sum(cell.end.seconds for cell in results.cells)
     recipe = recipes / f"{name}.toml"
     settings = f", settings: [{recipe.name}](../{recipes.name}/{recipe.name})"
     text = (
-        f"{len(found.cells)} cells, {numbers.duration(seconds)} in all; rows: "
+        f"{len(results.cells)} cells, {numbers.duration(seconds)} in all; rows: "
         f"[{name}.jsonl]({folder}/{name}.jsonl){settings if recipe.is_file() else ''}."
     )
-    for failure in found.failures:
+    for failure in results.failures:
         text += f"\n\n`{failure.cell}` failed: {failure.message}"
     return text
 
 
-def _tables(found: Results, resampling: Resampling) -> Iterable[str]:
-    for size in reversed(found.sizes):
+def _tables(results: Results, resampling: Resampling) -> Iterable[str]:
+    for size in reversed(results.sizes):
         yield f"### {size_text(size).capitalize()}"
-        yield markdown(tables.quality(found, size))
-        less = tables.differences(found, size, resampling)
+        yield markdown(tables.quality(results, size))
+        less = tables.differences(results, size, resampling)
         if less is not None:
             yield markdown(less)
-        for table in stream_tables.of(found, size, resampling):
+        for table in stream_tables.of(results, size, resampling):
             yield f"{table.title[0].upper()}{table.title[1:]}:"
             yield markdown(table)
 
 
-def _factors(found: Results, resampling: Resampling) -> Iterable[str]:
-    table = tables.factors(found, resampling)
+def _factors(results: Results, resampling: Resampling) -> Iterable[str]:
+    table = tables.factors(results, resampling)
     if table is not None:
-        yield f"How many times more sentences {found.reference()} needs:"
+        yield f"How many times more sentences {results.reference()} needs:"
         yield markdown(table)
 
 
-def _tasks(found: Results, resampling: Resampling) -> Iterable[str]:
+def _tasks(results: Results, resampling: Resampling) -> Iterable[str]:
     """Scores after fine-tuning, size by size, and their differences to the reference."""
-    if found.tasks:
+    if results.tasks:
         yield "### Fine-tuned on tasks"
-        yield HOW_TO_READ_TASKS + "\n".join(f"- {note}" for note in task_tables.about(found))
-    for size in reversed(found.sizes):
-        table = task_tables.scores(found, size)
-        less = tables.differences(found, size, resampling, found.task_metrics)
+        yield HOW_TO_READ_TASKS + "\n".join(f"- {note}" for note in task_tables.about(results))
+    for size in reversed(results.sizes):
+        table = task_tables.scores(results, size)
+        less = tables.differences(results, size, resampling, results.task_metrics)
         if table is not None:
             yield f"{size_text(size).capitalize()}:"
             yield markdown(table)
@@ -163,22 +163,22 @@ def _tasks(found: Results, resampling: Resampling) -> Iterable[str]:
             yield markdown(less)
 
 
-def _task_factors(found: Results, resampling: Resampling) -> Iterable[str]:
-    table = tables.factors(found, resampling, found.task_metrics)
+def _task_factors(results: Results, resampling: Resampling) -> Iterable[str]:
+    table = tables.factors(results, resampling, results.task_metrics)
     if table is not None:
-        yield f"How many times more sentences {found.reference()} needs for the same score:"
+        yield f"How many times more sentences {results.reference()} needs for the same score:"
         yield markdown(table)
 
 
-def _initialisers(found: Results, resampling: Resampling) -> Iterable[str]:
-    table = tables.initialisers(found, resampling)
+def _initialisers(results: Results, resampling: Resampling) -> Iterable[str]:
+    table = tables.initialisers(results, resampling)
     if table is not None:
         yield "### Initialisers of the embeddings"
         yield markdown(table)
 
 
-def _machines(found: Results) -> Iterable[str]:
-    table = tables.machines(found)
+def _machines(results: Results) -> Iterable[str]:
+    table = tables.machines(results)
     if table.rows:
         told = (" ".join(cell.text for cell in row.cells) for row in table.rows)
         yield "### Machine and versions"

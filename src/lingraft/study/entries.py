@@ -52,29 +52,29 @@ def like(mean: float, value: float, record: Metric) -> str:
     return numbers.fixed(value, len(record.show(mean).partition(".")[2]))
 
 
-def interval(found: Difference, mean: float, metric: str) -> Cell:
+def interval(gap: Difference, mean: float, metric: str) -> Cell:
     """A difference as `−118.2 [−130.1, −110.4] p < 0.001, over 3 seeds 0.023`.
 
     With one seed, `p < 0.001, text alone`.
     """
     record = metric_named(metric)
-    value = Cell(_signed(found.value, mean, record), mark=MIXED if found.mixed else "")
-    if found.low is None or found.high is None or found.p is None:
+    value = Cell(_signed(gap.value, mean, record), mark=MIXED if gap.mixed else "")
+    if gap.low is None or gap.high is None or gap.p is None:
         return value
-    low, high = (_signed(bound, mean, record) for bound in (found.low, found.high))
-    return replace(value, under=f"[{low}, {high}] {_tested(found, found.p, metric)}")
+    low, high = (_signed(bound, mean, record) for bound in (gap.low, gap.high))
+    return replace(value, under=f"[{low}, {high}] {_tested(gap, gap.p, metric)}")
 
 
-def _tested(found: Difference, p: float, metric: str) -> str:
+def _tested(gap: Difference, p: float, metric: str) -> str:
     """The bootstrap's p, and what it is of."""
     text = "p < 0.001" if p < 0.001 else f"p {p:.3f}"
-    if found.trained == 1:
-        tuned = metric.startswith(TASK) and found.seeds > 1
+    if gap.trained == 1:
+        tuned = metric.startswith(TASK) and gap.seeds > 1
         return f"{text}, text {'and fine-tunings ' if tuned else ''}alone"
-    if found.p_seeds is None:
+    if gap.p_seeds is None:
         return text
-    of_seeds = "< 0.001" if found.p_seeds < 0.001 else f"{found.p_seeds:.3f}"
-    return f"{text}, over {found.trained} seeds {of_seeds}"
+    of_seeds = "< 0.001" if gap.p_seeds < 0.001 else f"{gap.p_seeds:.3f}"
+    return f"{text}, over {gap.trained} seeds {of_seeds}"
 
 
 def _signed(value: float, mean: float, record: Metric) -> str:

@@ -56,58 +56,58 @@ def render(
         planned: ids of all cells of the study.
         settings: the study file.
     """
-    found = collect(rows)
+    results = collect(rows)
     resampling = Resampling()
-    done = {cell.name for cell in found.cells}
-    failed = {failure.cell for failure in found.failures}
-    compared = [tables.differences(found, size, resampling) for size in found.sizes]
-    tasks = [task_tables.scores(found, size) for size in reversed(found.sizes)]
-    metrics = found.task_metrics
+    done = {cell.name for cell in results.cells}
+    failed = {failure.cell for failure in results.failures}
+    compared = [tables.differences(results, size, resampling) for size in results.sizes]
+    tasks = [task_tables.scores(results, size) for size in reversed(results.sizes)]
+    metrics = results.task_metrics
     gained = [
-        tables.differences(found, size, resampling, metrics) for size in reversed(found.sizes)
+        tables.differences(results, size, resampling, metrics) for size in reversed(results.sizes)
     ]
     return skeleton.render(
         "study",
         title=f"Study {name}",
-        verdict=verdict(found),
-        facts=_facts(found, planned),
+        verdict=verdict(results),
+        facts=_facts(results, planned),
         made_from="results.jsonl",
-        failures=found.failures,
+        failures=results.failures,
         missing=[cell for cell in planned if cell not in done | failed],
-        quality=[tables.quality(found, size) for size in reversed(found.sizes)],
+        quality=[tables.quality(results, size) for size in reversed(results.sizes)],
         differences=[table for table in reversed(compared) if table is not None],
         streams=[
             table
-            for size in reversed(found.sizes)
-            for table in stream_tables.of(found, size, resampling)
+            for size in reversed(results.sizes)
+            for table in stream_tables.of(results, size, resampling)
         ],
-        reference=found.reference(),
+        reference=results.reference(),
         resamples=f"{resampling.resamples:,}",
-        factors=tables.factors(found, resampling),
+        factors=tables.factors(results, resampling),
         tasks=[table for table in tasks if table is not None],
         task_differences=[table for table in gained if table is not None],
-        task_factors=tables.factors(found, resampling, metrics),
-        task_notes=task_tables.about(found),
-        initialisers=tables.initialisers(found, resampling),
-        machines=tables.machines(found),
-        cells=tables.cells(found),
+        task_factors=tables.factors(results, resampling, metrics),
+        task_notes=task_tables.about(results),
+        initialisers=tables.initialisers(results, resampling),
+        machines=tables.machines(results),
+        cells=tables.cells(results),
         settings=settings,
-        **figures(found, resampling),
+        **figures(results, resampling),
     )
 
 
-def figures(found: Results, resampling: Resampling) -> dict[str, list[Figure]]:
+def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]:
     """All figures that the results allow, by section of the page."""
     drawn = {
-        "data_figures": [plots.against_data(found, metric) for metric in plots.AGAINST_DATA],
-        "factor_figures": [plots.factors(found, metric, resampling) for metric in (LOSS, BITS)],
-        "task_figures": [plots.against_data(found, metric) for metric in found.task_metrics],
+        "data_figures": [plots.against_data(results, metric) for metric in plots.AGAINST_DATA],
+        "factor_figures": [plots.factors(results, metric, resampling) for metric in (LOSS, BITS)],
+        "task_figures": [plots.against_data(results, metric) for metric in results.task_metrics],
         "task_factor_figures": [
-            plots.factors(found, metric, resampling) for metric in found.task_metrics
+            plots.factors(results, metric, resampling) for metric in results.task_metrics
         ],
-        "loss_figures": [plots.losses(found, size) for size in found.sizes],
+        "loss_figures": [plots.losses(results, size) for size in results.sizes],
         "initialiser_figures": [
-            plots.losses(found, size, initialisers=True) for size in found.sizes
+            plots.losses(results, size, initialisers=True) for size in results.sizes
         ],
     }
     return {
@@ -116,27 +116,27 @@ def figures(found: Results, resampling: Resampling) -> dict[str, list[Figure]]:
     }
 
 
-def _facts(found: Results, planned: Sequence[str]) -> list[tuple[str, str]]:
-    done = len(found.cells)
-    seconds = sum(cell.end.seconds for cell in found.cells)
-    seeds = {cell.seed for cell in found.cells}
+def _facts(results: Results, planned: Sequence[str]) -> list[tuple[str, str]]:
+    done = len(results.cells)
+    seconds = sum(cell.end.seconds for cell in results.cells)
+    seeds = {cell.seed for cell in results.cells}
     total = max(len(planned), done)
     return [
         ("cells", f"{done} of {total}" if total > done else str(done)),
-        ("methods", str(len({group.method for group in found.groups}))),
-        ("sizes", str(len(found.sizes))),
+        ("methods", str(len({group.method for group in results.groups}))),
+        ("sizes", str(len(results.sizes))),
         ("seeds", str(len(seeds))),
         ("time of all cells", numbers.duration(seconds)),
     ]
 
 
-def verdict(found: Results) -> str:
+def verdict(results: Results) -> str:
     """What the largest size says, in a sentence: by perplexity, else by bits per character."""
-    if not found.groups:
+    if not results.groups:
         return "No verdict yet: no cell has ended."
-    size = found.sizes[-1]
-    groups = found.at(size)
-    reference = next((g for g in groups if g.label == found.reference()), None)
+    size = results.sizes[-1]
+    groups = results.at(size)
+    reference = next((g for g in groups if g.label == results.reference()), None)
     for metric in (PERPLEXITY, BITS):
         rivals = [
             (mean, group)
@@ -152,5 +152,7 @@ def verdict(found: Results) -> str:
             base = None if reference is None else reference.mean(metric)
             if base is None or reference is first:
                 return f"{text} {show(best)}."
-            return f"{text} {show(best)}, {found.reference()} {show(base)}."
-    return f"{len(found.cells)} cells have ended; at the largest size there is nothing to compare."
+            return f"{text} {show(best)}, {results.reference()} {show(base)}."
+    return (
+        f"{len(results.cells)} cells have ended; at the largest size there is nothing to compare."
+    )

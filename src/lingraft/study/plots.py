@@ -44,7 +44,7 @@ STEPS = (1, 1.5, 2, 3, 5, 7)
 """Leading digits of the labels on a log axis."""
 
 
-def against_data(found: Results, metric: str) -> Figure | None:
+def against_data(results: Results, metric: str) -> Figure | None:
     """A metric against the number of sentences; None with fewer than two sizes.
 
     Where the masks of some labels differ from the first one's, they are left out of metrics on
@@ -52,17 +52,17 @@ def against_data(found: Results, metric: str) -> Figure | None:
     """
     record = metric_named(metric)
     lines: dict[str, list[Group]] = {}
-    for label in found.plain:
-        groups = [g for g in found.of(label) if g.sentences is not None and g.rows(metric)]
+    for label in results.plain:
+        groups = [g for g in results.of(label) if g.sentences is not None and g.rows(metric)]
         first = next(iter(lines.values()), groups)
         if groups and incomparable((*first, *groups), metric) is None:
             lines[label] = groups
     sizes = sorted({g.sentences or 0 for groups in lines.values() for g in groups})
     if len(sizes) < 2:
         return None
-    indices = {label: found.labels.index(label) for label in lines}
+    indices = {label: results.labels.index(label) for label in lines}
     floors = [v for groups in lines.values() for g in groups for v in g.values(UNIGRAMS)]
-    below = {g.label: g.mean(metric) for g in found.floors if metric.startswith(TASK)}
+    below = {g.label: g.mean(metric) for g in results.floors if metric.startswith(TASK)}
 
     def draw(axes: Axes, form: str) -> None:
         for label, groups in lines.items():
@@ -158,23 +158,23 @@ def _log_axis(axes: Axes, which: str) -> None:
                                            else f"{value:,.0f}"))  # fmt: skip
 
 
-def losses(found: Results, sentences: int | None, *, initialisers: bool = False) -> Figure | None:
+def losses(results: Results, sentences: int | None, *, initialisers: bool = False) -> Figure | None:
     """Validation loss against tokens at one size; None where there is none.
 
     Args:
-        found: the study's results.
+        results: the study's results.
         sentences: the size.
         initialisers: of the labels that name an initialiser, and what they are measured against.
     """
-    plain = [group for group in found.at(sentences) if group.label in found.plain]
+    plain = [group for group in results.at(sentences) if group.label in results.plain]
     groups = [
         group
-        for group in (found.initialised(sentences) if initialisers else plain)
+        for group in (results.initialised(sentences) if initialisers else plain)
         if any(_points(cell.curves) for cell in group.cells)
     ]
     if not groups or (initialisers and len(groups) < 2):
         return None
-    indices = {group.label: found.labels.index(group.label) for group in groups}
+    indices = {group.label: results.labels.index(group.label) for group in groups}
     entropies = sorted({round(math.log(v), 4) for group in groups for v in group.values(UNIGRAMS)})
     entropy = entropies[0] if entropies and entropies[-1] - entropies[0] < 0.05 else None
 
@@ -229,20 +229,20 @@ def _boundaries(group: Group) -> list[float]:
     return sorted(ends.values())[:-1]
 
 
-def factors(found: Results, metric: str, resampling: Resampling) -> Figure | None:
+def factors(results: Results, metric: str, resampling: Resampling) -> Figure | None:
     """The data-efficiency factor against sentences; None where it cannot be told."""
-    reference = found.reference()
-    baseline = [g for g in found.of(reference or "") if g.sentences and g.rows(metric)]
+    reference = results.reference()
+    baseline = [g for g in results.of(reference or "") if g.sentences and g.rows(metric)]
     if len(baseline) < 2:
         return None
     lines: dict[str, list[Factor]] = {}
-    for label in found.plain:
-        groups = [g for g in found.of(label) if g.sentences and g.rows(metric)]
+    for label in results.plain:
+        groups = [g for g in results.of(label) if g.sentences and g.rows(metric)]
         if label != reference and groups and not incomparable((*groups, *baseline), metric):
             lines[label] = [factor(group, baseline, metric, resampling) for group in groups]
     if not lines:
         return None
-    indices = {label: found.labels.index(label) for label in lines}
+    indices = {label: results.labels.index(label) for label in lines}
     sizes = sorted({one.size for of_label in lines.values() for one in of_label})
 
     def draw(axes: Axes, form: str) -> None:
@@ -268,17 +268,17 @@ def factors(found: Results, metric: str, resampling: Resampling) -> Figure | Non
     )
 
 
-def _factor_line(axes: Axes, found: Sequence[Factor], index: int) -> None:
+def _factor_line(axes: Axes, factors: Sequence[Factor], index: int) -> None:
     """Reached factors joined by a line; bounds of those not reached stand alone."""
-    told = [one.value if BELOW < one.value < NOT_REACHED else math.nan for one in found]
-    figure.line(axes, [one.size for one in found], told, index, linewidth=1.5)
-    for one in found:
-        marker = "^" if one.value == NOT_REACHED else "v" if one.value == BELOW else "o"
-        at = _clipped(one, one.value)
-        axes.plot([one.size], [at], marker, color=colour(index), markersize=5)
-        if one.low is not None and one.high is not None:
-            bounds = [_clipped(one, one.low), _clipped(one, one.high)]
-            axes.plot([one.size] * 2, bounds, color=colour(index), linewidth=1.1, alpha=0.7)
+    values = [point.value if BELOW < point.value < NOT_REACHED else math.nan for point in factors]
+    figure.line(axes, [point.size for point in factors], values, index, linewidth=1.5)
+    for point in factors:
+        marker = "^" if point.value == NOT_REACHED else "v" if point.value == BELOW else "o"
+        at = _clipped(point, point.value)
+        axes.plot([point.size], [at], marker, color=colour(index), markersize=5)
+        if point.low is not None and point.high is not None:
+            bounds = [_clipped(point, point.low), _clipped(point, point.high)]
+            axes.plot([point.size] * 2, bounds, color=colour(index), linewidth=1.1, alpha=0.7)
 
 
 def _clipped(one: Factor, value: float) -> float:

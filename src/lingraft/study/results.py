@@ -274,11 +274,11 @@ def collect(rows: Iterable[AnyRow]) -> Results:
             failed[end.cell] = end.message
             continue
         failed.pop(end.cell, None)
-        found, message = _current(tuned.get(name, {}))
+        rows_of_tasks, message = _current(tuned.get(name, {}))
         if message:
             failed[end.cell] = message
-        tasks |= {row.task: _shown(row) for row in found}
-        done[repr(sorted(end.axes.items()))] = (end.axes, _cell(end, outcome.rows, found))
+        tasks |= {row.task: _shown(row) for row in rows_of_tasks}
+        done[repr(sorted(end.axes.items()))] = (end.axes, _cell(end, outcome.rows, rows_of_tasks))
     failures = tuple(Failure(*item) for item in failed.items())
     cells = on_common([cell for _, cell in done.values()], BITS)
     placed = [(axes, cell) for (axes, _), cell in zip(done.values(), cells, strict=True)]
@@ -287,15 +287,15 @@ def collect(rows: Iterable[AnyRow]) -> Results:
 
 def _current(tuned: Tuned) -> tuple[list[TaskRow], str]:
     """Of each task, the rows of its last form that was done; and why one failed last."""
-    found: list[TaskRow] = []
+    task_rows: list[TaskRow] = []
     message = ""
     for task in dict.fromkeys(row.task for row in tuned.values()):
         rows = [row for row in tuned.values() if row.task == task]
         done = [row for row in rows if row.status == "done"]
-        found += [row for row in done if row.task_fingerprint == done[-1].task_fingerprint]
+        task_rows += [row for row in done if row.task_fingerprint == done[-1].task_fingerprint]
         if rows[-1].status == "failed":
             message = rows[-1].message
-    return found, message
+    return task_rows, message
 
 
 def _shown(row: TaskRow) -> TaskShown:
@@ -305,10 +305,10 @@ def _shown(row: TaskRow) -> TaskShown:
     return TaskShown(row.task, row.shown, row.splits, n, row.train_examples, rules)
 
 
-def _tasks(found: Sequence[TaskRow]) -> dict[str, dict[int, MetricRow]]:
+def _tasks(task_rows: Sequence[TaskRow]) -> dict[str, dict[int, MetricRow]]:
     """Scores as rows of metrics, by metric and seed of fine-tuning."""
     metrics: dict[str, dict[int, MetricRow]] = {}
-    for row in found:
+    for row in task_rows:
         for score in row.scores:
             metrics.setdefault(score.metric, {})[row.seed] = MetricRow(
                 study=row.study,

@@ -230,13 +230,13 @@ def fine_tuned(rows: Iterable[AnyRow]) -> dict[str, Tuned]:
 
     Of several attempts at one, the last that was done counts.
     """
-    found: dict[str, Tuned] = {}
+    by_cell: dict[str, Tuned] = {}
     for row in rows:
         if not isinstance(row, TaskRow):
             continue
-        tuned = found.setdefault(row.fingerprint, {})
+        tuned = by_cell.setdefault(row.fingerprint, {})
         key = (row.task_fingerprint, row.seed)
         if row.status == "done" or key not in tuned or tuned[key].status == "failed":
             tuned.pop(key, None)
             tuned[key] = row
-    return found
+    return by_cell

@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 SHOWN = (BITS, PERPLEXITY)
 
 
-def of(found: Results, sentences: int | None, resampling: Resampling) -> Iterator[Table]:
+def of(results: Results, sentences: int | None, resampling: Resampling) -> Iterator[Table]:
     """Bits per character and perplexity by stream, each with the differences to the reference."""
     for metric in SHOWN:
         title = f"{metric_named(metric).title} by stream"
-        names = tuple(f"{STREAM}{stream}/{metric}" for stream in found.streams)
-        groups = tables.measured(found.at(sentences), names)
+        names = tuple(f"{STREAM}{stream}/{metric}" for stream in results.streams)
+        groups = tables.measured(results.at(sentences), names)
         if not groups:
             continue
         rows = [row(named(group), *_values(group, groups, names)) for group in groups]
-        head = ("method", *found.streams, "seeds")
-        size = f"{title}, {size_text(sentences)}" if len(found.sizes) > 1 else title
+        head = ("method", *results.streams, "seeds")
+        size = f"{title}, {size_text(sentences)}" if len(results.sizes) > 1 else title
         yield table(size, head, rows, mixed_means(groups))
-        less = tables.differences(found, sentences, resampling, names)
+        less = tables.differences(results, sentences, resampling, names)
         if less is not None:
             yield replace(less, title=f"{size}, differences")
 

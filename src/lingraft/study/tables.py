@@ -56,19 +56,19 @@ BASES = "the base recipe's"
 WIDE = 160
 
 
-def quality(found: Results, sentences: int | None) -> Table:
+def quality(results: Results, sentences: int | None) -> Table:
     """Every metric of every label at one size, mean ± sample standard deviation over the seeds."""
-    groups = found.at(sentences)
-    main = _main(found, groups)
+    groups = results.at(sentences)
+    main = _main(results, groups)
     best = _best(groups, main)
     rows = [
         row(
             named(group),
             *(_measured(group, metric, main, best) for metric in QUALITY),
             *_costs(group),
-            role="reference" if group in found.floors else "",
+            role="reference" if group in results.floors else "",
         )
-        for group in (*groups, *found.floors)
+        for group in (*groups, *results.floors)
     ]
     head = ("method", *titles(QUALITY), "seeds", "tokens", "parameters", "trained")
     alike = [group for group in groups if asked(group, PERPLEXITY) == asked(main, PERPLEXITY)]
@@ -77,14 +77,14 @@ def quality(found: Results, sentences: int | None) -> Table:
         unigrams = numbers.significant(sum(floor) / len(floor))
         blank = [numbers.ABSENT] * (len(head) - 2)
         rows.append(row("unigrams", unigrams, *blank, role="reference"))
-    notes = (*quality_notes((*groups, *found.floors), main), *mixed_means(groups))
+    notes = (*quality_notes((*groups, *results.floors), main), *mixed_means(groups))
     return table(size_text(sentences), head, rows, notes)
 
 
-def for_terminal(found: Results, sentences: int | None, width: int) -> Table:
+def for_terminal(results: Results, sentences: int | None, width: int) -> Table:
     """The metrics at one size; a terminal narrower than `WIDE` gets fewer columns."""
     metrics = QUALITY if width >= WIDE else (PERPLEXITY, "mask-only/hits@1", BITS)
-    return quality(found, sentences).only(("method", *titles(metrics), "seeds"))
+    return quality(results, sentences).only(("method", *titles(metrics), "seeds"))
 
 
 def titles(metrics: Iterable[str]) -> Iterable[str]:
@@ -92,9 +92,9 @@ def titles(metrics: Iterable[str]) -> Iterable[str]:
     return ("PPL" if metric == LOSS else metric_named(metric).title for metric in metrics)
 
 
-def _main(found: Results, groups: Sequence[Group]) -> Group:
+def _main(results: Results, groups: Sequence[Group]) -> Group:
     """The reference, else one of those with the commonest masks: others are compared with it."""
-    reference = found.reference()
+    reference = results.reference()
     counted = Counter(group.masks() for group in groups)
     return max(groups, key=lambda group: (group.label == reference, counted[group.masks()]))
 
@@ -142,7 +142,7 @@ def _costs(group: Group) -> tuple[str, ...]:
 
 
 def differences(
-    found: Results,
+    results: Results,
     sentences: int | None,
     resampling: Resampling,
     metrics: Sequence[str] = COMPARED,
@@ -150,15 +150,15 @@ def differences(
     """Each label less the reference at one size; None where there is nothing to compare.
 
     Args:
-        found: the study's results.
+        results: the study's results.
         sentences: the size.
         resampling: how intervals are drawn.
         metrics: one a column; beside those of tasks stand the floors too.
     """
     of_tasks = any(metric.startswith(TASK) for metric in metrics)
-    groups = measured(found.at(sentences), metrics)
-    floors = measured(found.floors, metrics) if of_tasks else []
-    base = next((group for group in groups if group.label == found.reference()), None)
+    groups = measured(results.at(sentences), metrics)
+    floors = measured(results.floors, metrics) if of_tasks else []
+    base = next((group for group in groups if group.label == results.reference()), None)
     if base is None or len(groups) + len(floors) < 2:
         return None
     notes: dict[str, None] = {}
@@ -200,14 +200,18 @@ def apart(one: Group, other: Group, metric: str) -> str | None:
 
 
 def factors(
-    found: Results, resampling: Resampling, metrics: Sequence[str] = REACHED
+    results: Results, resampling: Resampling, metrics: Sequence[str] = REACHED
 ) -> Table | None:
     """How many times more data the reference needs; None without a reference of known sizes."""
-    reference = found.reference()
-    baseline = [g for g in measured(found.of(reference or ""), metrics) if g.sentences is not None]
+    reference = results.reference()
+    baseline = [
+        g for g in measured(results.of(reference or ""), metrics) if g.sentences is not None
+    ]
     notes: dict[str, None] = {}
     rows: list[Row] = []
-    for group in (group for label in found.labels for group in measured(found.of(label), metrics)):
+    for group in (
+        group for label in results.labels for group in measured(results.of(label), metrics)
+    ):
         if group.label != reference and group.sentences is not None and baseline:
             cells = [_factor(group, baseline, metric, resampling, notes) for metric in metrics]
             rows.append(row(group.label, f"{group.sentences:,}", *cells))
@@ -235,9 +239,9 @@ def _factor(
     return marked(Cell(*factor(group, same, metric, resampling).shown()), group, same[0], metric)
 
 
-def initialisers(found: Results, resampling: Resampling) -> Table | None:
+def initialisers(results: Results, resampling: Resampling) -> Table | None:
     """Initialisers of the embeddings side by side; None where that axis does not vary."""
-    groups = [group for size in found.sizes for group in found.initialised(size)]
+    groups = [group for size in results.sizes for group in results.initialised(size)]
     names = {_initialiser(group) for group in groups}
     if len(names) < 2:
         return None
@@ -275,9 +279,9 @@ def _gain(group: Group, groups: Sequence[Group], resampling: Resampling) -> Cell
     return marked(interval(one, group.mean(BITS) or 0.0, BITS), group, base, BITS)
 
 
-def machines(found: Results) -> Table:
+def machines(results: Results) -> Table:
     """What the cells ran on and with; where they differ, in how many cells each."""
-    ends = [cell.end for cell in found.cells]
+    ends = [cell.end for cell in results.cells]
     names = dict.fromkeys(name for end in ends for name in {**end.machine, **end.versions})
     rows = []
     for name in names:
@@ -290,7 +294,7 @@ def machines(found: Results) -> Table:
     return table("machine", ("", Column("", "long")), rows)
 
 
-def cells(found: Results) -> Table:
+def cells(results: Results) -> Table:
     """Every cell that has ended well."""
     metrics = (PERPLEXITY, BITS)
     rows = [
@@ -304,7 +308,7 @@ def cells(found: Results) -> Table:
             numbers.duration(cell.end.seconds),
             "".join(sorted({row.masks for row in cell.metrics.values()})[:1])[:8],
         )
-        for group in (*found.groups, *found.floors)
+        for group in (*results.groups, *results.floors)
         for cell in group.cells
     ]
     head = ("cell", "method", "sentences", "seed", *titles(metrics), "tokens", "time", "masks")

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from lingraft.study.results import Group, Results, TaskShown
 
 
-def scores(found: Results, sentences: int | None) -> Table | None:
+def scores(results: Results, sentences: int | None) -> Table | None:
     """Every score of every label at one size, and of the floors; None where there is none."""
-    metrics = found.task_metrics
-    groups = measured(found.at(sentences), metrics)
+    metrics = results.task_metrics
+    groups = measured(results.at(sentences), metrics)
     if not groups:
         return None
     best = _best(groups, metrics)
@@ -30,7 +30,7 @@ def scores(found: Results, sentences: int | None) -> Table | None:
     ]
     rows += [
         row(group.label, *_scores(group, metrics, {}), _runs(group, metrics), role="reference")
-        for group in measured(found.floors, metrics)
+        for group in measured(results.floors, metrics)
     ]
     head = ("method", *titles(metrics), "fine-tunings")
     return table(size_text(sentences), head, rows, mixed_means(groups))
@@ -57,9 +57,9 @@ def _runs(group: Group, metrics: Iterable[str]) -> str:
     return "–".join(dict.fromkeys(str(count) for count in (counts[0], counts[-1])))
 
 
-def about(found: Results) -> list[str]:
+def about(results: Results) -> list[str]:
     """For each task, what it was trained and scored on."""
-    return [_about(task) for task in found.tasks]
+    return [_about(task) for task in results.tasks]
 
 
 def _about(task: TaskShown) -> str:
