@@ -130,7 +130,7 @@ def test_a_study_has_rows_of_each_stream_that_are_those_of_the_evaluation(finish
         row = rows[f"stream/{stream}/mask-only/perplexity"]
         assert row.value == found[stream]["metrics"]["mask-only"]["perplexity"]
         nats = sum(total for total, _ in row.blocks) / sum(count for _, count in row.blocks)
-        assert np.exp(nats) == pytest.approx(row.value, rel=1e-6)
+        assert np.exp(nats) == pytest.approx(row.value, rel=1e-5)
         assert row.masks == found[stream]["masks"]["fingerprint"]
     assert rows["mask-only/mrr"].value == rows["stream/ko/mask-only/mrr"].value
     assert rows["bits_per_character"].words
