@@ -1,0 +1,254 @@
+"""Links between the words of two sentences, and files of them; no torch here.
+
+In memory words count from 0. A gold set has sure and possible links, and every sure link is
+possible too (Och and Ney 2003, "A systematic comparison of various statistical alignment models";
+SPEC F.3).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lingraft.corpus.readers.lines import kind
+from lingraft.crosslingual import bitext
+from lingraft.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from lingraft.crosslingual.bitext import Pair
+
+logger = logging.getLogger(__name__)
+
+Link: TypeAlias = "tuple[int, int]"
+"""A word of the source and a word of the target."""
+Links: TypeAlias = "tuple[Link, ...]"
+TRIPLE = re.compile(r"\s*(\S+)\s+([0-9]{1,9})\s+([0-9]{1,9})(?:\s+([SP]))?\s*")
+"""XLM-Align's alignv2.txt: a sentence's id, two words, sure (also where it is not said) or
+possible."""
+PAIRS = r"\s*(?:[0-9]{1,9}[-p][0-9]{1,9}(?:\s+|$))*"
+"""Pharaoh's: `i-j` is sure, `ipj` possible."""
+PHARAOH = re.compile(PAIRS)
+NUMBERED = re.compile(rf"([^\t]*\S[^\t]*)\t({PAIRS})")
+PAIR = re.compile(r"([0-9]+)([-p])([0-9]+)")
+FORMATS = "'ID I J [S|P]', 'I-J IpJ …', 'ID TAB I-J IpJ …', or JSON lines with sure and possible"
+
+
+@dataclass(frozen=True)
+class Gold:
+    """What people linked in one sentence pair."""
+
+    sure: frozenset[Link]
+    possible: frozenset[Link]
+    """The sure links are among them."""
+
+
+@dataclass(frozen=True)
+class GoldSet:
+    """Sentence pairs with their gold links."""
+
+    name: str
+    pairs: tuple[Pair, ...]
+    gold: tuple[Gold, ...]
+    dropped: int = 0
+    """Links that pointed outside their sentence and were left out, as asked."""
+
+
+@dataclass(frozen=True)
+class Marked:
+    """The links of one sentence as its file writes them."""
+
+    where: str
+    sure: list[Link]
+    possible: list[Link]
+    """Those that are only possible."""
+
+
+def read(
+    name: str,
+    gold: Path,
+    text: Sequence[Path] = (),
+    *,
+    base: int | None = None,
+    drop_outside: bool = False,
+) -> GoldSet:
+    """A gold set out of its files.
+
+    Args:
+        name: what tables call it.
+        gold: links in one of `FORMATS`, which is told from the file; JSON lines bring their
+            sentences.
+        text: the sentences of the other formats, as `bitext.read` takes them.
+        base: what the file calls the first word, 0 or 1; None takes 1 for `ID I J` and else 0.
+        drop_outside: leave out links that point outside their sentence.
+
+    Raises:
+        DataError: the format is unknown, counts differ, a link lies outside its sentence, or sure
+            links are missing among the possible ones.
+    """
+    if kind(gold) == ".jsonl":
+        pairs, marked = _json(gold)
+        usual = 0
+    else:
+        if not text:
+            raise DataError(f"{gold}: holds links alone; give its sentences with --text")
+        pairs = list(bitext.read(text))
+        marked, usual = _plain(gold)
+        if len(marked) != len(pairs):
+            raise DataError(
+                f"{gold} has links of {len(marked):,} sentences and {text[0]} has {len(pairs):,} "
+                "sentences; they must be as many, in one order"
+            )
+    if not pairs:
+        raise DataError(f"{gold}: holds no sentence; give a gold set with some")
+    first = usual if base is None else base
+    kept, dropped = _inside(marked, pairs, first, drop_outside=drop_outside)
+    if dropped:
+        logger.warning("%s: %d links outside their sentence were left out", gold, dropped)
+    return GoldSet(name, tuple(pairs), tuple(map(_gold, kept)), dropped)
+
+
+def pharaoh(links: Iterable[Link]) -> str:
+    """A line of a Pharaoh file, words counted from 0."""
+    return " ".join(f"{i}-{j}" for i, j in links)
+
+
+def parsed(line: str) -> Links:
+    """The links of a line that `pharaoh` wrote."""
+    return tuple((int(i), int(j)) for i, _, j in PAIR.findall(line))
+
+
+def _json(path: Path) -> tuple[list[Pair], list[Marked]]:
+    pairs, marked = [], []
+    for where, row in bitext.json_rows(path):
+        pairs.append(bitext.pair_of(row, where))
+        sure = _listed(row.get("sure"), "sure", where)
+        possible = _listed(row.get("possible", []), "possible", where)
+        outside = sorted(set(sure) - set(possible))
+        if outside and set(sure) & set(possible):
+            i, j = outside[0]
+            raise DataError(
+                f"{where}: the sure link {i}-{j} is not among the possible ones, though others "
+                "are; list all sure links there, or none"
+            )
+        marked.append(Marked(where, sure, possible))
+    return pairs, marked
+
+
+def _listed(value: Any, name: str, where: str) -> list[Link]:
+    if isinstance(value, list) and all(
+        isinstance(link, list) and len(link) == 2 and all(type(word) is int for word in link)
+        for link in value
+    ):
+        return [(link[0], link[1]) for link in value]
+    raise DataError(f"{where}: '{name}' must be a list of links, each two numbers of words")
+
+
+def _plain(path: Path) -> tuple[list[Marked], int]:
+    """The sentences of a file without text, and what such files usually call the first word."""
+    lines = list(bitext.lines(path))
+    filled = [line for line in lines if line.strip()]
+    if filled and all(map(TRIPLE.fullmatch, filled)):
+        return _triples(path, lines), 1
+    for pattern in (PHARAOH, NUMBERED):
+        if filled and all(map(pattern.fullmatch, filled)):
+            numbered = pattern is NUMBERED
+            return [
+                _line(line.partition("\t")[2] if numbered else line, f"{path}: line {number}")
+                for number, line in enumerate(lines, 1)
+                if line.strip() or not numbered
+            ], 0
+    number, bad = _strange(lines)
+    raise DataError(
+        f"{path}: line {number}: {bad[:40]!r} is in no known format of links; allowed, one in all "
+        f"of the file: {FORMATS}"
+    )
+
+
+def _strange(lines: list[str]) -> tuple[int, str]:
+    """The first line that is not in the format of the first; the first itself if it is in none."""
+    numbered = [(at, line) for at, line in enumerate(lines, 1) if line.strip()] or [(1, "")]
+    for pattern in (TRIPLE, PHARAOH, NUMBERED):
+        if pattern.fullmatch(numbered[0][1]):
+            return next((at, line) for at, line in numbered if not pattern.fullmatch(line))
+    return numbered[0]
+
+
+def _triples(path: Path, lines: list[str]) -> list[Marked]:
+    """Sentences by id, in the order in which ids first appear."""
+    found: dict[str, Marked] = {}
+    for number, line in enumerate(lines, 1):
+        match = TRIPLE.fullmatch(line)
+        if match:
+            name, i, j, mark = match.groups()
+            marked = found.setdefault(name, Marked(f"{path}: line {number}", [], []))
+            (marked.possible if mark == "P" else marked.sure).append((int(i), int(j)))
+    return list(found.values())
+
+
+def _line(line: str, where: str) -> Marked:
+    marked = Marked(where, [], [])
+    for i, mark, j in PAIR.findall(line):
+        (marked.possible if mark == "p" else marked.sure).append((int(i), int(j)))
+    return marked
+
+
+def _inside(
+    marked: Sequence[Marked], pairs: Sequence[Pair], base: int, *, drop_outside: bool
+) -> tuple[list[Marked], int]:
+    """The links counted from 0, and how many were left out.
+
+    Raises:
+        DataError: the first link outside its sentence, unless they are to be left out.
+    """
+    kept, dropped = [], 0
+    for of_pair, pair in zip(marked, pairs, strict=True):
+        inside: list[list[Link]] = []
+        for links in (of_pair.sure, of_pair.possible):
+            moved = [(i - base, j - base) for i, j in links]
+            good = [link for link in moved if _fits(link, pair)]
+            if len(good) < len(moved):
+                bad = next(link for link in moved if not _fits(link, pair))
+                other = _other_base(marked, pairs, base)
+                if other is not None or not drop_outside:
+                    raise DataError(_outside(bad, of_pair, pair, base, other))
+            dropped += len(moved) - len(good)
+            inside.append(good)
+        kept.append(Marked(of_pair.where, *inside))
+    return kept, dropped
+
+
+def _fits(link: Link, pair: Pair) -> bool:
+    return 0 <= link[0] < len(pair.source) and 0 <= link[1] < len(pair.target)
+
+
+def _outside(bad: Link, marked: Marked, pair: Pair, base: int, other: int | None) -> str:
+    link = f"{bad[0] + base}-{bad[1] + base}"
+    sizes = f"{len(pair.source)} and {len(pair.target)} words"
+    said = f"{marked.where}: the link {link} lies outside its sentences of {sizes}"
+    if other is not None:
+        return (
+            f"{said} when the first word is {base}; with {other} all links lie inside: give "
+            f"--base {other}"
+        )
+    return f"{said}, counted from {base}; correct it, or leave such links out with --drop-outside"
+
+
+def _other_base(marked: Sequence[Marked], pairs: Sequence[Pair], base: int) -> int | None:
+    """The other first word, if all links lie inside with it."""
+    other = 1 - base
+    inside = all(
+        _fits((i - other, j - other), pair)
+        for of_pair, pair in zip(marked, pairs, strict=True)
+        for i, j in (*of_pair.sure, *of_pair.possible)
+    )
+    return other if inside else None
+
+
+def _gold(marked: Marked) -> Gold:
+    sure = frozenset(marked.sure)
+    return Gold(sure, sure | frozenset(marked.possible))
