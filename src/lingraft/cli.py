@@ -18,7 +18,7 @@ from lingraft.errors import LingraftError, RecipeError, explain
 from lingraft.recipe import decoding
 
 COMMANDS: tuple[str, ...] = ("adapt", "check", "stage", "evaluate", "report", "list", "corpus")
-COMMANDS += ("study", "probe", "compare", "finetune", "probe-source", "bench")
+COMMANDS += ("study", "probe", "compare", "finetune", "probe-source", "align", "bench")
 """In the order of the help; each is `command` of a module that imports what is heavy later."""
 
 app = typer.Typer(
@@ -77,7 +77,9 @@ for _name in COMMANDS:
     app.command(_name, cls=Command)(_module.command)
 
 
-def spread(arguments: list[str], options: tuple[str, ...] = ("--text", "--only")) -> list[str]:
+def spread(
+    arguments: list[str], options: tuple[str, ...] = ("--text", "--only", "--gold")
+) -> list[str]:
     """Let several values follow one option: `--text a b` becomes `--text a --text b`."""
     result: list[str] = []
     current = ""

@@ -108,7 +108,7 @@ def read(
     first = usual if base is None else base
     kept, dropped = _inside(marked, pairs, first, drop_outside=drop_outside)
     if dropped:
-        logger.warning("%s: %d links outside their sentence were left out", gold, dropped)
+        logger.warning("%s: gold links outside their sentence, left out: %d", gold, dropped)
     return GoldSet(name, tuple(pairs), tuple(map(_gold, kept)), dropped)
 
 
