@@ -12,6 +12,7 @@ import os
 import shutil
 from pathlib import Path
 
+import bad_input_alignment
 import bad_input_corpora
 import bad_input_models
 import bad_input_streams
@@ -385,3 +386,4 @@ def _(place):
 
 bad_input_models.add(CASES)
 bad_input_streams.add(CASES)
+bad_input_alignment.add(CASES)

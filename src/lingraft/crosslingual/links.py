@@ -109,6 +109,11 @@ def read(
     kept, dropped = _inside(marked, pairs, first, drop_outside=drop_outside)
     if dropped:
         logger.warning("%s: gold links outside their sentence, left out: %d", gold, dropped)
+    named = [link for of_pair in kept for link in (*of_pair.sure, *of_pair.possible)]
+    if first == 0 and named and all(0 not in link for link in named):
+        logger.warning(
+            "%s: no link names a first word (0); if the file counts from 1, give --base 1", gold
+        )
     return GoldSet(name, tuple(pairs), tuple(map(_gold, kept)), dropped)
 
 
