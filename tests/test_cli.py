@@ -31,7 +31,7 @@ COMMANDS = {
     "corpus": ("--lang", "--out", "--recipe", "--set", "--processes", "--executor", "--shard-mb",
                "--parallel", "--lexicon", "--columns", "--task", "--data", "--overwrite"),
     "align": ("--gold", "--text", "--out", "--layer", "--method", "--no-clamp", "--dev",
-              "--baseline", "--label", "--reference", "--base", "--drop-outside", "--resamples",
+              "--baseline", "--label", "--reference", "--base", "--outside", "--resamples",
               "--batch-tokens", "--overwrite"),
     "bench": ("--shape", "--source", "--phase", "--steps", "--windows", "--batch", "--json"),
     "finetune": ("--task", "--data", "--seeds", "--first-seed", "--out", "--set", "--paper",

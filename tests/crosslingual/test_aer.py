@@ -111,9 +111,9 @@ def test_rates_on_real_gold_sets_agree_with_another_computation(file: str) -> No
     data = path.read_bytes()
     text = (lzma.decompress(data) if path.suffix == ".xz" else data).decode()
     rows = [json.loads(line) for line in text.splitlines()]
-    read = links.read("x", path, drop_outside=True)
+    read = links.read("x", path, outside="drop")
     assert len(read.pairs) == len(rows) == SETS[file]
-    assert read.dropped == (file.startswith("wpt2005"))
+    assert read.outside == (file.startswith("wpt2005"))
     drawn = random.Random(0)
     answers = {
         "diagonal": baselines.diagonal(read.pairs),

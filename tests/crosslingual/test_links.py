@@ -104,13 +104,23 @@ def test_a_line_without_links_is_a_sentence_without_links(number: str, tmp_path:
     assert [len(one.possible) for one in gold] == [0, 1]
 
 
-def test_links_outside_are_left_out_when_asked_and_counted(tmp_path: Path) -> None:
+def test_links_outside_are_left_out_or_kept_when_asked_and_counted(tmp_path: Path) -> None:
     path = written(tmp_path, "gold", "0-0 4-0 1p9\n0-0\n")
     with pytest.raises(DataError, match="the link 4-0 lies outside its sentences of 4 and 4"):
         links.read("x", path, texts(tmp_path))
-    gold = links.read("x", path, texts(tmp_path), drop_outside=True)
-    assert gold.dropped == 2
-    assert gold.gold[0].possible == {(0, 0)}
+    dropped = links.read("x", path, texts(tmp_path), outside="drop")
+    assert dropped.outside == 2
+    assert dropped.gold[0].possible == {(0, 0)}
+    missed = links.read("x", path, texts(tmp_path), outside="miss")
+    assert missed.outside == 2
+    assert missed.gold[0].sure == {(0, 0), (4, 0)}
+
+
+def test_words_below_zero_are_outside(tmp_path: Path) -> None:
+    path = written(tmp_path, "gold", "1 1 1\n1 2 -99 S\n2 1 1\n")
+    with pytest.raises(DataError, match="the link 2--99 lies outside"):
+        links.read("x", path, texts(tmp_path))
+    assert links.read("x", path, texts(tmp_path), outside="drop").gold[0].sure == {(0, 0)}
 
 
 @pytest.mark.parametrize("base", [0, 1])
@@ -120,10 +130,16 @@ def test_a_wrong_first_word_is_found_and_the_right_one_named(base: int, tmp_path
         links.read("x", path, texts(tmp_path), base=base)
 
 
+def test_a_stray_link_does_not_hide_a_wrong_first_word(tmp_path: Path) -> None:
+    path = written(tmp_path, "gold", "1-1 2-2 4-4\n1-1 1-3 9-9\n")
+    with pytest.raises(DataError, match=r"\(4 links do\); with 1 1 do: give --base 1$"):
+        links.read("x", path, texts(tmp_path), outside="drop")
+
+
 def test_a_wrong_first_word_is_no_reason_to_leave_links_out(tmp_path: Path) -> None:
     path = written(tmp_path, "gold", pharaoh(1))
     with pytest.raises(DataError, match=r"give --base 1$"):
-        links.read("x", path, texts(tmp_path), drop_outside=True)
+        links.read("x", path, texts(tmp_path), outside="drop")
 
 
 @pytest.mark.parametrize(("content", "said"), [("1-2 2-1\n1-1\n", True), ("1-2 2-1\n0-1\n", False)])

@@ -14,6 +14,7 @@ def add(cases):
     cases["gold links outside the sentence"] = scored("0-0 4-1\n0-0\n")
     cases["gold links counted from 1, read from 0"] = scored("1-1 4-4\n1-1\n")
     cases["gold links counted from 0, read from 1"] = scored("1 0 0 S\n2 0 2 P\n")
+    cases["an unknown wish for gold links outside"] = scored(GOOD, "--outside", "keep")
     cases["a gold file in no known format"] = scored("0:0 1:1\n0:0\n")
     cases["a gold file of two formats"] = scored("0-0 1-1\n1 1 1 S\n")
     cases["gold links of more sentences than there are"] = scored("0-0\n0-0\n0-0\n")

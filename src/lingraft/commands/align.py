@@ -70,9 +70,12 @@ def command(
         int | None,
         typer.Option(min=0, max=1, help="The gold files' first word; 1 for 'ID I J', else 0."),
     ] = None,
-    drop_outside: Annotated[
-        bool, typer.Option("--drop-outside", help="Leave out gold links outside their sentence.")
-    ] = False,
+    outside: Annotated[
+        str,
+        typer.Option(
+            help="Gold links outside their sentence: stop, drop them, or miss (published scorers)."
+        ),
+    ] = "stop",
     resamples: Annotated[
         int, typer.Option(min=100, max=100_000, help="Draws of the paired bootstrap.")
     ] = 4_000,
@@ -113,7 +116,7 @@ def command(
 
     call = alignment_run.Call(
         _labelled(models or [], ask.names_in(label)),
-        _sets(gold, text or [], base, drop_outside=drop_outside),
+        _sets(gold, text or [], base, outside),
         settings,
         tuple(dict.fromkeys(ask.names_in(baseline))),
         dev,
@@ -124,7 +127,7 @@ def command(
     )
     report = alignment_run.score(call, out)
     for made in report.tables:
-        console.show(made)
+        console.show(made, best="")
     console.line(f"written: {', '.join(map(str, report.written))}; links: {out / 'links'}")
 
 
@@ -203,13 +206,14 @@ def _check_name(name: str, option: str) -> None:
         )
 
 
-def _sets(
-    gold: list[str], text: list[Path], base: int | None, *, drop_outside: bool
-) -> tuple[GoldSet, ...]:
+def _sets(gold: list[str], text: list[Path], base: int | None, outside: str) -> tuple[GoldSet, ...]:
     """The gold sets; those without sentences take the texts in order."""
     from lingraft.corpus.readers.lines import kind
     from lingraft.crosslingual import bitext, links
 
+    choices: dict[str, links.Outside] = {"stop": "stop", "drop": "drop", "miss": "miss"}
+    if outside not in choices:
+        raise RecipeError(f"--outside {outside}: allowed: {', '.join(choices)}")
     texts = bitext.grouped(text)
     files = [_named(entry) for entry in gold]
     needed = sum(kind(path) != ".jsonl" for _, path in files)
@@ -221,7 +225,7 @@ def _sets(
     found = []
     for name, path in files:
         own = () if kind(path) == ".jsonl" else texts.pop(0)
-        read = links.read(name, path, own, base=base, drop_outside=drop_outside)
+        read = links.read(name, path, own, base=base, outside=choices[outside])
         found.append(read)
     return tuple(found)
 

@@ -90,10 +90,10 @@ class _Writer:
 
     def write(self) -> dict[str, Any]:
         done = self._begun()
+        aligner = Aligner(Encoder.load(self.model), self.settings)
         started, before, tokens = time.monotonic(), done.pairs, 0
         with self.partial.open("ab") as file:
             file.truncate(done.size)
-            aligner = Aligner(Encoder.load(self.model), self.settings)
             pairs = islice(bitext.read(self.text), before, None)
             with log.progress("align", self.total, "sentences") as ticker:
                 ticker.start_at(before)

@@ -148,7 +148,7 @@ def _claim(call: Call, out: Path) -> None:
     record = {
         "models": call.models,
         "baselines": call.baselines,
-        "sets": {gold.name: _texts(gold) for gold in call.sets},
+        "sets": {gold.name: _texts(gold) + _links(gold) for gold in call.sets},
         "method": call.settings.method,
         "clamp": call.settings.clamp,
         "layers": call.settings.layers,
@@ -168,6 +168,10 @@ def _claim(call: Call, out: Path) -> None:
 
 def _texts(gold: GoldSet) -> str:
     return fingerprint([[pair.source, pair.target] for pair in gold.pairs])
+
+
+def _links(gold: GoldSet) -> str:
+    return fingerprint([[sorted(one.sure), sorted(one.possible)] for one in gold.gold])
 
 
 def _baseline(call: Call, out: Path, name: str) -> Result:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lingraft.corpus.readers.lines import kind
 from lingraft.crosslingual import bitext
@@ -27,9 +27,11 @@ logger = logging.getLogger(__name__)
 Link: TypeAlias = "tuple[int, int]"
 """A word of the source and a word of the target."""
 Links: TypeAlias = "tuple[Link, ...]"
-TRIPLE = re.compile(r"\s*(\S+)\s+([0-9]{1,9})\s+([0-9]{1,9})(?:\s+([SP]))?\s*")
+Outside: TypeAlias = Literal["stop", "drop", "miss"]
+"""What becomes of gold links outside their sentence."""
+TRIPLE = re.compile(r"\s*(\S+)\s+(-?[0-9]{1,9})\s+(-?[0-9]{1,9})(?:\s+([SP]))?\s*")
 """XLM-Align's alignv2.txt: a sentence's id, two words, sure (also where it is not said) or
-possible."""
+possible. Real files hold words below 0 (de-en has a -99)."""
 PAIRS = r"\s*(?:[0-9]{1,9}[-p][0-9]{1,9}(?:\s+|$))*"
 """Pharaoh's: `i-j` is sure, `ipj` possible."""
 PHARAOH = re.compile(PAIRS)
@@ -54,8 +56,8 @@ class GoldSet:
     name: str
     pairs: tuple[Pair, ...]
     gold: tuple[Gold, ...]
-    dropped: int = 0
-    """Links that pointed outside their sentence and were left out, as asked."""
+    outside: int = 0
+    """Links that point outside their sentence."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def read(
     text: Sequence[Path] = (),
     *,
     base: int | None = None,
-    drop_outside: bool = False,
+    outside: Outside = "stop",
 ) -> GoldSet:
     """A gold set out of its files.
 
@@ -84,7 +86,8 @@ def read(
             sentences.
         text: the sentences of the other formats, as `bitext.read` takes them.
         base: what the file calls the first word, 0 or 1; None takes 1 for `ID I J` and else 0.
-        drop_outside: leave out links that point outside their sentence.
+        outside: what becomes of links that point outside their sentence: they are an error, are
+            left out, or stay as links that nobody can find, as the published scorers have it.
 
     Raises:
         DataError: the format is unknown, counts differ, a link lies outside its sentence, or sure
@@ -106,15 +109,16 @@ def read(
     if not pairs:
         raise DataError(f"{gold}: holds no sentence; give a gold set with some")
     first = usual if base is None else base
-    kept, dropped = _inside(marked, pairs, first, drop_outside=drop_outside)
-    if dropped:
-        logger.warning("%s: gold links outside their sentence, left out: %d", gold, dropped)
+    kept, number = _inside(marked, pairs, first, outside)
+    if number:
+        what = "left out" if outside == "drop" else "kept, always missed"
+        logger.warning("%s: gold links outside their sentence, %s: %d", gold, what, number)
     named = [link for of_pair in kept for link in (*of_pair.sure, *of_pair.possible)]
     if first == 0 and named and all(0 not in link for link in named):
         logger.warning(
             "%s: no link names a first word (0); if the file counts from 1, give --base 1", gold
         )
-    return GoldSet(name, tuple(pairs), tuple(map(_gold, kept)), dropped)
+    return GoldSet(name, tuple(pairs), tuple(map(_gold, kept)), number)
 
 
 def pharaoh(links: Iterable[Link]) -> str:
@@ -186,12 +190,10 @@ def _strange(lines: list[str]) -> tuple[int, str]:
 def _triples(path: Path, lines: list[str]) -> list[Marked]:
     """Sentences by id, in the order in which ids first appear."""
     found: dict[str, Marked] = {}
-    for number, line in enumerate(lines, 1):
-        match = TRIPLE.fullmatch(line)
-        if match:
-            name, i, j, mark = match.groups()
-            marked = found.setdefault(name, Marked(f"{path}: line {number}", [], []))
-            (marked.possible if mark == "P" else marked.sure).append((int(i), int(j)))
+    for match in filter(None, map(TRIPLE.fullmatch, lines)):
+        name, i, j, mark = match.groups()
+        marked = found.setdefault(name, Marked(f"{path}: sentence {name}", [], []))
+        (marked.possible if mark == "P" else marked.sure).append((int(i), int(j)))
     return list(found.values())
 
 
@@ -203,55 +205,65 @@ def _line(line: str, where: str) -> Marked:
 
 
 def _inside(
-    marked: Sequence[Marked], pairs: Sequence[Pair], base: int, *, drop_outside: bool
+    marked: Sequence[Marked], pairs: Sequence[Pair], base: int, outside: Outside
 ) -> tuple[list[Marked], int]:
-    """The links counted from 0, and how many were left out.
+    """The links counted from 0, and how many lie outside.
 
     Raises:
-        DataError: the first link outside its sentence, unless they are to be left out.
+        DataError: the first link outside its sentence, if that is an error or the base is wrong.
     """
-    kept, dropped = [], 0
+    kept, number = [], 0
     for of_pair, pair in zip(marked, pairs, strict=True):
-        inside: list[list[Link]] = []
+        sides: list[list[Link]] = []
         for links in (of_pair.sure, of_pair.possible):
             moved = [(i - base, j - base) for i, j in links]
-            good = [link for link in moved if _fits(link, pair)]
-            if len(good) < len(moved):
-                bad = next(link for link in moved if not _fits(link, pair))
-                other = _other_base(marked, pairs, base)
-                if other is not None or not drop_outside:
-                    raise DataError(_outside(bad, of_pair, pair, base, other))
-            dropped += len(moved) - len(good)
-            inside.append(good)
-        kept.append(Marked(of_pair.where, *inside))
-    return kept, dropped
+            bad = [link for link in moved if not _fits(link, pair)]
+            if bad and not number:
+                _say_outside(bad[0], (of_pair, pair), marked, pairs, base, outside)
+            number += len(bad)
+            sides.append([x for x in moved if x not in bad] if outside == "drop" else moved)
+        kept.append(Marked(of_pair.where, *sides))
+    return kept, number
 
 
 def _fits(link: Link, pair: Pair) -> bool:
     return 0 <= link[0] < len(pair.source) and 0 <= link[1] < len(pair.target)
 
 
-def _outside(bad: Link, marked: Marked, pair: Pair, base: int, other: int | None) -> str:
-    link = f"{bad[0] + base}-{bad[1] + base}"
-    sizes = f"{len(pair.source)} and {len(pair.target)} words"
-    said = f"{marked.where}: the link {link} lies outside its sentences of {sizes}"
-    if other is not None:
-        return (
-            f"{said} when the first word is {base}; with {other} all links lie inside: give "
-            f"--base {other}"
-        )
-    return f"{said}, counted from {base}; correct it, or leave such links out with --drop-outside"
-
-
-def _other_base(marked: Sequence[Marked], pairs: Sequence[Pair], base: int) -> int | None:
-    """The other first word, if all links lie inside with it."""
-    other = 1 - base
-    inside = all(
-        _fits((i - other, j - other), pair)
-        for of_pair, pair in zip(marked, pairs, strict=True)
-        for i, j in (*of_pair.sure, *of_pair.possible)
+def _say_outside(
+    bad: Link,
+    where: tuple[Marked, Pair],
+    marked: Sequence[Marked],
+    pairs: Sequence[Pair],
+    base: int,
+    outside: Outside,
+) -> None:
+    """Raise an error, unless such links are expected and the base is as good as the other one."""
+    own, pair = where
+    said = (
+        f"{own.where}: the link {bad[0] + base}-{bad[1] + base} lies outside its sentences of "
+        f"{len(pair.source)} and {len(pair.target)} words"
     )
-    return other if inside else None
+    counts = [_num_outside(marked, pairs, first) for first in (base, 1 - base)]
+    if counts[1] < counts[0]:
+        better = f"{counts[1]} do" if counts[1] else "all lie inside"
+        raise DataError(
+            f"{said} when the first word is {base} ({counts[0]} links do); with {1 - base} "
+            f"{better}: give --base {1 - base}"
+        )
+    if outside == "stop":
+        raise DataError(
+            f"{said}, counted from {base}; correct it, or give --outside drop (leave such links "
+            "out) or miss (keep them, never found)"
+        )
+
+
+def _num_outside(marked: Sequence[Marked], pairs: Sequence[Pair], base: int) -> int:
+    return sum(
+        not _fits((i - base, j - base), pair)
+        for own, pair in zip(marked, pairs, strict=True)
+        for i, j in (*own.sure, *own.possible)
+    )
 
 
 def _gold(marked: Marked) -> Gold:
