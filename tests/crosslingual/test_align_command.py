@@ -120,11 +120,11 @@ def test_what_is_done_is_kept_and_gives_the_same_bytes(
     assert straight.status == 0
     align, calls = Aligner.align, []
 
-    def stops(self: Aligner, pairs: Any) -> Any:
+    def stops(self: Aligner, pairs: Any, tell: Any) -> Any:
         calls.append(self.encoder.name)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return align(self, pairs)
+        return align(self, pairs, tell)
 
     with monkeypatch.context() as patch:
         patch.setattr(Aligner, "align", stops)
@@ -134,7 +134,7 @@ def test_what_is_done_is_kept_and_gives_the_same_bytes(
     assert done == {"en-ko", "rows"}
     calls.clear()
     monkeypatch.setattr(
-        Aligner, "align", lambda self, pairs: (calls.append(1), align(self, pairs))[1]
+        Aligner, "align", lambda self, *given: (calls.append(1), align(self, *given))[1]
     )
     ended = score()
     assert ended.status == 0, ended.err

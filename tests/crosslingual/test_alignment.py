@@ -130,7 +130,9 @@ def test_a_pair_that_is_too_long_has_no_links_and_its_neighbours_keep_theirs(
     encoder = Encoder.load(str(tiny_source("roberta")))
     alone = list(Aligner(encoder, Settings()).align(pairs[:2]))
     long = Pair(("dog",) * 300, ("dog",), "here")
-    found = list(Aligner(encoder, Settings()).align([pairs[0], long, pairs[1]]))
+    told: list[int] = []
+    found = list(Aligner(encoder, Settings()).align([pairs[0], long, pairs[1]], told.append))
+    assert sum(told) == 3
     assert [aligned.too_long for aligned in found] == [False, True, False]
     assert found[1].links == ((),) * 3
     assert found[1].tokens > encoder.max_tokens

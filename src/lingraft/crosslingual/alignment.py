@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch.nn.functional import normalize
@@ -17,7 +17,7 @@ from lingraft.crosslingual.matching import METHODS, RELEASED
 from lingraft.errors import RecipeError, UnsupportedModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import torch
     from transformers import PreTrainedTokenizerBase
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from lingraft.crosslingual.links import Links
     from lingraft.crosslingual.matching import Method
 
-CHUNK = 4_096
+Array = np.ndarray[Any, Any]
+
+CHUNK = 2_048
 """Sentence pairs whose order is put right again; so many are held at once."""
 BATCH_TOKENS = 4_096
 WORDS_KEPT = 500_000
@@ -85,7 +87,7 @@ class Side:
     """A sentence in pieces."""
 
     ids: list[int]
-    words: np.ndarray[tuple[int], np.dtype[np.int64]]
+    words: Array
     """The word of each piece."""
 
 
@@ -155,22 +157,31 @@ class Aligner:
         self.layers = settings.layers_of(encoder)
         self.pieces = Pieces(encoder.tokenizer)
 
-    def align(self, pairs: Iterable[Pair]) -> Iterator[Aligned]:
-        """The links of each pair in the pairs' order; memory is bounded by `CHUNK` pairs."""
+    def align(
+        self, pairs: Iterable[Pair], tell: Callable[[int], None] | None = None
+    ) -> Iterator[Aligned]:
+        """The links of each pair in the pairs' order; memory is bounded by `CHUNK` pairs.
+
+        Args:
+            pairs: any number.
+            tell: called with how many more pairs are through, batch by batch.
+        """
         iterator = iter(pairs)
         while chunk := list(islice(iterator, CHUNK)):
-            yield from self._chunk(chunk)
+            yield from self._chunk(chunk, tell or (lambda _: None))
 
-    def _chunk(self, pairs: list[Pair]) -> list[Aligned]:
+    def _chunk(self, pairs: list[Pair], tell: Callable[[int], None]) -> list[Aligned]:
         sides = self.pieces.sides(pairs)
         sequences = [self._sequences(*pair) for pair in sides]
         found: dict[int, tuple[Links, ...]] = {}
         lengths = [max(map(len, own)) for own in sequences]
         readable = [at for at, length in enumerate(lengths) if length <= self.encoder.max_tokens]
+        tell(len(pairs) - len(readable))
         for group in self._groups(readable, lengths):
             of_group = [sequences[at] for at in group]
             for place, links in self._links(of_group, [sides[at] for at in group]):
                 found[group[place]] = links
+            tell(len(group))
         none = ((),) * len(self.layers)
         unknown = self.pieces.tokenizer.unk_token_id
         return [
@@ -236,7 +247,12 @@ class Aligner:
         S_LMN = (source_LMD @ target_LND.transpose(-1, -2)).cpu().numpy()
         if method.cosine:
             S_LMN = (S_LMN + 1) / 2
-        return tuple(
-            tuple(sorted({(int(source.words[i]), int(target.words[j])) for i, j in pairs}))
-            for pairs in (np.argwhere(linked_MN) for linked_MN in method.links(S_LMN))
-        )
+        return tuple(_by_words(linked_MN, source, target) for linked_MN in method.links(S_LMN))
+
+
+def _by_words(linked_MN: Array, source: Side, target: Side) -> Links:
+    """The pairs of words of which any pieces are linked, in order."""
+    width = int(target.words[-1]) + 1
+    i, j = np.nonzero(linked_MN)
+    codes = np.unique(source.words[i] * width + target.words[j])
+    return tuple(zip((codes // width).tolist(), (codes % width).tolist(), strict=True))

@@ -97,7 +97,7 @@ class _Writer:
             pairs = islice(bitext.read(self.text), before, None)
             with log.progress("align", self.total, "sentences") as ticker:
                 ticker.start_at(before)
-                for aligned in aligner.align(pairs):
+                for aligned in aligner.align(pairs, ticker.advance):
                     line = links.pharaoh(aligned.links[0]) + "\n"
                     file.write(line.encode())
                     done.pairs += 1
@@ -105,7 +105,6 @@ class _Writer:
                     done.links += len(aligned.links[0])
                     done.too_long += aligned.too_long
                     tokens += aligned.tokens
-                    ticker.advance()
                     if (done.pairs - before) % CHUNK == 0:
                         self._keep(file, done)
             self._keep(file, done)

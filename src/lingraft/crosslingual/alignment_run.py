@@ -229,12 +229,9 @@ def _is_kept(stage: Stage, made_of: str, call: Call) -> bool:
 def _align(aligner: Aligner, label: str, gold: GoldSet, folder: Path) -> dict[str, Any]:
     """Write the links of every layer; returns facts for the rows."""
     what, total = f"align {gold.name} by {label}", len(gold.pairs)
-    found = []
     started = time.monotonic()
     with log.progress(what, total, "sentences") as ticker:
-        for aligned in aligner.align(gold.pairs):
-            found.append(aligned)
-            ticker.advance()
+        found = list(aligner.align(gold.pairs, ticker.advance))
     seconds = time.monotonic() - started
     for place, layer in enumerate(aligner.layers):
         _write_links(folder / _file(layer), [aligned.links[place] for aligned in found])
