@@ -81,8 +81,8 @@ def _side_by_side(source: Path, target: Path) -> Iterator[Pair]:
                 f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}; line n of one "
                 "must translate line n of the other"
             )
-        yield _pair(left.split(), right.split(), (f"{source}: line {number}", f"{target}: line "
-                    f"{number}"))  # fmt: skip
+        where = (f"{source}: line {number}", f"{target}: line {number}")
+        yield _pair(left.split(), right.split(), where)
 
 
 def _columns(path: Path) -> Iterator[Pair]:
@@ -95,8 +95,7 @@ def _columns(path: Path) -> Iterator[Pair]:
 
 def _rows(path: Path) -> Iterator[Pair]:
     for where, row in json_rows(path):
-        sides = [_words(row, names, where) for names in SIDES]
-        yield _pair(sides[0], sides[1], (where, where))
+        yield pair_of(row, where)
 
 
 def pair_of(row: dict[str, Any], where: str) -> Pair:
