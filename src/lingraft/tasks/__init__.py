@@ -5,14 +5,19 @@ loads torch or transformers.
 """
 
 from lingraft.tasks import catalogue
-from lingraft.tasks.splits import Data, cut, find, load
+from lingraft.tasks.group import Group
+from lingraft.tasks.splits import Data, cut, find, load, tested
 from lingraft.tasks.task import Hub, Settings, Spans, Split, Task
 
 TASKS: dict[str, Task] = catalogue.tasks()
+GROUPS: dict[str, Group] = catalogue.groups()
+"""Tasks that are there in several languages: the record of one is `TASKS[group.member("ko")]`."""
 
 __all__ = [
+    "GROUPS",
     "TASKS",
     "Data",
+    "Group",
     "Hub",
     "Settings",
     "Spans",
@@ -21,4 +26,5 @@ __all__ = [
     "cut",
     "find",
     "load",
+    "tested",
 ]

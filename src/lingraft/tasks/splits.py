@@ -57,28 +57,72 @@ def find(task: Task, directory: Path, wanted: Sequence[str] = ()) -> dict[str, t
         raise DataError(f"{directory}: no such directory; it must hold the files of {task.name}")
     found: dict[str, tuple[Path, ...]] = {}
     for name, split in task.splits.items():
-        files = [_find_part(spellings, directory, task.folders) for spellings in split.parts]
-        complete = tuple(file for file in files if file is not None)
-        if len(complete) == len(split.parts):
-            found[name] = complete
+        parts = [_find_part(spellings, directory, task.folders) for spellings in split.parts]
+        if all(parts):
+            found[name] = tuple(file for files in parts for file in files)
     absent = [name for name in wanted if name not in found]
+    if TRAIN in absent and TRAIN not in task.splits:
+        raise DataError(_only_tested(task))
     if absent or not any(name in found for name in task.labelled_splits):
         raise DataError(_missing(task, directory, absent or list(task.labelled_splits)))
     return found
 
 
-def _find_part(spellings: Sequence[str], directory: Path, folders: Sequence[str]) -> Path | None:
+def _find_part(
+    spellings: Sequence[str], directory: Path, folders: Sequence[str]
+) -> tuple[Path, ...]:
+    """The file of the first spelling that is there, or the files that its * fits, by name."""
     for folder in (".", *folders):
         for spelling in spellings:
             for packed in ("", *COMPRESSED):
                 path = directory / folder / f"{spelling}{packed}"
                 if path.is_file():
-                    return path
-    return None
+                    return (path,)
+            if files := _fitting(spelling, directory / folder):
+                return files
+    return ()
+
+
+def _fitting(spelling: str, folder: Path) -> tuple[Path, ...]:
+    if "*" not in spelling or spelling.startswith("/"):
+        return ()
+    by_name: dict[str, Path] = {}
+    for packed in reversed(("", *COMPRESSED)):
+        found = folder.glob(f"{spelling}{packed}")
+        by_name |= {path.name.removesuffix(packed): path for path in found}
+    return tuple(by_name[name] for name in sorted(by_name))
+
+
+def _only_tested(task: Task) -> str:
+    language = task.languages[0]
+    return (
+        f"{task.name}: the benchmark has no training set in this language; train in one that has, "
+        f"and test in this one (--train-language en --test-languages {language}), or have a "
+        "labelled split cut"
+    )
+
+
+def tested(task: Task, directory: Path) -> Data:
+    """The examples of a language that a model was not trained in: all splits but train.
+
+    Args:
+        task: a benchmark's, in that language.
+        directory: holds its files; a development set may be absent, what is reported may not.
+
+    Returns:
+        The development set, where it is there, and the splits that are reported.
+
+    Raises:
+        DataError: what is reported is missing, broken, or has no answers.
+    """
+    found = find(task, directory, task.evaluation)
+    wanted = [name for name in (DEV, *task.evaluation) if name in found]
+    splits = {name: read_split(task, name, found[name]) for name in dict.fromkeys(wanted)}
+    return Data(splits, {name: name for name in splits}, task.evaluation)
 
 
 def _missing(task: Task, directory: Path, splits: Sequence[str]) -> str:
-    lines = [f"{name}: {_spelt(task.splits[name])}" for name in splits]
+    lines = [f"{name}: {_spelt(task.splits[name])}" for name in splits if name in task.splits]
     places = ", ".join(task.folders) or "no folders"
     return (
         f"{directory}: files of {task.name} are missing ({'; '.join(lines)}); get them from "
@@ -172,6 +216,8 @@ def load(
     """
     if shares is not None:
         return _load_cut(task, directory, shares, seed)
+    if TRAIN not in task.splits:
+        raise DataError(_only_tested(task))
     # A user's own task may report a dev set that it has not: a part of train becomes one below.
     wanted = [TRAIN, *(name for name in (DEV, *task.evaluation) if name in task.splits)]
     try:
