@@ -6,19 +6,27 @@ loads torch or transformers.
 
 from lingraft.tasks import catalogue
 from lingraft.tasks.group import Group
-from lingraft.tasks.splits import Data, cut, find, load, tested
+from lingraft.tasks.retrieval import Retrieval
+from lingraft.tasks.splits import Data, cut, find, load, load_evaluation
 from lingraft.tasks.task import Hub, Settings, Spans, Split, Task
 
 TASKS: dict[str, Task] = catalogue.tasks()
-GROUPS: dict[str, Group] = catalogue.groups()
+GROUPS: dict[str, Group] = catalogue.groups(catalogue.BENCHMARKS)
 """Tasks that are there in several languages: the record of one is `TASKS[group.member("ko")]`."""
+RETRIEVALS: dict[str, Retrieval] = catalogue.retrievals()
+"""Tasks without training, a language each."""
+RETRIEVAL_GROUPS: dict[str, Group] = catalogue.groups(catalogue.RETRIEVALS)
+"""The benchmarks of these: the record of a language is `RETRIEVALS[group.member("ko")]`."""
 
 __all__ = [
     "GROUPS",
+    "RETRIEVALS",
+    "RETRIEVAL_GROUPS",
     "TASKS",
     "Data",
     "Group",
     "Hub",
+    "Retrieval",
     "Settings",
     "Spans",
     "Split",
@@ -26,5 +34,5 @@ __all__ = [
     "cut",
     "find",
     "load",
-    "tested",
+    "load_evaluation",
 ]

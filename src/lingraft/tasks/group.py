@@ -23,8 +23,8 @@ class Group(Section):
     category: Category
     languages: Names = ()
     """In which there is a record; filled in by the catalogue."""
-    train_language: str | None = "en"
-    """In which XTREME trains; None: nothing is trained."""
+    train_language: str = "en"
+    """In which XTREME trains; of retrieval, the language that translations are in."""
     scores: Names
     """Whose mean is the task's one number (`avg_metric`): exact match and F1 of answers."""
 

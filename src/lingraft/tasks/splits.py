@@ -102,12 +102,16 @@ def _only_tested(task: Task) -> str:
     )
 
 
-def tested(task: Task, directory: Path) -> Data:
+def load_evaluation(
+    task: Task, directory: Path, *, shares: Mapping[str, float] | None = None, seed: int = 0
+) -> Data:
     """The examples of a language that a model was not trained in: all splits but train.
 
     Args:
         task: a benchmark's, in that language.
         directory: holds its files; a development set may be absent, what is reported may not.
+        shares: of dev and test, where the test set has no answers: the development set is cut.
+        seed: of the cut.
 
     Returns:
         The development set, where it is there, and the splits that are reported.
@@ -115,6 +119,8 @@ def tested(task: Task, directory: Path) -> Data:
     Raises:
         DataError: what is reported is missing, broken, or has no answers.
     """
+    if shares is not None:
+        return _dev_cut(task, find(task, directory, [DEV]), shares, seed)
     found = find(task, directory, task.evaluation)
     wanted = [name for name in (DEV, *task.evaluation) if name in found]
     splits = {name: read_split(task, name, found[name]) for name in dict.fromkeys(wanted)}
@@ -208,8 +214,9 @@ def load(
     """The examples of a task.
 
     Without `shares` the official splits; where the task has no development set (NSMC), 5 % of the
-    training set become one. With `shares` (train, dev and test) the labelled split that is
-    there, dev before train, is cut, and official splits are not used.
+    training set become one. With `shares` of train, dev and test the labelled split that is
+    there, dev before train, is cut, and official splits are not used. With `shares` of dev and test
+    the development set is cut in these, where the test set has no answers (XTREME's WikiAnn).
 
     Raises:
         DataError: files are missing or broken, or cannot be cut.
@@ -252,10 +259,15 @@ def _labelled_alone(task: Task, directory: Path) -> str | None:
 
 
 def _load_cut(task: Task, directory: Path, shares: Mapping[str, float], seed: int) -> Data:
+    if set(shares) == {DEV, TEST}:
+        found = find(task, directory, [TRAIN, DEV])
+        data = _dev_cut(task, found, shares, seed)
+        splits = {TRAIN: read_split(task, TRAIN, found[TRAIN]), **data.splits}
+        return Data(splits, {TRAIN: TRAIN, **data.names}, data.evaluation)
     if not {TRAIN, DEV, TEST} >= set(shares) >= {TRAIN, DEV}:
         raise DataError(
             f"shares of a cut are for {', '.join(shares)}; they must be for train, dev and test, "
-            "or for train and dev"
+            "for train and dev, or for dev and test"
         )
     found = find(task, directory)
     origin = _labelled_alone(task, directory)
@@ -263,3 +275,17 @@ def _load_cut(task: Task, directory: Path, shares: Mapping[str, float], seed: in
     examples = read_split(task, origin, found[origin])
     names = {name: cut_name(origin, share, seed) for name, share in shares.items()}
     return Data(cut(examples, shares, seed), names, (TEST if TEST in shares else DEV,))
+
+
+def _dev_cut(
+    task: Task, found: Mapping[str, Sequence[Path]], shares: Mapping[str, float], seed: int
+) -> Data:
+    """The development set as one that chooses and one that is reported."""
+    if set(shares) != {DEV, TEST}:
+        raise DataError(
+            f"shares of a cut are for {', '.join(shares)}; a language that is only tested has dev "
+            "and test"
+        )
+    parts = cut(read_split(task, DEV, found[DEV]), shares, seed)
+    names = {name: cut_name(DEV, share, seed) for name, share in shares.items()}
+    return Data(parts, names, (TEST,))

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 from lingraft.recipe.decoding import checked
 from lingraft.tasks.definition import decode, task_of
 from lingraft.tasks.group import Group
+from lingraft.tasks.retrieval import Retrieval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lingraft.tasks.task import Task
 
@@ -26,6 +27,8 @@ BENCHMARKS = (
     "klue", "pawsx", "xnli", "udpos", "panx", "xquad", "mlqa", "tydiqa", "korean", "glue",
 )  # fmt: skip
 """Files of this folder, in the order of `lingraft list tasks`."""
+RETRIEVALS = ("bucc2018", "tatoeba")
+"""Those of tasks without training (`lingraft.tasks.retrieval`)."""
 
 
 @functools.cache
@@ -45,10 +48,20 @@ def tasks() -> dict[str, Task]:
     return found
 
 
-def groups() -> dict[str, Group]:
-    """The tasks that are there in several languages, by name."""
+def retrievals() -> dict[str, Retrieval]:
+    """All built-in records of retrieval by name."""
     found = {}
-    for name in BENCHMARKS:
+    for name in RETRIEVALS:
+        for table in tables(benchmark(name)):
+            record = checked(Retrieval, table, f"{name}.toml")
+            found[record.name] = record
+    return found
+
+
+def groups(benchmarks: Sequence[str]) -> dict[str, Group]:
+    """The tasks of these files that are there in several languages, by name."""
+    found = {}
+    for name in benchmarks:
         if "group" in (content := benchmark(name)):
             languages = [table["language"] for table in tables(content)]
             table = content["group"] | {"languages": languages}
