@@ -7,7 +7,7 @@ loads torch or transformers.
 from lingraft.tasks import catalogue
 from lingraft.tasks.group import Group
 from lingraft.tasks.retrieval import Retrieval
-from lingraft.tasks.splits import Data, cut, find, load, load_evaluation
+from lingraft.tasks.splits import Data, cut, find, load
 from lingraft.tasks.task import Hub, Settings, Spans, Split, Task
 
 TASKS: dict[str, Task] = catalogue.tasks()
@@ -34,5 +34,4 @@ __all__ = [
     "cut",
     "find",
     "load",
-    "load_evaluation",
 ]

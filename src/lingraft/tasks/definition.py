@@ -311,8 +311,6 @@ def _reported(splits: Mapping[str, Split]) -> tuple[str, ...]:
 def _settled(definition: Definition, base: Path) -> Definition:
     """A user's own task with labels, metrics and scores written out."""
     name, kind = definition.name, definition.kind
-    if definition.files.train is None:
-        raise RecipeError(f"task {name}: files has no train; name the file to train on")
     known = SCORES.get("classification" if kind == "pair" else kind)
     if known is None:
         raise RecipeError(
@@ -354,7 +352,11 @@ def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
     if definition.kind in ("regression", "span"):
         return ()
     found: set[str] = set()
-    assert definition.files.train is not None
+    if definition.files.train is None:
+        raise RecipeError(
+            f"task {definition.name}: files has no train, which would say the labels; name it, or "
+            "give labels"
+        )
     (path,) = (base / part[0] for part in definition.files.train)
     for row in FORMATS[definition.format or definition.kind].rows(path, definition):
         if definition.kind == "tagging":

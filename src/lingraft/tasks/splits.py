@@ -97,34 +97,8 @@ def _only_tested(task: Task) -> str:
     language = task.languages[0]
     return (
         f"{task.name}: the benchmark has no training set in this language; train in one that has, "
-        f"and test in this one (--train-language en --test-languages {language}), or have a "
-        "labelled split cut"
+        f"and test in this one (--train-language en --test-languages {language})"
     )
-
-
-def load_evaluation(
-    task: Task, directory: Path, *, shares: Mapping[str, float] | None = None, seed: int = 0
-) -> Data:
-    """The examples of a language that a model was not trained in: all splits but train.
-
-    Args:
-        task: a benchmark's, in that language.
-        directory: holds its files; a development set may be absent, what is reported may not.
-        shares: of dev and test, where the test set has no answers: the development set is cut.
-        seed: of the cut.
-
-    Returns:
-        The development set, where it is there, and the splits that are reported.
-
-    Raises:
-        DataError: what is reported is missing, broken, or has no answers.
-    """
-    if shares is not None:
-        return _dev_cut(task, find(task, directory, [DEV]), shares, seed)
-    found = find(task, directory, task.evaluation)
-    wanted = [name for name in (DEV, *task.evaluation) if name in found]
-    splits = {name: read_split(task, name, found[name]) for name in dict.fromkeys(wanted)}
-    return Data(splits, {name: name for name in splits}, task.evaluation)
 
 
 def _missing(task: Task, directory: Path, splits: Sequence[str]) -> str:
@@ -214,17 +188,14 @@ def load(
     """The examples of a task.
 
     Without `shares` the official splits; where the task has no development set (NSMC), 5 % of the
-    training set become one. With `shares` of train, dev and test the labelled split that is
-    there, dev before train, is cut, and official splits are not used. With `shares` of dev and test
-    the development set is cut in these, where the test set has no answers (XTREME's WikiAnn).
+    training set become one. With `shares` (train, dev and test) the labelled split that is
+    there, dev before train, is cut, and official splits are not used.
 
     Raises:
         DataError: files are missing or broken, or cannot be cut.
     """
     if shares is not None:
         return _load_cut(task, directory, shares, seed)
-    if TRAIN not in task.splits:
-        raise DataError(_only_tested(task))
     # A user's own task may report a dev set that it has not: a part of train becomes one below.
     wanted = [TRAIN, *(name for name in (DEV, *task.evaluation) if name in task.splits)]
     try:
@@ -259,15 +230,10 @@ def _labelled_alone(task: Task, directory: Path) -> str | None:
 
 
 def _load_cut(task: Task, directory: Path, shares: Mapping[str, float], seed: int) -> Data:
-    if set(shares) == {DEV, TEST}:
-        found = find(task, directory, [TRAIN, DEV])
-        data = _dev_cut(task, found, shares, seed)
-        splits = {TRAIN: read_split(task, TRAIN, found[TRAIN]), **data.splits}
-        return Data(splits, {TRAIN: TRAIN, **data.names}, data.evaluation)
     if not {TRAIN, DEV, TEST} >= set(shares) >= {TRAIN, DEV}:
         raise DataError(
             f"shares of a cut are for {', '.join(shares)}; they must be for train, dev and test, "
-            "for train and dev, or for dev and test"
+            "or for train and dev"
         )
     found = find(task, directory)
     origin = _labelled_alone(task, directory)
@@ -275,17 +241,3 @@ def _load_cut(task: Task, directory: Path, shares: Mapping[str, float], seed: in
     examples = read_split(task, origin, found[origin])
     names = {name: cut_name(origin, share, seed) for name, share in shares.items()}
     return Data(cut(examples, shares, seed), names, (TEST if TEST in shares else DEV,))
-
-
-def _dev_cut(
-    task: Task, found: Mapping[str, Sequence[Path]], shares: Mapping[str, float], seed: int
-) -> Data:
-    """The development set as one that chooses and one that is reported."""
-    if set(shares) != {DEV, TEST}:
-        raise DataError(
-            f"shares of a cut are for {', '.join(shares)}; a language that is only tested has dev "
-            "and test"
-        )
-    parts = cut(read_split(task, DEV, found[DEV]), shares, seed)
-    names = {name: cut_name(DEV, share, seed) for name, share in shares.items()}
-    return Data(parts, names, (TEST,))

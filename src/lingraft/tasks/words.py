@@ -9,7 +9,7 @@ from lingraft.tasks.examples import TaggedExample
 from lingraft.tasks.reading import MISSING, Row, blocks, jsonl_rows, suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from lingraft.tasks.definition import Columns, Definition
@@ -84,3 +84,28 @@ def example(row: Row, definition: Definition) -> TaggedExample:
         if tag not in definition.labels:
             raise row.error(f"unknown label {tag!r}; allowed: {', '.join(definition.labels)}")
     return TaggedExample(row.identifier(columns.id), words, tags)
+
+
+def known(count: int, room: int) -> bool:
+    """Whether a word of so many tokens is read as it is; else the unknown token stands for it."""
+    return 0 < count <= room
+
+
+def pieces(counts: Sequence[int], room: int) -> list[range]:
+    """A sentence cut between words so that every piece fits (XTREME's rule, SPEC C.2).
+
+    Args:
+        counts: tokens of each word; one that is not `known` counts as one token.
+        room: tokens of a piece, without special ones.
+
+    Returns:
+        The words of each piece; all words, in order.
+    """
+    found, start, filled = [], 0, 0
+    for word, count in enumerate(counts):
+        size = count if known(count, room) else 1
+        if filled + size > room and word > start:
+            found.append(range(start, word))
+            start, filled = word, 0
+        filled += size
+    return [*found, range(start, len(counts))]
