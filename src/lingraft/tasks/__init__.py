@@ -18,6 +18,24 @@ RETRIEVALS: dict[str, Retrieval] = catalogue.retrievals()
 RETRIEVAL_GROUPS: dict[str, Group] = catalogue.groups(catalogue.RETRIEVALS)
 """The benchmarks of these: the record of a language is `RETRIEVALS[group.member("ko")]`."""
 
+
+def names() -> dict[str, str]:
+    """What tasks are called in a list, those of several languages once: `xnli-{lang}`.
+
+    Returns:
+        The name in the list, and the first record that it stands for, or its only one.
+    """
+    found: dict[str, str] = {}
+    grouped = {
+        group.member(language): group.name
+        for group in GROUPS.values()
+        for language in group.languages
+    }
+    for name in TASKS:
+        found.setdefault(f"{grouped[name]}-{{lang}}" if name in grouped else name, name)
+    return found
+
+
 __all__ = [
     "GROUPS",
     "RETRIEVALS",
@@ -34,4 +52,5 @@ __all__ = [
     "cut",
     "find",
     "load",
+    "names",
 ]
