@@ -15,6 +15,7 @@ from pathlib import Path
 import bad_input_corpora
 import bad_input_models
 import bad_input_streams
+import bad_input_tasks
 
 from lingraft.pipeline import preflight
 
@@ -385,3 +386,4 @@ def _(place):
 
 bad_input_models.add(CASES)
 bad_input_streams.add(CASES)
+bad_input_tasks.add(CASES)

@@ -169,6 +169,13 @@ def test_texts_of_the_tests_are_left_out_of_a_corpus() -> None:
     ]
 
 
+def test_hidden_labels_do_not_keep_a_test_set_from_being_left_out(tmp_path: Path) -> None:
+    for split, text in (("dev", "Ja\tO\n"), ("test", "Köln\nliegt\nam\nRhein\n")):
+        (tmp_path / f"{split}-de.tsv").write_text(text, encoding="utf-8")
+    (task,) = tasks_of(["panx-de"])
+    assert texts(task, tmp_path) == ["Ja", "Köln liegt am Rhein"]
+
+
 # -- averages
 
 

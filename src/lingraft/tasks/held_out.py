@@ -122,8 +122,10 @@ def texts(task: Task | Retrieval, data: Path | None) -> list[str]:
     found = find(task, data or Path())
     held_out = [name for name in found if name != TRAIN] or list(found)
     examples = [
-        example for name in held_out for example in read_split(task, name, found[name])
-    ]  # fmt: skip
+        example
+        for name in held_out
+        for example in read_split(task, name, found[name], unanswered=True)
+    ]
     return list(dict.fromkeys(text for example in examples for text in _texts(example) if text))
 
 

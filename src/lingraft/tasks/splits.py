@@ -115,13 +115,21 @@ def _spelt(split: Split) -> str:
     return " and ".join(" or ".join(part) for part in split.parts)
 
 
-def read_split(task: Task, name: str, files: Sequence[Path]) -> list[Example]:
+def read_split(
+    task: Task, name: str, files: Sequence[Path], *, unanswered: bool = False
+) -> list[Example]:
     """The examples of all parts of a split; of several parts, ids are made distinct.
+
+    Args:
+        task: of which it is a split.
+        name: of the split.
+        files: as `find` gives them.
+        unanswered: whether answers may be missing, also where the split should have them.
 
     Raises:
         DataError: a file is broken, or an answer is missing that the split should have.
     """
-    hidden = not task.splits[name].labelled
+    hidden = unanswered or not task.splits[name].labelled
     if len(files) == 1:
         return task.read(files[0], hidden=hidden)
     return [
