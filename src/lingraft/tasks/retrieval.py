@@ -50,6 +50,7 @@ class Retrieval(Section):
     files: dict[str, Sides]
     """Split → its files."""
     metric: Literal["accuracy", "pair_f1"]
+    """The function of this module that scores it."""
     evaluation: Names = ("test",)
     note: str = ""
 
@@ -187,6 +188,3 @@ def pair_f1(gold: Collection[Pair], said: Collection[Pair]) -> dict[str, float]:
     precision, recall = right / len(set(said)), right / len(set(gold))
     f1 = 2 * precision * recall / (precision + recall)
     return {"f1": 100 * f1, "precision": 100 * precision, "recall": 100 * recall}
-
-
-METRICS = {"accuracy": accuracy, "pair_f1": pair_f1}
