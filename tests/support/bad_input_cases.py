@@ -16,6 +16,7 @@ import bad_input_alignment
 import bad_input_corpora
 import bad_input_models
 import bad_input_streams
+import bad_input_tasks
 
 from lingraft.pipeline import preflight
 
@@ -387,3 +388,4 @@ def _(place):
 bad_input_models.add(CASES)
 bad_input_streams.add(CASES)
 bad_input_alignment.add(CASES)
+bad_input_tasks.add(CASES)
