@@ -18,7 +18,7 @@ from lingraft.errors import LingraftError, RecipeError, explain
 from lingraft.recipe import decoding
 
 COMMANDS: tuple[str, ...] = ("adapt", "check", "stage", "evaluate", "report", "list", "corpus")
-COMMANDS += ("study", "probe", "compare", "finetune", "probe-source", "align", "bench")
+COMMANDS += ("study", "probe", "compare", "finetune", "probe-source", "retrieve", "align", "bench")
 """In the order of the help; each is `command` of a module that imports what is heavy later."""
 
 app = typer.Typer(
@@ -78,7 +78,8 @@ for _name in COMMANDS:
 
 
 def spread(
-    arguments: list[str], options: tuple[str, ...] = ("--text", "--only", "--gold")
+    arguments: list[str],
+    options: tuple[str, ...] = ("--text", "--only", "--gold", "--pairs", "--dev"),
 ) -> list[str]:
     """Let several values follow one option: `--text a b` becomes `--text a --text b`."""
     result: list[str] = []

@@ -207,8 +207,8 @@ def _first_pass(
             else:
                 block_RC.fill_(-torch.inf)
                 block_RC[:high, :wide] = x.rounded_ND[rows] @ y.rounded_ND[columns].T
-            of_x.add(rows, block_RC.unflatten(1, (GROUP, -1)).amax(1)[:high], left)
-            of_y.add(columns, block_RC.unflatten(0, (GROUP, -1)).amax(0)[:, :wide].T, top)
+            of_x.add(rows, block_RC.view(len(block_RC), GROUP, -1).amax(1)[:high], left)
+            of_y.add(columns, block_RC.view(GROUP, -1, of_x.block).amax(0)[:, :wide].T, top)
         if report is not None:
             report(rows.stop)
     return of_x, of_y
