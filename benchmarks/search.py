@@ -5,9 +5,9 @@
     python benchmarks/search.py --queries 1000000 --vectors 1000000 --skip faiss fp32
 
 Both look for the nearest of every query among the vectors and of every vector among the queries:
-ours in one pass, faiss (`IndexFlatIP`) in two searches. Vectors are drawn from a normal distribution
-and made unit length. Each runs in a process of its own, whose peak memory is the operating system's
-figure and includes the vectors, Python and torch. Where queries are fewer than a million, the time
+ours in one pass, faiss (`IndexFlatIP`) in two searches. Vectors are drawn from the normal
+distribution and made unit length. Each runs in a process of its own, whose peak memory is the
+operating system's figure, with the vectors, Python and torch. For fewer queries the time
 of a million by a million is projected from the products that were made.
 """
 

@@ -82,7 +82,6 @@ def read(folder: Path) -> list[Measured]:
 def _model(path: Path, folder: Path) -> str:
     """The model's name, of MODEL/REVISION/TASK.json; `/` is written `__` there."""
     revision = path.parent
-    owner = revision.parent if revision != folder else revision.resolve().parent
     meta = revision / META
     if meta.is_file():
         try:
@@ -91,7 +90,8 @@ def _model(path: Path, folder: Path) -> str:
             name = None
         if isinstance(name, str):
             return name
-    return (owner if owner not in (folder, folder.parent) else revision).name.replace("__", "/")
+    owner = revision if revision == folder else revision.parent
+    return owner.resolve().name.replace("__", "/")
 
 
 def _scores(data: dict[str, Any], model: str, task: str) -> Iterator[Measured]:

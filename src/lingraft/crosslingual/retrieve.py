@@ -56,13 +56,14 @@ def claim(out: Path, settings: Mapping[str, Any], *, overwrite: bool) -> None:
     path = out / SETTINGS
     if out.exists() and not out.is_dir():
         raise DataError(f"{out}: is a file, not a folder; choose another --out")
+    finished = (out / RESULTS).exists()
     if path.is_file():
-        if read_json(path) != settings and not overwrite:
+        if finished and read_json(path) != settings and not overwrite:
             raise DataError(
                 f"{out}: holds results of other models, pairs or settings; choose another --out, "
                 "or replace them with --overwrite"
             )
-    elif (out / RESULTS).exists():
+    elif finished:
         raise DataError(
             f"{out}: holds results of another command ({RESULTS}); choose another --out"
         )
