@@ -17,7 +17,7 @@ import lingraft
 from lingraft import cli
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "docs/guide.md", "docs/alignment.md")
+PAGES = ("README.md", "docs/guide.md", "docs/alignment.md", "docs/retrieval.md")
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TINY = [
     "corpus.sentences=150",

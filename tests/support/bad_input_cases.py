@@ -15,6 +15,7 @@ from pathlib import Path
 import bad_input_alignment
 import bad_input_corpora
 import bad_input_models
+import bad_input_retrieval
 import bad_input_streams
 import bad_input_tasks
 
@@ -389,3 +390,4 @@ bad_input_models.add(CASES)
 bad_input_streams.add(CASES)
 bad_input_alignment.add(CASES)
 bad_input_tasks.add(CASES)
+bad_input_retrieval.add(CASES)
