@@ -40,6 +40,10 @@ COMMANDS = {
     "probe-source": ("--task", "--data", "--seeds", "--first-seed", "--out", "--phase", "--source",
                      "--set", "--paper", "--cut", "--train-examples", "--precision",
                      "--keep-models", "--resume", "--overwrite"),
+    "retrieve": ("--pairs", "--languages", "--dev", "--mine", "--gold", "--dev-mine", "--dev-gold",
+                 "--threshold", "--layer", "--pool", "--parity", "--sentences", "--label", "--mteb",
+                 "--resamples", "--out", "--overwrite"),
+    "export-sentences": ("--out", "--layer", "--pool", "--retrieval"),
 }  # fmt: skip
 
 
@@ -98,6 +102,7 @@ def test_importing_lingraft_loads_nothing_heavy():
         ("--help",),
         ("--version",),
         *((name, "--help") for name in ("adapt", "finetune", "study", "bench", "align")),
+        *((name, "--help") for name in ("retrieve", "export-sentences")),
         ("check", "RECIPE"),
     ],
     ids=" ".join,
