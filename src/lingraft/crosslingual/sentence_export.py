@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModel
+from transformers import AutoModel, PreTrainedTokenizerFast
 
 from lingraft.crosslingual.pooling import LONGEST
 from lingraft.crosslingual.retrieval import check_layer, fingerprint_of
@@ -28,6 +28,7 @@ from lingraft.models.export import settings_for_4_57
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import first_position, load_model, load_tokenizer, quiet_transformers
 from lingraft.rundir import removed_on_failure, write_json, writing
+from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,7 +124,10 @@ def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -
         fresh = set(said.get("missing_keys", ()))  # a pooler that the checkpoint never had
         tensors = {key: value for key, value in cut.state_dict().items() if key not in fresh}
         cut.save_pretrained(out, state_dict=tensors)
-        tokenizer.save_pretrained(out)
+        if type(tokenizer) is PreTrainedTokenizerFast:
+            tokenizer_files.save(tokenizer, out)
+        else:
+            tokenizer.save_pretrained(out)
         _finish_config(out / "config.json", hidden_states=picks)
         pad = int(tokenizer.pad_token_id or 0)
         longest = int(getattr(model.config, "max_position_embeddings", LONGEST))
