@@ -178,7 +178,9 @@ def main() -> None:
             found = json.loads(done.stdout)
             results[way] = found
             projected = "run whole"
-            if share != 1:
+            if asked.loaded:
+                projected = "–"
+            elif share != 1:
                 hours = whole(found, share, asked.queries + asked.vectors) / 3600
                 projected = f"{hours:.2f} CPU-hours (projected)"
             name = "faiss" if way == "faiss" else f"lingraft, first pass in {way}"
