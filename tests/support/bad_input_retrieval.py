@@ -39,7 +39,7 @@ def add(cases):
             {"eng-kor.tsv": GOOD, "kor-eng.tsv": GOOD},
             ("eng-kor.tsv", "kor-eng.tsv"),
         ),
-        "a layer that the model does not have": (
+        "a layer of retrieval that the model does not have": (
             {"eng-kor.tsv": GOOD},
             ("eng-kor.tsv", "--layer", "3"),
         ),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.corpus.readers.lines import EMPTY
-from lingraft.crosslingual.pairs import strict_lines
+from lingraft.crosslingual.bitext import lines
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
@@ -58,10 +58,9 @@ def read_side(path: Path) -> Side:
     Raises:
         DataError: the file is broken or empty, mixes both forms, or has an id twice.
     """
-    lines = strict_lines(path)
-    cells = [line.split("\t") for line in lines]
+    cells = [line.split("\t") for line in lines(path)]
     tabs = {len(one) for one in cells}
-    if not lines:
+    if not cells:
         raise DataError(f"{path}: is {EMPTY}; give a sentence a line, or id TAB sentence")
     if tabs == {1}:
         cells = [[str(number), one[0]] for number, one in enumerate(cells, 1)]
@@ -110,7 +109,7 @@ def read_gold(path: Path, source: Side, target: Side, *, by_id: bool = False) ->
         DataError: the file is broken, or names a sentence that is not there.
     """
     gold, places = set(), set()
-    for number, line in enumerate(strict_lines(path), 1):
+    for number, line in enumerate(lines(path), 1):
         cells = line.split("\t")
         if len(cells) != 2:
             raise DataError(

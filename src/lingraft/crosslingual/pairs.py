@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import langcodes
 from langcodes.tag_parser import LanguageTagError
 
-from lingraft.corpus.readers.lines import COMPRESSED, Reading, text_lines
+from lingraft.corpus.readers.lines import COMPRESSED
+from lingraft.crosslingual.bitext import lines
 from lingraft.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 ENGLISH = ("en", "eng")
 CODE = r"[a-z]{2,3}(?:[_-][A-Za-z]{2,8})?"
 NAMED = re.compile(rf"(?:.*[._])?({CODE})-({CODE})")
-MAX_LINE_BYTES = 1 << 20
 TABLE = ".tsv"
 XTREME = (
     "af", "ar", "bg", "bn", "de", "el", "es", "et", "eu", "fa", "fi", "fr", "he", "hi", "hu", "id",
@@ -183,7 +183,7 @@ def _macro(code: str) -> str:
 
 def _read(place: _Place, language: str) -> Pairs:
     if len(place.files) == 1:
-        rows = [line.split("\t") for line in strict_lines(place.files[0])]
+        rows = [line.split("\t") for line in lines(place.files[0])]
         for number, cells in enumerate(rows, 1):
             if len(cells) != 2:
                 raise DataError(
@@ -193,7 +193,7 @@ def _read(place: _Place, language: str) -> Pairs:
         left, right = ([cells[side] for cells in rows] for side in (0, 1))
         english, other = (left, right) if place.english_first else (right, left)
     else:
-        english, other = (strict_lines(file) for file in place.files)
+        english, other = (list(lines(file)) for file in place.files)
         if len(english) != len(other):
             raise DataError(
                 f"{place.files[1]}: has {len(other):,} lines, {place.files[0].name} "
@@ -210,16 +210,3 @@ def _read(place: _Place, language: str) -> Pairs:
                     "there, so take the pair out"
                 )
     return Pairs(language, tuple(english), tuple(other))
-
-
-def strict_lines(path: Path) -> list[str]:
-    """All lines of a file, plain or compressed; none may be broken.
-
-    Raises:
-        DataError: the file cannot be read, or holds a line that is too long or not UTF-8.
-    """
-    reading = Reading()
-    lines = list(text_lines(path, MAX_LINE_BYTES, reading))
-    for reason, count in reading.dropped.items():
-        raise DataError(f"{path}: {count:,} of its lines cannot be used ({reason}); mend the file")
-    return lines
