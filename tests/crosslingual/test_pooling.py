@@ -11,6 +11,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from lingraft.crosslingual.encoder import Encoder
 from lingraft.crosslingual.pooling import sentence_vectors
+from lingraft.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,3 +46,11 @@ def test_only_the_layers_that_are_asked_for_come_back(tiny_source: Callable[[str
     every_LND = sentence_vectors(encoder, TEXTS)
     some_LND = sentence_vectors(encoder, TEXTS, layers=[2, 0])
     assert (some_LND == every_LND[[2, 0]]).all()
+
+
+def test_an_encoder_that_gives_no_numbers_is_refused(tiny_source: Callable[[str], Any]) -> None:
+    encoder = Encoder.load(str(tiny_source("bert")))
+    with torch.no_grad():
+        next(encoder.model.encoder.parameters())[0, 0] = torch.nan
+    with pytest.raises(DataError, match="not finite"):
+        sentence_vectors(encoder, TEXTS)

@@ -201,3 +201,14 @@ def test_parity_with_xtreme_counts_the_direction_from_english_alone(
     english, other = made_up(60).english, made_up(60).other
     expected = reference(str(tiny_source("bert")), list(english), list(other))[1, 0]
     assert [row["value"] for row in rows if row["chosen"]] == [pytest.approx(expected)]
+
+
+def test_an_english_side_in_alphabetical_order_is_warned_of(
+    command: Callable[..., Any], tiny_source: Callable[[str], Any], tmp_path: Path
+) -> None:
+    rows = (f"{n:03} words\t{n:03} in Korean\n" for n in range(30))
+    (tmp_path / "eng-kor.tsv").write_text("".join(rows), "utf-8")
+    arguments = ("retrieve", tiny_source("bert"), "--pairs", tmp_path / "eng-kor.tsv")
+    ended = command(*arguments, "--layer", 1, "--out", tmp_path / "out")
+    assert ended.status == 0
+    assert "alphabetical order" in ended.err

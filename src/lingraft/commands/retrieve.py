@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from lingraft.crosslingual.pairs import Pairs
     from lingraft.crosslingual.pooling import Pool
+
+logger = logging.getLogger(__name__)
 
 POOLS = ("mean", "no-specials", "cls")
 
@@ -207,9 +210,10 @@ def _retrieve(
     }
     for one in test:
         if one.english_is_sorted:
-            console.line(
-                f"warning: the English side of '{one.language}' is in alphabetical order, as in "
-                "XTREME's release, so line n does not translate line n; take LASER's files"
+            logger.warning(
+                "the English side of '%s' is in alphabetical order, as in XTREME's release, so "
+                "line n does not translate line n; take LASER's files",
+                one.language,
             )
     task.claim(out, about, overwrite=overwrite)
     options = task.Options(pool, layer, parity is not None, resamples)

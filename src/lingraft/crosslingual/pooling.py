@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 
+from lingraft.errors import DataError
 from lingraft.log import progress
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ def sentence_vectors(
         texts: sentences; what is longer than the encoder reads, or `LONGEST`, is cut.
         pool: one of `POOLS`.
         layers: 0 is the embeddings; all of them where it is None.
+
+    Raises:
+        DataError: the encoder gives states that are not finite.
     """
     layers = list(range(encoder.num_layers + 1)) if layers is None else list(layers)
     places: dict[str, int] = {}
@@ -67,6 +71,11 @@ def sentence_vectors(
             pooled_LBD = _pooled(batch.states_LBTD[layers], weights_BT, pool)
             vectors_LND[:, batch.places] = pooled_LBD.cpu().numpy()
             ticker.advance(len(batch.places))
+    if not np.isfinite(vectors_LND).all():
+        raise DataError(
+            f"{encoder.name}: its states are not finite (NaN or infinite), so nothing can be found "
+            "with them; the weights are broken, or training went astray"
+        )
     return vectors_LND if len(distinct) == len(of_N) else vectors_LND[:, of_N]
 
 
