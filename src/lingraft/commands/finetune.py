@@ -135,8 +135,22 @@ def command(
     options = run.Options(resume, overwrite, keep_models, ask.command_line())
     found = run.finetune(chosen, out_dir, options, base)
     if ask.is_first_process():
-        console.show(table_of(found))
+        for shown in tables_of(found):
+            console.show(shown)
         console.line(f"results: {out_dir / 'results.jsonl'}")
+
+
+def tables_of(found: Sequence[Outcome]) -> list[Table]:
+    """What is printed: of tasks in several languages a table each, and what trained where."""
+    from lingraft.comparison import across
+
+    if found[0].languages is None:
+        return [table_of(found)]
+    settings = across.settings(
+        (outcome.model_label, outcome, split) for outcome in found for split in outcome.evaluation
+    )
+    shown = [across.language_table(setting, {}) for setting in settings]
+    return shown + [across.direction_table(one) for one in across.directions(settings)]
 
 
 def table_of(found: Sequence[Outcome]) -> Table:

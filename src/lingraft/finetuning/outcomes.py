@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 SCORES = "scores.json"
 RESULTS = "results.jsonl"
+MANY = 8
+"""Languages; a name has no more of them."""
 KINDS: dict[str, type[Any]] = {
     "text": TextExample,
     "tagged": TaggedExample,
@@ -61,6 +63,11 @@ def language_of(split: str) -> str:
     return split.partition("-")[2]
 
 
+def learnt(languages: Sequence[str]) -> str:
+    """Training languages in a name: `en`, `en+de`, or how many there are."""
+    return f"{len(languages)}-languages" if len(languages) > MANY else "+".join(languages)
+
+
 @dataclass(frozen=True)
 class Languages:
     """What a training across languages learnt, was chosen by and is scored in (`transfer`)."""
@@ -78,9 +85,9 @@ class Languages:
     """Of a user's own task, its table in each language."""
 
     @property
-    def learnt(self) -> str:
-        """The languages that it was trained in, on a line."""
-        return "+".join(self.train)
+    def title(self) -> str:
+        """`pawsx en→`: the tested language follows."""
+        return f"{self.task} {learnt(self.train)}→"
 
 
 @dataclass(frozen=True)

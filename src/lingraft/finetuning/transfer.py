@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import data as task_data
 from lingraft.finetuning.families import ALL, named
-from lingraft.finetuning.outcomes import language_of, split_in
+from lingraft.finetuning.outcomes import language_of, learnt, split_in
 from lingraft.finetuning.recipe import HUB, MEAN, check_paper, with_settings
 from lingraft.tasks import Data, cut, find
 from lingraft.tasks.splits import DEV, SELECTION_SHARE, TEST, TRAIN, cut_name, read_split
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from lingraft.tasks.examples import Example
 
 logger = logging.getLogger(__name__)
-
-MANY = 8
-"""Languages; a folder's name has no more of them."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +48,7 @@ class Transfer:
     @property
     def name(self) -> str:
         """What its folder is called."""
-        several = len(self.train) > MANY
-        languages = f"{len(self.train)}-languages" if several else "+".join(self.train)
-        return f"{self.family}-from-{languages}"
+        return f"{self.family}-from-{learnt(self.train)}"
 
     @property
     def task(self) -> Task:
@@ -278,10 +273,10 @@ def _data(transfer: Transfer, recipe: Finetune, files: Files) -> Data:
     names: dict[str, str] = {}
     notes: dict[str, None] = {}
     for language in transfer.train:
-        learnt, note, dev, dev_note = _learnt(transfer, language, recipe, files)
+        taught, note, dev, dev_note = _taught(transfer, language, recipe, files)
         if len(transfer.train) > 1:
-            learnt = [replace(one, id=f"{language}/{one.id}") for one in learnt]
-        splits[TRAIN] += learnt
+            taught = [replace(one, id=f"{language}/{one.id}") for one in taught]
+        splits[TRAIN] += taught
         notes[note] = None
         if language in transfer.selection:
             at = split_in(DEV, language)
@@ -311,7 +306,7 @@ def _data(transfer: Transfer, recipe: Finetune, files: Files) -> Data:
     return task_data.part_of(made, recipe.train_examples, transfer.name)
 
 
-def _learnt(
+def _taught(
     transfer: Transfer, language: str, recipe: Finetune, files: Files
 ) -> tuple[list[Example], str, list[Example], str]:
     """Training and development examples of a language, and what each of them is."""
