@@ -142,15 +142,23 @@ def command(
 
 def tables_of(found: Sequence[Outcome]) -> list[Table]:
     """What is printed: of tasks in several languages a table each, and what trained where."""
-    from lingraft.comparison import across
+    from lingraft.comparison import across, transfer
 
     if found[0].languages is None:
         return [table_of(found)]
     settings = across.settings(
         (outcome.model_label, outcome, split) for outcome in found for split in outcome.evaluation
     )
-    shown = [across.language_table(setting, {}) for setting in settings]
-    return shown + [across.direction_table(one) for one in across.directions(settings)]
+    matrices = across.directions(settings)
+    inside = {one.task for one in matrices}
+    shown = [
+        across.language_table(setting, {})
+        for setting in settings
+        if setting.task not in inside or len(setting.train) > 1
+    ]
+    if summary := transfer.summary_table(settings):
+        shown.append(summary)
+    return shown + [across.direction_table(one) for one in matrices]
 
 
 def table_of(found: Sequence[Outcome]) -> Table:

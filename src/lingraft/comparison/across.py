@@ -6,13 +6,14 @@ transfer gap is the score in the training languages less the mean over the other
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from lingraft.finetuning.outcomes import language_of, learnt, metric_name, summary, told
 from lingraft.report import numbers
 from lingraft.report.table import BEST, SECOND, Cell, Column, row, table
+from lingraft.tasks import GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 MEAN = "mean of scores"
 """Of several scores of a task: XTREME's one number, (EM + F1) / 2 of answers."""
 OFFICIAL = "official"
+ANSWERS = ("exact_match", "f1")
+"""Scores of answers in passages, whose mean is the one number of such a task."""
 SAME = "•"
 """Trained and tested in one language."""
 
@@ -49,6 +52,11 @@ class Setting:
     """What needs no model, by rule and score: means over the languages."""
     note: str
     """'official', or what the splits are."""
+
+    @property
+    def number(self) -> str:
+        """The key of the task's one number."""
+        return MEAN if MEAN in self.keys else number_of(self.task, self.keys)[0]
 
     @property
     def title(self) -> str:
@@ -103,7 +111,8 @@ def _setting(
     task: str, train: tuple[str, ...], found: Sequence[tuple[str, Outcome, str]]
 ) -> Setting:
     keys = tuple(dict.fromkeys(key for _, outcome, _ in found for key in outcome.data["shown"]))
-    several = answers_in(keys)
+    number = number_of(task, keys)
+    several = number if len(number) > 1 else ()
     values: dict[str, dict[str, dict[str, BySeed]]] = {}
     chosen: dict[str, dict[str, None]] = {}
     examples: dict[str, int] = {}
@@ -147,9 +156,11 @@ def _rules(found: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, dict
     }
 
 
-def answers_in(keys: Sequence[str]) -> tuple[str, ...]:
-    """The scores of answers in passages, whose mean is the task's number; none for other tasks."""
-    return ("exact_match", "f1") if {"exact_match", "f1"} <= set(keys) else ()
+def number_of(task: str, keys: Sequence[str]) -> tuple[str, ...]:
+    """The scores whose mean is the task's one number: XTREME's, of one's own task the first."""
+    if task in GROUPS:
+        return GROUPS[task].scores
+    return ANSWERS if set(ANSWERS) <= set(keys) else tuple(keys[:1])
 
 
 # -- tables
@@ -192,13 +203,12 @@ def language_table(setting: Setting, marks: Mapping[tuple[str, str, str], str]) 
 def _cell(values: Mapping[str, BySeed], label: str, mark: str = "") -> Cell:
     found = of_seeds(values[label])
     if found is None:
-        return Cell(numbers.ABSENT)
-    under = "" if found.deviation is None else f"± {numbers.fixed(found.deviation, 1)}"
+        return plain_cell(None)
     means = sorted({fmean(one.values()) for one in values.values() if one}, reverse=True)
     place = means.index(found.mean) + 1
     ranked = len([one for one in values.values() if one]) > 1
     rank = place if ranked and (place == BEST or (place == SECOND and len(means) > 2)) else 0
-    return Cell(numbers.fixed(found.mean, 1), under, rank, mark)
+    return replace(plain_cell(found, mark), rank=rank)
 
 
 def of_seeds(values: BySeed) -> Summary | None:
@@ -247,6 +257,9 @@ class Directions:
     test: tuple[str, ...]
     means: Mapping[tuple[str, str], Summary]
     """(Trained in, tested in) → over the seeds."""
+    gaps: Mapping[str, Summary]
+    """Trained in → the transfer gap."""
+    notes: tuple[str, ...]
 
     @property
     def title(self) -> str:
@@ -280,7 +293,14 @@ def _matrix(task: str, of_task: Sequence[Setting], label: str, key: str) -> Dire
         if (made := of_seeds(values)) is not None
     }
     order = sorted(tested, key=lambda one: (train.index(one) if one in train else len(train), one))
-    return Directions(task, label, key, train, tuple(order), means)
+    gaps = {one.train[0]: found for one in mine if (found := of_seeds(one.gap(label, key)))}
+    notes = [
+        f"Chosen on the development sets of: {', '.join(c for m in mine for c in m.chosen[label])}."
+    ]
+    notes += dict.fromkeys(
+        f"not the official splits: {one.note}." for one in mine if one.note != OFFICIAL
+    )
+    return Directions(task, label, key, train, tuple(order), means, gaps, tuple(notes))
 
 
 def direction_table(matrix: Directions) -> Table:
@@ -289,15 +309,20 @@ def direction_table(matrix: Directions) -> Table:
     for trained in matrix.train:
         found = [matrix.means.get((trained, tested)) for tested in matrix.test]
         cells = [
-            Cell(
-                numbers.fixed(one.mean, 1) if one else numbers.ABSENT,
-                f"± {numbers.fixed(one.deviation, 1)}" if one and one.deviation is not None else "",
-                mark=SAME if tested == trained else "",
-            )
+            plain_cell(one, SAME if tested == trained else "")
             for tested, one in zip(matrix.test, found, strict=True)
         ]
         means = [one.mean for one in found if one]
         whole = numbers.fixed(fmean(means), 1) if len(means) == len(found) else numbers.ABSENT
-        rows.append(row(trained, *cells, whole))
-    head = ("trained in", *matrix.test, "average")
-    return table(matrix.title, head, rows, [f"{SAME} trained and tested in the same language."])
+        rows.append(row(trained, *cells, whole, plain_cell(matrix.gaps.get(trained))))
+    head = ("trained in", *matrix.test, "average", "gap")
+    notes = [f"{SAME} trained and tested in the same language.", *matrix.notes]
+    return table(matrix.title, head, rows, notes)
+
+
+def plain_cell(found: Summary | None, mark: str = "") -> Cell:
+    """Mean and deviation without a rank."""
+    if found is None:
+        return Cell(numbers.ABSENT)
+    under = "" if found.deviation is None else f"± {numbers.fixed(found.deviation, 1)}"
+    return Cell(numbers.fixed(found.mean, 1), under, mark=mark)

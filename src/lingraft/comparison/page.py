@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lingraft.comparison import tables
+from lingraft.comparison import tables, transfer
 from lingraft.comparison.collect import collect
 from lingraft.comparison.errors import analyse
 from lingraft.comparison.significance import RESAMPLES, differences
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lingraft.comparison.collect import Comparison
     from lingraft.comparison.errors import Errors
     from lingraft.comparison.significance import Tested
+    from lingraft.comparison.transfer import Transfer
     from lingraft.report.table import Table
 
 
@@ -53,9 +54,12 @@ def compare(
     errors = [analyse(part) for part in comparison.parts]
     scores = tables.scores(comparison, tested)
     less = tables.differences(comparison, tested)
-    made = {out: render(comparison, scores, less, errors)} | _files(
+    languages = transfer.section(tables.settings_of(comparison), tested)
+    made = {out: render(comparison, scores, less, errors, languages)} | _files(
         out, comparison, tested, scores, less, errors
     )
+    if languages is not None:
+        made |= transfer.files(languages, out)
     for path, text in made.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
@@ -63,7 +67,11 @@ def compare(
 
 
 def render(
-    comparison: Comparison, scores: Table, less: Table | None, errors: Sequence[Errors]
+    comparison: Comparison,
+    scores: Table,
+    less: Table | None,
+    errors: Sequence[Errors],
+    languages: Transfer | None,
 ) -> str:
     """The page."""
     runs = sum(len(runs) for part in comparison.parts for runs in part.runs.values())
@@ -72,13 +80,14 @@ def render(
         "verdict": tables.verdict(comparison, scores),
         "facts": [
             ("models", str(len(comparison.labels))),
-            ("tasks", str(len({part.task.name for part in comparison.parts}))),
+            ("tasks", str(len({part.family for part in comparison.parts}))),
             ("runs", str(runs)),
             ("reference", comparison.reference),
         ],
         "made_from": "saved scores and predictions",
         "unofficial": [part for part in comparison.parts if not part.official],
         "scores": scores,
+        "languages": languages,
         "differences": less,
         "reference": comparison.reference,
         "errors": errors,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from lingraft.comparison.across import answers_in, of_seeds, settings
+from lingraft.comparison.across import number_of, of_seeds, settings
 from lingraft.comparison.collect import OFFICIAL, differing_settings
 from lingraft.finetuning.outcomes import metric_name, summary, told
 from lingraft.report import numbers
@@ -125,10 +125,9 @@ def _average(comparison: Comparison) -> Score:
             continue
         by_task: dict[str, list[dict[int, float]]] = {}
         for part in comparison.parts:
-            keys = answers_in(part.keys) if part.languages else part.keys
-            by_task.setdefault(part.family, []).extend(
-                part.values(label, key) for key in keys or part.keys
-            )
+            known = part.languages
+            keys = number_of(known.task, part.keys) if known else part.keys
+            by_task.setdefault(part.family, []).extend(part.values(label, key) for key in keys)
         mean = fmean(fmean(fmean(one.values()) for one in scores) for scores in by_task.values())
         seeds = [set(one) for scores in by_task.values() for one in scores]
         common = set.intersection(*seeds)
@@ -222,12 +221,10 @@ def differences(comparison: Comparison, tested: Sequence[Tested]) -> Table | Non
     labels = dict.fromkeys(one.label for one in tested)
     rows = [
         row(
-            f"{part.title} {metric_name(key)}",
-            *(_less(found.get((label, part.title, key))) for label in labels),
+            f"{title} {metric_name(key)}",
+            *(_less(found.get((label, title, key))) for label in labels),
         )
-        for part in comparison.parts
-        for key in part.keys
-        if any((label, part.title, key) in found for label in labels)
+        for title, key in dict.fromkeys((one.title, one.key) for one in tested)
     ]
     head = (f"less {comparison.reference}", *labels)
     return table("Differences", head, rows, _tested_notes(tested))

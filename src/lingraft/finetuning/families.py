@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
 from lingraft.recipe.decoding import load
-from lingraft.tasks import TASKS, catalogue
+from lingraft.tasks import GROUPS, TASKS, catalogue
 from lingraft.tasks.definition import decode, task_of
 
 if TYPE_CHECKING:
@@ -44,13 +44,10 @@ class Family:
 
 def families() -> dict[str, Family]:
     """The built-in tasks that have several languages, by name."""
-    found: dict[str, dict[str, Task]] = {}
-    for task in TASKS.values():
-        (language, *_) = task.languages
-        name = task.name.removesuffix(f"-{language}")
-        if name != task.name:
-            found.setdefault(name, {})[language] = task
-    return {name: Family(name, tasks) for name, tasks in found.items() if len(tasks) > 1}
+    return {
+        name: Family(name, {one: TASKS[group.member(one)] for one in group.languages})
+        for name, group in GROUPS.items()
+    }
 
 
 def named(name: str, base: Path, train: Sequence[str]) -> Family:

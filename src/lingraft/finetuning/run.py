@@ -340,9 +340,15 @@ def claim(job: Job) -> None:
 
 
 def shown(cell: Cell, splits: dict[str, dict[str, Any]]) -> str:
-    """The scores that papers report, for a line of the log."""
-    return ", ".join(
-        f"{split} {name} {splits[split]['scores'][name]:.1f}"
-        for split in cell.data.evaluation
+    """The scores that papers report, for a line of the log; of several languages their means."""
+    if cell.transfer is None:
+        return ", ".join(
+            f"{split} {name} {splits[split]['scores'][name]:.1f}"
+            for split in cell.data.evaluation
+            for name in cell.task.shown
+        )
+    said = ", ".join(
+        f"{name} {fmean(splits[one]['scores'][name] for one in cell.data.evaluation):.1f}"
         for name in cell.task.shown
     )
+    return f"mean over {len(cell.transfer.test)} languages {said}"
