@@ -76,10 +76,11 @@ def summary_table(settings: Sequence[Setting]) -> Table | None:
     Only of what was trained in the one language that XTREME trains in. Groups of tasks and the
     averages of seven and nine tasks are there where all their tasks are.
     """
+    here = {(one.task, one.train): one for one in settings}
     chosen = {
-        one.task: one
-        for one in settings
-        if one.task in GROUPS and one.train == (GROUPS[one.task].train_language,)
+        task: here[task, (GROUPS[task].train_language,)]
+        for task in xtreme.SEVEN
+        if (task, (GROUPS[task].train_language,)) in here
     }
     if len(chosen) < 2:
         return None
