@@ -266,6 +266,21 @@ def test_a_cut_is_of_the_trained_language_and_never_of_a_reported_split(tagging)
         planned(tasks=[str(tagging)], cut={"train": 0.8, "dev": 0.2})
 
 
+def test_development_sets_cut_in_two_choose_and_are_reported(tagging):
+    for path in tagging.parent.glob("test-*"):
+        path.unlink()
+    cut = {"dev": 0.5, "test": 0.5}
+    ((_, data),) = planned(tasks=[str(tagging)], test_languages=["ko"], cut=cut)
+    sizes = {split: len(examples) for split, examples in data.splits.items()}
+    assert sizes == {"train": 24, "dev-en": 5, "test-en": 5, "test-ko": 5}
+    assert data.evaluation == ("test-en", "test-ko")
+    assert not {one.text for one in data.splits["dev-en"]} & {
+        one.text for one in data.splits["test-en"]
+    }
+    assert data.names["test-ko"] == "cut of dev (50 %, seed 0)"
+    assert data.names["train"] == "train"
+
+
 def test_a_part_of_the_training_set_is_of_all_languages_together(tagging):
     ((_, data),) = planned(tasks=[str(tagging)], train_languages=["en", "de"], train_examples=10)
     languages = {one.id.split("/")[0] for one in data.splits["train"]}
@@ -303,7 +318,10 @@ def test_benchmarks_of_several_languages_are_found_by_name(tmp_path):
         (("--train-language", "en,en"), "train_languages has 'en' twice"),
         (("--train-language", "en,all"), "'all' stands for several"),
         (("--test-languages", "de"), "name them with train_languages (--train-language en)"),
-        (("--train-language", "en", "--cut", "0.8,0.1,0.1"), "two shares, train and dev"),
+        (
+            ("--train-language", "en", "--cut", "0.8,0.1,0.1"),
+            "it has two shares: train and dev (--cut 0.9,0.1)",
+        ),
     ],
 )
 def test_what_a_user_gets_wrong_is_one_line(arguments, message, tagging, tmp_path, run):

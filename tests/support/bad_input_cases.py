@@ -18,6 +18,7 @@ import bad_input_models
 import bad_input_retrieval
 import bad_input_streams
 import bad_input_tasks
+import bad_input_transfer
 
 from lingraft.pipeline import preflight
 
@@ -391,3 +392,4 @@ bad_input_streams.add(CASES)
 bad_input_alignment.add(CASES)
 bad_input_tasks.add(CASES)
 bad_input_retrieval.add(CASES)
+bad_input_transfer.add(CASES)

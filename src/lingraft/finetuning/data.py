@@ -104,8 +104,12 @@ def fingerprint_of(data: Data) -> str:
 
 def split_note(data: Data) -> str:
     """What the splits are that are not official, or the word official."""
-    others = [f"{split}: {name}" for split, name in data.names.items() if split != name]
-    return "; ".join(others) or "official"
+    alike: dict[str, list[str]] = {}
+    for split, name in data.names.items():
+        if split != name:
+            alike.setdefault(name, []).append(split)
+    notes = (f"{', '.join(splits)}: {name}" for name, splits in alike.items())
+    return "; ".join(notes) or "official"
 
 
 # -- the Hub

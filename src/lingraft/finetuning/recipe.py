@@ -13,7 +13,7 @@ from lingraft.errors import RecipeError
 from lingraft.recipe import Batch, Budget, Optimiser, Phase, Schedule, Validation
 from lingraft.recipe.base import Names, Section
 from lingraft.recipe.decoding import checked, load, override
-from lingraft.tasks import RETRIEVALS, TASKS, names
+from lingraft.tasks import GROUPS, RETRIEVALS, TASKS, names
 from lingraft.tasks.definition import Changes, Count, Definition, changed, task_in, task_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ COMMAS = re.compile(r",(?=\s*[a-z_]+\s*=)")
 class Cut(Section):
     """Shares into which the one labelled split at hand is cut, where official ones are missing."""
 
-    train: Annotated[float, Field(gt=0, lt=1)]
+    train: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """None trains on the official training set, and cuts the development set in dev and test."""
     dev: Annotated[float, Field(gt=0, lt=1)]
     test: Annotated[float, Field(gt=0, lt=1)] | None = None
     """None reports dev."""
@@ -43,6 +44,8 @@ class Cut(Section):
 
     @model_validator(mode="after")
     def _whole(self) -> Cut:
+        if self.train is None and self.test is None:
+            raise ValueError("the shares are of train and dev, of all three, or of dev and test")
         total = sum(self.shares.values())
         if abs(total - 1) > 1e-9:
             raise ValueError(f"the shares sum to {total:g}; they must sum to 1")
@@ -235,6 +238,12 @@ def _named(name: str, base: Path) -> Task:
         raise RecipeError(
             f"tasks: {name} has nothing to train on; its sentences are for finding translations "
             "with a model as it is"
+        )
+    if name in GROUPS:
+        one = GROUPS[name].member(GROUPS[name].train_language)
+        raise RecipeError(
+            f"tasks: {name} is in {len(GROUPS[name].languages)} languages; name one of them, as "
+            f"{one}, or one to train in and score the others (--train-language)"
         )
     if name not in TASKS:
         raise RecipeError(

@@ -102,7 +102,22 @@ class Files:
                 f"({task.files_from})" + (", or 'hub'" if task.hub else "")
             )
         self.directory = base if own or self.hub else base / Path(recipe.data or "").expanduser()
+        self.cut = recipe.cut
         self._read: dict[tuple[str, str], list[Example]] = {}
+
+    def cuts(self, split: str) -> bool:
+        """Whether the recipe has a split made by a cut."""
+        return self.cut is not None and split in self.cut.shares
+
+    def reported(self, language: str) -> tuple[str, ...]:
+        """The splits whose files are needed for what is reported in a language."""
+        return (DEV,) if self.cuts(TEST) else self.family.tasks[language].evaluation
+
+    def name(self, language: str, split: str) -> str:
+        """What a split of a language really is."""
+        if self.cut is not None and self.cuts(TEST) and split in (DEV, TEST):
+            return cut_name(DEV, self.cut.shares[split], self.cut.seed)
+        return split_in(split, language)
 
     def has(self, language: str, split: str) -> bool:
         """Whether a split's files are here."""
@@ -125,9 +140,20 @@ class Files:
         Raises:
             DataError: its files are missing, broken, or hide the answers.
         """
+        if self.cut is not None and self.cuts(TEST) and split in (DEV, TEST):
+            return cut(self.official(language, DEV), self.cut.shares, self.cut.seed)[split]
+        return self.official(language, split)
+
+    def official(self, language: str, split: str) -> list[Example]:
+        """A split as the benchmark has it; errors as for `examples`."""
         if (language, split) not in self._read:
             task = self.family.tasks[language]
-            if split in task.splits and not task.splits[split].labelled:
+            if split not in task.splits:
+                raise DataError(
+                    f"{task.name}: has no {split} split; its labelled splits are "
+                    f"{', '.join(task.labelled_splits)}"
+                )
+            if not task.splits[split].labelled:
                 raise DataError(
                     f"{task.name}: the answers of its {split} split are hidden, so it cannot be "
                     f"scored; its labelled splits are {', '.join(task.labelled_splits)}"
@@ -157,10 +183,11 @@ def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
         RecipeError: an unknown task or language, or languages that do not go together.
         DataError: files are missing or broken.
     """
-    if recipe.cut and TEST in recipe.cut.shares:
+    if recipe.cut and len(recipe.cut.shares) > 2:
         raise RecipeError(
-            "cut: with train_languages it has two shares, train and dev (--cut 0.9,0.1); "
-            "every language is scored on its own test files"
+            "cut: with train_languages it has two shares: train and dev (--cut 0.9,0.1) of what "
+            "the training languages have, or dev and test (--cut dev=0.5,test=0.5) of what each "
+            "tested language has"
         )
     if recipe.cut and recipe.data == HUB:
         raise RecipeError("cut: is for files; with data = 'hub' the official splits are there")
@@ -206,7 +233,7 @@ def _transfers(family: Family, recipe: Finetune, files: Files) -> Iterator[Trans
         learnable = [
             one
             for one in family.tasks
-            if (files.origin(one) if recipe.cut else files.has(one, TRAIN))
+            if (files.origin(one) if files.cuts(TRAIN) else files.has(one, TRAIN))
         ]
         train = tuple(learnable)
         if not train:
@@ -236,7 +263,7 @@ def _transfers(family: Family, recipe: Finetune, files: Files) -> Iterator[Trans
 
 
 def _is_here(language: str, family: Family, files: Files) -> bool:
-    return all(files.has(language, split) for split in family.tasks[language].evaluation)
+    return all(files.has(language, split) for split in files.reported(language))
 
 
 def _tested(family: Family, recipe: Finetune, files: Files) -> tuple[str, ...]:
@@ -273,31 +300,26 @@ def _data(transfer: Transfer, recipe: Finetune, files: Files) -> Data:
     names: dict[str, str] = {}
     notes: dict[str, None] = {}
     for language in transfer.train:
-        taught, note, dev, dev_note = _taught(transfer, language, recipe, files)
+        taught, note, dev, dev_note = _taught(transfer, language, files)
         if len(transfer.train) > 1:
             taught = [replace(one, id=f"{language}/{one.id}") for one in taught]
         splits[TRAIN] += taught
         notes[note] = None
         if language in transfer.selection:
-            at = split_in(DEV, language)
-            splits[at], names[at] = dev, at if dev_note == DEV else dev_note
-    for language in transfer.selection:
-        if (at := split_in(DEV, language)) not in splits:
-            if DEV not in transfer.tasks[language].splits:
+            splits[split_in(DEV, language)], names[split_in(DEV, language)] = dev, dev_note
+    reported = [
+        (language, split)
+        for language in transfer.test
+        for split in ((TEST,) if files.cuts(TEST) else transfer.tasks[language].evaluation)
+    ]
+    for language, split in [*((one, DEV) for one in transfer.selection), *reported]:
+        if (at := split_in(split, language)) not in splits:
+            if split == DEV and DEV not in transfer.tasks[language].splits:
                 raise DataError(
                     f"{transfer.tasks[language].name}: has no development set to choose by; "
                     f"choose by {transfer.train[0]} (--select-on {transfer.train[0]})"
                 )
-            splits[at], names[at] = files.examples(language, DEV), at
-    reported = [
-        (language, split)
-        for language in transfer.test
-        for split in transfer.tasks[language].evaluation
-    ]
-    for language, split in reported:
-        at = split_in(split, language)
-        if at not in splits:
-            splits[at], names[at] = files.examples(language, split), at
+            splits[at], names[at] = files.examples(language, split), files.name(language, split)
     names[TRAIN] = "; ".join(notes)
     evaluation = tuple(split_in(split, language) for language, split in reported)
     if not evaluation:
@@ -307,46 +329,38 @@ def _data(transfer: Transfer, recipe: Finetune, files: Files) -> Data:
 
 
 def _taught(
-    transfer: Transfer, language: str, recipe: Finetune, files: Files
+    transfer: Transfer, language: str, files: Files
 ) -> tuple[list[Example], str, list[Example], str]:
     """Training and development examples of a language, and what each of them is."""
-    task = transfer.tasks[language]
-    if recipe.cut:
-        origin, seed = files.origin(language), recipe.cut.seed
-        if origin is None:
+    task, dev = transfer.tasks[language], split_in(DEV, language)
+    shares, seed, origin = {TRAIN: 1 - SELECTION_SHARE, DEV: SELECTION_SHARE}, 0, TRAIN
+    if files.cut is not None and files.cuts(TRAIN):
+        shares, seed, found = files.cut.shares, files.cut.seed, files.origin(language)
+        if found is None:
             raise DataError(
                 f"{files.directory}: holds no dev or train split of {task.name} that could be cut; "
                 "a split that is reported is never trained on"
             )
-        shares = recipe.cut.shares
-        parts = cut(files.examples(language, origin), shares, seed)
-        train_note, dev_note = (cut_name(origin, shares[one], seed) for one in (TRAIN, DEV))
-        return parts[TRAIN], train_note, parts[DEV], dev_note
-    if not files.has(language, TRAIN):
-        hint = (
-            f"; or have its {origin} split, which is here, cut in train and dev (--cut 0.9,0.1)"
-            if (origin := files.origin(language))
-            else ""
-        )
-        spelt = " or ".join(
-            dict.fromkeys(
-                name for part in (task.splits[TRAIN].parts if TRAIN in task.splits else ())
-                for name in part
-            )
-        )  # fmt: skip
-        raise DataError(
-            f"{files.directory}: holds no training file of {task.name}"
-            f"{f' ({spelt})' if spelt else ''}; get it from {task.files_from}{hint}"
-        )
-    train = files.examples(language, TRAIN)
-    if language not in transfer.selection:
-        return train, TRAIN, [], DEV
-    if DEV in task.splits:
-        return train, TRAIN, files.examples(language, DEV), DEV
-    parts = cut(train, {TRAIN: 1 - SELECTION_SHARE, DEV: SELECTION_SHARE})
+        origin = found
+    elif not files.has(language, TRAIN):
+        raise DataError(_no_training(task, language, files))
+    elif language not in transfer.selection:
+        return files.examples(language, TRAIN), TRAIN, [], dev
+    elif DEV in task.splits:
+        whole = files.examples(language, TRAIN)
+        return whole, TRAIN, files.examples(language, DEV), files.name(language, DEV)
+    parts = cut(files.examples(language, origin), shares, seed)
+    train_note, dev_note = (cut_name(origin, shares[one], seed) for one in (TRAIN, DEV))
+    return parts[TRAIN], train_note, parts[DEV], dev_note
+
+
+def _no_training(task: Task, language: str, files: Files) -> str:
+    """What is missing, and what can be done."""
+    parts = task.splits[TRAIN].parts if TRAIN in task.splits else ()
+    spelt = " or ".join(dict.fromkeys(name for part in parts for name in part))
+    origin = files.origin(language)
+    hint = f"; or have its {origin} split, which is here, cut in train and dev (--cut 0.9,0.1)"
     return (
-        parts[TRAIN],
-        cut_name(TRAIN, 1 - SELECTION_SHARE, 0),
-        parts[DEV],
-        cut_name(TRAIN, SELECTION_SHARE, 0),
+        f"{files.directory}: holds no training file of {task.name}"
+        f"{f' ({spelt})' if spelt else ''}; get it from {task.files_from}{hint if origin else ''}"
     )
