@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lingraft.comparison import tables, transfer
@@ -13,16 +14,18 @@ from lingraft.errors import RecipeError
 from lingraft.report import page
 from lingraft.report.table import comma_separated, latex, markdown
 from lingraft.rundir import write_text
+from lingraft.tasks import GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from lingraft.comparison.collect import Comparison
+    from lingraft.comparison.collect import Comparison, Part
     from lingraft.comparison.errors import Errors
     from lingraft.comparison.significance import Tested
     from lingraft.comparison.transfer import Transfer
     from lingraft.report.table import Table
+    from lingraft.tasks import Task
 
 
 def compare(
@@ -91,9 +94,18 @@ def render(
         "differences": less,
         "reference": comparison.reference,
         "errors": errors,
-        "tasks": list({part.task.name: part.task for part in comparison.parts}.values()),
+        "tasks": list({_whole(part).name: _whole(part) for part in comparison.parts}.values()),
     }
     return page.render("comparison", **context)
+
+
+def _whole(part: Part) -> Task:
+    """The task, without the language where it has several."""
+    if part.languages is None:
+        return part.task
+    name = part.languages.task
+    title = GROUPS[name].title if name in GROUPS else name
+    return replace(part.task, name=name, title=title)
 
 
 def _files(

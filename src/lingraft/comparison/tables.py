@@ -193,8 +193,12 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
         if differing := differing_settings(part):
             by_setting[f"{part.family}: fine-tuned with different {', '.join(differing)}."] = None
     notes += by_setting
-    if any(part.languages for part in comparison.parts):
-        notes.append("task en→7: trained in en, the mean over 7 languages, en included.")
+    for setting in settings_of(comparison)[:1]:
+        number = len(setting.languages)
+        notes.append(
+            f"{setting.title}{number}: trained in {', '.join(setting.train)}, the mean over "
+            f"{number} languages ({', '.join(setting.languages)})."
+        )
     if len({part.family for part in comparison.parts}) > 1:
         notes.append(
             f"{AVERAGE}: over the tasks, of each the mean of its scores; "

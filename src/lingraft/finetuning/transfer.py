@@ -228,7 +228,8 @@ def _known_somewhere(recipe: Finetune, found: Sequence[Family]) -> None:
 
 def _transfers(family: Family, recipe: Finetune, files: Files) -> Iterator[Transfer]:
     test = _tested(family, recipe, files)
-    train = recipe.train_languages or ((ALL,) if not recipe.test_languages else test)
+    named_here = test if recipe.test_languages not in ((), (ALL,)) else (ALL,)
+    train = recipe.train_languages or named_here
     if train == (ALL,):
         learnable = [
             one
