@@ -168,6 +168,26 @@ def test_a_phase_that_names_one_stream_sees_nothing_of_the_other(
         assert row["loss"] == pytest.approx(mean, rel=1e-9)
 
 
+def test_metaxlm_with_a_translation_layer_and_xlm_beside_it_train_and_are_exported(
+    command, arguments, tmp_path
+):
+    lines = ["나무\ttree\n", "집\thouse\n"]
+    (tmp_path / "ko-en.tsv").write_text("".join(lines), encoding="utf-8")
+    more = ("--method", "metaxlm", "--baseline", "xlm", "--set", "graft.layers_before=1")
+    ended = command(*arguments(tmp_path / "run", *more))
+    assert ended.status == 0, ended.err
+    run = Run(tmp_path / "run")
+    baseline = Run(tmp_path / "run/baselines/xlm", parent=run.path)
+    ours, theirs = (one.stage("graft").result() for one in (run, baseline))
+    assert ours["layers"] == theirs["layers"] == {"source": 2, "before": 1, "after": 0}
+    assert ours["embeddings"]["provenance"]["exact"] > 200
+    assert theirs["account"]["copied"]["tensors"] == 0
+    steps = [one.stage("phase-1").result()["tokens"] for one in (run, baseline)]
+    assert steps[0] == steps[1] > 0
+    assert all(len(streams_of(one.stage("evaluation"))) == 2 for one in (run, baseline))
+    assert weights(run)
+
+
 @pytest.fixture
 def paired(command, tiny_source, korean_text, english_text, tmp_path):
     """A run of Korean text and of pairs, English first."""

@@ -13,6 +13,9 @@ def add(cases):
     cases["streams beside a language"] = recipe('language = "ko"', TWO)
     cases["neither a text nor streams"] = recipe('language = "ko"', "")
     cases["two streams of one name"] = recipe("", STREAM.format("ko", "ko", "ko.txt") * 2)
+    cases["two streams of one language"] = recipe(
+        "", TWO + STREAM.format("more-korean", "ko", "ko.txt")
+    )
     cases["a stream's name that cannot be a file"] = recipe(
         "", STREAM.format("k/o", "ko", "ko.txt")
     )
@@ -34,6 +37,13 @@ def add(cases):
     ]
     cases["a text with its language beside one without"] = mixed
     cases["a stream without text to hold out"] = too_small
+    cases["a stream whose text is empty"] = empty
+    cases["a mixture's alpha above 1"] = recipe("", TWO + PHASE + "mixture.alpha = 1.5")
+    cases["a vocabulary's alpha below 0"] = recipe("tokenizer.alpha = -0.5", TWO)
+    cases["a dictionary in the wrong direction"] = swapped
+    cases["a method that needs dictionaries, without any"] = recipe(
+        "", TWO + '[method]\nname = "metaxlm-dict"'
+    )
 
 
 def recipe(start, more):
@@ -61,3 +71,23 @@ def too_small(place):
     place.write("en.txt", "The tree is green.\n")
     texts = ("--text", "ko=ko.txt", "--text", "en=en.txt")
     return ["adapt", "--source", "source", *texts, "--out", "run"]
+
+
+def empty(place):
+    place.text()
+    place.source()
+    place.write("en.txt", "")
+    texts = ("--text", "ko=ko.txt", "--text", "en=en.txt")
+    return ["adapt", "--source", "source", *texts, "--out", "run"]
+
+
+def swapped(place):
+    place.text()
+    place.source()
+    words = {
+        word for line in (place.folder / "ko.txt").read_text().split("\n") for word in line.split()
+    }
+    place.write("en-ko.txt", "".join(f"the\t{word}\n" for word in sorted(words)))
+    texts = ("--text", "ko.txt", "--lang", "ko", "--lexicons", "en-ko.txt")
+    method = ("--method", "metaxlm-dict", "--steps", "4", "--vocab-size", "2000")
+    return ["adapt", "--source", "source", *texts, *method, "--out", "run"]

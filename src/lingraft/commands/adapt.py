@@ -52,6 +52,13 @@ def command(
     vocab_size: Annotated[
         int | None, typer.Option(help="Pieces of the new vocabulary (50000).")
     ] = None,
+    lexicons: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Dictionaries for metaxlm-dict, the new language's word first in each line; "
+            "several may follow, of any of the languages."
+        ),
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps over all phases.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Peak; the preset's: 1e-4.")] = None,
     batch_tokens: Annotated[
@@ -80,8 +87,11 @@ def command(
     Without:           lingraft adapt --source FacebookAI/roberta-base --text ko.txt --lang ko --out
         runs/ko
 
-    The second form writes the recipe that it ran to OUT/recipe.toml. A killed run goes on where it
-    was with the same command. What comes out is OUT/model (load it with transformers) and
+    Several languages: lingraft adapt --source FacebookAI/roberta-base --method metaxlm --text
+        en=en.txt de=de/ ko=ko.jsonl --baseline xlm --out runs/many
+
+    The form without a recipe writes the recipe that it ran to OUT/recipe.toml. A killed run goes on
+    where it was with the same command. What comes out is OUT/model (load it with transformers) and
     OUT/report.html.
     """
     needed: dict[str, object] = {"--source": source, "--text": text, "--lang": lang}
@@ -90,6 +100,7 @@ def command(
         "--steps": steps,
         "--learning-rate": learning_rate,
         "--batch-tokens": batch_tokens,
+        "--lexicons": lexicons,
     }
     assignments = list(settings or [])
     assignments += [f"export.push_to_hub={json.dumps(push_to_hub)}"] if push_to_hub else []
@@ -110,6 +121,7 @@ def command(
                 learning_rate=learning_rate,
                 batch=_counted(batch_tokens, "tokens", "size"),
             ),
+            "resources": ask.given(lexicons=lexicons),
             "baselines": [{"method": name} for name in baseline or []],
         }
         chosen = _from_options(data, needed, out_dir, assignments)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
 from lingraft.corpus.cleaning import scripts
+from lingraft.embeddings import INITIALISERS
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES, Family, family_of
 from lingraft.models.kinds import KINDS
@@ -28,7 +29,9 @@ from lingraft.recipe.methods import baseline
 from lingraft.recipe.reach import SPREAD, reach
 
 if TYPE_CHECKING:
-    from lingraft.recipe import Phase, Recipe, Resources
+    from collections.abc import Sequence
+
+    from lingraft.recipe import Graft, Phase, Recipe, Resources
 
 TRACKER_MODULES = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
 BYTES_PER_TOKEN = 4.5
@@ -72,6 +75,7 @@ def check_names(recipe: Recipe) -> None:
             raise RecipeError(f"baselines: method '{section.method}' occurs twice; leave one out")
         seen.add(section.method)
         grafts.append(baseline(recipe, index).graft)
+    _check_lexicons(recipe, grafts)
     for tracker in recipe.training.trackers:
         if importlib.util.find_spec(TRACKER_MODULES[tracker]) is None:
             raise RecipeError(
@@ -88,6 +92,17 @@ def check_names(recipe: Recipe) -> None:
             raise RecipeError(
                 "tokenizer.kind: there is no source tokenizer to follow or to keep; "
                 "set unigram, byte-bpe or wordpiece"
+            )
+
+
+def _check_lexicons(recipe: Recipe, grafts: Sequence[Graft]) -> None:
+    """Refuse an initialiser without the dictionaries that it needs."""
+    for graft in grafts:
+        if INITIALISERS[graft.embeddings].needs_lexicons and not recipe.resources.lexicons:
+            raise RecipeError(
+                f"resources.lexicons: is empty, and graft.embeddings = '{graft.embeddings}' needs "
+                "a bilingual lexicon; set resources.lexicons (--lexicons), or use another "
+                "initialiser"
             )
 
 

@@ -67,6 +67,14 @@ def check_streams(language: str | None, corpus: Corpus | None, streams: tuple[St
     names = [stream.name for stream in streams]
     if len(set(names)) != len(names):
         raise ValueError(f"streams: two streams have the same name, in {names}; give each its own")
+    in_language: dict[str, str] = {}
+    for stream in streams:
+        other = in_language.setdefault(stream.language.lower(), stream.name)
+        if other != stream.name:
+            raise ValueError(
+                f"streams: '{other}' and '{stream.name}' are both in {stream.language}, "
+                "which would be drawn twice; put their texts into the corpus.text of one"
+            )
 
 
 def check_data(phase: Phase, names: tuple[str, ...]) -> None:
