@@ -115,6 +115,30 @@ def test_each_stream_is_evaluated_and_the_first_heads_the_report(finished):
     assert numbers.significant(both["en"]["metrics"]["mask-only"]["perplexity"]) in rows[0]
 
 
+def test_a_phase_counts_how_often_it_drew_each_stream(finished):
+    for name in ("phase-1", "phase-2"):
+        result = finished.stage(name).result()
+        streams = result["streams"]
+        assert list(streams) == ["ko/mlm", "en/mlm"]
+        assert sum(one["draws"] for one in streams.values()) == result["sentences"]
+        assert sum(one["probability"] for one in streams.values()) == pytest.approx(1)
+        sizes = [one["sentences"] for one in streams.values()]
+        shares = [one["probability"] for one in streams.values()]
+        assert shares[0] / shares[1] == pytest.approx((sizes[0] / sizes[1]) ** 0.7)
+
+
+def test_the_report_compares_the_models_in_each_stream(finished):
+    report = (finished.path / "report.html").read_text(encoding="utf-8")
+    for title in (
+        "Bits per character by stream",
+        "How the streams were drawn",
+        "vocabulary",
+    ):
+        assert f"{title}</caption>" in report
+    assert "In bits per character XPT is better than scratch in" in report
+    assert "Validation loss of each stream" in report
+
+
 def test_the_recipe_in_the_run_gives_the_same_weights_again(finished, command, tmp_path):
     ended = command("adapt", finished.recipe_path, "--out", tmp_path / "again")
     assert ended.status == 0, ended.err

@@ -127,7 +127,7 @@ def command(
         chosen = _from_options(data, needed, out_dir, assignments)
     folder = out_dir or Path("runs") / chosen.name
     from lingraft.pipeline import adapt as pipeline
-    from lingraft.report import advice, tables
+    from lingraft.report import advice, streams, tables
 
     run = pipeline.adapt(
         chosen, folder, resume=resume, overwrite=overwrite, command=ask.command_line()
@@ -135,6 +135,9 @@ def command(
     if ask.is_first_process():
         console.show(tables.for_terminal([run], console.out.width))
         console.line(advice.summary([run]))
+        by_stream = streams.summary([run])
+        if by_stream:
+            console.line(by_stream)
         console.line(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}")
 
 

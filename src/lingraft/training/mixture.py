@@ -85,6 +85,13 @@ class MixturePlan:
         drawn = np.searchsorted(edges, generator.random(number), side="right")
         return np.full(self.draws, drawn[0]) if self.whole_batches else drawn
 
+    def drawn(self, steps: int) -> Array:
+        """[streams] how often each was drawn in the first steps."""
+        counts = np.zeros(len(self.sizes), np.int64)
+        for step in range(steps):
+            counts += np.bincount(self.streams(step), minlength=len(self.sizes))
+        return counts
+
     def _places(self, streams: Array, taken: Array) -> Array:
         """[n] how often each sentence's stream was drawn before it."""
         places = np.empty(len(streams), np.int64)

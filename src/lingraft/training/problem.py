@@ -132,6 +132,21 @@ class MaskedText:
             whole_batches=phase.mixture.draw == "batches",
         )
 
+    def streams(self, work: Work, steps: int) -> dict[str, dict[str, Any]]:
+        """Of each of several streams: sentences, probability of a draw, draws in so many steps."""
+        plan = self.plan(work)
+        if not isinstance(plan, MixturePlan):
+            return {}
+        rows = zip(self.job.readings, plan.probabilities, plan.drawn(steps), strict=True)
+        return {
+            reading.label: {
+                "sentences": len(reading.train),
+                "probability": float(probability),
+                "draws": int(draws),
+            }
+            for reading, probability, draws in rows
+        }
+
     def step(self, indices: np.ndarray[Any, Any], epoch: int, rank: int, num_ranks: int) -> Step:
         """Packed rows with fresh masks."""
         return self.batcher.step(indices, epoch, rank, num_ranks)
