@@ -212,6 +212,41 @@ def test_metaxlm_with_a_translation_layer_and_xlm_beside_it_train_and_are_export
     assert weights(run)
 
 
+def test_one_file_in_two_languages_is_two_streams(
+    command, tiny_source, korean_text, english_text, tmp_path
+):
+    rows = [
+        {"id": str(number), "text": line, "lang": code}
+        for code, path in (("ko", korean_text), ("en", english_text))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()[:90])
+    ]
+    path = tmp_path / "all.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    start = (
+        "adapt",
+        "--source",
+        tiny_source("roberta"),
+        "--text",
+        path,
+        "--language-field",
+        "lang",
+    )
+    sizes = ("--steps", 2, "--vocab-size", 400, "--set", "evaluation.words=5")
+    sizes += ("--set", "method.batch={size=4}", "--method", "metaxlm")
+    ended = command(*start, "--out", tmp_path / "run", *sizes)
+    assert ended.status == 0, ended.err
+    run = Run(tmp_path / "run")
+    counts = streams_of(run.stage("corpus"))
+    assert [one["dropped"]["not what corpus.where asks for"] for one in counts.values()] == [90, 90]
+    starts = [
+        np.load(run.stage("corpus").path / name / "test.documents.npy") for name in ("ko", "en")
+    ]
+    assert len(starts[0]) == len(starts[1])  # a page of one name is held out in both languages
+    ended = command(*start, "--lang", "en", "--out", tmp_path / "one", *sizes)
+    assert ended.status == 0, ended.err
+    assert list(streams_of(Run(tmp_path / "one").stage("corpus"))) == ["en"]
+
+
 @pytest.fixture
 def paired(command, tiny_source, korean_text, english_text, tmp_path):
     """A run of Korean text and of pairs, English first."""

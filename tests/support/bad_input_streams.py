@@ -38,6 +38,11 @@ def add(cases):
     cases["a text with its language beside one without"] = mixed
     cases["a stream without text to hold out"] = too_small
     cases["a stream whose text is empty"] = empty
+    cases["a field of languages that no row has"] = no_field
+    cases["a field of languages that holds their names"] = names
+    cases["rows asked for in a text without fields"] = recipe(
+        "", TWO + 'corpus.where = { lang = "en" }', "adapt"
+    )
     cases["a mixture's alpha above 1"] = recipe("", TWO + PHASE + "mixture.alpha = 1.5")
     cases["a vocabulary's alpha below 0"] = recipe("tokenizer.alpha = -0.5", TWO)
     cases["a dictionary in the wrong direction"] = swapped
@@ -46,13 +51,16 @@ def add(cases):
     )
 
 
-def recipe(start, more):
-    """A case of `lingraft check` of a recipe without [corpus]."""
+def recipe(start, more, *command):
+    """A case of `lingraft check`, or another command, of a recipe without [corpus]."""
 
     def prepared(place):
         place.text()
         place.source()
         place.write("recipe.toml", "\n".join([start, '[source]\nmodel = "source"', more]) + "\n")
+        if command:
+            place.text("en.txt")
+            return [*command, "recipe.toml", "--out", "run"]
         return ["check", "recipe.toml"]
 
     return prepared
@@ -91,3 +99,17 @@ def swapped(place):
     texts = ("--text", "ko.txt", "--lang", "ko", "--lexicons", "en-ko.txt")
     method = ("--method", "metaxlm-dict", "--steps", "4", "--vocab-size", "2000")
     return ["adapt", "--source", "source", *texts, *method, "--out", "run"]
+
+
+def no_field(place):
+    place.source()
+    place.write("all.jsonl", '{"text": "The tree is green."}\n')
+    field = ("--language-field", "lang")
+    return ["adapt", "--source", "source", "--text", "all.jsonl", *field, "--out", "run"]
+
+
+def names(place):
+    place.source()
+    place.write("all.jsonl", '{"text": "The tree is green.", "lang": "English"}\n')
+    field = ("--language-field", "lang")
+    return ["adapt", "--source", "source", "--text", "all.jsonl", *field, "--out", "run"]

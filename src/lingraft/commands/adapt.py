@@ -12,7 +12,7 @@ from lingraft.commands import console
 from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
 from lingraft.recipe.methods import read_recipe, recipe_from
-from lingraft.recipe.streams import named_texts
+from lingraft.recipe.streams import by_field, named_texts
 
 if TYPE_CHECKING:
     from lingraft.recipe import Recipe
@@ -38,6 +38,13 @@ def command(
     ] = None,
     lang: Annotated[
         str | None, typer.Option(help="Target language, a BCP 47 code such as ko.")
+    ] = None,
+    language_field: Annotated[
+        str | None,
+        typer.Option(
+            help="The field of JSON lines or Parquet that names each row's language: every "
+            "language becomes a stream (those of --lang de,fr alone, if given)."
+        ),
     ] = None,
     out_dir: Annotated[
         Path | None, typer.Option("--out", help="The run's folder; runs/NAME by default.")
@@ -101,6 +108,7 @@ def command(
         "--learning-rate": learning_rate,
         "--batch-tokens": batch_tokens,
         "--lexicons": lexicons,
+        "--language-field": language_field,
     }
     assignments = list(settings or [])
     assignments += [f"export.push_to_hub={json.dumps(push_to_hub)}"] if push_to_hub else []
@@ -108,7 +116,7 @@ def command(
     if recipe is not None:
         chosen = _from_file(recipe, needed | sizes, assignments)
     else:
-        texts = named_texts(text or [], lang)
+        texts = _texts(text or [], lang, language_field)
         needed |= {"--lang": texts}
         data: dict[str, Any] = {
             "source": {"model": source},
@@ -139,6 +147,16 @@ def command(
         if by_stream:
             console.line(by_stream)
         console.line(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}")
+
+
+def _texts(texts: list[str], lang: str | None, field: str | None) -> dict[str, Any]:
+    """What of a recipe the texts and their languages stand for."""
+    if field is None or not texts:
+        return named_texts(texts, lang)
+    from lingraft.corpus.readers import languages
+
+    found = ask.names_in(lang) if lang is not None else list(languages.values(texts, field))
+    return by_field(texts, field, found)
 
 
 def _counted(number: int | None, unit: str, key: str) -> dict[str, Any] | None:

@@ -67,6 +67,9 @@ def check_streams(language: str | None, corpus: Corpus | None, streams: tuple[St
     names = [stream.name for stream in streams]
     if len(set(names)) != len(names):
         raise ValueError(f"streams: two streams have the same name, in {names}; give each its own")
+    for stream in streams:
+        if stream.pair and stream.corpus.where:
+            raise ValueError(f"streams: '{stream.name}': corpus.where is not for sentence pairs")
     in_language: dict[str, str] = {}
     for stream in streams:
         other = in_language.setdefault(stream.language.lower(), stream.name)
@@ -133,5 +136,33 @@ def named_texts(texts: Sequence[str], language: str | None) -> dict[str, Any]:
     streams = [
         {"name": code.lower(), "language": code, "corpus": {"text": paths}}
         for code, paths in named.items()
+    ]
+    return {"streams": streams}
+
+
+def by_field(texts: Sequence[str], field: str, languages: Sequence[str]) -> dict[str, Any]:
+    """Streams of texts in which a field of each row names its language.
+
+    Args:
+        texts: paths; every stream reads its own rows of all of them.
+        field: the name of the field.
+        languages: its values, in the order of the streams.
+
+    Raises:
+        RecipeError: a value is no language code.
+    """
+    for code in languages:
+        if not CODE.fullmatch(code):
+            raise RecipeError(
+                f"--language-field {field}: its value '{code}' is no language code; name those to "
+                "read with --lang de,fr, or write streams with corpus.where"
+            )
+    streams = [
+        {
+            "name": code.lower(),
+            "language": code,
+            "corpus": {"text": list(texts), "where": {field: code}},
+        }
+        for code in languages
     ]
     return {"streams": streams}
