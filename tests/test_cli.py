@@ -15,7 +15,7 @@ from lingraft.models.families import FAMILIES
 from lingraft.report.table import table
 
 COMMANDS = {
-    "adapt": ("--source", "--text", "--lang", "--language-field", "--out", "--method",
+    "adapt": ("--source", "--join", "--text", "--lang", "--language-field", "--out", "--method",
               "--preset", "--vocab-size",
               "--lexicons", "--steps", "--learning-rate", "--batch-tokens", "--baseline", "--seed",
               "--set", "--resume", "--overwrite", "--push-to-hub"),

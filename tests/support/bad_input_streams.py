@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 STREAM = '[[streams]]\nname = "{}"\nlanguage = "{}"\ncorpus.text = ["{}"]\n'
 TWO = STREAM.format("ko", "ko", "ko.txt") + STREAM.format("en", "en", "en.txt")
 PHASE = '[[phases]]\nname = "one"\ntrain = ["all"]\nbudget.value = 4\n'
@@ -43,6 +45,11 @@ def add(cases):
     cases["rows asked for in a text without fields"] = recipe(
         "", TWO + 'corpus.where = { lang = "en" }', "adapt"
     )
+    cases["a vocabulary of a stream that is not there"] = recipe('tokenizer.streams = ["de"]', TWO)
+    cases["a language that joins a run which has it"] = join("ko=ko.txt")
+    cases["a language that joins nothing"] = join("de=ko.txt", run=None)
+    cases["a language that joins a run without a model"] = join("de=ko.txt", run="unfinished")
+    cases["a run to join beside a source"] = join("de=ko.txt", "--source", "source")
     cases["a mixture's alpha above 1"] = recipe("", TWO + PHASE + "mixture.alpha = 1.5")
     cases["a vocabulary's alpha below 0"] = recipe("tokenizer.alpha = -0.5", TWO)
     cases["a dictionary in the wrong direction"] = swapped
@@ -113,3 +120,17 @@ def names(place):
     place.write("all.jsonl", '{"text": "The tree is green.", "lang": "English"}\n')
     field = ("--language-field", "lang")
     return ["adapt", "--source", "source", "--text", "all.jsonl", *field, "--out", "run"]
+
+
+def join(text, *more, run="finished"):
+    """A case of a text that joins a run."""
+
+    def prepared(place):
+        place.text()
+        if run is not None:
+            path = place.run()
+            if run == "unfinished":
+                shutil.rmtree(path / "model")
+        return ["adapt", "--join", "run", "--text", text, "--out", "joined", *more]
+
+    return prepared

@@ -10,9 +10,12 @@ import typer
 
 from lingraft.commands import console
 from lingraft.commands import options as ask
-from lingraft.errors import RecipeError
+from lingraft.errors import DataError, RecipeError
+from lingraft.recipe.decoding import load
+from lingraft.recipe.joining import joined
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.recipe.streams import by_field, named_texts
+from lingraft.rundir import Run
 
 if TYPE_CHECKING:
     from lingraft.recipe import Recipe
@@ -27,6 +30,13 @@ def command(
         typer.Option(
             help="Source model: directory, Hub id (FacebookAI/roberta-base) or a name of "
             "`lingraft list models` (xlm-r-base)."
+        ),
+    ] = None,
+    join: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of --source: a finished run. The languages of --text join its own, whose "
+            "text is read again from where it was."
         ),
     ] = None,
     text: Annotated[
@@ -50,8 +60,8 @@ def command(
         Path | None, typer.Option("--out", help="The run's folder; runs/NAME by default.")
     ] = None,
     method: Annotated[
-        str, typer.Option(help="xpt, scratch, metaxlm …: `lingraft list methods`.")
-    ] = "xpt",
+        str | None, typer.Option(help="xpt (default), metaxlm, …: `lingraft list methods`.")
+    ] = None,
     preset: Annotated[
         str | None,
         typer.Option(help="A paper's hyper-parameters (`lingraft list presets`); the method's."),
@@ -97,6 +107,8 @@ def command(
     Several languages: lingraft adapt --source FacebookAI/roberta-base --method metaxlm --text
         en=en.txt de=de/ ko=ko.jsonl --baseline xlm --out runs/many
 
+    One more language: lingraft adapt --join runs/many --text sw=sw.txt --out runs/with-sw
+
     The form without a recipe writes the recipe that it ran to OUT/recipe.toml. A killed run goes on
     where it was with the same command. What comes out is OUT/model (load it with transformers) and
     OUT/report.html.
@@ -109,6 +121,7 @@ def command(
         "--batch-tokens": batch_tokens,
         "--lexicons": lexicons,
         "--language-field": language_field,
+        "--join": join,
     }
     assignments = list(settings or [])
     assignments += [f"export.push_to_hub={json.dumps(push_to_hub)}"] if push_to_hub else []
@@ -132,6 +145,11 @@ def command(
             "resources": ask.given(lexicons=lexicons),
             "baselines": [{"method": name} for name in baseline or []],
         }
+        if join is not None:
+            if source is not None:
+                raise RecipeError("--join: the run's model is the source; leave --source out")
+            needed |= {"--source": join}
+            data = _joined(join, texts, data)
         chosen = _from_options(data, needed, out_dir, assignments)
     folder = out_dir or Path("runs") / chosen.name
     from lingraft.pipeline import adapt as pipeline
@@ -157,6 +175,22 @@ def _texts(texts: list[str], lang: str | None, field: str | None) -> dict[str, A
 
     found = ask.names_in(lang) if lang is not None else list(languages.values(texts, field))
     return by_field(texts, field, found)
+
+
+def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    """The recipe in which the languages of `texts` join those of a finished run."""
+    run = Run.existing(path)
+    if not (run.model_path / "config.json").is_file():
+        raise DataError(f"{path}: the run has no model yet; finish it (--resume) before you join")
+    theirs = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
+    new = texts.get("streams") or [
+        {"name": code.lower(), "language": code, "corpus": texts["corpus"]}
+        for code in [texts.get("language")]
+        if code
+    ]
+    plain = joined(theirs, str(run.model_path), new)
+    own = {key: plain[key] | data[key] for key in ("tokenizer", "method")}
+    return plain | own | {key: data[key] for key in ("resources", "baselines")}
 
 
 def _counted(number: int | None, unit: str, key: str) -> dict[str, Any] | None:

@@ -241,5 +241,6 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
             "graft": recipe.graft.model_copy(update=taken_back | prescribed),
             "phases": phases,
             "baselines": (),
+            "evaluation": recipe.evaluation.model_copy(update={"before": ()}),
         }
     )

@@ -126,6 +126,14 @@ METHODS: dict[str, MethodRecord] = {
         ONE_PHASE,
         {"kind": "extend"},
     ),
+    "join": MethodRecord(
+        "a language joins a model that exists: its pieces are added, and the old languages' text "
+        "is drawn beside its own (adapt --join RUN)",
+        NO_ITL | {"embeddings": "mean"},
+        ONE_PHASE,
+        {"kind": "extend"},
+        preset="metaxlm2021",
+    ),
     "metaxlm": _metaxlm(
         "one language's model becomes several languages': rows of pieces that match are copied, "
         "the others drawn, everything trains",

@@ -80,6 +80,18 @@ def check_streams(language: str | None, corpus: Corpus | None, streams: tuple[St
             )
 
 
+def check_names(key: str, wanted: Sequence[str], names: Sequence[str]) -> None:
+    """Check that streams which a key of the recipe names are there.
+
+    Raises:
+        ValueError: one is not.
+    """
+    for name in wanted:
+        if name not in names:
+            known = ", ".join(filter(None, names)) or "none; give [[streams]]"
+            raise ValueError(f"{key}: there is no stream '{name}'; the recipe's streams: {known}")
+
+
 def check_data(phase: Phase, names: tuple[str, ...]) -> None:
     """Check that what a phase reads is there.
 

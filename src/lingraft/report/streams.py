@@ -119,10 +119,38 @@ def compared(found: Sequence[Variant]) -> list[PairedBits]:
     return [pair for pair in pairs if pair is not None]
 
 
+SOURCE = "the source"
+
+
+def against_source(main: Variant) -> list[PairedBits]:
+    """The model against what it came from, on the streams of `evaluation.before`."""
+    folder, pairs = main.run.stage("evaluation").path, []
+    for stream in main.recipe.texts:
+        if stream.name in main.recipe.evaluation.before:
+            theirs = folder / f"{stream.prefix}{records.BEFORE_FILE}"
+            ours = words_file(main, stream.name)
+            pairs.append(paired_bits(ours, theirs, stream.name or stream.language, SOURCE))
+    return [pair for pair in pairs if pair is not None]
+
+
+def kept_or_lost(pairs: Sequence[PairedBits]) -> str:
+    """Which of the source's languages were kept, in a sentence."""
+    lost = [pair.stream for pair in pairs if pair.outcome == "worse"]
+    kept = [pair.stream for pair in pairs if pair.outcome != "worse"]
+    parts = [f"kept: {', '.join(kept)}"] if kept else []
+    parts += [f"lost in part: {', '.join(lost)}"] if lost else []
+    return (
+        f"Against the source itself in bits per character, {'; '.join(parts)} (a language is lost "
+        "in part where the whole 95 % interval of the difference is above 0)."
+    )
+
+
 def summary(runs: Sequence[Run]) -> str:
-    """For a terminal: `verdict` on the first run; empty where it has one text or one model."""
+    """For a terminal: `verdict` and `kept_or_lost` on the first run; empty where neither holds."""
     found = labelled(runs)
-    return verdict(found[0].label, compared(found))
+    kept = against_source(found[0])
+    told = [verdict(found[0].label, compared(found)), kept_or_lost(kept) if kept else ""]
+    return " ".join(filter(None, told))
 
 
 def verdict(main: str, pairs: Sequence[PairedBits]) -> str:

@@ -30,6 +30,7 @@ TITLES = {
     "adapters-64": "Adapters-64",
     "mono-trans": "MonoTrans",
     "lapt": "LAPT",
+    "join": "joined",
     "metaxlm": "MetaXLM",
     "metaxlm-dict": "MetaXLM+Dict",
     "metaxlm-freeze": "MetaXLM, body frozen",

@@ -52,7 +52,7 @@ def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
     kind = str(tokenizer["kind"]) if tokenizer else ""
     specials = [str(token) for token, _ in tokenizer["specials"].values()] if tokenizer else []
     compared = tables.compare(found)
-    pairs = streams.compared(found)
+    pairs, before = streams.compared(found), streams.against_source(main)
     sample_models, shown = samples.samples(found, kind, specials)
     return {
         "title": title or _title(found),
@@ -71,6 +71,8 @@ def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
         "languages": sections.languages(found),
         "stream_verdict": streams.verdict(main.label, pairs),
         "stream_pairs": streams.table_of(main.label, pairs, "Bits per character by stream"),
+        "kept": streams.kept_or_lost(before) if before else "",
+        "kept_pairs": streams.table_of(main.label, before, "Before and after"),
         "stream_draws": streams.draws(main),
         "stream_curves": streams.curves(found),
         "stream_vocabulary": streams.vocabulary(tokenizer),
