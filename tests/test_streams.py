@@ -212,6 +212,28 @@ def test_metaxlm_with_a_translation_layer_and_xlm_beside_it_train_and_are_export
     assert weights(run)
 
 
+def test_a_teacher_is_heard_on_the_english_sentences_alone_and_is_not_exported(
+    command, arguments, finished, tmp_path
+):
+    ended = command(*arguments(tmp_path / "run", "--method", "xlm-kd", "--baseline", "xlm"))
+    assert ended.status == 0, ended.err
+    run = Run(tmp_path / "run")
+    baseline = Run(tmp_path / "run/baselines/xlm", parent=run.path)
+    rows = [row for row in run.metrics() if row["kind"] == "train"]
+    heard = [row for row in rows if "loss/kd" in row]
+    assert 0 < len(heard) < len(rows)  # in some of these small batches there is no English
+    assert all(row["loss"] == pytest.approx(row["loss/mlm"] + row["loss/kd"]) for row in heard)
+    assert all("loss/kd" not in row for row in baseline.metrics())
+    ours, theirs = (one.stage("phase-1").result() for one in (run, baseline))
+    assert (ours["tokens"], ours["streams"]) == (theirs["tokens"], theirs["streams"])
+    start = (one.stage("graft").path / "model/model.safetensors" for one in (run, baseline))
+    first, second = (load_file(path) for path in start)
+    assert all(first[name].equal(second[name]) for name in second)
+    trained = load_file(baseline.weights(["phase-1"]) / "model.safetensors")
+    assert weights(run).keys() == trained.keys()
+    assert not all(weights(run)[name].equal(trained[name]) for name in trained)
+
+
 def test_one_file_in_two_languages_is_two_streams(
     command, tiny_source, korean_text, english_text, tmp_path
 ):

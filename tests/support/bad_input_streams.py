@@ -52,6 +52,10 @@ def add(cases):
     cases["a run to join beside a source"] = join("de=ko.txt", "--source", "source")
     cases["a mixture's alpha above 1"] = recipe("", TWO + PHASE + "mixture.alpha = 1.5")
     cases["a vocabulary's alpha below 0"] = recipe("tokenizer.alpha = -0.5", TWO)
+    cases["a teacher without a stream in its language"] = recipe(
+        "", STREAM.format("ko", "ko", "ko.txt") + '[method]\nname = "xlm-kd"'
+    )
+    cases["a teacher of another width"] = wider
     cases["a dictionary in the wrong direction"] = swapped
     cases["a method that needs dictionaries, without any"] = recipe(
         "", TWO + '[method]\nname = "metaxlm-dict"'
@@ -134,3 +138,29 @@ def join(text, *more, run="finished"):
         return ["adapt", "--join", "run", "--text", text, "--out", "joined", *more]
 
     return prepared
+
+
+def wider(place):
+    place.text("en.txt")
+    place.source()
+    place.model_of("roberta", hidden_size=64).save_pretrained(place.folder / "wide")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(place.folder / "source" / name, place.folder / "wide")
+    place.write(
+        "recipe.toml",
+        """
+source.model = "source"
+tokenizer = { vocab_size = 300, max_tokens = 32 }
+training.row_tokens = 32
+[[streams]]
+name = "en"
+language = "en"
+corpus = { text = ["en.txt"], scripts = ["Hang"] }
+[[phases]]
+name = "phase-1"
+train = ["all"]
+budget.value = 2
+distil.teacher = "wide"
+""",
+    )
+    return ["adapt", "recipe.toml", "--out", "run"]

@@ -49,8 +49,6 @@ class Initialiser:
     """Where it comes from."""
     learns_from_text: bool = False
     """Whether it learns static vectors from the target's text, unless they are given."""
-    needs_lexicons: bool = False
-    """Whether it reads `resources.lexicons`."""
 
     @property
     def plan(self) -> Function:
@@ -116,7 +114,6 @@ INITIALISERS: dict[str, Initialiser] = {
         "dictionary",
         "as match, then words of a bilingual lexicon get the row of a translation",
         "MetaXLM (Chi et al. 2021), §3.2 (+Dict); SPEC G.2",
-        needs_lexicons=True,
     ),
     "mean": Initialiser(
         "mean",
@@ -134,7 +131,6 @@ INITIALISERS: dict[str, Initialiser] = {
         "a mean of the nearest source pieces in a space of word vectors of both languages",
         "WECHSEL (Minixhofer et al. 2022), §3; SPEC G.1",
         learns_from_text=True,
-        needs_lexicons=True,
     ),
     "omp": Initialiser(
         "omp",

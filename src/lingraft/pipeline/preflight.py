@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
 from lingraft.corpus.cleaning import scripts
-from lingraft.embeddings import INITIALISERS
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES, Family, family_of
 from lingraft.models.modules import in_folder
@@ -22,6 +21,8 @@ from lingraft.pretrained.checkpoints import folder_of, refuse_code
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import baseline
 from lingraft.recipe.reach import SPREAD, reach
+from lingraft.recipe.run import NEED_LEXICONS
+from lingraft.recipe.streams import distilled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +65,7 @@ def check_names(recipe: Recipe) -> None:
             scripts.of_language(language, stream.corpus.scripts)
     for phase in recipe.phases:
         trained_parts(phase.train, phase.name)
+    _check_teachers(recipe)
     seen, grafts = set(), [recipe.graft]
     for index, section in enumerate(recipe.baselines):
         if section.method in seen:
@@ -90,10 +92,27 @@ def check_names(recipe: Recipe) -> None:
             )
 
 
+def _check_teachers(recipe: Recipe) -> None:
+    """Refuse a teacher without a stream in its language, or without a model.
+
+    Raises:
+        RecipeError: one of the phases, or a baseline's, has such.
+    """
+    others = [baseline(recipe, index).phases for index in range(len(recipe.baselines))]
+    for phase in (*recipe.phases, *(phase for phases in others for phase in phases)):
+        if phase.distil is not None:
+            distilled(phase, recipe.texts)
+            if phase.distil.teacher is None and recipe.source.model is None:
+                raise RecipeError(
+                    f"phase '{phase.name}': distil: there is no source model to learn from; name "
+                    "one in phases.….distil.teacher"
+                )
+
+
 def _check_lexicons(recipe: Recipe, grafts: Sequence[Graft]) -> None:
     """Refuse an initialiser without the dictionaries that it needs."""
     for graft in grafts:
-        if INITIALISERS[graft.embeddings].needs_lexicons and not recipe.resources.lexicons:
+        if graft.embeddings in NEED_LEXICONS and not recipe.resources.lexicons:
             raise RecipeError(
                 f"resources.lexicons: is empty, and graft.embeddings = '{graft.embeddings}' needs "
                 "a bilingual lexicon; set resources.lexicons (--lexicons), or use another "

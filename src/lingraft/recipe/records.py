@@ -26,6 +26,8 @@ class Stretch:
     name: str
     train: tuple[str, ...] | None
     """Parts that train; None takes what the preset says of a first phase."""
+    distil: bool = False
+    """Whether it also learns from the source's sentence states (`phases.distil`)."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,11 @@ METHODS: dict[str, MethodRecord] = {
     ),
     "xlm": _metaxlm(
         "the baseline of MetaXLM: the same architecture and steps, every weight drawn", DRAWN
+    ),
+    "xlm-kd": _metaxlm(
+        "XLM that also learns from the source's states of the source language's sentences",
+        DRAWN,
+        (Stretch("phase-1", ALL, distil=True),),
     ),
     "xlm-init-body": _metaxlm(
         "XLM with all of the source but its word embeddings", {"embeddings": "random"}

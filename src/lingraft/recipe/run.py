@@ -64,6 +64,8 @@ class Tokenizer(Section):
 
 DRAWN = ("random", "random-statistics")
 """Initialisers that take no row of the source."""
+NEED_LEXICONS = ("dictionary", "wechsel")
+"""Initialisers that read `resources.lexicons`."""
 
 
 class Graft(Section):

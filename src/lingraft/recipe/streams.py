@@ -121,6 +121,26 @@ def check_data(phase: Phase, names: tuple[str, ...]) -> None:
         )
 
 
+def distilled(phase: Phase, streams: Sequence[Stream]) -> Stream:
+    """The stream whose sentences a teacher reads too.
+
+    Raises:
+        RecipeError: there is none, or the phase does not read it.
+    """
+    assert phase.distil is not None
+    read = [entry.stream for entry in phase.data] or [stream.name for stream in streams]
+    wanted = phase.distil.stream
+    for stream in streams:
+        english = stream.pair is None and stream.language.lower().split("-")[0] == "en"
+        if stream.name in read and (english if wanted is None else stream.name == wanted):
+            return stream
+    what = "English stream" if wanted is None else f"stream '{wanted}'"
+    raise RecipeError(
+        f"phase '{phase.name}': distil: it reads no {what}; name one in the teacher's language in "
+        f"phases.….distil.stream, of {', '.join(filter(None, read)) or 'several [[streams]]'}"
+    )
+
+
 def named_texts(texts: Sequence[str], language: str | None) -> dict[str, Any]:
     """What of a recipe the command line's texts stand for; nothing where no language is given.
 

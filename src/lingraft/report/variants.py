@@ -35,6 +35,7 @@ TITLES = {
     "metaxlm-dict": "MetaXLM+Dict",
     "metaxlm-freeze": "MetaXLM, body frozen",
     "xlm": "XLM",
+    "xlm-kd": "XLM+KD",
     "xlm-init-body": "XLM, body from the source",
     "xlm-init-emb": "XLM, embeddings from the source",
     "xlm-init-both": "XLM, both from the source",

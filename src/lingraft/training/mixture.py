@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lingraft.corpus.streams import shares
+from lingraft.objectives.distillation import TERM
 from lingraft.training.data import Hidden, Position, Step, lay_out, number_of
 
 if TYPE_CHECKING:
@@ -150,19 +151,26 @@ class MixtureBatcher:
 
     batchers: Sequence[Batcher]
     """One a stream; they differ in text, objective and masking."""
+    distilled: int | None = None
+    """The one whose sentences are also read whole, for the term of a teacher."""
 
     def step(self, indices: Array, epoch: int, rank: int = 0, num_ranks: int = 1) -> Step:
         """The micro-batches of one process; arguments as `Batcher.step`."""
         ends = np.cumsum([len(batcher.tokens) for batcher in self.batchers])
         owners = np.searchsorted(ends, indices, side="right")
         by_objective: dict[str, list[Hidden]] = defaultdict(list)
+        whole: list[Hidden] = []
         for number, batcher in enumerate(self.batchers):
             own = indices[owners == number]
             if len(own):
                 start = ends[number] - len(batcher.tokens)
                 by_objective[batcher.objective.name].append(batcher.hide(own - start, epoch))
+                whole += [batcher.whole(own - start, TERM)] if number == self.distilled else []
         parts = [
             lay_out(Hidden.together(hidden), self.batchers[0], rank, num_ranks)
             for hidden in by_objective.values()
         ]
-        return Step.together(parts)
+        # First: the last batch of a step must reach all parameters (DDP), a teacher's no head.
+        again = (lay_out(hidden, self.batchers[0], rank, num_ranks) for hidden in whole)
+        extra = [replace(step, global_tokens=0, global_sentences=0) for step in again]
+        return Step.together([*extra, *parts])
