@@ -31,6 +31,9 @@ COMMANDS = {
     "compare": ("--reference", "--out", "--resamples"),
     "corpus": ("--lang", "--out", "--recipe", "--set", "--processes", "--executor", "--shard-mb",
                "--parallel", "--lexicon", "--columns", "--task", "--data", "--overwrite"),
+    "align": ("--gold", "--text", "--out", "--layer", "--method", "--no-clamp", "--dev",
+              "--baseline", "--label", "--reference", "--base", "--outside", "--resamples",
+              "--batch-tokens", "--overwrite"),
     "bench": ("--shape", "--source", "--phase", "--steps", "--windows", "--batch", "--json"),
     "finetune": ("--task", "--data", "--seeds", "--first-seed", "--out", "--set", "--paper",
                  "--label", "--cut", "--train-examples", "--precision", "--keep-models",
@@ -38,6 +41,10 @@ COMMANDS = {
     "probe-source": ("--task", "--data", "--seeds", "--first-seed", "--out", "--phase", "--source",
                      "--set", "--paper", "--cut", "--train-examples", "--precision",
                      "--keep-models", "--resume", "--overwrite"),
+    "retrieve": ("--pairs", "--languages", "--dev", "--mine", "--gold", "--dev-mine", "--dev-gold",
+                 "--threshold", "--layer", "--pool", "--parity", "--sentences", "--label", "--mteb",
+                 "--resamples", "--out", "--overwrite"),
+    "export-sentences": ("--out", "--layer", "--pool", "--retrieval"),
 }  # fmt: skip
 
 
@@ -95,7 +102,8 @@ def test_importing_lingraft_loads_nothing_heavy():
         *(("list", what) for what in TABLES),
         ("--help",),
         ("--version",),
-        *((name, "--help") for name in ("adapt", "finetune", "study", "bench")),
+        *((name, "--help") for name in ("adapt", "finetune", "study", "bench", "align")),
+        *((name, "--help") for name in ("retrieve", "export-sentences")),
         ("check", "RECIPE"),
     ],
     ids=" ".join,

@@ -17,7 +17,10 @@ import lingraft
 from lingraft import cli
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "docs/guide.md", "docs/multilingual.md")
+PAGES = (
+    *("README.md", "docs/guide.md", "docs/alignment.md", "docs/retrieval.md"),
+    "docs/multilingual.md",
+)
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TINY = [
     "corpus.sentences=150",
@@ -135,7 +138,7 @@ def test_links_to_files_in_the_repository_lead_somewhere(page: str) -> None:
 
 def test_papers_names_every_preset_and_initialiser() -> None:
     from lingraft.embeddings import INITIALISERS
-    from lingraft.recipe.records import METHODS, PRESETS
+    from lingraft.recipe.methods import METHODS, PRESETS
 
     text = (ROOT / "docs/papers.md").read_text(encoding="utf-8")
     names = (*PRESETS, *INITIALISERS, *METHODS)

@@ -18,7 +18,8 @@ from lingraft.errors import LingraftError, RecipeError, explain
 from lingraft.recipe import decoding
 
 COMMANDS: tuple[str, ...] = ("adapt", "check", "stage", "evaluate", "report", "list", "corpus")
-COMMANDS += ("study", "probe", "compare", "finetune", "probe-source", "bench")
+COMMANDS += ("study", "probe", "compare", "finetune", "probe-source", "retrieve")
+COMMANDS += ("export-sentences", "align", "bench")
 """In the order of the help; each is `command` of a module that imports what is heavy later."""
 
 app = typer.Typer(
@@ -77,7 +78,7 @@ for _name in COMMANDS:
     app.command(_name, cls=Command)(_module.command)
 
 
-MANY = ("--text", "--lexicons", "--only")
+MANY = ("--text", "--lexicons", "--only", "--gold", "--pairs", "--dev")
 """Options that several values may follow."""
 
 

@@ -13,7 +13,7 @@ from lingraft.errors import RecipeError
 from lingraft.recipe import Batch, Budget, Optimiser, Phase, Schedule, Validation
 from lingraft.recipe.base import Names, Section
 from lingraft.recipe.decoding import checked, load, override
-from lingraft.tasks import TASKS
+from lingraft.tasks import RETRIEVALS, TASKS, names
 from lingraft.tasks.definition import Changes, Count, Definition, changed, task_in, task_of
 
 if TYPE_CHECKING:
@@ -186,9 +186,14 @@ def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
 def _named(name: str, base: Path) -> Task:
     if name.endswith(".toml"):
         return task_in(base / Path(name).expanduser())
+    if name in RETRIEVALS:
+        raise RecipeError(
+            f"tasks: {name} has nothing to train on; its sentences are for finding translations "
+            "with a model as it is"
+        )
     if name not in TASKS:
         raise RecipeError(
-            f"tasks: no task {name!r}; there are {', '.join(TASKS)}, "
+            f"tasks: no task {name!r}; there are {', '.join(names())}, "
             "or give the TOML file of your own (docs/tasks.md)"
         )
     return TASKS[name]
