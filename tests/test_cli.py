@@ -15,9 +15,10 @@ from lingraft.models.families import FAMILIES
 from lingraft.report.table import table
 
 COMMANDS = {
-    "adapt": ("--source", "--text", "--lang", "--out", "--method", "--preset", "--vocab-size",
-              "--steps", "--learning-rate", "--batch-tokens", "--baseline", "--seed", "--set",
-              "--resume", "--overwrite", "--push-to-hub"),
+    "adapt": ("--source", "--join", "--text", "--lang", "--language-field", "--out", "--method",
+              "--preset", "--vocab-size",
+              "--lexicons", "--steps", "--learning-rate", "--batch-tokens", "--baseline", "--seed",
+              "--set", "--resume", "--overwrite", "--push-to-hub"),
     "check": ("--set",),
     "stage": ("run", "name"),
     "evaluate": ("--text", "--lang", "--sentences", "--rate", "--seed", "--words", "--precision"),
@@ -149,6 +150,7 @@ def test_several_values_may_follow_text(command, shorthand, korean_text, tmp_pat
         ("evaluate M --text a", "evaluate M --text a"),
         ("adapt R --set x=1 y", "adapt R --set x=1 y"),
         ("--text a --text b c", "--text a --text b --text c"),
+        ("adapt --lexicons a b", "adapt --lexicons a --lexicons b"),
         ("study S --only a b --jobs 2", "study S --only a --only b --jobs 2"),
     ],
 )

@@ -78,10 +78,11 @@ for _name in COMMANDS:
     app.command(_name, cls=Command)(_module.command)
 
 
-def spread(
-    arguments: list[str],
-    options: tuple[str, ...] = ("--text", "--only", "--gold", "--pairs", "--dev"),
-) -> list[str]:
+MANY = ("--text", "--lexicons", "--only", "--gold", "--pairs", "--dev")
+"""Options that several values may follow."""
+
+
+def spread(arguments: list[str], options: tuple[str, ...] = MANY) -> list[str]:
     """Let several values follow one option: `--text a b` becomes `--text a --text b`."""
     result: list[str] = []
     current = ""

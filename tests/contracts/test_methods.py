@@ -17,13 +17,14 @@ from lingraft.pipeline import evaluating, preflight, stages
 from lingraft.pipeline.stages import Context
 from lingraft.recipe import Validation
 from lingraft.recipe.decoding import to_toml
-from lingraft.recipe.methods import METHODS, recipe_from
+from lingraft.recipe.methods import recipe_from
+from lingraft.recipe.records import METHODS
 from lingraft.rundir import Run
 
 SMALL = {
     "language": "ko",
     "corpus": {"min_characters": 2},
-    "tokenizer": {"vocab_size": 300, "max_tokens": 32},
+    "tokenizer": {"vocab_size": 400, "max_tokens": 32},
     "training": {"precision": "fp32", "row_tokens": 32},
     "evaluation": {"sentences": 4, "words": 2, "samples": 1},
 }
@@ -40,7 +41,17 @@ def one_process():
 
 
 @pytest.fixture(scope="module")
-def run_of(tmp_path_factory, tiny_source, korean_text, one_process):
+def lexicon(tmp_path_factory, korean_text):
+    """A dictionary of whatever a piece that starts a Korean word can be."""
+    words = korean_text.read_text(encoding="utf-8").split()
+    starts = {word[:length] for word in words for length in range(1, len(word) + 1)}
+    path = tmp_path_factory.mktemp("lexicon") / "ko-en.txt"
+    path.write_text("".join(f"{start}\tthe\n" for start in sorted(starts)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def run_of(tmp_path_factory, tiny_source, korean_text, lexicon, one_process):
     """A finished run of a few steps: its context. Methods share text and vocabulary by family."""
     root = tmp_path_factory.mktemp("methods")
 
@@ -49,10 +60,19 @@ def run_of(tmp_path_factory, tiny_source, korean_text, one_process):
             "source": {"model": str(tiny_source(family))},
             "method": METHOD | {"name": method},
         }
+        tables["resources"] = {"lexicons": [str(lexicon)]}
         tables["corpus"] = SMALL["corpus"] | {"text": [str(korean_text)]}
         recipe = recipe_from(SMALL | tables)
         looks = Validation(every_steps=2, sentences=4)  # each look writes weights
-        phases = [phase.model_copy(update={"validation": looks}) for phase in recipe.phases]
+        changes = [
+            {"validation": looks}
+            | ({"distil": phase.distil.model_copy(update={"stream": ""})} if phase.distil else {})
+            for phase in recipe.phases
+        ]
+        phases = [
+            phase.model_copy(update=change)
+            for phase, change in zip(recipe.phases, changes, strict=True)
+        ]
         recipe = recipe.model_copy(update={"phases": tuple(phases)})
         (root / folder).mkdir(parents=True, exist_ok=True)
         run = Run(root / folder, parent)

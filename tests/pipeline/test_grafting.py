@@ -126,6 +126,41 @@ def test_random_source_weights_keep_no_row(family, graft, tiny_source):
 
 
 @every_family
+@pytest.mark.parametrize(
+    ("method", "body", "rows"),
+    [
+        ("metaxlm", True, True),
+        ("xlm-init-both", True, True),
+        ("xlm-init-body", True, False),
+        ("xlm-init-emb", False, True),
+        ("xlm", False, False),
+    ],
+)
+def test_an_ablation_takes_of_the_source_its_body_its_rows_both_or_nothing(
+    family, method, body, rows, graft, tiny_source
+):
+    folder, counts = graft(family, method)
+    record = FAMILIES[family]
+    source = load_model(str(tiny_source(family))).model.state_dict()
+    target = load_model(str(folder / "model")).model.state_dict()
+    vocabulary = {record.word_embeddings, record.decoder, *record.output_bias}
+    assert target.keys() == source.keys()
+    for name in target.keys() - vocabulary:
+        assert torch.equal(target[name], source[name]) == body, name
+    found = provenance(folder)
+    matched = [row for row in found if int(row["source_id"]) >= 0]
+    assert bool(matched) == rows
+    theirs, ours = source[record.word_embeddings], target[record.word_embeddings]
+    for row in matched:
+        assert torch.equal(ours[int(row["target_id"])], theirs[int(row["source_id"])])
+    fresh = [int(row["target_id"]) for row in found if row["rule"] == "fresh"]
+    assert not any((ours[index] == theirs).all(dim=1).any() for index in fresh)
+    bias = target[record.output_bias[0]]
+    assert bool(bias.any()) == rows
+    assert counts["layers"] == {"source": 2, "before": 0, "after": 0}
+
+
+@every_family
 @pytest.mark.parametrize(("method", "width"), [("adapters", None), ("adapters-64", 64)])
 def test_adapters_are_counted_and_accounted_for(family, method, width, graft, tiny_source):
     folder, counts = graft(family, method)

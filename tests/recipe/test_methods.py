@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 
 from lingraft.errors import RecipeError
+from lingraft.models.parts import trained_parts
+from lingraft.recipe import PARTS
 from lingraft.recipe.decoding import decode, to_toml
 from lingraft.recipe.methods import (
     METHODS,
@@ -58,6 +60,59 @@ def test_methods_without_translation_layers_have_none(method, adapters):
     assert (graft.layers_before, graft.layers_after) == (0, 0)
     assert graft.adapters == adapters
     assert graft.source_weights == "pretrained"
+
+
+METAXLM = {
+    "metaxlm": ("pretrained", "match"),
+    "metaxlm-dict": ("pretrained", "dictionary"),
+    "metaxlm-freeze": ("pretrained", "match"),
+    "xlm": ("random", "random"),
+    "xlm-kd": ("random", "random"),
+    "xlm-init-body": ("pretrained", "random"),
+    "xlm-init-emb": ("random", "match"),
+    "xlm-init-both": ("pretrained", "match"),
+}
+
+
+@pytest.mark.parametrize("method", METAXLM)
+def test_metaxlm_and_its_ablations_have_the_source_s_depth_and_one_phase(method):
+    graft = recipe(method={"name": method}).graft
+    assert (graft.source_weights, graft.embeddings) == METAXLM[method]
+    assert (graft.layers_before, graft.layers_after, graft.adapters) == (0, 0, 0)
+    (phase,) = recipe(method={"name": method}).phases
+    frozen = {"body"} if method == "metaxlm-freeze" else set()
+    assert trained_parts(phase.train, phase.name) == set(PARTS) - frozen
+
+
+def test_metaxlm_takes_table_7_of_its_paper_unless_another_preset_is_named():
+    (phase,) = recipe(method={"name": "metaxlm"}).phases
+    optimiser = phase.optimiser
+    assert (phase.budget.value, phase.budget.unit) == (200_000, "steps")
+    assert (phase.batch.size, phase.batch.unit) == (64, "sentences")
+    assert (optimiser.learning_rate, optimiser.betas) == (1e-4, (0.9, 0.98))
+    assert (optimiser.epsilon, optimiser.weight_decay) == (1e-6, 0.01)
+    assert (optimiser.max_gradient_norm, phase.dropout) == (1.0, 0.1)
+    assert (phase.schedule.shape, phase.schedule.warmup) == ("linear", 10_000)
+    (phase,) = recipe(method={"name": "metaxlm", "preset": "xpt2021"}).phases
+    assert (phase.batch.size, phase.optimiser.max_gradient_norm, phase.dropout) == (256, None, None)
+
+
+def test_only_xlm_kd_has_a_teacher_as_a_method_and_as_a_baseline():
+    with_teacher = [
+        name
+        for name in METHODS
+        if any(phase.distil for phase in recipe(method={"name": name}).phases)
+    ]
+    assert with_teacher == ["xlm-kd"]
+    mine = recipe(method={"name": "xlm-kd"}, baselines=[{"method": "metaxlm"}])
+    assert baseline(mine, 0).phases[0].distil is None
+    mine = recipe(method={"name": "metaxlm"}, baselines=[{"method": "xlm-kd"}])
+    assert baseline(mine, 0).phases[0].distil is not None
+
+
+def test_a_gradient_norm_that_the_recipe_names_wins_over_the_preset():
+    method = {"name": "metaxlm", "max_gradient_norm": 0.5}
+    assert recipe(method=method).phases[0].optimiser.max_gradient_norm == 0.5
 
 
 def test_mono_trans_trains_the_embeddings_alone():
@@ -227,6 +282,17 @@ def test_a_baseline_of_two_phases_splits_the_budget():
 def test_a_baseline_of_a_scratch_run_starts_from_the_source():
     mine = recipe(method={"name": "scratch"}, baselines=[{"method": "xpt"}])
     assert baseline(mine, 0).graft.source_weights == "pretrained"
+
+
+def test_xlm_as_the_baseline_of_metaxlm_has_its_layers_and_settings():
+    mine = recipe(
+        method={"name": "metaxlm"}, graft={"layers_before": 1}, baselines=[{"method": "xlm"}]
+    )
+    for one in (mine, settled(mine)):
+        other = baseline(one, 0)
+        assert (other.graft.layers_before, other.graft.layers_after) == (1, 0)
+        assert (other.graft.source_weights, other.graft.embeddings) == ("random", "random")
+        assert other.phases == mine.phases
 
 
 def test_a_baseline_trains_on_the_run_s_sentences():

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from lingraft import recipe as recipes
 from lingraft.recipe import Corpus, Masking, Optimiser, Phase, Recipe, Section, Source
-from lingraft.recipe.methods import PRESETS
+from lingraft.recipe.records import PRESETS
 
 PHASE = {"name": "one", "train": ["all"], "budget": {"value": 3}}
 SECTIONS = [
@@ -24,7 +24,9 @@ def test_the_names_in_recipes_are_those_of_the_tables():
     assert set(get_args(recipes.Initialiser)) == set(INITIALISERS)
     assert set(get_args(recipes.Objective)) == set(OBJECTIVES)
     assert set(get_args(recipes.Part)) == {*recipes.PARTS, "all"}
-    assert set(get_args(recipes.Method.model_fields["preset"].annotation)) == set(PRESETS)
+    preset, none = get_args(recipes.Method.model_fields["preset"].annotation)
+    assert set(get_args(preset)) == set(PRESETS)
+    assert none is type(None)
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.__name__)

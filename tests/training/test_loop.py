@@ -12,7 +12,7 @@ from lingraft.errors import TrainingError
 from lingraft.models.packed import PackedModel
 from lingraft.models.parts import part_of
 from lingraft.objectives import OBJECTIVES
-from lingraft.recipe.methods import PRESETS
+from lingraft.recipe.records import PRESETS
 from lingraft.training import checkpoint
 from lingraft.training.data import Batcher
 from lingraft.training.loop import run_phase, train_phase

@@ -13,7 +13,7 @@ from lingraft.errors import RecipeError
 from lingraft.models.families import FAMILIES
 from lingraft.objectives import OBJECTIVES
 from lingraft.recipe import catalogue
-from lingraft.recipe.methods import METHODS, PRESETS
+from lingraft.recipe.records import METHODS, PRESETS
 from lingraft.report.table import Column, Table, table
 from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS, RETRIEVALS, TASKS, names
 

@@ -1,168 +1,43 @@
 """Methods and presets: shorthand that fills in [graft] and [[phases]] of a recipe.
 
-No method is a class. Sources: XPT and its baselines, Lee et al. 2021 ("xpt2021", SPEC H.1-H.4);
-Son et al. 2022 ("chameleon2022", and xpt-random, its table 3). Adapters: Houlsby et al. 2019;
-mono-trans: Artetxe et al. 2020; lapt: Chau et al. 2020.
+The records are in `recipe/records.py`; here is what a recipe makes of them.
 """
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
 from lingraft.recipe import (
-    Batch,
     Budget,
+    Distil,
     Graft,
-    Optimiser,
     Phase,
     Recipe,
-    Schedule,
     Section,
     Tokenizer,
     Validation,
     catalogue,
 )
 from lingraft.recipe.decoding import decode, load, override
+from lingraft.recipe.records import METHODS, PRESETS, method_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-
-@dataclass(frozen=True)
-class Stretch:
-    """One phase of a method."""
-
-    name: str
-    train: tuple[str, ...] | None
-    """Parts that train; None takes what the preset says of a first phase."""
+    from lingraft.recipe import Method
+    from lingraft.recipe.records import MethodRecord, Preset, Stretch
 
 
-@dataclass(frozen=True)
-class MethodRecord:
-    """A named way to get from a source model to a target model."""
-
-    summary: str
-    graft: dict[str, Any]
-    stretches: tuple[Stretch, ...]
-    """None: it does not train."""
-    tokenizer: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Preset:
-    """Hyper-parameters of a paper."""
-
-    summary: str
-    first_phase: tuple[str, ...]
-    """What trains while the rest is frozen."""
-    budget: Budget
-    batch: Batch
-    optimiser: Optimiser
-    schedule: Schedule
-
-
-ALL = ("all",)
-# "each phase until convergence"; SPEC H.4
-PAPER_VALIDATION = Validation(every_steps=1_000, patience=10)
-ONE_PHASE = (Stretch("phase-1", ALL),)
-TWO_PHASES = (Stretch("phase-1", None), Stretch("phase-2", ALL))
-NO_ITL = {"layers_before": 0, "layers_after": 0}
-
-METHODS: dict[str, MethodRecord] = {
-    "xpt": MethodRecord(
-        "cross-lingual post-training: translation layers, first with the source frozen, "
-        "then all together",
-        {},
-        TWO_PHASES,
-    ),
-    "xpt-sp": MethodRecord("XPT in a single phase: the same model, nothing frozen", {}, ONE_PHASE),
-    "scratch": MethodRecord(
-        "the same depth with random weights: what the language's own text gives",
-        {"source_weights": "random", "embeddings": "random", "copy_special_tokens": None},
-        ONE_PHASE,
-    ),
-    "adapters": MethodRecord(
-        "bottleneck adapters in place of translation layers, with as many parameters; "
-        "nothing frozen",
-        NO_ITL | {"adapters": "matched"},
-        ONE_PHASE,
-    ),
-    "adapters-64": MethodRecord(
-        "adapters of width 64, as first published; nothing frozen",
-        NO_ITL | {"adapters": 64},
-        ONE_PHASE,
-    ),
-    "mono-trans": MethodRecord(
-        "new embeddings alone are trained, the source's layers stay as they are",
-        NO_ITL,
-        (Stretch("phase-1", ("embeddings", "output_bias")),),
-    ),
-    "xpt-no-itl": MethodRecord("XPT without translation layers", NO_ITL, TWO_PHASES),
-    "xpt-random": MethodRecord(
-        "XPT on a source with random weights: what its depth and phases alone give",
-        {"source_weights": "random", "embeddings": "random", "copy_special_tokens": None},
-        TWO_PHASES,
-    ),
-    "untrained": MethodRecord(
-        "scratch before its first step: the floor that fine-tuning alone reaches",
-        {"source_weights": "random", "embeddings": "random", "copy_special_tokens": None},
-        (),
-    ),
-    "continued": MethodRecord(
-        "the source trained on with its own vocabulary, nothing new",
-        NO_ITL,
-        ONE_PHASE,
-        {"kind": "keep"},
-    ),
-    "lapt": MethodRecord(
-        "the source trained on with the target's pieces added to its vocabulary",
-        NO_ITL | {"embeddings": "mean"},
-        ONE_PHASE,
-        {"kind": "extend"},
-    ),
-}
-
-PRESETS: dict[str, Preset] = {
-    "xpt2021": Preset(
-        "Lee et al. 2021, 100k-400k sentences; phase 1 freezes everything "
-        "that comes from the source",
-        ("embeddings", "output_bias", "itl"),
-        Budget(value=60_000, unit="steps"),
-        Batch(size=256, unit="sentences"),
-        Optimiser(learning_rate=1e-4),
-        Schedule(shape="linear", warmup=1_000),
-    ),
-    "chameleon2022": Preset(
-        "Son et al. 2022; positions and language-model head train in phase 1 too",
-        ("embeddings", "output_bias", "itl", "positions", "head"),
-        Budget(value=100_000, unit="steps"),
-        Batch(size=512, unit="sentences"),
-        Optimiser(learning_rate=3e-4),
-        Schedule(shape="linear", warmup=1_000),
-    ),
-}
-
-
-def method_named(name: str) -> MethodRecord:
-    """The record of a method.
-
-    Raises:
-        RecipeError: there is none of that name.
-    """
-    if name not in METHODS:
-        close = difflib.get_close_matches(name, METHODS, n=1)
-        hint = f"did you mean '{close[0]}'? " if close else ""
-        raise RecipeError(f"method '{name}' is not known; {hint}methods: {', '.join(METHODS)}")
-    return METHODS[name]
+def preset_of(method: Method) -> Preset:
+    """The preset that the recipe names, else that of the method's own paper."""
+    return PRESETS[method.preset or method_named(method.name).preset]
 
 
 def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
     """The phases that the recipe's method stands for; none where it does not train."""
-    method, preset = recipe.method, PRESETS[recipe.method.preset]
+    method, preset = recipe.method, preset_of(recipe.method)
     stretches = method_named(method.name).stretches
     budget = method.budget or preset.budget
     shares = _shares(stretches, method.first_phase_share)
@@ -181,17 +56,20 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
             Phase(
                 name=stretch.name,
                 train=stretch.train or preset.first_phase,  # type: ignore[arg-type]
+                distil=Distil() if stretch.distil else None,
                 budget=Budget(value=value, unit=budget.unit),
                 sentences=method.sentences,
                 batch=method.batch or preset.batch,
                 optimiser=preset.optimiser.model_copy(
                     update={
                         "learning_rate": _first((*rates, preset.optimiser.learning_rate)),
-                        "max_gradient_norm": method.max_gradient_norm,
+                        "max_gradient_norm": method.max_gradient_norm
+                        or preset.optimiser.max_gradient_norm,
                     }
                 ),
                 schedule=preset.schedule.model_copy(update={"warmup": _first(warmups)}),
-                validation=Validation() if method.budget else PAPER_VALIDATION,
+                dropout=preset.dropout,
+                validation=Validation() if method.budget else preset.validation,
             )
         )
     return tuple(phases)
@@ -232,6 +110,9 @@ def expand(recipe: Recipe) -> Recipe:
     """
     record = method_named(recipe.method.name)
     filled: dict[str, Any] = {
+        "method": recipe.method.model_copy(
+            update={"preset": recipe.method.preset or record.preset}
+        ),
         "graft": Graft(**record.graft | _given(recipe.graft)),
         "tokenizer": Tokenizer(**record.tokenizer | _given(recipe.tokenizer)),
     }
@@ -338,7 +219,9 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
     total = Budget(value=sum(phase.budget.value for phase in recipe.phases), unit=last.budget.unit)
     shares = _shares(record.stretches, recipe.method.first_phase_share)
     own = METHODS[recipe.method.name].graft
-    taken_back = Graft().model_dump(include=set(own))
+    alike = {key for key, value in record.graft.items() if key in own and own[key] == value}
+    taken_back = Graft().model_dump(include=set(own) - alike)
+    prescribed = {key: value for key, value in record.graft.items() if key not in alike}
     optimiser = last.optimiser
     if section.learning_rate is not None:
         optimiser = optimiser.model_copy(update={"learning_rate": section.learning_rate})
@@ -346,7 +229,8 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
         last.model_copy(
             update={
                 "name": stretch.name,
-                "train": stretch.train or PRESETS[recipe.method.preset].first_phase,
+                "train": stretch.train or preset_of(recipe.method).first_phase,
+                "distil": (last.distil or Distil()) if stretch.distil else None,
                 "budget": Budget(value=value, unit=total.unit),
                 "optimiser": optimiser,
             }
@@ -357,8 +241,9 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
         update={
             "name": f"{recipe.name}-{section.method}",
             "method": recipe.method.model_copy(update={"name": section.method}),
-            "graft": recipe.graft.model_copy(update=taken_back | record.graft),
+            "graft": recipe.graft.model_copy(update=taken_back | prescribed),
             "phases": phases,
             "baselines": (),
+            "evaluation": recipe.evaluation.model_copy(update={"before": ()}),
         }
     )

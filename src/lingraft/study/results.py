@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.finetuning.outcomes import told
-from lingraft.recipe.methods import METHODS
+from lingraft.recipe.records import METHODS
 from lingraft.report import numbers
 from lingraft.report.variants import TITLES
 from lingraft.study.rows import CurveRow, EndRow, MetricRow, TaskRow, fine_tuned, latest

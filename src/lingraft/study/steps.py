@@ -17,7 +17,7 @@ from lingraft.finetuning import outcomes
 from lingraft.finetuning.recipe import tasks_of
 from lingraft.pipeline.preflight import BYTES_PER_TOKEN
 from lingraft.recipe import Recipe, Training
-from lingraft.recipe.methods import METHODS
+from lingraft.recipe.records import METHODS
 from lingraft.rundir import fingerprint, read_json
 from lingraft.study import collect, estimate, studydir
 from lingraft.study.rows import EndRow, TaskRow

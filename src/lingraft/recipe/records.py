@@ -1,0 +1,217 @@
+"""Methods and presets as records: how to get from a source to a target, and a paper's settings.
+
+No method is a class. Sources: XPT and its baselines, Lee et al. 2021 ("xpt2021", SPEC H.1-H.4);
+Son et al. 2022 ("chameleon2022", and xpt-random, its table 3). Adapters: Houlsby et al. 2019;
+mono-trans: Artetxe et al. 2020; lapt: Chau et al. 2020. MetaXLM, its baseline XLM and its
+ablations: Chi et al. 2021 ("metaxlm2021", SPEC G).
+
+To add a method, add a record to `METHODS`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from typing import Any
+
+from lingraft.errors import RecipeError
+from lingraft.recipe.base import PARTS
+from lingraft.recipe.phase import Batch, Budget, Optimiser, Schedule, Validation
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """One phase of a method."""
+
+    name: str
+    train: tuple[str, ...] | None
+    """Parts that train; None takes what the preset says of a first phase."""
+    distil: bool = False
+    """Whether it also learns from the source's sentence states (`phases.distil`)."""
+
+
+@dataclass(frozen=True)
+class MethodRecord:
+    """A named way to get from a source model to a target model."""
+
+    summary: str
+    graft: dict[str, Any]
+    stretches: tuple[Stretch, ...]
+    """None: it does not train."""
+    tokenizer: dict[str, Any] = field(default_factory=dict)
+    preset: str = "xpt2021"
+    """Whose hyper-parameters it takes where the recipe names no preset: its own paper's."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Hyper-parameters of a paper."""
+
+    summary: str
+    first_phase: tuple[str, ...]
+    """What trains while the rest is frozen."""
+    budget: Budget
+    batch: Batch
+    optimiser: Optimiser
+    schedule: Schedule
+    validation: Validation
+    dropout: float | None = None
+    """None keeps the source's own."""
+
+
+ALL = ("all",)
+ALL_BUT_BODY = tuple(part for part in PARTS if part != "body")
+# "each phase until convergence"; SPEC H.4
+UNTIL_CONVERGENCE = Validation(every_steps=1_000, patience=10)
+ONE_PHASE = (Stretch("phase-1", ALL),)
+TWO_PHASES = (Stretch("phase-1", None), Stretch("phase-2", ALL))
+NO_ITL = {"layers_before": 0, "layers_after": 0}
+DRAWN = {"source_weights": "random", "embeddings": "random", "copy_special_tokens": None}
+
+
+def _metaxlm(
+    summary: str, graft: dict[str, Any], stretches: tuple[Stretch, ...] = ONE_PHASE
+) -> MethodRecord:
+    """MetaXLM or what it is compared with: the source's depth, its own paper's settings."""
+    return MethodRecord(summary, NO_ITL | graft, stretches, preset="metaxlm2021")
+
+
+METHODS: dict[str, MethodRecord] = {
+    "xpt": MethodRecord(
+        "cross-lingual post-training: translation layers, first with the source frozen, "
+        "then all together",
+        {},
+        TWO_PHASES,
+    ),
+    "xpt-sp": MethodRecord("XPT in a single phase: the same model, nothing frozen", {}, ONE_PHASE),
+    "scratch": MethodRecord(
+        "the same depth with random weights: what the language's own text gives",
+        DRAWN,
+        ONE_PHASE,
+    ),
+    "adapters": MethodRecord(
+        "bottleneck adapters in place of translation layers, with as many parameters; "
+        "nothing frozen",
+        NO_ITL | {"adapters": "matched"},
+        ONE_PHASE,
+    ),
+    "adapters-64": MethodRecord(
+        "adapters of width 64, as first published; nothing frozen",
+        NO_ITL | {"adapters": 64},
+        ONE_PHASE,
+    ),
+    "mono-trans": MethodRecord(
+        "new embeddings alone are trained, the source's layers stay as they are",
+        NO_ITL,
+        (Stretch("phase-1", ("embeddings", "output_bias")),),
+    ),
+    "xpt-no-itl": MethodRecord("XPT without translation layers", NO_ITL, TWO_PHASES),
+    "xpt-random": MethodRecord(
+        "XPT on a source with random weights: what its depth and phases alone give",
+        DRAWN,
+        TWO_PHASES,
+    ),
+    "untrained": MethodRecord(
+        "scratch before its first step: the floor that fine-tuning alone reaches",
+        DRAWN,
+        (),
+    ),
+    "continued": MethodRecord(
+        "the source trained on with its own vocabulary, nothing new",
+        NO_ITL,
+        ONE_PHASE,
+        {"kind": "keep"},
+    ),
+    "lapt": MethodRecord(
+        "the source trained on with the target's pieces added to its vocabulary",
+        NO_ITL | {"embeddings": "mean"},
+        ONE_PHASE,
+        {"kind": "extend"},
+    ),
+    "join": MethodRecord(
+        "a language joins a model that exists: its pieces are added, and the old languages' text "
+        "is drawn beside its own (adapt --join RUN)",
+        NO_ITL | {"embeddings": "mean"},
+        ONE_PHASE,
+        {"kind": "extend"},
+        preset="metaxlm2021",
+    ),
+    "metaxlm": _metaxlm(
+        "one language's model becomes several languages': rows of pieces that match are copied, "
+        "the others drawn, everything trains",
+        {"embeddings": "match"},
+    ),
+    "metaxlm-dict": _metaxlm(
+        "MetaXLM, where words of resources.lexicons start as their translation (+Dict)",
+        {"embeddings": "dictionary"},
+    ),
+    "metaxlm-freeze": _metaxlm(
+        "MetaXLM with the encoder's layers frozen: embeddings and the head alone train",
+        {"embeddings": "match"},
+        (Stretch("phase-1", ALL_BUT_BODY),),
+    ),
+    "xlm": _metaxlm(
+        "the baseline of MetaXLM: the same architecture and steps, every weight drawn", DRAWN
+    ),
+    "xlm-kd": _metaxlm(
+        "XLM that also learns from the source's states of the source language's sentences",
+        DRAWN,
+        (Stretch("phase-1", ALL, distil=True),),
+    ),
+    "xlm-init-body": _metaxlm(
+        "XLM with all of the source but its word embeddings", {"embeddings": "random"}
+    ),
+    "xlm-init-emb": _metaxlm(
+        "XLM with the source's matched embedding rows, everything else drawn",
+        {"source_weights": "random", "embeddings": "match"},
+    ),
+    "xlm-init-both": _metaxlm(
+        "XLM with the source's body and its matched rows: MetaXLM, by its name in the ablation",
+        {"embeddings": "match"},
+    ),
+}
+
+PRESETS: dict[str, Preset] = {
+    "xpt2021": Preset(
+        "Lee et al. 2021, 100k-400k sentences; phase 1 freezes everything "
+        "that comes from the source",
+        ("embeddings", "output_bias", "itl"),
+        Budget(value=60_000, unit="steps"),
+        Batch(size=256, unit="sentences"),
+        Optimiser(learning_rate=1e-4),
+        Schedule(shape="linear", warmup=1_000),
+        UNTIL_CONVERGENCE,
+    ),
+    "chameleon2022": Preset(
+        "Son et al. 2022; positions and language-model head train in phase 1 too",
+        ("embeddings", "output_bias", "itl", "positions", "head"),
+        Budget(value=100_000, unit="steps"),
+        Batch(size=512, unit="sentences"),
+        Optimiser(learning_rate=3e-4),
+        Schedule(shape="linear", warmup=1_000),
+        UNTIL_CONVERGENCE,
+    ),
+    "metaxlm2021": Preset(
+        "Chi et al. 2021, table 7; a first phase freezes what xpt2021's does",
+        ("embeddings", "output_bias", "itl"),
+        Budget(value=200_000, unit="steps"),
+        Batch(size=64, unit="sentences"),
+        Optimiser(learning_rate=1e-4, max_gradient_norm=1.0),
+        Schedule(shape="linear", warmup=10_000),
+        Validation(every_steps=1_000),
+        dropout=0.1,
+    ),
+}
+
+
+def method_named(name: str) -> MethodRecord:
+    """The record of a method.
+
+    Raises:
+        RecipeError: there is none of that name.
+    """
+    if name not in METHODS:
+        close = difflib.get_close_matches(name, METHODS, n=1)
+        hint = f"did you mean '{close[0]}'? " if close else ""
+        raise RecipeError(f"method '{name}' is not known; {hint}methods: {', '.join(METHODS)}")
+    return METHODS[name]
