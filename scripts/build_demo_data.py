@@ -32,7 +32,7 @@ from lingraft.corpus.split import split_of
 from lingraft.errors import DataError, LingraftError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAIRS_FILE = REPOSITORY / "demo/data/libreoffice-help.en-ko.jsonl.gz"
@@ -65,7 +65,11 @@ def is_translated(korean: str, english: str) -> bool:
     )
 
 
-def aligned(korean: dict[str, str], english: dict[str, str]) -> Iterator[tuple[str, str]]:
+def aligned(
+    korean: dict[str, str],
+    english: dict[str, str],
+    is_good: Callable[[str, str], bool] = is_translated,
+) -> Iterator[tuple[str, str]]:
     """Pairs of translated paragraphs of a page; none twice.
 
     Where the two pages do not hold the same ids in the same order, an id that repeats in a page
@@ -77,7 +81,7 @@ def aligned(korean: dict[str, str], english: dict[str, str]) -> Iterator[tuple[s
     for key, text in korean.items():
         if key not in english or (key.split("#")[0] in repeated and not same_order):
             continue
-        if text not in seen and is_translated(text, english[key]):
+        if text not in seen and is_good(text, english[key]):
             seen.add(text)
             yield text, english[key]
 

@@ -15,9 +15,10 @@ from lingraft.models.families import FAMILIES
 from lingraft.report.table import table
 
 COMMANDS = {
-    "adapt": ("--source", "--text", "--lang", "--out", "--method", "--preset", "--vocab-size",
-              "--steps", "--learning-rate", "--batch-tokens", "--baseline", "--seed", "--set",
-              "--resume", "--overwrite", "--push-to-hub"),
+    "adapt": ("--source", "--join", "--text", "--lang", "--language-field", "--out", "--method",
+              "--preset", "--vocab-size",
+              "--lexicons", "--steps", "--learning-rate", "--batch-tokens", "--baseline", "--seed",
+              "--set", "--resume", "--overwrite", "--push-to-hub"),
     "check": ("--set",),
     "stage": ("run", "name"),
     "evaluate": ("--text", "--lang", "--sentences", "--rate", "--seed", "--words", "--precision"),
@@ -30,6 +31,9 @@ COMMANDS = {
     "compare": ("--reference", "--out", "--resamples"),
     "corpus": ("--lang", "--out", "--recipe", "--set", "--processes", "--executor", "--shard-mb",
                "--parallel", "--lexicon", "--columns", "--task", "--data", "--overwrite"),
+    "align": ("--gold", "--text", "--out", "--layer", "--method", "--no-clamp", "--dev",
+              "--baseline", "--label", "--reference", "--base", "--outside", "--resamples",
+              "--batch-tokens", "--overwrite"),
     "bench": ("--shape", "--source", "--phase", "--steps", "--windows", "--batch", "--json"),
     "finetune": ("--task", "--data", "--seeds", "--first-seed", "--out", "--set", "--paper",
                  "--label", "--cut", "--train-examples", "--precision", "--keep-models",
@@ -37,6 +41,10 @@ COMMANDS = {
     "probe-source": ("--task", "--data", "--seeds", "--first-seed", "--out", "--phase", "--source",
                      "--set", "--paper", "--cut", "--train-examples", "--precision",
                      "--keep-models", "--resume", "--overwrite"),
+    "retrieve": ("--pairs", "--languages", "--dev", "--mine", "--gold", "--dev-mine", "--dev-gold",
+                 "--threshold", "--layer", "--pool", "--parity", "--sentences", "--label", "--mteb",
+                 "--resamples", "--out", "--overwrite"),
+    "export-sentences": ("--out", "--layer", "--pool", "--retrieval"),
 }  # fmt: skip
 
 
@@ -94,7 +102,8 @@ def test_importing_lingraft_loads_nothing_heavy():
         *(("list", what) for what in TABLES),
         ("--help",),
         ("--version",),
-        *((name, "--help") for name in ("adapt", "finetune", "study", "bench")),
+        *((name, "--help") for name in ("adapt", "finetune", "study", "bench", "align")),
+        *((name, "--help") for name in ("retrieve", "export-sentences")),
         ("check", "RECIPE"),
     ],
     ids=" ".join,
@@ -141,6 +150,7 @@ def test_several_values_may_follow_text(command, shorthand, korean_text, tmp_pat
         ("evaluate M --text a", "evaluate M --text a"),
         ("adapt R --set x=1 y", "adapt R --set x=1 y"),
         ("--text a --text b c", "--text a --text b --text c"),
+        ("adapt --lexicons a b", "adapt --lexicons a --lexicons b"),
         ("study S --only a b --jobs 2", "study S --only a --only b --jobs 2"),
     ],
 )

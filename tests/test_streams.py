@@ -136,6 +136,30 @@ def test_a_study_has_rows_of_each_stream_that_are_those_of_the_evaluation(finish
     assert rows["bits_per_character"].words
 
 
+def test_a_phase_counts_how_often_it_drew_each_stream(finished):
+    for name in ("phase-1", "phase-2"):
+        result = finished.stage(name).result()
+        streams = result["streams"]
+        assert list(streams) == ["ko/mlm", "en/mlm"]
+        assert sum(one["draws"] for one in streams.values()) == result["sentences"]
+        assert sum(one["probability"] for one in streams.values()) == pytest.approx(1)
+        sizes = [one["sentences"] for one in streams.values()]
+        shares = [one["probability"] for one in streams.values()]
+        assert shares[0] / shares[1] == pytest.approx((sizes[0] / sizes[1]) ** 0.7)
+
+
+def test_the_report_compares_the_models_in_each_stream(finished):
+    report = (finished.path / "report.html").read_text(encoding="utf-8")
+    for title in (
+        "Bits per character by stream",
+        "How the streams were drawn",
+        "vocabulary",
+    ):
+        assert f"{title}</caption>" in report
+    assert "In bits per character XPT is better than scratch in" in report
+    assert "Validation loss of each stream" in report
+
+
 def test_the_recipe_in_the_run_gives_the_same_weights_again(finished, command, tmp_path):
     ended = command("adapt", finished.recipe_path, "--out", tmp_path / "again")
     assert ended.status == 0, ended.err
@@ -187,6 +211,83 @@ def test_a_phase_that_names_one_stream_sees_nothing_of_the_other(
     for row in valid:
         mean = (row["loss/en/mlm"] + 3 * row["loss/ko/mlm"]) / 4
         assert row["loss"] == pytest.approx(mean, rel=1e-9)
+
+
+def test_metaxlm_with_a_translation_layer_and_xlm_beside_it_train_and_are_exported(
+    command, arguments, tmp_path
+):
+    lines = ["나무\ttree\n", "집\thouse\n"]
+    (tmp_path / "ko-en.tsv").write_text("".join(lines), encoding="utf-8")
+    more = ("--method", "metaxlm", "--baseline", "xlm", "--set", "graft.layers_before=1")
+    ended = command(*arguments(tmp_path / "run", *more))
+    assert ended.status == 0, ended.err
+    run = Run(tmp_path / "run")
+    baseline = Run(tmp_path / "run/baselines/xlm", parent=run.path)
+    ours, theirs = (one.stage("graft").result() for one in (run, baseline))
+    assert ours["layers"] == theirs["layers"] == {"source": 2, "before": 1, "after": 0}
+    assert ours["embeddings"]["provenance"]["exact"] > 200
+    assert theirs["account"]["copied"]["tensors"] == 0
+    steps = [one.stage("phase-1").result()["tokens"] for one in (run, baseline)]
+    assert steps[0] == steps[1] > 0
+    assert all(len(streams_of(one.stage("evaluation"))) == 2 for one in (run, baseline))
+    assert weights(run)
+
+
+def test_a_teacher_is_heard_on_the_english_sentences_alone_and_is_not_exported(
+    command, arguments, finished, tmp_path
+):
+    ended = command(*arguments(tmp_path / "run", "--method", "xlm-kd", "--baseline", "xlm"))
+    assert ended.status == 0, ended.err
+    run = Run(tmp_path / "run")
+    baseline = Run(tmp_path / "run/baselines/xlm", parent=run.path)
+    rows = [row for row in run.metrics() if row["kind"] == "train"]
+    heard = [row for row in rows if "loss/kd" in row]
+    assert 0 < len(heard) < len(rows)  # in some of these small batches there is no English
+    assert all(row["loss"] == pytest.approx(row["loss/mlm"] + row["loss/kd"]) for row in heard)
+    assert all("loss/kd" not in row for row in baseline.metrics())
+    ours, theirs = (one.stage("phase-1").result() for one in (run, baseline))
+    assert (ours["tokens"], ours["streams"]) == (theirs["tokens"], theirs["streams"])
+    start = (one.stage("graft").path / "model/model.safetensors" for one in (run, baseline))
+    first, second = (load_file(path) for path in start)
+    assert all(first[name].equal(second[name]) for name in second)
+    trained = load_file(baseline.weights(["phase-1"]) / "model.safetensors")
+    assert weights(run).keys() == trained.keys()
+    assert not all(weights(run)[name].equal(trained[name]) for name in trained)
+
+
+def test_one_file_in_two_languages_is_two_streams(
+    command, tiny_source, korean_text, english_text, tmp_path
+):
+    rows = [
+        {"id": str(number), "text": line, "lang": code}
+        for code, path in (("ko", korean_text), ("en", english_text))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()[:90])
+    ]
+    path = tmp_path / "all.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    start = (
+        "adapt",
+        "--source",
+        tiny_source("roberta"),
+        "--text",
+        path,
+        "--language-field",
+        "lang",
+    )
+    sizes = ("--steps", 2, "--vocab-size", 400, "--set", "evaluation.words=5")
+    sizes += ("--set", "method.batch={size=4}", "--method", "metaxlm")
+    ended = command(*start, "--out", tmp_path / "run", *sizes)
+    assert ended.status == 0, ended.err
+    run = Run(tmp_path / "run")
+    counts = streams_of(run.stage("corpus"))
+    assert [one["dropped"]["not what corpus.where asks for"] for one in counts.values()] == [90, 90]
+    starts = [
+        np.load(run.stage("corpus").path / name / "test.documents.npy") for name in ("ko", "en")
+    ]
+    assert len(starts[0]) == len(starts[1])  # a page of one name is held out in both languages
+    ended = command(*start, "--lang", "en", "--out", tmp_path / "one", *sizes)
+    assert ended.status == 0, ended.err
+    assert list(streams_of(Run(tmp_path / "one").stage("corpus"))) == ["en"]
 
 
 @pytest.fixture

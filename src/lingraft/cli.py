@@ -18,7 +18,8 @@ from lingraft.errors import LingraftError, RecipeError, explain
 from lingraft.recipe import decoding
 
 COMMANDS: tuple[str, ...] = ("adapt", "check", "stage", "evaluate", "report", "list", "corpus")
-COMMANDS += ("study", "probe", "compare", "finetune", "probe-source", "bench")
+COMMANDS += ("study", "probe", "compare", "finetune", "probe-source", "retrieve")
+COMMANDS += ("export-sentences", "align", "bench")
 """In the order of the help; each is `command` of a module that imports what is heavy later."""
 
 app = typer.Typer(
@@ -77,7 +78,11 @@ for _name in COMMANDS:
     app.command(_name, cls=Command)(_module.command)
 
 
-def spread(arguments: list[str], options: tuple[str, ...] = ("--text", "--only")) -> list[str]:
+MANY = ("--text", "--lexicons", "--only", "--gold", "--pairs", "--dev")
+"""Options that several values may follow."""
+
+
+def spread(arguments: list[str], options: tuple[str, ...] = MANY) -> list[str]:
     """Let several values follow one option: `--text a b` becomes `--text a --text b`."""
     result: list[str] = []
     current = ""

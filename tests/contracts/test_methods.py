@@ -64,7 +64,15 @@ def run_of(tmp_path_factory, tiny_source, korean_text, lexicon, one_process):
         tables["corpus"] = SMALL["corpus"] | {"text": [str(korean_text)]}
         recipe = recipe_from(SMALL | tables)
         looks = Validation(every_steps=2, sentences=4)  # each look writes weights
-        phases = [phase.model_copy(update={"validation": looks}) for phase in recipe.phases]
+        changes = [
+            {"validation": looks}
+            | ({"distil": phase.distil.model_copy(update={"stream": ""})} if phase.distil else {})
+            for phase in recipe.phases
+        ]
+        phases = [
+            phase.model_copy(update=change)
+            for phase, change in zip(recipe.phases, changes, strict=True)
+        ]
         recipe = recipe.model_copy(update={"phases": tuple(phases)})
         (root / folder).mkdir(parents=True, exist_ok=True)
         run = Run(root / folder, parent)

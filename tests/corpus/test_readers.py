@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from lingraft.corpus.readers import documents as readers
+from lingraft.corpus.readers import languages
+from lingraft.corpus.readers.columns import NOT_WHERE
 from lingraft.corpus.readers.documents import BROKEN_JSON, NO_TEXT_FIELD, Document, content_id
 from lingraft.corpus.readers.lines import BROKEN_UTF8, EMPTY, LINE_TOO_LONG, Reading
 from lingraft.errors import DataError
@@ -286,6 +288,43 @@ def test_another_column_may_hold_text_and_id(tmp_path: Path):
     documents, _ = read(tmp_path / "a.jsonl", text_column="body", id_column="url")
     found = [(document.id, document.text) for document in documents]
     assert found == [("u1", "글"), (content_id("글"), "글")]
+
+
+LANGUAGES = [("Haus", "de"), ("집", "ko"), ("Baum", "de"), ("tree", None)]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+def test_only_rows_with_the_wanted_values_are_read_and_the_others_counted(
+    tmp_path: Path, name: str
+):
+    rows = [{"text": text, "lang": lang} for text, lang in LANGUAGES]
+    if name == "a.jsonl":
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / name).write_text(lines)
+    else:
+        parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / name)
+    documents, reading = read(tmp_path / name, where={"lang": "de"})
+    assert [document.text for document in documents] == ["Haus", "Baum"]
+    assert reading.dropped == {NOT_WHERE: 2}
+    assert read(tmp_path / name, where={"lang": "fr"})[0] == []
+    assert languages.values([str(tmp_path / name)], "lang") == {"de": 2, "ko": 1}
+
+
+def test_plain_text_has_no_fields_to_ask_for(tmp_path: Path):
+    (tmp_path / "a.txt").write_text("Haus\n")
+    with pytest.raises(DataError, match=r"a\.txt: has no fields that corpus.where could ask for"):
+        read(tmp_path / "a.txt", where={"lang": "de"})
+    with pytest.raises(DataError, match=r"a\.txt: --language-field reads JSON lines"):
+        languages.values([str(tmp_path / "a.txt")], "lang")
+
+
+def test_a_field_that_no_row_has_is_refused(tmp_path: Path):
+    parquet.write_table(arrow.table({"text": ["x"]}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=r"has no field 'lang', which corpus.where asks for"):
+        read(tmp_path / "a.parquet", where={"lang": "de"})
+    (tmp_path / "a.jsonl").write_text('{"text": "x"}\n')
+    with pytest.raises(DataError, match=r"--language-field lang: no row of .*a.jsonl has this"):
+        languages.values([str(tmp_path / "a.jsonl")], "lang")
 
 
 def test_parquet_drops_are_counted_by_reason(tmp_path: Path):

@@ -73,9 +73,47 @@ def test_the_pieces_of_a_translation_are_averaged_only_when_asked_for(run, tiny_
     assert torch.allclose(made.target_UD[0], expected)
 
 
-def test_a_lexicon_with_its_columns_swapped_is_refused(run):
-    with pytest.raises(DataError, match=r"none of their 2 words .*; set resources.source_first ="):
-        run("house 집\ndog 개\n", "▁집", "▁개")
+def test_a_lexicon_with_its_columns_swapped_is_refused_with_what_was_counted(run):
+    with pytest.raises(DataError) as caught:
+        run("house 집\ndog 개\ncat 집\n", "▁집", "▁개")
+    said = str(caught.value)
+    assert said.startswith("resources.lexicons: lexicon.txt: seems to be the other way round: 0 of")
+    assert "second, 2 the opposite;" in said
+    assert said.endswith("set resources.source_first = true if they are the other way round")
+
+
+def test_a_word_that_both_languages_have_does_not_turn_a_lexicon_round(run):
+    made = run("집 house\n개 dog\ndog 개\n", "▁집", "▁개")
+    assert made.provenance.source_ids.tolist() == [0, 1]
+
+
+def test_a_lexicon_of_other_words_is_refused(run):
+    with pytest.raises(DataError, match=r"none of their 1 words .*; set resources.source_first ="):
+        run("새 bird\n", "▁집", "▁개")
+
+
+def test_of_several_dictionaries_the_first_with_a_known_translation_wins_and_each_is_counted(
+    tmp_path, tiny_tokenizer
+):
+    (tmp_path / "ko").mkdir()
+    (tmp_path / "ru").mkdir()
+    (tmp_path / "ko/full.txt").write_text("집 HOUSE\n개 hound\n새 bird\n", encoding="utf-8")
+    (tmp_path / "ru/full.txt").write_text("개 dog\nдом house\n집 dog\n", encoding="utf-8")
+    named = tuple(str(tmp_path / name / "full.txt") for name in ("ko", "ru"))
+    tokenizer = tiny_tokenizer("roberta")
+    made = INITIALISERS["dictionary"].function(
+        torch.arange(640.0).reshape(320, 2),
+        vocabulary("byte-bpe", "Ġhouse", "Ġdog"),
+        vocabulary("unigram", "▁집", "▁개", "▁дом", "▁새", "▁кот"),
+        generator=torch.Generator().manual_seed(0),
+        material=Material(tokenizer, tokenizer, tuple, Resources(lexicons=named), 0),
+    )
+    assert made.provenance.source_ids.tolist() == [0, 1, 0, -1, -1]
+    none = {"exact": 0, "nfkc": 0, "lower": 0, "accents": 0}
+    assert made.lexicons == (
+        {"file": named[0], "pairs": 3, "words": 3, **none, "lower": 1},
+        {"file": named[1], "pairs": 3, "words": 2, **none, "exact": 2},
+    )
 
 
 def test_no_lexicon_is_refused(run):

@@ -16,7 +16,7 @@ from lingraft.finetuning.coders.biaffine import Parser
 from lingraft.finetuning.coders.common import Shape, collate
 from lingraft.finetuning.coders.parsing import candidate_mask, word_edges
 from lingraft.finetuning.coders.texts import PIECES
-from lingraft.finetuning.problem import TASK, Finetuning, micro_batches
+from lingraft.finetuning.problem import TASK, Finetuning, Judged, micro_batches
 from lingraft.finetuning.recipe import Changes, settings_of
 from lingraft.models import adapters, loading
 from lingraft.models.families import family_of
@@ -98,7 +98,8 @@ def problem(tiny_source, monkeypatch):
         if name == "klue-dp":
             examples = [parsed(str(n), text) for n, text in enumerate([SHORT, LONG, LONG, SHORT])]
         items = coder.encode(examples)
-        return Finetuning(model, coder, shape, items, (examples, items), micro_batch_tokens)
+        judged = [Judged("dev", task, examples, items)]
+        return Finetuning(model, coder, shape, items, judged, micro_batch_tokens)
 
     return made
 
@@ -342,7 +343,7 @@ def test_gold_targets_decode_to_full_marks_with_every_tokenizer(family, problem)
     """Tags and heads go to tokens and come back."""
     for name in ("klue-ner", "klue-dp"):
         made = problem(name, family)
-        examples, items = made.dev
+        _, _, examples, items = made.dev[0]
         if name == "klue-ner":
             said = [[max(label, 0) for label in item.target] for item in items]
         else:

@@ -13,7 +13,7 @@ from lingraft.models.loading import stock_class
 from lingraft.models.packed import PackedModel, check_isolation
 from lingraft.models.parts import itl_layers, part_of, sizes_by_part, tied_once
 from lingraft.models.source import load_model
-from lingraft.pipeline.preflight import grafted_sizes
+from lingraft.pipeline.sizes import grafted_sizes
 from lingraft.recipe.methods import recipe_from
 from lingraft.training.loop import train_phase
 

@@ -16,7 +16,7 @@ from lingraft.pretrained.load import load_config
 from lingraft.recipe import Recipe, Source, catalogue
 from lingraft.recipe.methods import recipe_from
 from lingraft.rundir import fingerprint
-from lingraft.tasks import TASKS
+from lingraft.tasks import names as names_of_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,7 +141,11 @@ def test_the_survey_s_cells_are_those_of_its_figures() -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "names"), [("tasks", list(TASKS)), ("models", list(catalogue.models()))]
+    ("what", "names"),
+    [
+        ("tasks", [*names_of_tasks(), "bucc2018-{lang}", "tatoeba-{lang}"]),
+        ("models", list(catalogue.models())),
+    ],
 )
 def test_the_lists_have_a_row_for_each_and_a_cell_for_each_column(
     what: str, names: list[str]

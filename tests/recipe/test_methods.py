@@ -67,6 +67,7 @@ METAXLM = {
     "metaxlm-dict": ("pretrained", "dictionary"),
     "metaxlm-freeze": ("pretrained", "match"),
     "xlm": ("random", "random"),
+    "xlm-kd": ("random", "random"),
     "xlm-init-body": ("pretrained", "random"),
     "xlm-init-emb": ("random", "match"),
     "xlm-init-both": ("pretrained", "match"),
@@ -94,6 +95,19 @@ def test_metaxlm_takes_table_7_of_its_paper_unless_another_preset_is_named():
     assert (phase.schedule.shape, phase.schedule.warmup) == ("linear", 10_000)
     (phase,) = recipe(method={"name": "metaxlm", "preset": "xpt2021"}).phases
     assert (phase.batch.size, phase.optimiser.max_gradient_norm, phase.dropout) == (256, None, None)
+
+
+def test_only_xlm_kd_has_a_teacher_as_a_method_and_as_a_baseline():
+    with_teacher = [
+        name
+        for name in METHODS
+        if any(phase.distil for phase in recipe(method={"name": name}).phases)
+    ]
+    assert with_teacher == ["xlm-kd"]
+    mine = recipe(method={"name": "xlm-kd"}, baselines=[{"method": "metaxlm"}])
+    assert baseline(mine, 0).phases[0].distil is None
+    mine = recipe(method={"name": "metaxlm"}, baselines=[{"method": "xlm-kd"}])
+    assert baseline(mine, 0).phases[0].distil is not None
 
 
 def test_a_gradient_norm_that_the_recipe_names_wins_over_the_preset():

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lingraft.corpus.readers import documents
+from lingraft.corpus.readers.lines import Reading
 from lingraft.errors import DataError
 from lingraft.pipeline import preflight
 from lingraft.recipe.decoding import decode, load, to_toml
@@ -44,7 +46,8 @@ def test_a_recipe_that_ships_expands_and_survives_toml(path, tmp_path):
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_that_ships_is_sound(path):
     recipe = read_recipe(path)
-    needed = [*recipe.corpus.text, recipe.source.model]
+    needed = [text for stream in recipe.texts for text in stream.corpus.text]
+    needed.append(recipe.source.model)
     absent = [
         name
         for name in needed
@@ -62,4 +65,23 @@ def test_a_recipe_that_ships_is_sound(path):
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_that_ships_begins_with_what_it_is_for(path):
     assert path.read_text(encoding="utf-8").startswith("# ")
-    assert decode(load(path)).language
+    assert decode(load(path)).languages
+
+
+def test_a_page_of_the_multilingual_demo_is_on_one_side_in_all_languages():
+    recipe = read_recipe(ROOT / "recipes/metaxlm-demo.toml")
+    corpora = [stream.corpus for stream in recipe.streams]
+    assert len(corpora) >= 4
+    assert len({(one.valid, one.test, one.split_seed) for one in corpora}) == 1
+    pages = [
+        {page.id: one for page in documents.read(source, one, Reading())}
+        for one in corpora
+        for source in documents.resolve(one.text)
+    ]
+    shared = set.intersection(*map(set, pages))
+    assert len(shared) > 1_000
+    korean = read_recipe(ROOT / "recipes/demo.toml").corpus
+    assert (korean.valid, korean.test, korean.split_seed) == (0.05, 0.1, 0)
+    assert all(set(one) <= set(pages[1]) for one in pages)  # the source has seen no held-out page
+    assert corpora[0].valid == korean.valid
+    assert corpora[0].test == korean.test

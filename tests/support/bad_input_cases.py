@@ -12,9 +12,13 @@ import os
 import shutil
 from pathlib import Path
 
+import bad_input_alignment
 import bad_input_corpora
 import bad_input_models
+import bad_input_retrieval
 import bad_input_streams
+import bad_input_tasks
+import bad_input_transfer
 
 from lingraft.pipeline import preflight
 
@@ -385,3 +389,7 @@ def _(place):
 
 bad_input_models.add(CASES)
 bad_input_streams.add(CASES)
+bad_input_alignment.add(CASES)
+bad_input_tasks.add(CASES)
+bad_input_retrieval.add(CASES)
+bad_input_transfer.add(CASES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 STREAM = '[[streams]]\nname = "{}"\nlanguage = "{}"\ncorpus.text = ["{}"]\n'
 TWO = STREAM.format("ko", "ko", "ko.txt") + STREAM.format("en", "en", "en.txt")
 PHASE = '[[phases]]\nname = "one"\ntrain = ["all"]\nbudget.value = 4\n'
@@ -13,6 +15,9 @@ def add(cases):
     cases["streams beside a language"] = recipe('language = "ko"', TWO)
     cases["neither a text nor streams"] = recipe('language = "ko"', "")
     cases["two streams of one name"] = recipe("", STREAM.format("ko", "ko", "ko.txt") * 2)
+    cases["two streams of one language"] = recipe(
+        "", TWO + STREAM.format("more-korean", "ko", "ko.txt")
+    )
     cases["a stream's name that cannot be a file"] = recipe(
         "", STREAM.format("k/o", "ko", "ko.txt")
     )
@@ -34,15 +39,39 @@ def add(cases):
     ]
     cases["a text with its language beside one without"] = mixed
     cases["a stream without text to hold out"] = too_small
+    cases["a stream whose text is empty"] = empty
+    cases["a field of languages that no row has"] = no_field
+    cases["a field of languages that holds their names"] = names
+    cases["rows asked for in a text without fields"] = recipe(
+        "", TWO + 'corpus.where = { lang = "en" }', "adapt"
+    )
+    cases["a vocabulary of a stream that is not there"] = recipe('tokenizer.streams = ["de"]', TWO)
+    cases["a language that joins a run which has it"] = join("ko=ko.txt")
+    cases["a language that joins nothing"] = join("de=ko.txt", run=None)
+    cases["a language that joins a run without a model"] = join("de=ko.txt", run="unfinished")
+    cases["a run to join beside a source"] = join("de=ko.txt", "--source", "source")
+    cases["a mixture's alpha above 1"] = recipe("", TWO + PHASE + "mixture.alpha = 1.5")
+    cases["a vocabulary's alpha below 0"] = recipe("tokenizer.alpha = -0.5", TWO)
+    cases["a teacher without a stream in its language"] = recipe(
+        "", STREAM.format("ko", "ko", "ko.txt") + '[method]\nname = "xlm-kd"'
+    )
+    cases["a teacher of another width"] = wider
+    cases["a dictionary in the wrong direction"] = swapped
+    cases["a method that needs dictionaries, without any"] = recipe(
+        "", TWO + '[method]\nname = "metaxlm-dict"'
+    )
 
 
-def recipe(start, more):
-    """A case of `lingraft check` of a recipe without [corpus]."""
+def recipe(start, more, *command):
+    """A case of `lingraft check`, or another command, of a recipe without [corpus]."""
 
     def prepared(place):
         place.text()
         place.source()
         place.write("recipe.toml", "\n".join([start, '[source]\nmodel = "source"', more]) + "\n")
+        if command:
+            place.text("en.txt")
+            return [*command, "recipe.toml", "--out", "run"]
         return ["check", "recipe.toml"]
 
     return prepared
@@ -61,3 +90,77 @@ def too_small(place):
     place.write("en.txt", "The tree is green.\n")
     texts = ("--text", "ko=ko.txt", "--text", "en=en.txt")
     return ["adapt", "--source", "source", *texts, "--out", "run"]
+
+
+def empty(place):
+    place.text()
+    place.source()
+    place.write("en.txt", "")
+    texts = ("--text", "ko=ko.txt", "--text", "en=en.txt")
+    return ["adapt", "--source", "source", *texts, "--out", "run"]
+
+
+def swapped(place):
+    place.text()
+    place.source()
+    words = {
+        word for line in (place.folder / "ko.txt").read_text().split("\n") for word in line.split()
+    }
+    place.write("en-ko.txt", "".join(f"the\t{word}\n" for word in sorted(words)))
+    texts = ("--text", "ko.txt", "--lang", "ko", "--lexicons", "en-ko.txt")
+    method = ("--method", "metaxlm-dict", "--steps", "4", "--vocab-size", "2000")
+    return ["adapt", "--source", "source", *texts, *method, "--out", "run"]
+
+
+def no_field(place):
+    place.source()
+    place.write("all.jsonl", '{"text": "The tree is green."}\n')
+    field = ("--language-field", "lang")
+    return ["adapt", "--source", "source", "--text", "all.jsonl", *field, "--out", "run"]
+
+
+def names(place):
+    place.source()
+    place.write("all.jsonl", '{"text": "The tree is green.", "lang": "English"}\n')
+    field = ("--language-field", "lang")
+    return ["adapt", "--source", "source", "--text", "all.jsonl", *field, "--out", "run"]
+
+
+def join(text, *more, run="finished"):
+    """A case of a text that joins a run."""
+
+    def prepared(place):
+        place.text()
+        if run is not None:
+            path = place.run()
+            if run == "unfinished":
+                shutil.rmtree(path / "model")
+        return ["adapt", "--join", "run", "--text", text, "--out", "joined", *more]
+
+    return prepared
+
+
+def wider(place):
+    place.text("en.txt")
+    place.source()
+    place.model_of("roberta", hidden_size=64).save_pretrained(place.folder / "wide")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(place.folder / "source" / name, place.folder / "wide")
+    place.write(
+        "recipe.toml",
+        """
+source.model = "source"
+tokenizer = { vocab_size = 300, max_tokens = 32 }
+training.row_tokens = 32
+[[streams]]
+name = "en"
+language = "en"
+corpus = { text = ["en.txt"], scripts = ["Hang"] }
+[[phases]]
+name = "phase-1"
+train = ["all"]
+budget.value = 2
+distil.teacher = "wide"
+""",
+    )
+    return ["adapt", "recipe.toml", "--out", "run"]

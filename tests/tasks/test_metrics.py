@@ -389,14 +389,10 @@ def test_a_prediction_of_another_kind_is_an_error(name: str) -> None:
         "tokens": _tagged(["O"], ["O"])[0],
         "chunks": _tagged(["O"], ["O"])[0],
         "attachment": _parsed([(0, "VP")], [(0, "VP")])[0],
-        "klue_answers": _answered([([], "")])[0],
-        "squad_answers": _answered([([], "")])[0],
     }
-    examples = makers.get(name, [TextExample("0", "", None, "0", 1.0)])
-    wrong = (
-        SpanPrediction("0", "")
-        if name not in ("klue_answers", "squad_answers")
-        else ScorePrediction("0", 1.0)
-    )
+    asked = "answers" in name
+    other = _answered([([], "")])[0] if asked else [TextExample("0", "", None, "0", 1.0)]
+    examples = makers.get(name, other)
+    wrong = ScorePrediction("0", 1.0) if asked else SpanPrediction("0", "")
     with pytest.raises(DataError, match="prediction 0"):
         scored(name, examples, [wrong], KLUE_DP)

@@ -12,7 +12,7 @@ from right_answers import gold
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from lingraft.errors import DataError
-from lingraft.tasks import TASKS, find
+from lingraft.tasks import RETRIEVAL_GROUPS, RETRIEVALS, TASKS, find, retrieval
 from lingraft.tasks.characters import character_tags, labelled_tokens, straddling, token_labels
 from lingraft.tasks.examples import TaggedExample, labelled
 from lingraft.tasks.predictions import TagPrediction
@@ -31,6 +31,15 @@ HERE = {
     "klue-ner": ("dev", 5000),
     "klue-dp": ("dev", 2000),
     "pawsx-ko": ("test", 1972),
+    "pawsx-en": ("test", 2000),
+    "xnli-de": ("test", 5010),
+    "xnli-th": ("dev", 2490),
+    "udpos-ko": ("test", 989 + 2287 + 1343 + 1000),
+    "udpos-en": ("test", 2077 + 1000),
+    "panx-ko": ("dev", 10000),
+    "xquad-th": ("test", 1190),
+    "mlqa-zh": ("dev", 504),
+    "tydiqa-ko": ("train", 1625),
     "korsts": ("test", 1379),
     "kornli": ("test", 5010),
     "khs": ("dev", 471),
@@ -173,6 +182,33 @@ def test_gold_scores_100_on_the_real_file(name: str) -> None:
     assert all(map(labelled, examples))
     scores = task.score(examples, [gold(example, task.labels) for example in examples])
     assert {key: value for key, value in scores.items() if value != pytest.approx(100)} == {}
+
+
+@needs_data
+def test_all_of_tatoeba_has_as_many_pairs_as_laser() -> None:
+    found = {}
+    for name in RETRIEVAL_GROUPS["tatoeba"].languages:
+        try:
+            found[name] = retrieval.read(RETRIEVALS[f"tatoeba-{name}"], DATA)
+        except DataError as error:
+            pytest.skip(f"not in this checkout: {error}")
+    short = {"jv": 205, "ml": 687, "ta": 307, "te": 234, "ka": 746, "th": 548, "sw": 390, "kk": 575}
+    assert {name: len(one.source) for name, one in found.items()} == {
+        name: short.get(name, 1000) for name in found
+    }
+    assert found["ko"].target["0"] != found["ko"].source["0"]
+
+
+@needs_data
+def test_labels_that_xtreme_hides_are_told_apart_from_files_that_are_missing() -> None:
+    for name in ("panx-ko", "tydiqa-ko"):
+        task = TASKS[name]
+        try:
+            files = find(task, DATA, ["test"])["test"]
+        except DataError as error:
+            pytest.skip(f"not in this checkout: {error}")
+        with pytest.raises(DataError, match=r"has no answer.*hidden labels"):
+            read_split(task, "test", files)
 
 
 @needs_data

@@ -10,9 +10,12 @@ import typer
 
 from lingraft.commands import console
 from lingraft.commands import options as ask
-from lingraft.errors import RecipeError
+from lingraft.errors import DataError, RecipeError
+from lingraft.recipe.decoding import load
+from lingraft.recipe.joining import joined
 from lingraft.recipe.methods import read_recipe, recipe_from
-from lingraft.recipe.streams import named_texts
+from lingraft.recipe.streams import by_field, named_texts
+from lingraft.rundir import Run
 
 if TYPE_CHECKING:
     from lingraft.recipe import Recipe
@@ -29,6 +32,13 @@ def command(
             "`lingraft list models` (xlm-r-base)."
         ),
     ] = None,
+    join: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of --source: a finished run. The languages of --text join its own, whose "
+            "text is read again from where it was."
+        ),
+    ] = None,
     text: Annotated[
         list[str] | None,
         typer.Option(
@@ -39,18 +49,32 @@ def command(
     lang: Annotated[
         str | None, typer.Option(help="Target language, a BCP 47 code such as ko.")
     ] = None,
+    language_field: Annotated[
+        str | None,
+        typer.Option(
+            help="The field of JSON lines or Parquet that names each row's language: every "
+            "language becomes a stream (those of --lang de,fr alone, if given)."
+        ),
+    ] = None,
     out_dir: Annotated[
         Path | None, typer.Option("--out", help="The run's folder; runs/NAME by default.")
     ] = None,
     method: Annotated[
-        str, typer.Option(help="xpt, scratch, metaxlm …: `lingraft list methods`.")
-    ] = "xpt",
+        str | None, typer.Option(help="xpt (default), metaxlm, …: `lingraft list methods`.")
+    ] = None,
     preset: Annotated[
         str | None,
         typer.Option(help="A paper's hyper-parameters (`lingraft list presets`); the method's."),
     ] = None,
     vocab_size: Annotated[
         int | None, typer.Option(help="Pieces of the new vocabulary (50000).")
+    ] = None,
+    lexicons: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Dictionaries for metaxlm-dict, the new language's word first in each line; "
+            "several may follow, of any of the languages."
+        ),
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps over all phases.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Peak; the preset's: 1e-4.")] = None,
@@ -80,8 +104,13 @@ def command(
     Without:           lingraft adapt --source FacebookAI/roberta-base --text ko.txt --lang ko --out
         runs/ko
 
-    The second form writes the recipe that it ran to OUT/recipe.toml. A killed run goes on where it
-    was with the same command. What comes out is OUT/model (load it with transformers) and
+    Several languages: lingraft adapt --source FacebookAI/roberta-base --method metaxlm --text
+        en=en.txt de=de/ ko=ko.jsonl --baseline xlm --out runs/many
+
+    One more language: lingraft adapt --join runs/many --text sw=sw.txt --out runs/with-sw
+
+    The form without a recipe writes the recipe that it ran to OUT/recipe.toml. A killed run goes on
+    where it was with the same command. What comes out is OUT/model (load it with transformers) and
     OUT/report.html.
     """
     needed: dict[str, object] = {"--source": source, "--text": text, "--lang": lang}
@@ -90,6 +119,9 @@ def command(
         "--steps": steps,
         "--learning-rate": learning_rate,
         "--batch-tokens": batch_tokens,
+        "--lexicons": lexicons,
+        "--language-field": language_field,
+        "--join": join,
     }
     assignments = list(settings or [])
     assignments += [f"export.push_to_hub={json.dumps(push_to_hub)}"] if push_to_hub else []
@@ -97,7 +129,7 @@ def command(
     if recipe is not None:
         chosen = _from_file(recipe, needed | sizes, assignments)
     else:
-        texts = named_texts(text or [], lang)
+        texts = _texts(text or [], lang, language_field)
         needed |= {"--lang": texts}
         data: dict[str, Any] = {
             "source": {"model": source},
@@ -110,12 +142,18 @@ def command(
                 learning_rate=learning_rate,
                 batch=_counted(batch_tokens, "tokens", "size"),
             ),
+            "resources": ask.given(lexicons=lexicons),
             "baselines": [{"method": name} for name in baseline or []],
         }
+        if join is not None:
+            if source is not None:
+                raise RecipeError("--join: the run's model is the source; leave --source out")
+            needed |= {"--source": join}
+            data = _joined(join, texts, data)
         chosen = _from_options(data, needed, out_dir, assignments)
     folder = out_dir or Path("runs") / chosen.name
     from lingraft.pipeline import adapt as pipeline
-    from lingraft.report import advice, tables
+    from lingraft.report import advice, streams, tables
 
     run = pipeline.adapt(
         chosen, folder, resume=resume, overwrite=overwrite, command=ask.command_line()
@@ -123,7 +161,36 @@ def command(
     if ask.is_first_process():
         console.show(tables.for_terminal([run], console.out.width))
         console.line(advice.summary([run]))
+        by_stream = streams.summary([run])
+        if by_stream:
+            console.line(by_stream)
         console.line(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}")
+
+
+def _texts(texts: list[str], lang: str | None, field: str | None) -> dict[str, Any]:
+    """What of a recipe the texts and their languages stand for."""
+    if field is None or not texts:
+        return named_texts(texts, lang)
+    from lingraft.corpus.readers import languages
+
+    found = ask.names_in(lang) if lang is not None else list(languages.values(texts, field))
+    return by_field(texts, field, found)
+
+
+def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    """The recipe in which the languages of `texts` join those of a finished run."""
+    run = Run.existing(path)
+    if not (run.model_path / "config.json").is_file():
+        raise DataError(f"{path}: the run has no model yet; finish it (--resume) before you join")
+    theirs = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
+    new = texts.get("streams") or [
+        {"name": code.lower(), "language": code, "corpus": texts["corpus"]}
+        for code in [texts.get("language")]
+        if code
+    ]
+    plain = joined(theirs, str(run.model_path), new)
+    own = {key: plain[key] | data[key] for key in ("tokenizer", "method")}
+    return plain | own | {key: data[key] for key in ("resources", "baselines")}
 
 
 def _counted(number: int | None, unit: str, key: str) -> dict[str, Any] | None:

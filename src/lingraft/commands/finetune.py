@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from lingraft.report.table import Table
 
 
+NAMES = {
+    "tasks": "task",
+    "train_languages": "train-language",
+    "selection_languages": "select-on",
+    "labels": "label",
+}
+"""Of keys of the recipe, the options that are called otherwise."""
+
+
 def command(
     models: Annotated[
         list[str],
@@ -32,6 +41,34 @@ def command(
         typer.Option(help="NAME[,NAME…]: `lingraft list tasks`, or a TOML file of your own."),
     ] = None,
     data: ask.Data = None,
+    train_language: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LANG[,LANG…]",
+            help="Train a task of several languages in these together, or in 'all'; "
+            "score each of --test-languages.",
+        ),
+    ] = None,
+    test_languages: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LANG[,LANG…]", help="Score in these; 'all' (default): whose files are here."
+        ),
+    ] = None,
+    select_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LANG[,LANG…]",
+            help="Choose the best weights on these development sets: the train languages' "
+            "(default), or 'mean': the mean over all tested ones.",
+        ),
+    ] = None,
+    directions: Annotated[
+        bool,
+        typer.Option(
+            "--directions", help="Train in each language by itself: a train × test table."
+        ),
+    ] = False,
     seeds: ask.Seeds = None,
     first_seed: ask.FirstSeed = None,
     out_dir: Annotated[Path, typer.Option("--out", help="The folder of the results.")] = Path(
@@ -57,6 +94,9 @@ def command(
 
     Without:           lingraft finetune runs/ko/model --task klue-nli,korsts --data data
 
+    Across languages:  lingraft finetune xlm-roberta-base --task pawsx --data data
+                       --train-language en --test-languages ko,de
+
     Settings are those of the papers. Seeds that are done are kept, a killed one goes on with the
     same command. What comes out is OUT/MODEL/TASK/seed-N and OUT/results.jsonl.
     """
@@ -65,6 +105,10 @@ def command(
     given = ask.given(
         tasks=ask.names_in(task),
         data=data,
+        train_languages=ask.names_in(train_language),
+        test_languages=ask.names_in(test_languages),
+        selection_languages=ask.names_in(select_on),
+        directions=directions or None,
         seeds=seeds,
         first_seed=first_seed,
         labels=ask.names_in([label] if label else None),
@@ -75,7 +119,7 @@ def command(
     )
     if len(models) == 1 and models[0].endswith(".toml"):
         if given:
-            name = "task" if "tasks" in given else next(iter(given))
+            name = NAMES.get(first := next(iter(given)), first)
             raise RecipeError(
                 f"--{name.replace('_', '-')}: belongs to the form without a recipe; "
                 "write it into the recipe, or change settings with --set"
@@ -91,8 +135,30 @@ def command(
     options = run.Options(resume, overwrite, keep_models, ask.command_line())
     found = run.finetune(chosen, out_dir, options, base)
     if ask.is_first_process():
-        console.show(table_of(found))
+        for shown in tables_of(found):
+            console.show(shown)
         console.line(f"results: {out_dir / 'results.jsonl'}")
+
+
+def tables_of(found: Sequence[Outcome]) -> list[Table]:
+    """What is printed: of tasks in several languages a table each, and what trained where."""
+    from lingraft.comparison import across, transfer
+
+    if found[0].languages is None:
+        return [table_of(found)]
+    settings = across.settings(
+        (outcome.model_label, outcome, split) for outcome in found for split in outcome.evaluation
+    )
+    matrices = across.directions(settings)
+    inside = {one.task for one in matrices}
+    shown = [
+        across.language_table(setting, {})
+        for setting in settings
+        if setting.task not in inside or len(setting.train) > 1
+    ]
+    if summary := transfer.summary_table(settings):
+        shown.append(summary)
+    return shown + [across.direction_table(one) for one in matrices]
 
 
 def table_of(found: Sequence[Outcome]) -> Table:

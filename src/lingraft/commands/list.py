@@ -15,10 +15,12 @@ from lingraft.objectives import OBJECTIVES
 from lingraft.recipe import catalogue
 from lingraft.recipe.records import METHODS, PRESETS
 from lingraft.report.table import Column, Table, table
-from lingraft.tasks import TASKS
+from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS, RETRIEVALS, TASKS, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from lingraft.tasks import Group
 
 
 def _listed(title: str, names: Iterable[str], rows: Sequence[Iterable[str]]) -> Table:
@@ -65,21 +67,42 @@ def _presets() -> Table:
 
 
 def _tasks() -> Table:
-    rows = [
-        (
-            task.name,
-            task.kind,
-            ", ".join(task.languages),
-            ", ".join(task.shown),
-            ", ".join(task.evaluation),
-            ", ".join(task.splits),
-            task.licence,
-            task.files_from,
+    in_several = {f"{group.name}-{{lang}}": group for group in GROUPS.values()}
+    rows: list[tuple[str, ...]] = []
+    for name, record in names().items():
+        group = in_several.get(name)
+        task = TASKS[group.member(group.train_language) if group else record]
+        languages = sorted(group.languages) if group else task.languages
+        rows.append(
+            (
+                name,
+                task.kind,
+                ", ".join(languages),
+                ", ".join(task.shown),
+                ", ".join(task.evaluation),
+                ", ".join(task.splits),
+                task.licence,
+                task.files_from,
+            )
         )
-        for task in TASKS.values()
-    ]
+    rows += [_retrieval(group) for group in RETRIEVAL_GROUPS.values()]
     columns = ("name", "kind", "languages", "scores", "reported on", "splits", "licence", "from")
     return _listed("tasks: lingraft finetune MODEL --task NAME (docs/tasks.md)", columns, rows)
+
+
+def _retrieval(group: Group) -> tuple[str, ...]:
+    """The row of a benchmark that is not fine-tuned on."""
+    record = RETRIEVALS[group.member(group.languages[0])]
+    return (
+        f"{group.name}-{{lang}}",
+        "retrieval",
+        ", ".join(sorted(group.languages)),
+        ", ".join(group.scores),
+        ", ".join(record.evaluation),
+        ", ".join(record.files),
+        record.licence,
+        record.files_from.replace(f"-{record.language}-", "-{lang}-"),
+    )
 
 
 LEFT_TO_THE_PAGE = ("title", "publisher", "source")

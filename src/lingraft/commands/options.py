@@ -52,7 +52,10 @@ TaskSettings = Annotated[
 Paper = Annotated[str | None, typer.Option(help="Another paper's settings, where a task has them.")]
 Cut = Annotated[
     str | None,
-    typer.Option(help="Cut the one labelled split there is: TRAIN,DEV[,TEST] as shares."),
+    typer.Option(
+        help="Cut the one labelled split there is: TRAIN,DEV[,TEST] as shares; "
+        "dev=0.5,test=0.5 cuts the development set alone."
+    ),
 ]
 TrainExamples = Annotated[int | None, typer.Option(min=1, help="Train on this many examples only.")]
 Precision = Annotated[str | None, typer.Option(help="auto, bf16 or fp32.")]
@@ -86,19 +89,26 @@ def names_in(values: str | Sequence[str] | None) -> list[str]:
 
 
 def shares_in(text: str | None) -> dict[str, float] | None:
-    """Shares by split, of `0.8,0.1,0.1`.
+    """Shares by split, of `0.8,0.1,0.1` or `dev=0.5,test=0.5`.
 
     Raises:
-        RecipeError: they are not two or three numbers.
+        RecipeError: they are neither.
     """
     if text is None:
         return None
+    parts = [part.strip() for part in text.split(",")]
+    names: tuple[str, ...] = ("train", "dev", "test")
+    if all("=" in part for part in parts):
+        names = tuple(part.partition("=")[0].strip() for part in parts)
+        parts = [part.partition("=")[2] for part in parts]
     try:
-        shares = [float(part) for part in text.split(",")]
+        shares = [float(part) for part in parts]
     except ValueError:
         shares = []
-    if len(shares) not in (2, 3):
+    wrong = not {*names} <= {"train", "dev", "test"} or len({*names}) != len(names)
+    if len(shares) not in (2, 3) or wrong:
         raise RecipeError(
-            f"--cut {text}: write the shares of train, dev and (if wanted) test, as 0.8,0.1,0.1"
+            f"--cut {text}: write the shares of train, dev and (if wanted) test, as 0.8,0.1,0.1, "
+            "or those of dev and test, as dev=0.5,test=0.5"
         )
-    return dict(zip(("train", "dev", "test"), shares, strict=False))
+    return dict(zip(names, shares, strict=False))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import outcomes
+from lingraft.finetuning.outcomes import language_of
 from lingraft.rundir import fingerprint
 from lingraft.tasks import TASKS
 from lingraft.tasks.definition import decode, task_of
@@ -23,7 +24,7 @@ from lingraft.tasks.weighted import on_all
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lingraft.finetuning.outcomes import Outcome
+    from lingraft.finetuning.outcomes import Languages, Outcome
     from lingraft.tasks import Task
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
@@ -73,6 +74,19 @@ class Part:
     """By label, ordered by seed."""
     apart: Mapping[str, Sequence[Run]]
     """By label, the runs that were scored on other examples."""
+    family: str
+    """What counts as one task in an average: its name, of one in several languages with those that
+    were trained on."""
+
+    @property
+    def languages(self) -> Languages | None:
+        """Of a task in several languages, those of its first run."""
+        return next(run.outcome.languages for runs in self.runs.values() for run in runs)
+
+    @property
+    def language(self) -> str:
+        """Of a task in several languages, the one that is scored; else empty."""
+        return language_of(self.split)
 
     @property
     def note(self) -> str:
@@ -172,11 +186,13 @@ def collect(folders: Sequence[Path], reference: str | None = None) -> Comparison
     for label, outcome in runs:
         for split in outcome.evaluation:
             grouped[outcome.task, split].append(Run(label, outcome, split))
-    several = Counter(task for task, _ in grouped)
-    parts = [
-        _part(name if several[name] == 1 else f"{name} ({split})", split, found, reference)
-        for (name, split), found in grouped.items()
-    ]
+    several = Counter((task, language_of(split)) for task, split in grouped)
+    parts = []
+    for (name, split), found in grouped.items():
+        title, alone = name, several[name, language_of(split)] == 1
+        if languages := found[0].outcome.languages:
+            title = f"{languages.title}{language_of(split)}"
+        parts.append(_part(title if alone else f"{title} ({split})", split, found, reference))
     return Comparison(labels, tuple(parts), reference)
 
 
@@ -235,30 +251,35 @@ def _part(title: str, split: str, found: Sequence[Run], reference: str) -> Part:
     first = next(run for run in found if run.examples_id == chosen)
     examples = outcomes.examples(first.outcome, split)
     return Part(
-        _task(first.outcome),
+        _task(first.outcome, split),
         split,
         title,
         examples,
         {label: same[label] for label in order if label in same},
         {label: apart[label] for label in order if label in apart and label not in same},
+        languages.title if (languages := first.outcome.languages) else first.outcome.task,
     )
 
 
-def _task(outcome: Outcome) -> Task:
-    """A benchmark's task, or the user's own as the results have it."""
-    definition = outcome.task_definition
+def _task(outcome: Outcome, split: str) -> Task:
+    """A benchmark's task, or the user's own as the results have it; the record of the language."""
+    name, definition = outcome.task, outcome.task_definition
+    if languages := outcome.languages:
+        language = language_of(split)
+        name = languages.names.get(language, name)
+        definition = languages.definitions.get(language)
     if definition is None:
-        if outcome.task in TASKS:
-            return TASKS[outcome.task]
+        if name in TASKS:
+            return TASKS[name]
         raise DataError(
-            f"{outcome.folder}: lingraft has no task {outcome.task}, and its scores.json has no "
+            f"{outcome.folder}: lingraft has no task {name}, and its scores.json has no "
             "task_definition, as one of your own would; fine-tune it again"
         )
     try:
         return task_of(decode(dict(definition)), Path())
     except RecipeError as error:
         raise DataError(
-            f"task {outcome.task}: its saved definition is broken ({error}); fine-tune it again"
+            f"task {name}: its saved definition is broken ({error}); fine-tune it again"
         ) from None
 
 

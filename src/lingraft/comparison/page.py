@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lingraft.comparison import tables
+from lingraft.comparison import tables, transfer
 from lingraft.comparison.collect import collect
 from lingraft.comparison.errors import analyse
 from lingraft.comparison.significance import RESAMPLES, differences
@@ -13,15 +14,18 @@ from lingraft.errors import RecipeError
 from lingraft.report import page
 from lingraft.report.table import comma_separated, latex, markdown
 from lingraft.rundir import write_text
+from lingraft.tasks import GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from lingraft.comparison.collect import Comparison
+    from lingraft.comparison.collect import Comparison, Part
     from lingraft.comparison.errors import Errors
     from lingraft.comparison.significance import Tested
+    from lingraft.comparison.transfer import Transfer
     from lingraft.report.table import Table
+    from lingraft.tasks import Task
 
 
 def compare(
@@ -53,9 +57,12 @@ def compare(
     errors = [analyse(part) for part in comparison.parts]
     scores = tables.scores(comparison, tested)
     less = tables.differences(comparison, tested)
-    made = {out: render(comparison, scores, less, errors)} | _files(
+    languages = transfer.section(tables.settings_of(comparison), tested)
+    made = {out: render(comparison, scores, less, errors, languages)} | _files(
         out, comparison, tested, scores, less, errors
     )
+    if languages is not None:
+        made |= transfer.files(languages, out)
     for path, text in made.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
@@ -63,7 +70,11 @@ def compare(
 
 
 def render(
-    comparison: Comparison, scores: Table, less: Table | None, errors: Sequence[Errors]
+    comparison: Comparison,
+    scores: Table,
+    less: Table | None,
+    errors: Sequence[Errors],
+    languages: Transfer | None,
 ) -> str:
     """The page."""
     runs = sum(len(runs) for part in comparison.parts for runs in part.runs.values())
@@ -72,19 +83,29 @@ def render(
         "verdict": tables.verdict(comparison, scores),
         "facts": [
             ("models", str(len(comparison.labels))),
-            ("tasks", str(len({part.task.name for part in comparison.parts}))),
+            ("tasks", str(len({part.family for part in comparison.parts}))),
             ("runs", str(runs)),
             ("reference", comparison.reference),
         ],
         "made_from": "saved scores and predictions",
         "unofficial": [part for part in comparison.parts if not part.official],
         "scores": scores,
+        "languages": languages,
         "differences": less,
         "reference": comparison.reference,
         "errors": errors,
-        "tasks": list({part.task.name: part.task for part in comparison.parts}.values()),
+        "tasks": list({_whole(part).name: _whole(part) for part in comparison.parts}.values()),
     }
     return page.render("comparison", **context)
+
+
+def _whole(part: Part) -> Task:
+    """The task, without the language where it has several."""
+    if part.languages is None:
+        return part.task
+    name = part.languages.task
+    title = GROUPS[name].title if name in GROUPS else name
+    return replace(part.task, name=name, title=title)
 
 
 def _files(

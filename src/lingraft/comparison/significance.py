@@ -6,6 +6,7 @@ that are no means (F1, correlations) are made anew on every draw.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -65,8 +66,21 @@ def replicates(
     return {name: np.concatenate(values) for name, values in drawn.items()}
 
 
+@dataclass(frozen=True)
+class _Gains:
+    """What a model has more than the reference on one score, for the seeds that both have."""
+
+    values: dict[Key, float]
+    """On the whole test set, by seed."""
+    drawn_RS: Array
+
+
 def differences(comparison: Comparison, resamples: int = RESAMPLES, seed: int = 0) -> list[Tested]:
     """Every model less the reference, on every score that both have for a common seed.
+
+    Of a task in several languages the mean over the languages is tested too, under the title of the
+    part without a language. Where the languages have the same number of passages, as parallel test
+    sets have, their draws are the same.
 
     Args:
         comparison: what is compared.
@@ -77,26 +91,44 @@ def differences(comparison: Comparison, resamples: int = RESAMPLES, seed: int = 
         DataError: predictions are missing, or do not give the saved scores.
     """
     resampling, tested = Resampling(resamples, seed), []
+    gains: dict[str, dict[tuple[str, str], list[_Gains]]] = {}
+    parts = Counter(part.family for part in comparison.parts if part.languages)
     for part in comparison.parts:
-        base = {run.seed: run for run in part.runs.get(comparison.reference, ())}
-        rivals = {
-            label: shared
-            for label, runs in part.runs.items()
-            if label != comparison.reference
-            and (shared := {run.seed: run for run in runs if run.seed in base})
-        }
-        used = [run for runs in rivals.values() for run in runs.values()]
-        used += [base[one] for one in {run.seed for run in used}]
-        drawn = replicates(part, used, resampling) if used else {}
-        for label, runs in rivals.items():
-            for key in part.keys:
-                gains: dict[Key, float] = {
-                    (one,): run.scores[key] - base[one].scores[key] for one, run in runs.items()
+        for (label, key), found in _gains(part, comparison.reference, resampling).items():
+            difference = resampling.difference(found.values, found.drawn_RS)
+            tested.append(Tested(part.title, key, label, difference))
+            if part.languages:
+                gains.setdefault(part.family, {}).setdefault((label, key), []).append(found)
+    for family, of_family in gains.items():
+        for (label, key), several in of_family.items():
+            seeds = {tuple(found.values) for found in several}
+            if parts[family] == len(several) > 1 and len(seeds) == 1:
+                values = {
+                    one: float(np.mean([found.values[one] for found in several]))
+                    for one in several[0].values
                 }
-                gains_RS = np.stack(
-                    [drawn[key, label, n] - drawn[key, comparison.reference, n] for n in runs],
-                    axis=1,
-                )
-                found = resampling.difference(gains, gains_RS)
-                tested.append(Tested(part.title, key, label, found))
+                mean_RS = np.mean([found.drawn_RS for found in several], axis=0)
+                difference = resampling.difference(values, mean_RS)
+                tested.append(Tested(family, key, label, difference))
     return tested
+
+
+def _gains(part: Part, reference: str, resampling: Resampling) -> dict[tuple[str, str], _Gains]:
+    """By model and score."""
+    base = {run.seed: run for run in part.runs.get(reference, ())}
+    rivals = {
+        label: shared
+        for label, runs in part.runs.items()
+        if label != reference and (shared := {run.seed: run for run in runs if run.seed in base})
+    }
+    used = [run for runs in rivals.values() for run in runs.values()]
+    used += [base[one] for one in {run.seed for run in used}]
+    drawn = replicates(part, used, resampling) if used else {}
+    return {
+        (label, key): _Gains(
+            {(one,): run.scores[key] - base[one].scores[key] for one, run in runs.items()},
+            np.stack([drawn[key, label, n] - drawn[key, reference, n] for n in runs], axis=1),
+        )
+        for label, runs in rivals.items()
+        for key in part.keys
+    }

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from lingraft.comparison.across import number_of, of_seeds, settings
 from lingraft.comparison.collect import OFFICIAL, differing_settings
 from lingraft.finetuning.outcomes import metric_name, summary, told
 from lingraft.report import numbers
@@ -14,7 +15,8 @@ from lingraft.report.table import BEST, SECOND, Cell, Column, comma_separated, r
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lingraft.comparison.collect import Comparison
+    from lingraft.comparison.across import Setting
+    from lingraft.comparison.collect import Comparison, Part
     from lingraft.comparison.significance import Tested
     from lingraft.finetuning.outcomes import Summary
     from lingraft.report.table import Table
@@ -60,16 +62,56 @@ def measured(comparison: Comparison, tested: Sequence[Tested] = ()) -> list[Scor
     marks: dict[tuple[str, str], dict[str, str]] = {}
     for one in tested:
         marks.setdefault((one.title, one.key), {})[one.label] = one.mark
-    found = []
-    for part in comparison.parts:
-        title = part.title + ("" if part.official else NOT_OFFICIAL)
-        for key in part.keys:
-            values = {label: part.values(label, key) for label in comparison.labels}
-            summaries = {label: summary([*v.values()]) for label, v in values.items() if v}
-            signs = marks.get((part.title, key), {})
-            found.append(Score(title, key, summaries, signs, frozenset(part.apart)))
-    tasks = {part.task.name for part in comparison.parts}
-    return [*found, _average(comparison)] if len(tasks) > 1 else found
+    found = {
+        part.title: [_of_part(comparison, part, key, marks) for key in part.keys]
+        for part in comparison.parts
+        if part.languages is None
+    }
+    for setting in settings_of(comparison):
+        sign = "" if setting.note == OFFICIAL else NOT_OFFICIAL
+        title = f"{setting.title}{len(setting.languages)}"
+        found[setting.title] = [
+            Score(
+                title + sign,
+                key,
+                {
+                    label: made
+                    for label in setting.models
+                    if (made := of_seeds(setting.average(label, key)))
+                },
+                marks.get((setting.title, key), {}),
+            )
+            for key in setting.keys
+        ]
+    families = dict.fromkeys(part.family for part in comparison.parts)
+    order = {part.title: None for part in comparison.parts} | families
+    shown = [one for name in order for one in found.get(name, ())]
+    return [*shown, _average(comparison)] if len(families) > 1 else shown
+
+
+def settings_of(comparison: Comparison) -> list[Setting]:
+    """Tasks in several languages: what was scored on the same examples."""
+    return settings(
+        (label, run.outcome, part.split)
+        for part in comparison.parts
+        if part.languages
+        for label in comparison.labels
+        for run in part.runs.get(label, ())
+    )
+
+
+def _of_part(
+    comparison: Comparison,
+    part: Part,
+    key: str,
+    marks: Mapping[tuple[str, str], dict[str, str]] | None = None,
+) -> Score:
+    """One score of one part."""
+    title = part.title + ("" if part.official else NOT_OFFICIAL)
+    values = {label: part.values(label, key) for label in comparison.labels}
+    summaries = {label: summary([*v.values()]) for label, v in values.items() if v}
+    signs = (marks or {}).get((part.title, key), {})
+    return Score(title, key, summaries, signs, frozenset(part.apart))
 
 
 def _average(comparison: Comparison) -> Score:
@@ -83,9 +125,9 @@ def _average(comparison: Comparison) -> Score:
             continue
         by_task: dict[str, list[dict[int, float]]] = {}
         for part in comparison.parts:
-            by_task.setdefault(part.task.name, []).extend(
-                part.values(label, key) for key in part.keys
-            )
+            known = part.languages
+            keys = number_of(known.task, part.keys) if known else part.keys
+            by_task.setdefault(part.family, []).extend(part.values(label, key) for key in keys)
         mean = fmean(fmean(fmean(one.values()) for one in scores) for scores in by_task.values())
         seeds = [set(one) for scores in by_task.values() for one in scores]
         common = set.intersection(*seeds)
@@ -125,8 +167,12 @@ def _seeds(comparison: Comparison, label: str) -> str:
 def _notes(comparison: Comparison) -> tuple[str, ...]:
     by_note: dict[str, list[str]] = {}
     for part in comparison.parts:
-        shown = f"{part.title} ({part.split}, {len(part.examples):,} examples)"
-        by_note.setdefault(part.note, []).append(shown)
+        if part.languages is None:
+            shown = f"{part.title} ({part.split}, {len(part.examples):,} examples)"
+            by_note.setdefault(part.note, []).append(shown)
+    for setting in settings_of(comparison):
+        size = f"{len(setting.languages)} languages, {sum(setting.examples.values()):,} examples"
+        by_note.setdefault(setting.note, []).append(f"{setting.title} ({size})")
     notes = [
         f"Official splits: {', '.join(shown)}."
         if note == OFFICIAL
@@ -135,18 +181,25 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
     ]
     own = {part.task.name: part.task for part in comparison.parts if part.task.definition}
     notes += [_own_note(task) for task in own.values()]
+    by_setting: dict[str, None] = {}
     for part in comparison.parts:
-        if reached := told(part.rules, part.keys):
+        if part.languages is None and (reached := told(part.rules, part.keys)):
             notes.append(f"{part.title} without a model: {reached}.")
         if part.apart:
             notes.append(
                 f"{OTHER_EXAMPLES} {part.title}: {', '.join(part.apart)} was scored on other "
                 "examples and does not compare."
             )
-        differing = differing_settings(part)
-        if differing:
-            notes.append(f"{part.title}: fine-tuned with different {', '.join(differing)}.")
-    if len({part.task.name for part in comparison.parts}) > 1:
+        if differing := differing_settings(part):
+            by_setting[f"{part.family}: fine-tuned with different {', '.join(differing)}."] = None
+    notes += by_setting
+    for setting in settings_of(comparison)[:1]:
+        number = len(setting.languages)
+        notes.append(
+            f"{setting.title}{number}: trained in {', '.join(setting.train)}, the mean over "
+            f"{number} languages ({', '.join(setting.languages)})."
+        )
+    if len({part.family for part in comparison.parts}) > 1:
         notes.append(
             f"{AVERAGE}: over the tasks, of each the mean of its scores; "
             "only for models that have all."
@@ -172,12 +225,10 @@ def differences(comparison: Comparison, tested: Sequence[Tested]) -> Table | Non
     labels = dict.fromkeys(one.label for one in tested)
     rows = [
         row(
-            f"{part.title} {metric_name(key)}",
-            *(_less(found.get((label, part.title, key))) for label in labels),
+            f"{title} {metric_name(key)}",
+            *(_less(found.get((label, title, key))) for label in labels),
         )
-        for part in comparison.parts
-        for key in part.keys
-        if any((label, part.title, key) in found for label in labels)
+        for title, key in dict.fromkeys((one.title, one.key) for one in tested)
     ]
     head = (f"less {comparison.reference}", *labels)
     return table("Differences", head, rows, _tested_notes(tested))
@@ -223,12 +274,13 @@ def _tested_notes(tested: Sequence[Tested]) -> tuple[str, ...]:
 
 def score_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """Mean, deviation and seeds of every score, one row a model and score, to full precision."""
-    by_score = {(one.title.rstrip(NOT_OFFICIAL), one.metric): one for one in measured(comparison)}
     return [
         {
             "model": label,
-            "task": part.task.name,
-            "split": part.split,
+            "task": languages.task if (languages := part.languages) else part.task.name,
+            "train_languages": "+".join(languages.train) if languages else "",
+            "test_language": part.language,
+            "split": part.split.partition("-")[0],
             "metric": key,
             "mean": found.mean,
             "deviation": found.deviation,
@@ -240,7 +292,7 @@ def score_rows(comparison: Comparison) -> list[dict[str, Any]]:
         for part in comparison.parts
         if (runs := part.runs.get(label) or part.apart.get(label))
         for key in part.keys
-        if (found := by_score[part.title, key].summaries.get(label))
+        if (found := _of_part(comparison, part, key).summaries.get(label))
     ]
 
 

@@ -170,10 +170,12 @@ def vocabulary_text(recipe: Recipe, corpus: Path) -> Iterator[str]:
     """The sentences that the vocabulary is trained on: of several streams in the wanted shares.
 
     Args:
-        recipe: names the streams, and `tokenizer.alpha`.
+        recipe: names the streams, those of the vocabulary, and `tokenizer.alpha`.
         corpus: the corpus stage's folder.
     """
-    paths = [folder_of(corpus, stream) / "train.txt" for stream in recipe.texts]
+    named = recipe.tokenizer.streams or [stream.name for stream in recipe.texts]
+    texts_of = [stream for stream in recipe.texts if stream.name in named]
+    paths = [folder_of(corpus, stream) / "train.txt" for stream in texts_of]
     if len(paths) == 1:
         return read_lines(paths[0])
     sizes = [sum(1 for _ in read_lines(path)) for path in paths]

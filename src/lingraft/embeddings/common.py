@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -129,6 +129,8 @@ class Initialised:
     target_UD: torch.Tensor
     """[U, D] float32, on the CPU."""
     provenance: Provenance
+    lexicons: tuple[dict[str, Any], ...] = ()
+    """As in `Plan`."""
 
 
 def _heaviest(combination: Combination | None) -> str:
@@ -172,6 +174,9 @@ class Plan(NamedTuple):
     """For a target id, the rows of the source to add up; matches go before them."""
     statistics: tuple[torch.Tensor, torch.Tensor] | None = None
     """Mean [D] and standard deviation [D] to draw with; None draws from N(0, 0.02)."""
+    lexicons: tuple[dict[str, Any], ...] = ()
+    """What each dictionary gave: `file`, its `pairs`, how many pieces it has as `words`, and for
+    how many a translation was found by each `rule` of the cascade."""
 
 
 def build(
@@ -229,7 +234,8 @@ def build(
     if pad >= 0:
         target_UD[pad] = 0.0
         rules[pad] = "pad"
-    return Initialised(target_UD, Provenance(tuple(rules), source_ids, combined))
+    provenance = Provenance(tuple(rules), source_ids, combined)
+    return Initialised(target_UD, provenance, plan.lexicons)
 
 
 def _drawn(

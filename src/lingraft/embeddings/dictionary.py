@@ -5,20 +5,21 @@ Shape letters: V source vocabulary, D width of the embeddings.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lingraft.embeddings.common import Combination, Plan
-from lingraft.embeddings.lexicon import ORDER, read_lexicons
-from lingraft.embeddings.match import Cascade, find_matches, lower
+from lingraft.embeddings.lexicon import ORDER, read_each
+from lingraft.embeddings.match import STAGES, Cascade, find_matches, lower
 from lingraft.embeddings.material import needed
 from lingraft.embeddings.segmentation import Segmenter
 from lingraft.errors import DataError
 from lingraft.tokenizer.vocabulary import Canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable, Mapping
 
     import torch
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from lingraft.tokenizer.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
+
+CASCADE = ("exact", *(rule for rule, _ in STAGES))
+"""The rules by which a translation is found in the source."""
 
 
 def dictionary(
@@ -39,9 +43,10 @@ def dictionary(
 ) -> Plan:
     """Copy rows as `match` does; then, for pieces that are whole words, that of a translation.
 
-    Each piece that starts a word and is not matched is looked up in the lexicons, as it is spelt,
-    then in lower case. Of its translations, in the order of the files, the first that the source
-    has as one piece (in the cascade of `match`) gives its row. All others are drawn from
+    Each piece that starts a word and is not matched is looked up in the dictionaries, one after the
+    other in the order of `resources.lexicons`, as it is spelt, then in lower case. They may be of
+    any of the run's languages. Of its translations, in the order of the file, the first that the
+    source has as one piece (in the cascade of `match`) gives its row. All others are drawn from
     N(0, 0.02); the padding row is zero.
 
     Source: MetaXLM (Chi et al. 2021), §3.2, +Dict; SPEC G.2.
@@ -55,59 +60,121 @@ def dictionary(
         average_pieces: where no translation is one piece, take the mean of the pieces of the first
             that has any.
 
+    The plan's `lexicons` say what each dictionary gave.
+
     Raises:
         RecipeError: there is no lexicon.
-        DataError: a lexicon cannot be read, or translates none of the pieces.
+        DataError: a lexicon cannot be read or is the other way round, or none translates any piece.
     """
     given = needed(material, "dictionary")
-    lexicon = read_lexicons(given.resources, "dictionary")
+    lexicons = read_each(given.resources, "dictionary")
     matches = find_matches(source, target)
     cascade = Cascade.of(source)
+    words = _unmatched(target, matches)
+    for name, lexicon in lexicons.items():
+        check_direction(name, lexicon, words.values(), cascade)
     segment = Segmenter(given.source_tokenizer) if average_pieces else None
     combinations: dict[int, Combination] = {}
-    stages: Counter[str] = Counter()
-    known = 0
-    for target_id, translations in _translated(target, lexicon, matches.keys()):
-        known += 1
-        for translation in translations:
-            found = cascade.find(Canonical(True, translation.encode()))
-            if found is not None:
-                stages[found[0]] += 1
-                matches[target_id] = ("dictionary", found[1])
+    hits: dict[str, Counter[str]] = {name: Counter() for name in lexicons}
+    for target_id, word in words.items():
+        translations: list[str] = []
+        for name, lexicon in lexicons.items():
+            meanings = _translations(lexicon, word)
+            hits[name]["words"] += bool(meanings)
+            translations += meanings
+            row = next((hit for text in meanings if (hit := _row(text, cascade))), None)
+            if row is not None:
+                hits[name][row[0]] += 1
+                matches[target_id] = ("dictionary", row[1])
                 break
         else:
             ids = _pieces(translations, segment)
             if ids:
                 combinations[target_id] = Combination.mean(ids, "combined")
-    if not known:
+    if not any(counts["words"] for counts in hits.values()):
+        pairs = sum(len(lexicon.translations) for lexicon in lexicons.values())
         raise DataError(
-            f"resources.lexicons: none of their {len(lexicon.translations):,} words is a word of "
+            f"resources.lexicons: none of their {pairs:,} words is a word of "
             f"the new vocabulary that the source lacks; {ORDER}"
         )
-    hits = ", ".join(f"{rule} {count:,}" for rule, count in stages.items()) or "none"
-    logger.info(
-        "dictionary: %d words found in the lexicons; one piece of the source: %s", known, hits
+    return Plan(matches, combinations, lexicons=_told(lexicons, hits))
+
+
+def _told(
+    lexicons: Mapping[str, Lexicon], hits: Mapping[str, Counter[str]]
+) -> tuple[dict[str, Any], ...]:
+    """What each dictionary gave, also into the log."""
+    rows = []
+    for name, lexicon in lexicons.items():
+        rules = {rule: hits[name][rule] for rule in CASCADE}
+        rows.append(
+            {"file": name, "pairs": len(lexicon.pairs), "words": hits[name]["words"]} | rules
+        )
+        found = ", ".join(f"{rule} {count:,}" for rule, count in rules.items() if count) or "none"
+        logger.info(
+            "dictionary %s: %s unmatched pieces are words of it; one piece of the source: %s",
+            name,
+            f"{hits[name]['words']:,}",
+            found,
+        )
+    return tuple(rows)
+
+
+def check_direction(
+    name: str, lexicon: Lexicon, words: Iterable[str], cascade: Cascade
+) -> tuple[int, int]:
+    """Check that a dictionary has the word of the new language first.
+
+    A pair fits where its first word is a piece of the new vocabulary that the source lacks, and its
+    second one is a piece of the source.
+
+    Args:
+        name: of its file.
+        lexicon: with the words that are taken for the new language's first.
+        words: pieces of the new vocabulary that start a word and that the source lacks.
+        cascade: the source's pieces.
+
+    Returns:
+        How many pairs fit, and how many would if the two columns were swapped.
+
+    Raises:
+        DataError: more would fit if they were swapped.
+    """
+    lacking = {form for word in words for form in (word, lower(word))}
+    fit = sum(
+        first in lacking and _row(second, cascade) is not None for first, second in lexicon.pairs
     )
-    return Plan(matches, combinations)
+    swapped = sum(
+        second in lacking and _row(first, cascade) is not None for first, second in lexicon.pairs
+    )
+    if swapped > fit:
+        raise DataError(
+            f"resources.lexicons: {name}: seems to be the other way round: {fit:,} of its pairs "
+            "have a word that is new to the source first and one that the source knows second, "
+            f"{swapped:,} the opposite; {ORDER}"
+        )
+    return fit, swapped
 
 
-def _translated(
-    target: Vocabulary, lexicon: Lexicon, matched: Iterable[int]
-) -> list[tuple[int, list[str]]]:
-    """The unmatched pieces that start a word and stand in the lexicon, with their translations."""
-    done = set(matched)
-    found = []
+def _unmatched(target: Vocabulary, matched: Container[int]) -> dict[int, str]:
+    """The text of the pieces that start a word and are not matched."""
+    words = {}
     for target_id, form in enumerate(target.canonical):
-        if form is None or target_id in done or not form.word_start:
+        if form is None or target_id in matched or not form.word_start:
             continue
-        try:
-            text = form.text.decode()
-        except UnicodeDecodeError:
-            continue
-        translations = lexicon.translations.get(text) or lexicon.translations.get(lower(text))
-        if translations:
-            found.append((target_id, translations))
-    return found
+        with contextlib.suppress(UnicodeDecodeError):
+            words[target_id] = form.text.decode()
+    return words
+
+
+def _translations(lexicon: Lexicon, word: str) -> list[str]:
+    """Of a word as it is spelt, else in lower case."""
+    return lexicon.translations.get(word) or lexicon.translations.get(lower(word)) or []
+
+
+def _row(translation: str, cascade: Cascade) -> tuple[str, int] | None:
+    """The rule and the id of the source's piece that is the translation."""
+    return cascade.find(Canonical(True, translation.encode()))
 
 
 def _pieces(translations: list[str], segment: Segmenter | None) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from lingraft.corpus import lexicon
@@ -31,3 +32,19 @@ def read_lexicons(resources: recipe.Resources, initialiser: str) -> Lexicon:
     """
     paths = files(resources.lexicons, KEY, initialiser, "a bilingual lexicon")
     return lexicon.read(paths, swap=resources.source_first)
+
+
+def read_each(resources: recipe.Resources, initialiser: str) -> dict[str, Lexicon]:
+    """As `read_lexicons`, each file by itself, in their order.
+
+    Returns:
+        By the file's name; by its whole path where two files have the same name.
+    """
+    paths = files(resources.lexicons, KEY, initialiser, "a bilingual lexicon")
+    times = Counter(path.name for path in paths)
+    return {
+        path.name if times[path.name] == 1 else str(path): lexicon.read(
+            [path], swap=resources.source_first
+        )
+        for path in paths
+    }

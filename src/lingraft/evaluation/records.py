@@ -26,6 +26,8 @@ Blocks = list[list[float]]
 
 BLOCKS = 50
 WORDS_FILE = "words.tsv"
+BEFORE_FILE = "before-words.tsv"
+"""The same words as the source scored them."""
 HEAD = ("word", "characters", "tokens", "right", "nats")
 
 

@@ -104,8 +104,12 @@ def fingerprint_of(data: Data) -> str:
 
 def split_note(data: Data) -> str:
     """What the splits are that are not official, or the word official."""
-    others = [f"{split}: {name}" for split, name in data.names.items() if split != name]
-    return "; ".join(others) or "official"
+    alike: dict[str, list[str]] = {}
+    for split, name in data.names.items():
+        if split != name:
+            alike.setdefault(name, []).append(split)
+    notes = (f"{', '.join(splits)}: {name}" for name, splits in alike.items())
+    return "; ".join(notes) or "official"
 
 
 # -- the Hub
@@ -119,28 +123,8 @@ def from_hub(task: Task) -> Data:
     """
     hub = task.hub
     assert hub is not None
-    datasets = require("datasets", "reading a task from the Hub", "data")
     splits_needed = dict.fromkeys([TRAIN, *([DEV] if DEV in hub.splits else []), *task.evaluation])
-    examples: dict[str, list[Example]] = {}
-    for split in splits_needed:
-        if split not in hub.splits:
-            raise DataError(
-                f"{hub.dataset}: has no {split} split of {task.name}; give its files with --data"
-            )
-        name = f"hub:{hub.dataset}" + (f":{hub.config}" if hub.config else "")
-        try:
-            table = datasets.load_dataset(hub.dataset, hub.config, split=hub.splits[split])
-        except Exception as error:  # datasets raises classes of many libraries
-            reason = " ".join(str(error).split())[:200]
-            raise DataError(
-                f"{name}: cannot be loaded ({reason}); check your connection, "
-                f"or get the files from {task.files_from}"
-            ) from error
-        examples[split] = task.from_rows(
-            hub_rows(table, dict(hub.columns), f"{name} {split}"),
-            f"{name} {split}",
-            hidden=not task.splits[split].labelled,
-        )
+    examples = {split: hub_split(task, split) for split in splits_needed}
     names = {split: split for split in examples}
     if DEV not in examples:
         examples |= cut(examples[TRAIN], {TRAIN: 1 - SELECTION_SHARE, DEV: SELECTION_SHARE})
@@ -149,6 +133,35 @@ def from_hub(task: Task) -> Data:
             DEV: cut_name(TRAIN, SELECTION_SHARE, 0),
         }
     return Data(examples, names, task.evaluation)
+
+
+def hub_split(task: Task, split: str) -> list[Example]:
+    """The examples of one official split from the Hugging Face Hub.
+
+    Raises:
+        DataError: the data set or a column is not there.
+    """
+    hub = task.hub
+    assert hub is not None
+    datasets = require("datasets", "reading a task from the Hub", "data")
+    if split not in hub.splits:
+        raise DataError(
+            f"{hub.dataset}: has no {split} split of {task.name}; give its files with --data"
+        )
+    name = f"hub:{hub.dataset}" + (f":{hub.config}" if hub.config else "")
+    try:
+        table = datasets.load_dataset(hub.dataset, hub.config, split=hub.splits[split])
+    except Exception as error:  # datasets raises classes of many libraries
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(
+            f"{name}: cannot be loaded ({reason}); check your connection, "
+            f"or get the files from {task.files_from}"
+        ) from error
+    return task.from_rows(
+        hub_rows(table, dict(hub.columns), f"{name} {split}"),
+        f"{name} {split}",
+        hidden=not task.splits[split].labelled,
+    )
 
 
 def hub_rows(table: Any, columns: dict[str, str], name: str) -> Iterator[Row]:

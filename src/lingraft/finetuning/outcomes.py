@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 SCORES = "scores.json"
 RESULTS = "results.jsonl"
+MANY = 8
+"""Languages; a name has no more of them."""
 KINDS: dict[str, type[Any]] = {
     "text": TextExample,
     "tagged": TaggedExample,
@@ -49,6 +51,43 @@ KINDS: dict[str, type[Any]] = {
     "span": SpanExample,
 }
 """What a line of examples-SPLIT.jsonl says under `kind`."""
+
+
+def split_in(split: str, language: str) -> str:
+    """What a split of one of several languages is called, in scores.json and names of files."""
+    return f"{split}-{language}"
+
+
+def language_of(split: str) -> str:
+    """The language of `split_in`'s name; empty for a task in one language."""
+    return split.partition("-")[2]
+
+
+def learnt(languages: Sequence[str]) -> str:
+    """Training languages in a name: `en`, `en+de`, or how many there are."""
+    return f"{len(languages)}-languages" if len(languages) > MANY else "+".join(languages)
+
+
+@dataclass(frozen=True)
+class Languages:
+    """What a training across languages learnt, was chosen by and is scored in (`transfer`)."""
+
+    task: str
+    """Without a language."""
+    train: tuple[str, ...]
+    selection: tuple[str, ...]
+    select_on: str
+    """'mean' where these are all that are tested, else their names."""
+    test: tuple[str, ...]
+    names: Mapping[str, str]
+    """The task's name in each language, as `lingraft list tasks` has it."""
+    definitions: Mapping[str, dict[str, Any]]
+    """Of a user's own task, its table in each language."""
+
+    @property
+    def title(self) -> str:
+        """`pawsx en→`: the tested language follows."""
+        return f"{self.task} {learnt(self.train)}→"
 
 
 @dataclass(frozen=True)
@@ -82,6 +121,21 @@ class Outcome:
         """The table of a user's own task; None for a benchmark's, and where none was saved."""
         definition: dict[str, Any] | None = self.data.get("task_definition")
         return definition
+
+    @property
+    def languages(self) -> Languages | None:
+        """Of a task in several languages; None for one in one."""
+        said = self.data.get("transfer")
+        if not said:
+            return None
+        lists = {key: tuple(said[key]) for key in ("train", "selection", "test")}
+        return Languages(
+            said["task"],
+            select_on=said["select_on"],
+            names=said["names"],
+            definitions=said["definitions"],
+            **lists,
+        )
 
     @property
     def seed(self) -> int:
@@ -226,6 +280,7 @@ def result_rows(results: Iterable[Outcome]) -> Iterator[dict[str, Any]]:
                     "model": outcome.model_label,
                     "task": outcome.task,
                     "split": split,
+                    **_across(outcome, split),
                     "metric": metric,
                     "value": value,
                     "n": outcome.n(split),
@@ -233,6 +288,20 @@ def result_rows(results: Iterable[Outcome]) -> Iterator[dict[str, Any]]:
                     "split_note": outcome.split_note,
                     "fingerprint": outcome.fingerprint,
                 }
+
+
+def _across(outcome: Outcome, split: str) -> dict[str, Any]:
+    """What a row of a task in several languages has other than that of a task in one."""
+    languages = outcome.languages
+    if languages is None:
+        return {}
+    return {
+        "task": languages.task,
+        "split": split.partition("-")[0],
+        "train_languages": list(languages.train),
+        "selection_languages": list(languages.selection),
+        "test_language": language_of(split),
+    }
 
 
 def write_results(folder: Path) -> Path:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from lingraft.finetuning.coders.common import Coder, Item, Shape, TaskBatch
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.task import Task
     from lingraft.training.data import Plan
     from lingraft.training.phase import Work
 
@@ -82,6 +84,15 @@ def micro_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:
     return groups
 
 
+class Judged(NamedTuple):
+    """A split that chooses the best weights, alone or with those of other languages."""
+
+    name: str
+    task: Task
+    examples: Sequence[Example]
+    items: Sequence[Item]
+
+
 class Finetuning:
     """A task, a model and the coder between them."""
 
@@ -91,7 +102,7 @@ class Finetuning:
         coder: Coder,
         shape: Shape,
         train: Sequence[Item],
-        dev: tuple[Sequence[Example], Sequence[Item]],
+        dev: Sequence[Judged],
         micro_batch_tokens: int,
     ) -> None:
         self.model, self.coder, self.shape = model, coder, shape
@@ -130,13 +141,27 @@ class Finetuning:
         )
 
     def look(self, module: nn.Module, accelerator: Accelerator) -> Look:
-        """The task's scores on the split that chooses the best weights."""
-        examples, items = self.dev
-        said, loss = self.predict(module, accelerator, examples, items)
+        """The task's scores on the splits that choose the best weights; of several, the means."""
+        found = [self.predict(module, accelerator, part.examples, part.items) for part in self.dev]
+        loss = fmean(loss for _, loss in found)
         if not math.isfinite(loss):  # the loop stops there, with a message of its own
             return Look(loss)
-        scores = self.coder.task.score(examples, said)
-        return Look(loss, scores[self.coder.task.selection], scores)
+        scores = {
+            part.name: part.task.score(part.examples, said)
+            for part, (said, _) in zip(self.dev, found, strict=True)
+        }
+        chosen = fmean(scores[part.name][part.task.selection] for part in self.dev)
+        first, *others = scores.values()
+        means = {
+            key: fmean((value, *(one[key] for one in others)))
+            for key, value in first.items()
+            if all(key in one for one in others)
+        }
+        if others:
+            means |= {
+                f"{name}/{key}": value for name, one in scores.items() for key, value in one.items()
+            }
+        return Look(loss, chosen, means)
 
     @torch.no_grad()
     def predict(

@@ -13,7 +13,7 @@ from lingraft.errors import RecipeError
 from lingraft.recipe import Batch, Budget, Optimiser, Phase, Schedule, Validation
 from lingraft.recipe.base import Names, Section
 from lingraft.recipe.decoding import checked, load, override
-from lingraft.tasks import TASKS
+from lingraft.tasks import GROUPS, RETRIEVALS, TASKS, names
 from lingraft.tasks.definition import Changes, Count, Definition, changed, task_in, task_of
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 MAX_SEEDS = 10_000
 HUB = "hub"
 """As the folder of a task's files: the Hugging Face Hub."""
+MEAN = "mean"
+"""As the languages that choose the best weights: all that are tested."""
+ALONE = ("all", MEAN)
+"""Names that stand for several languages."""
 COMMAS = re.compile(r",(?=\s*[a-z_]+\s*=)")
 """Between two assignments, not inside a list."""
 
@@ -31,7 +35,8 @@ COMMAS = re.compile(r",(?=\s*[a-z_]+\s*=)")
 class Cut(Section):
     """Shares into which the one labelled split at hand is cut, where official ones are missing."""
 
-    train: Annotated[float, Field(gt=0, lt=1)]
+    train: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """None trains on the official training set, and cuts the development set in dev and test."""
     dev: Annotated[float, Field(gt=0, lt=1)]
     test: Annotated[float, Field(gt=0, lt=1)] | None = None
     """None reports dev."""
@@ -39,6 +44,8 @@ class Cut(Section):
 
     @model_validator(mode="after")
     def _whole(self) -> Cut:
+        if self.train is None and self.test is None:
+            raise ValueError("the shares are of train and dev, of all three, or of dev and test")
         total = sum(self.shares.values())
         if abs(total - 1) > 1e-9:
             raise ValueError(f"the shares sum to {total:g}; they must sum to 1")
@@ -76,6 +83,16 @@ class Finetune(TaskOptions):
     """`lingraft list tasks`, or TOML files of a user's own."""
     custom: Annotated[tuple[Definition, ...], Field(strict=False)] = ()
     """A user's own tasks, written out here."""
+    train_languages: Names = ()
+    """Train in these languages together, or in 'all', and score in others; the tasks are then those
+    that exist in several languages, without the language in their names."""
+    test_languages: Names = ()
+    """Score in these; 'all' and none are those whose files are here."""
+    selection_languages: Names = ()
+    """Choose the best weights by the mean over these; none are those that are trained on, 'mean'
+    those that are tested."""
+    directions: bool = False
+    """Train in each of the train languages by itself, not in all of them together."""
     seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] = 10
     """How many; they are counted from `first_seed`."""
     first_seed: Annotated[int, Field(ge=0)] = 0
@@ -101,9 +118,29 @@ class Finetune(TaskOptions):
                 raise ValueError(
                     f"label '{label}' names a folder: letters, digits, '.', '_', '+' and '-'"
                 )
+        self._check_languages()
         if not self.tasks and not self.custom:
             raise ValueError("tasks names none; give one, such as klue-nli (lingraft list tasks)")
         return self
+
+    def _check_languages(self) -> None:
+        for key in ("train_languages", "test_languages", "selection_languages"):
+            names = getattr(self, key)
+            twice = sorted({one for one in names if names.count(one) > 1})
+            if twice:
+                raise ValueError(f"{key} has {twice[0]!r} twice; name each language once")
+            if len(names) > 1 and (alone := set(ALONE) & set(names)):
+                raise ValueError(f"{key}: '{min(alone)}' stands for several; name no more with it")
+            if names and not self.is_transfer:
+                raise ValueError(
+                    f"{key} is for training in other languages: name them with train_languages "
+                    "(--train-language en)"
+                )
+
+    @property
+    def is_transfer(self) -> bool:
+        """Whether it is trained in some languages and scored in others."""
+        return bool(self.train_languages) or self.directions
 
     @property
     def model_labels(self) -> tuple[str, ...]:
@@ -167,28 +204,50 @@ def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
     for name in names:
         if names.count(name) > 1:
             raise RecipeError(f"tasks: {name} is there twice; results would share a folder")
-    if recipe.paper and not any(recipe.paper in task.alternatives for task in found):
-        known = sorted({name for task in found for name in task.alternatives})
+    check_paper(found, recipe.paper)
+    return [with_settings(task, recipe) for task in found]
+
+
+def check_paper(tasks: Sequence[Task], paper: str | None) -> None:
+    """Make sure that one of the tasks knows the settings of this name.
+
+    Raises:
+        RecipeError: none does.
+    """
+    if paper and not any(paper in task.alternatives for task in tasks):
+        known = sorted({name for task in tasks for name in task.alternatives})
         raise RecipeError(
-            f"paper: none of the tasks knows the settings {recipe.paper!r}; "
+            f"paper: none of the tasks knows the settings {paper!r}; "
             f"they know {', '.join(known) or 'none but their own'}"
         )
-    return [
-        replace(
-            task,
-            settings=settings_of(task, recipe.settings, recipe.paper),
-            spans=task.spans and changed(task.spans, recipe.settings),
-        )
-        for task in found
-    ]
+
+
+def with_settings(task: Task, recipe: Finetune) -> Task:
+    """The task with the settings that a recipe wants."""
+    return replace(
+        task,
+        settings=settings_of(task, recipe.settings, recipe.paper),
+        spans=task.spans and changed(task.spans, recipe.settings),
+    )
 
 
 def _named(name: str, base: Path) -> Task:
     if name.endswith(".toml"):
         return task_in(base / Path(name).expanduser())
+    if name in RETRIEVALS:
+        raise RecipeError(
+            f"tasks: {name} has nothing to train on; its sentences are for finding translations "
+            "with a model as it is"
+        )
+    if name in GROUPS:
+        one = GROUPS[name].member(GROUPS[name].train_language)
+        raise RecipeError(
+            f"tasks: {name} is in {len(GROUPS[name].languages)} languages; name one of them, as "
+            f"{one}, or one to train in and score the others (--train-language)"
+        )
     if name not in TASKS:
         raise RecipeError(
-            f"tasks: no task {name!r}; there are {', '.join(TASKS)}, "
+            f"tasks: no task {name!r}; there are {', '.join(names())}, "
             "or give the TOML file of your own (docs/tasks.md)"
         )
     return TASKS[name]

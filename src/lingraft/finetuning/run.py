@@ -8,6 +8,7 @@ import shutil
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
@@ -16,13 +17,13 @@ from lingraft.finetuning import heads, outcomes
 from lingraft.finetuning.cells import plan
 from lingraft.finetuning.coders.common import Shape, say_what_was_cut
 from lingraft.finetuning.outcomes import SCORES
-from lingraft.finetuning.problem import Finetuning
+from lingraft.finetuning.problem import Finetuning, Judged
 from lingraft.finetuning.recipe import phase_of
 from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import Training
 from lingraft.rundir import Run, clear_temporary, read_json, write_json
 from lingraft.tasks import predictions
-from lingraft.tasks.splits import DEV, TRAIN
+from lingraft.tasks.splits import TRAIN
 from lingraft.training import loop, machine
 from lingraft.training.checkpoint import latest
 from lingraft.training.data import BatchPlan
@@ -217,7 +218,10 @@ class _Call:
             encoded.coder,
             encoded.shape,
             encoded.items[TRAIN],
-            (cell.data.splits[DEV], encoded.items[DEV]),
+            [
+                Judged(split, cell.task_of(split), cell.data.splits[split], encoded.items[split])
+                for split in cell.selection
+            ],
             self.training.micro_batch_tokens,
         )
         phase = phase_of(cell.task.settings, PHASE, 1.0)
@@ -260,12 +264,12 @@ class _Call:
     ) -> dict[str, dict[str, Any]]:
         """Predict the splits with the best weights; writes predictions and examples."""
         cell, splits = encoded.cell, {}
-        for split in task_data.reported(cell.data):
+        for split in cell.reported:
             examples, items = cell.data.splits[split], encoded.items[split]
             answers, _ = problem.predict(problem.module, self.accelerator, examples, items)
             splits[split] = {
                 "n": len(examples),
-                "scores": cell.task.score(examples, answers),
+                "scores": cell.task_of(split).score(examples, answers),
                 "rules": cell.rules[split],
             }
             if self.accelerator.is_main_process:
@@ -300,12 +304,16 @@ class _Call:
                 "evaluation": cell.data.evaluation,
                 "split_note": task_data.split_note(cell.data),
                 "selection": task.selection,
+                "transfer": cell.transfer.said() if cell.transfer else None,
                 "shown": task.shown,
                 "settings": asdict(task.settings),
                 "best": {
                     "step": best,
                     "epoch": round(best / steps, 2),
-                    "score": splits[DEV]["scores"][task.selection],
+                    "score": fmean(
+                        splits[split]["scores"][cell.task_of(split).selection]
+                        for split in cell.selection
+                    ),
                 },
                 "steps": result["steps"],
                 "stopped": result["stopped"],
@@ -332,9 +340,15 @@ def claim(job: Job) -> None:
 
 
 def shown(cell: Cell, splits: dict[str, dict[str, Any]]) -> str:
-    """The scores that papers report, for a line of the log."""
-    return ", ".join(
-        f"{split} {name} {splits[split]['scores'][name]:.1f}"
-        for split in cell.data.evaluation
+    """The scores that papers report, for a line of the log; of several languages their means."""
+    if cell.transfer is None:
+        return ", ".join(
+            f"{split} {name} {splits[split]['scores'][name]:.1f}"
+            for split in cell.data.evaluation
+            for name in cell.task.shown
+        )
+    said = ", ".join(
+        f"{name} {fmean(splits[one]['scores'][name] for one in cell.data.evaluation):.1f}"
         for name in cell.task.shown
     )
+    return f"mean over {len(cell.transfer.test)} languages {said}"

@@ -10,8 +10,14 @@ import numpy as np
 from lingraft.corpus.streams import folder_of, read_lines
 from lingraft.evaluation import intrinsic, records, samples, words
 from lingraft.evaluation.scorer import Scorer
+from lingraft.models.source import load_model
 from lingraft.objectives.common import TokenIds
-from lingraft.pipeline.stages import nonempty, position_settings, weights_before
+from lingraft.pipeline.stages import (
+    nonempty,
+    position_settings,
+    source_tokenizer,
+    weights_before,
+)
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Masking
 from lingraft.rundir import FORMAT, fingerprint, write_text
@@ -51,7 +57,38 @@ def evaluate(context: Context, trained: str) -> str:
         result |= found[recipe.texts[0].name]
         if recipe.streams:
             result["streams"] = found
+        if section.before:
+            result["before"] = _evaluate_source(context, partial)
     return made
+
+
+def _evaluate_source(context: Context, partial: Path) -> dict[str, Any]:
+    """Score the source itself, in its own vocabulary, on the words of the streams that ask for it.
+
+    Returns:
+        By stream, as `records.word_metrics`; the words go into files.
+    """
+    recipe, section = context.recipe, context.recipe.evaluation
+    theirs = source_tokenizer(recipe)
+    assert theirs is not None, "the recipe checks that there is a source"
+    loaded = load_model(str(recipe.source.model), recipe.source.revision)
+    scorer = Scorer(loaded.model, TokenIds.of(theirs).pad, recipe.training.precision)
+    longest = position_settings(recipe)[1]
+    result = {}
+    for stream in recipe.texts:
+        if stream.name not in section.before:
+            continue
+        scored = words.measure(scorer, theirs, _words(context, stream), longest)
+        write_text(partial / f"{stream.prefix}{records.BEFORE_FILE}", records.text_of(scored))
+        result[stream.name] = records.word_metrics(scored)
+    return result
+
+
+def _words(context: Context, stream: Stream) -> list[words.Word]:
+    """The words of a stream's test text that are scored."""
+    section = context.recipe.evaluation
+    corpus = folder_of(context.run.stage("corpus").path, stream)
+    return words.choose(read_lines(corpus / "test.txt"), section.words, section.seed)
 
 
 def _evaluate_stream(
@@ -79,9 +116,7 @@ def _evaluate_stream(
         train.counts(ids.size), result.pop("targets"), ids.ordinary
     )
     if section.words:
-        corpus = folder_of(run.stage("corpus").path, stream)
-        text = words.choose(read_lines(corpus / "test.txt"), section.words, section.seed)
-        scored = words.measure(scorer, tokenizer, text, _longest(context))
+        scored = words.measure(scorer, tokenizer, _words(context, stream), _longest(context))
         result["words"] = records.word_metrics(scored)
         result["blocks"]["words"] = records.word_blocks(scored)
         write_text(partial / f"{stream.prefix}{records.WORDS_FILE}", records.text_of(scored))

@@ -113,6 +113,7 @@ class Grafting:
             "embeddings": {
                 "initialiser": KEPT if whole else settings.embeddings,
                 "provenance": initialised.provenance.counts(),
+                **({"lexicons": list(lexicons)} if (lexicons := initialised.lexicons) else {}),
             },
         }
 
@@ -235,7 +236,7 @@ def keep_rows(made: Initialised | None, source_VD: torch.Tensor, origin: Vocabul
         np.concatenate([own, theirs.source_ids[size:]]),
         {index: parts for index, parts in theirs.combinations.items() if index >= size},
     )
-    return Initialised(target_UD, provenance)
+    return Initialised(target_UD, provenance, made.lexicons)
 
 
 def _rows(loaded: source.LoadedSource) -> torch.Tensor:

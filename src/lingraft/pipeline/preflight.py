@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import math
-import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,21 +12,22 @@ from lingraft.corpus import streams
 from lingraft.corpus.cleaning import scripts
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES, Family, family_of
-from lingraft.models.kinds import KINDS
-from lingraft.models.modules import Stack, in_folder, wanted_by
+from lingraft.models.modules import in_folder
 from lingraft.models.parts import (
-    layer_index,
-    sizes_by_part,
-    tied_once,
     trained_parts,
 )
+from lingraft.pipeline.sizes import grafted_sizes, tensor_shapes
 from lingraft.pretrained.checkpoints import folder_of, refuse_code
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import baseline
 from lingraft.recipe.reach import SPREAD, reach
+from lingraft.recipe.run import NEED_LEXICONS
+from lingraft.recipe.streams import distilled
 
 if TYPE_CHECKING:
-    from lingraft.recipe import Phase, Recipe, Resources
+    from collections.abc import Sequence
+
+    from lingraft.recipe import Graft, Phase, Recipe, Resources
 
 TRACKER_MODULES = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
 BYTES_PER_TOKEN = 4.5
@@ -66,12 +65,14 @@ def check_names(recipe: Recipe) -> None:
             scripts.of_language(language, stream.corpus.scripts)
     for phase in recipe.phases:
         trained_parts(phase.train, phase.name)
+    _check_teachers(recipe)
     seen, grafts = set(), [recipe.graft]
     for index, section in enumerate(recipe.baselines):
         if section.method in seen:
             raise RecipeError(f"baselines: method '{section.method}' occurs twice; leave one out")
         seen.add(section.method)
         grafts.append(baseline(recipe, index).graft)
+    _check_lexicons(recipe, grafts)
     for tracker in recipe.training.trackers:
         if importlib.util.find_spec(TRACKER_MODULES[tracker]) is None:
             raise RecipeError(
@@ -88,6 +89,34 @@ def check_names(recipe: Recipe) -> None:
             raise RecipeError(
                 "tokenizer.kind: there is no source tokenizer to follow or to keep; "
                 "set unigram, byte-bpe or wordpiece"
+            )
+
+
+def _check_teachers(recipe: Recipe) -> None:
+    """Refuse a teacher without a stream in its language, or without a model.
+
+    Raises:
+        RecipeError: one of the phases, or a baseline's, has such.
+    """
+    others = [baseline(recipe, index).phases for index in range(len(recipe.baselines))]
+    for phase in (*recipe.phases, *(phase for phases in others for phase in phases)):
+        if phase.distil is not None:
+            distilled(phase, recipe.texts)
+            if phase.distil.teacher is None and recipe.source.model is None:
+                raise RecipeError(
+                    f"phase '{phase.name}': distil: there is no source model to learn from; name "
+                    "one in phases.….distil.teacher"
+                )
+
+
+def _check_lexicons(recipe: Recipe, grafts: Sequence[Graft]) -> None:
+    """Refuse an initialiser without the dictionaries that it needs."""
+    for graft in grafts:
+        if graft.embeddings in NEED_LEXICONS and not recipe.resources.lexicons:
+            raise RecipeError(
+                f"resources.lexicons: is empty, and graft.embeddings = '{graft.embeddings}' needs "
+                "a bilingual lexicon; set resources.lexicons (--lexicons), or use another "
+                "initialiser"
             )
 
 
@@ -253,95 +282,6 @@ def _config(folder: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise DataError(f"{path}: holds no JSON object; save or download the model again")
     return config
-
-
-def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]] | None:
-    """Names and shapes of a checkpoint's tensors, from the headers; None without .safetensors.
-
-    Raises:
-        DataError: a header is broken.
-    """
-    shapes: dict[str, tuple[int, ...]] = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        try:
-            with path.open("rb") as file:
-                (length,) = struct.unpack("<Q", file.read(8))
-                header = json.loads(file.read(min(length, 100_000_000)))
-            if not isinstance(header, dict):
-                raise ValueError("its header is no JSON object")
-            header.pop("__metadata__", None)
-            found = {name: tuple(entry["shape"]) for name, entry in header.items()}
-            if not all(isinstance(size, int) for shape in found.values() for size in shape):
-                raise ValueError("its header has shapes that are no numbers")
-        except (struct.error, ValueError, KeyError, TypeError, RecursionError, OSError) as error:
-            raise DataError(
-                f"{path}: not a safetensors file ({error}); save or download the model again"
-            ) from None
-        shapes |= found
-    return shapes or None
-
-
-def grafted_sizes(
-    shapes: dict[str, tuple[int, ...]], family: Family, recipe: Recipe, *, tied: bool = True
-) -> dict[str, int]:
-    """Parameters of the target by part, from the source's tensors and the recipe.
-
-    Args:
-        shapes: the source's tensors.
-        family: its record.
-        recipe: vocabulary size and inserted layers.
-        tied: whether the output projection is the word embeddings.
-
-    Raises:
-        DataError: the checkpoint has no layers where the family keeps them.
-    """
-    known = {name: shape for name, shape in shapes.items() if _is_known(name, family)}
-    layers = [index for index in (layer_index(name, family) for name in known) if index is not None]
-    if not layers or family.word_embeddings not in known:
-        raise DataError(
-            f"the source's weights hold no {family.model_type} {KINDS[family.kind].title} "
-            f"(no '{family.layers}.…')"
-        )
-    sizes = {name: math.prod(shape) for name, shape in known.items()}
-    sizes = {name: sizes[name] for name in tied_once(sizes, family, tied=tied)}
-    rows, kind = known[family.word_embeddings][0], recipe.tokenizer.kind
-    vocabulary = recipe.tokenizer.vocab_size
-    if kind in ("keep", "extend"):
-        vocabulary = rows if kind == "keep" else rows + vocabulary
-    for name in {family.word_embeddings, family.decoder} & sizes.keys():
-        sizes[name] = vocabulary * known[name][1]
-    sizes |= dict.fromkeys(family.output_bias if not tied else family.output_bias[:1], vocabulary)
-    totals = sizes_by_part(sizes, family, frozenset())
-    last = max(layers)  # a middle layer has all tensors; ModernBERT's first lacks one
-    one_layer = sum(size for name, size in sizes.items() if layer_index(name, family) == last)
-    inserted = recipe.graft.layers_before + recipe.graft.layers_after
-    totals["itl"] = inserted * one_layer
-    if (
-        family.first_layer_lacks
-        and recipe.graft.layers_before
-        and recipe.graft.layers_before + last > 0
-    ):
-        missing = sizes.get(f"{family.layers}.{last}.{family.first_layer_lacks}", 0)
-        totals["itl"] -= missing
-        totals["body"] += missing
-    layer_width = known[f"{family.layers}.{last}.{family.layer_output}"][0]
-    depth = last + 1 + inserted
-    stack = Stack(family, depth, layer_width, one_layer)
-    for module in wanted_by(recipe.graft):
-        size = module.size(module.wanted(recipe.graft), stack)
-        totals[module.part] = module.parameters(size, stack)
-    return totals
-
-
-def _is_known(name: str, family: Family) -> bool:
-    exact = {family.word_embeddings, family.decoder, *family.output_bias, *family.positions}
-    prefixes = (
-        *family.embedding_norm,
-        *family.head_tensors,
-        *family.body_tensors,
-        family.layers + ".",
-    )
-    return name in exact or name.startswith(prefixes)
 
 
 def _phase(recipe: Recipe, phase: Phase, plan: Plan) -> dict[str, Any]:

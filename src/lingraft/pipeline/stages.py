@@ -22,7 +22,7 @@ from lingraft.models import source
 from lingraft.models.families import family_of
 from lingraft.models.parts import itl_layers
 from lingraft.objectives.common import TokenIds
-from lingraft.pipeline import grafting
+from lingraft.pipeline import grafting, teaching
 from lingraft.pipeline.preflight import named_files
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import folder_of
@@ -306,6 +306,7 @@ def phase(context: Context, index: int, before_made: str) -> str:
         itl_layers=itl_layers(depth, recipe.graft.layers_before, recipe.graft.layers_after),
         readings=readings(folder, recipe, section),
         vocabulary=TokenIds.of(tokenizer_files.load(str(folder))),
+        **teaching.of(recipe, section, loaded, folder),
         seed=context.seed_for("training"),
         folder=stage.path,
         metrics_path=run.metrics_path,

@@ -42,6 +42,9 @@ class Corpus(Section):
     """The field that holds the text in .jsonl, .parquet and Hub datasets."""
     id_column: str = "id"
     """The field that names the document, where there is one; the split depends on it alone."""
+    where: dict[str, str] | None = None
+    """Read only the rows with these values in these fields, say {lang = "de"} of a file in several
+    languages; of .jsonl, .parquet and Hub datasets."""
     hub_split: str = "train"
     """Which split of a Hub dataset is read."""
     document: Literal["line", "block", "file"] = "line"

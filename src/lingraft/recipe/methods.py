@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import RecipeError
 from lingraft.recipe import (
     Budget,
+    Distil,
     Graft,
     Phase,
     Recipe,
@@ -55,6 +56,7 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
             Phase(
                 name=stretch.name,
                 train=stretch.train or preset.first_phase,  # type: ignore[arg-type]
+                distil=Distil() if stretch.distil else None,
                 budget=Budget(value=value, unit=budget.unit),
                 sentences=method.sentences,
                 batch=method.batch or preset.batch,
@@ -228,6 +230,7 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
             update={
                 "name": stretch.name,
                 "train": stretch.train or preset_of(recipe.method).first_phase,
+                "distil": (last.distil or Distil()) if stretch.distil else None,
                 "budget": Budget(value=value, unit=total.unit),
                 "optimiser": optimiser,
             }
@@ -241,5 +244,6 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
             "graft": recipe.graft.model_copy(update=taken_back | prescribed),
             "phases": phases,
             "baselines": (),
+            "evaluation": recipe.evaluation.model_copy(update={"before": ()}),
         }
     )

@@ -96,6 +96,17 @@ class Mixture(Section):
     """A stream is drawn for every sentence of a batch, or for the batch as a whole."""
 
 
+class Distil(Section):
+    """An auxiliary loss on the sentences of one stream: the states of a teacher (xlm-kd)."""
+
+    stream: str | None = None
+    """The stream in the teacher's language; None takes the first English one."""
+    teacher: str | None = None
+    """A masked language model: a directory, or a Hub id; None takes the source."""
+    weight: Annotated[float, Field(gt=0)] = 1.0
+    """Of the loss, beside that of the objective."""
+
+
 class Phase(Section):
     """One stretch of training: what trains, on which objective and data, for how long."""
 
@@ -109,6 +120,8 @@ class Phase(Section):
     """What it reads; nothing written takes all streams, under the phase's own objective."""
     mixture: Mixture = Mixture()
     """How it draws from several streams."""
+    distil: Distil | None = None
+    """Also draw the states of one stream's sentences to those of a teacher; None does not."""
     budget: Budget
     """How long."""
     sentences: Annotated[int, Field(ge=1)] | None = None

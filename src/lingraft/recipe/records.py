@@ -26,6 +26,8 @@ class Stretch:
     name: str
     train: tuple[str, ...] | None
     """Parts that train; None takes what the preset says of a first phase."""
+    distil: bool = False
+    """Whether it also learns from the source's sentence states (`phases.distil`)."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,14 @@ METHODS: dict[str, MethodRecord] = {
         ONE_PHASE,
         {"kind": "extend"},
     ),
+    "join": MethodRecord(
+        "a language joins a model that exists: its pieces are added, and the old languages' text "
+        "is drawn beside its own (adapt --join RUN)",
+        NO_ITL | {"embeddings": "mean"},
+        ONE_PHASE,
+        {"kind": "extend"},
+        preset="metaxlm2021",
+    ),
     "metaxlm": _metaxlm(
         "one language's model becomes several languages': rows of pieces that match are copied, "
         "the others drawn, everything trains",
@@ -142,6 +152,11 @@ METHODS: dict[str, MethodRecord] = {
     ),
     "xlm": _metaxlm(
         "the baseline of MetaXLM: the same architecture and steps, every weight drawn", DRAWN
+    ),
+    "xlm-kd": _metaxlm(
+        "XLM that also learns from the source's states of the source language's sentences",
+        DRAWN,
+        (Stretch("phase-1", ALL, distil=True),),
     ),
     "xlm-init-body": _metaxlm(
         "XLM with all of the source but its word embeddings", {"embeddings": "random"}

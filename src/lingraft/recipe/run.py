@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from lingraft.recipe.base import STAGE_NAMES, Initialiser, Names, Section
 from lingraft.recipe.corpus import Corpus
 from lingraft.recipe.phase import Batch, Budget, Phase
-from lingraft.recipe.streams import SHORT_FORM, Stream, check_data, check_streams
+from lingraft.recipe.streams import SHORT_FORM, Stream, check_data, check_names, check_streams
 
 
 class Source(Section):
@@ -56,12 +56,16 @@ class Tokenizer(Section):
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.5
     """With several streams: a stream of N sentences gives a share that is proportional to N^alpha
     (XLM takes 0.5)."""
+    streams: Names = ()
+    """Of several streams those whose text the vocabulary is trained on; none named takes all."""
     max_tokens: Annotated[int, Field(ge=8, le=65_536)] = 512
     """Longer sentences are cut into pieces of at most this many tokens, special tokens included."""
 
 
 DRAWN = ("random", "random-statistics")
 """Initialisers that take no row of the source."""
+NEED_LEXICONS = ("dictionary", "wechsel")
+"""Initialisers that read `resources.lexicons`."""
 
 
 class Graft(Section):
@@ -201,6 +205,9 @@ class Evaluation(Section):
     words: Annotated[int, Field(ge=0)] = 2_000
     """Words that are scored for bits per character (the measure that compares vocabularies); 0
     leaves it out."""
+    before: Names = ()
+    """Streams on whose words the source itself is scored too, in its own vocabulary: the report
+    then says whether its languages were kept or lost."""
     samples: Annotated[int, Field(ge=0)] = 8
     """Masked sentences with predictions for the report."""
     seed: int = 0
@@ -277,8 +284,13 @@ class Recipe(Section):
     @model_validator(mode="after")
     def _one_text(self) -> Recipe:
         check_streams(self.language, self.corpus, self.streams)
+        names = tuple(stream.name for stream in self.texts)
+        check_names("tokenizer.streams", self.tokenizer.streams, names)
+        check_names("evaluation.before", self.evaluation.before, names)
+        if self.evaluation.before and self.source.model is None:
+            raise ValueError("evaluation.before: there is no source model to score")
         for phase in self.phases:
-            check_data(phase, tuple(stream.name for stream in self.texts))
+            check_data(phase, names)
         return self
 
     @model_validator(mode="after")

@@ -67,6 +67,29 @@ def check_streams(language: str | None, corpus: Corpus | None, streams: tuple[St
     names = [stream.name for stream in streams]
     if len(set(names)) != len(names):
         raise ValueError(f"streams: two streams have the same name, in {names}; give each its own")
+    for stream in streams:
+        if stream.pair and stream.corpus.where:
+            raise ValueError(f"streams: '{stream.name}': corpus.where is not for sentence pairs")
+    in_language: dict[str, str] = {}
+    for stream in streams:
+        other = in_language.setdefault(stream.language.lower(), stream.name)
+        if other != stream.name:
+            raise ValueError(
+                f"streams: '{other}' and '{stream.name}' are both in {stream.language}, "
+                "which would be drawn twice; put their texts into the corpus.text of one"
+            )
+
+
+def check_names(key: str, wanted: Sequence[str], names: Sequence[str]) -> None:
+    """Check that streams which a key of the recipe names are there.
+
+    Raises:
+        ValueError: one is not.
+    """
+    for name in wanted:
+        if name not in names:
+            known = ", ".join(filter(None, names)) or "none; give [[streams]]"
+            raise ValueError(f"{key}: there is no stream '{name}'; the recipe's streams: {known}")
 
 
 def check_data(phase: Phase, names: tuple[str, ...]) -> None:
@@ -98,6 +121,26 @@ def check_data(phase: Phase, names: tuple[str, ...]) -> None:
         )
 
 
+def distilled(phase: Phase, streams: Sequence[Stream]) -> Stream:
+    """The stream whose sentences a teacher reads too.
+
+    Raises:
+        RecipeError: there is none, or the phase does not read it.
+    """
+    assert phase.distil is not None
+    read = [entry.stream for entry in phase.data] or [stream.name for stream in streams]
+    wanted = phase.distil.stream
+    for stream in streams:
+        english = stream.pair is None and stream.language.lower().split("-")[0] == "en"
+        if stream.name in read and (english if wanted is None else stream.name == wanted):
+            return stream
+    what = "English stream" if wanted is None else f"stream '{wanted}'"
+    raise RecipeError(
+        f"phase '{phase.name}': distil: it reads no {what}; name one in the teacher's language in "
+        f"phases.….distil.stream, of {', '.join(filter(None, read)) or 'several [[streams]]'}"
+    )
+
+
 def named_texts(texts: Sequence[str], language: str | None) -> dict[str, Any]:
     """What of a recipe the command line's texts stand for; nothing where no language is given.
 
@@ -125,5 +168,33 @@ def named_texts(texts: Sequence[str], language: str | None) -> dict[str, Any]:
     streams = [
         {"name": code.lower(), "language": code, "corpus": {"text": paths}}
         for code, paths in named.items()
+    ]
+    return {"streams": streams}
+
+
+def by_field(texts: Sequence[str], field: str, languages: Sequence[str]) -> dict[str, Any]:
+    """Streams of texts in which a field of each row names its language.
+
+    Args:
+        texts: paths; every stream reads its own rows of all of them.
+        field: the name of the field.
+        languages: its values, in the order of the streams.
+
+    Raises:
+        RecipeError: a value is no language code.
+    """
+    for code in languages:
+        if not CODE.fullmatch(code):
+            raise RecipeError(
+                f"--language-field {field}: its value '{code}' is no language code; name those to "
+                "read with --lang de,fr, or write streams with corpus.where"
+            )
+    streams = [
+        {
+            "name": code.lower(),
+            "language": code,
+            "corpus": {"text": list(texts), "where": {field: code}},
+        }
+        for code in languages
     ]
     return {"streams": streams}

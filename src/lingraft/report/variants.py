@@ -30,6 +30,15 @@ TITLES = {
     "adapters-64": "Adapters-64",
     "mono-trans": "MonoTrans",
     "lapt": "LAPT",
+    "join": "joined",
+    "metaxlm": "MetaXLM",
+    "metaxlm-dict": "MetaXLM+Dict",
+    "metaxlm-freeze": "MetaXLM, body frozen",
+    "xlm": "XLM",
+    "xlm-kd": "XLM+KD",
+    "xlm-init-body": "XLM, body from the source",
+    "xlm-init-emb": "XLM, embeddings from the source",
+    "xlm-init-both": "XLM, both from the source",
 }
 VERSION_KEYS = ("lingraft", "python", "torch", "transformers", "tokenizers")
 

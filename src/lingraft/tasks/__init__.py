@@ -5,15 +5,46 @@ loads torch or transformers.
 """
 
 from lingraft.tasks import catalogue
+from lingraft.tasks.group import Group
+from lingraft.tasks.retrieval import Retrieval
 from lingraft.tasks.splits import Data, cut, find, load
 from lingraft.tasks.task import Hub, Settings, Spans, Split, Task
 
 TASKS: dict[str, Task] = catalogue.tasks()
+GROUPS: dict[str, Group] = catalogue.groups(catalogue.BENCHMARKS)
+"""Tasks that are there in several languages: the record of one is `TASKS[group.member("ko")]`."""
+RETRIEVALS: dict[str, Retrieval] = catalogue.retrievals()
+"""Tasks without training, a language each."""
+RETRIEVAL_GROUPS: dict[str, Group] = catalogue.groups(catalogue.RETRIEVALS)
+"""The benchmarks of these: the record of a language is `RETRIEVALS[group.member("ko")]`."""
+
+
+def names() -> dict[str, str]:
+    """What tasks are called in a list, those of several languages once: `xnli-{lang}`.
+
+    Returns:
+        The name in the list, and the first record that it stands for, or its only one.
+    """
+    found: dict[str, str] = {}
+    grouped = {
+        group.member(language): group.name
+        for group in GROUPS.values()
+        for language in group.languages
+    }
+    for name in TASKS:
+        found.setdefault(f"{grouped[name]}-{{lang}}" if name in grouped else name, name)
+    return found
+
 
 __all__ = [
+    "GROUPS",
+    "RETRIEVALS",
+    "RETRIEVAL_GROUPS",
     "TASKS",
     "Data",
+    "Group",
     "Hub",
+    "Retrieval",
     "Settings",
     "Spans",
     "Split",
@@ -21,4 +52,5 @@ __all__ = [
     "cut",
     "find",
     "load",
+    "names",
 ]

@@ -5,15 +5,16 @@ The built-in tasks (`catalogue`) and a user's own are written in this schema.
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from lingraft.errors import RecipeError
-from lingraft.recipe.base import Decay, Names, Section, Share
+from lingraft.recipe.base import Decay, Names, Section
 from lingraft.recipe.decoding import checked, load
-from lingraft.tasks import klue_ner, klue_re, squad, text, words
+from lingraft.tasks import conllu, klue_ner, klue_re, squad, text, words
 from lingraft.tasks.dependency import files as klue_dp
 from lingraft.tasks.metrics import SCORES
 from lingraft.tasks.task import Hub, Kind, Settings, Spans, Split, Task
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from lingraft.tasks.reading import Row
     from lingraft.tasks.task import Format
 
 FORMATS: dict[str, Format] = {
@@ -33,6 +35,7 @@ FORMATS: dict[str, Format] = {
     "parsing": klue_dp,
     "span": squad,
     "klue-ner": klue_ner,
+    "universal-dependencies": conllu,
 }
 """Kind of a task, or its `format` → the module that reads its files."""
 Count = Annotated[int, Field(ge=1)]
@@ -65,13 +68,26 @@ Some = Annotated[tuple[str, ...], Field(min_length=1)]
 Spellings = Annotated[Some, BeforeValidator(_spellings), PlainSerializer(_short)]
 """What a column is called: one name, or several of which the first that is there counts."""
 Parts = Annotated[tuple[Some, ...], BeforeValidator(_parts), PlainSerializer(_short)]
-"""A file; a list of spellings of its name; or a list of such lists: files that are all needed."""
+"""A file; a list of spellings of its name; or a list of such lists: files that are all needed.
+
+In a benchmark's, a spelling with * stands for all files that it fits, as one part."""
+
+
+def _headers(value: Any) -> Any:
+    """A list of names is a list of one header."""
+    one = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+    return ((tuple(value),) if value else ()) if one else tuple(map(tuple, value))
+
+
+Headers = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_headers)]
+"""The columns of TSV files that may lack a header: one list, or one a number of columns."""
 
 
 class Files(Section):
     """The files of a task: a user's own relative to the recipe, a benchmark's to its folders."""
 
-    train: Parts
+    train: Parts | None = None
+    """None: a language that a benchmark only tests; one's own task must have it."""
     dev: Parts | None = None
     """Chooses the best checkpoint; None cuts 5 % of train for it."""
     dev_mismatched: Parts | None = None
@@ -102,8 +118,8 @@ class Changes(Section):
     batch: Count | None = None
     """Examples a step; for spans windows."""
     learning_rate: Annotated[float, Field(gt=0)] | None = None
-    warmup: Share | None = None
-    """Share of all steps."""
+    warmup: Annotated[float, Field(ge=0)] | None = None
+    """Below 1 a share of all steps, else a number of steps."""
     max_length: Annotated[int, Field(ge=8)] | None = None
     """Tokens of an input, special ones included."""
     weight_decay: Annotated[float, Field(ge=0)] | None = None
@@ -122,6 +138,8 @@ class Changes(Section):
     """Spans: tokens of a question."""
     max_answer: Count | None = None
     """Spans: tokens of an answer."""
+    null_threshold: float | None = None
+    """Spans: by how much "no answer" must be likelier than the best answer to be said."""
 
 
 class Paper(Changes):
@@ -152,11 +170,18 @@ class Definition(Paper):
     """Regression on pairs of texts."""
     score_range: Annotated[tuple[float, float], Field(strict=False)] | None = None
     """Lowest and highest score."""
-    header: Names = ()
+    header: Headers = ()
     """The columns of TSV files that may lack a header."""
+    only: dict[str, str] = {}
+    """Column → regular expression: rows whose value it does not fit as a whole are of another
+    language. Rows without the column stay."""
+    prefix: str = ""
+    """Tagging: taken off the words of a file in which all words have it (WikiAnn's `de:Berlin`)."""
+    repeats_ids: bool = False
+    """Ids may occur several times; the later ones get a number."""
     drop_ragged: bool = False
     """Leave out rows of TSV files with another number of columns than the header."""
-    format: Literal["klue-ner"] | None = None
+    format: Literal["klue-ner", "universal-dependencies"] | None = None
     """Files of a format of its own."""
     hidden: Names = ()
     """Splits whose answers the benchmark hides."""
@@ -251,10 +276,18 @@ def task_of(definition: Definition, base: Path | None = None) -> Task:
         alternatives={name: changed(DEFAULTS, paper) for name, paper in definition.papers.items()},
         spans=changed(Spans(), definition) if definition.kind == "span" else None,
         note=definition.note,
+        wants=lambda row: _wanted(row, definition.only),
+        repeats_ids=definition.repeats_ids,
         definition=(
             None if base is None else definition.model_dump(mode="json", exclude_unset=True)
         ),
     )
+
+
+def _wanted(row: Row, only: Mapping[str, str]) -> bool:
+    """Whether a row of a file of several languages is of the task's."""
+    found = ((row.values.get(column), pattern) for column, pattern in only.items())
+    return all(value is None or re.fullmatch(pattern, str(value)) for value, pattern in found)
 
 
 def _splits(definition: Definition, base: Path | None) -> dict[str, Split]:
@@ -319,8 +352,13 @@ def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
     if definition.kind in ("regression", "span"):
         return ()
     found: set[str] = set()
+    if definition.files.train is None:
+        raise RecipeError(
+            f"task {definition.name}: files has no train, which would say the labels; name it, or "
+            "give labels"
+        )
     (path,) = (base / part[0] for part in definition.files.train)
-    for row in FORMATS[definition.kind].rows(path, definition):
+    for row in FORMATS[definition.format or definition.kind].rows(path, definition):
         if definition.kind == "tagging":
             found.update(row.strings(definition.columns.tags))
         else:

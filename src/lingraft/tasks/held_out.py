@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.rundir import write_text
-from lingraft.tasks import TASKS, find
+from lingraft.tasks import (
+    GROUPS,
+    RETRIEVAL_GROUPS,
+    RETRIEVALS,
+    TASKS,
+    Retrieval,
+    find,
+    retrieval,
+)
 from lingraft.tasks.definition import task_in
 from lingraft.tasks.examples import SpanExample, TextExample
 from lingraft.tasks.splits import TRAIN, read_split
@@ -30,18 +38,25 @@ FOLDER = "evaluations"
 """Where `lingraft corpus` keeps the texts, inside the corpus's folder."""
 
 
-def tasks_of(names: Sequence[str]) -> list[Task]:
+def tasks_of(names: Sequence[str]) -> list[Task | Retrieval]:
     """The tasks of these names: those of `lingraft list tasks`, or TOML files of a user's own.
+
+    `xnli-ru` is a task in one language, `xnli` in all of its languages.
 
     Raises:
         RecipeError: there is no such task, or its file is not valid.
     """
-    found = []
+    records: dict[str, Task | Retrieval] = {**TASKS, **RETRIEVALS}
+    groups = GROUPS | RETRIEVAL_GROUPS
+    found: list[Task | Retrieval] = []
     for name in dict.fromkeys(names):
         if name.endswith(".toml"):
             found.append(task_in(Path(name).expanduser()))
-        elif name in TASKS:
-            found.append(TASKS[name])
+        elif name in records:
+            found.append(records[name])
+        elif name in groups:
+            group = groups[name]
+            found += [records[group.member(language)] for language in group.languages]
         else:
             raise RecipeError(
                 f"--task: no task '{name}'; `lingraft list tasks` shows them, or give the TOML "
@@ -51,7 +66,7 @@ def tasks_of(names: Sequence[str]) -> list[Task]:
 
 
 def decontaminated(
-    section: Corpus, tasks: Sequence[Task], data: Path | None, folder: Path
+    section: Corpus, tasks: Sequence[Task | Retrieval], data: Path | None, folder: Path
 ) -> Corpus:
     """The settings of a corpus that shall not hold the texts of these tasks.
 
@@ -85,7 +100,7 @@ def decontaminated(
     return section.model_copy(update={"decontaminate": (*given, *paths)})
 
 
-def texts(task: Task, data: Path | None) -> list[str]:
+def texts(task: Task | Retrieval, data: Path | None) -> list[str]:
     """Every text of a task that a model is judged on, each once.
 
     That is all splits but the one for training; where that is the only one there is, a part of it
@@ -99,11 +114,18 @@ def texts(task: Task, data: Path | None) -> list[str]:
             f"--task {task.name}: its files are needed; name their directory with --data "
             f"({task.files_from})"
         )
+    if isinstance(task, Retrieval):
+        sides = [retrieval.read(task, data or Path(), split) for split in task.evaluation]
+        return list(
+            dict.fromkeys(t for s in sides for t in (*s.source.values(), *s.target.values()))
+        )
     found = find(task, data or Path())
     held_out = [name for name in found if name != TRAIN] or list(found)
     examples = [
-        example for name in held_out for example in read_split(task, name, found[name])
-    ]  # fmt: skip
+        example
+        for name in held_out
+        for example in read_split(task, name, found[name], unanswered=True)
+    ]
     return list(dict.fromkeys(text for example in examples for text in _texts(example) if text))
 
 

@@ -8,12 +8,13 @@ B.3–B.8); tables of papers hold the latter.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lingraft.errors import DataError
-from lingraft.tasks import span_metrics, tagging_metrics, weighted
+from lingraft.tasks import mlqa, span_metrics, tagging_metrics, weighted
 from lingraft.tasks.dependency import metrics as parsing_metrics
 from lingraft.tasks.predictions import LabelPrediction, ScorePrediction
 from lingraft.tasks.weighted import Tally
@@ -130,6 +131,11 @@ METRICS: dict[str, Metric] = {
     "attachment": parsing_metrics.attachment,
     "klue_answers": span_metrics.klue_answers,
     "squad_answers": span_metrics.squad_answers,
+    "squad1_answers": span_metrics.squad1_answers,
+    **{
+        f"mlqa_answers_{language}": partial(span_metrics.mlqa_answers, language=language)
+        for language in mlqa.LANGUAGES
+    },
 }
 SCORES: dict[str, dict[str, tuple[str, ...]]] = {
     "classification": {

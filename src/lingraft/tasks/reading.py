@@ -242,14 +242,14 @@ def _row(values: Any, where: str, number: int) -> Row:
 
 
 def tsv_rows(
-    path: Path, headless: Sequence[str] = (), *, drop_ragged: bool = False
+    path: Path, headless: Sequence[Sequence[str]] = (), *, drop_ragged: bool = False
 ) -> Iterator[Row]:
     """Rows of a table separated by tabs, without quoting.
 
     Args:
         path: the file.
         headless: the columns' names where the file may lack a header; it has one if its first line
-            holds one of these names.
+            holds one of these names. Of several lists the one as long as the first line counts.
         drop_ragged: leave out rows with another number of columns than the header (GLUE's QQP has
             some) and say how many, instead of stopping.
 
@@ -257,10 +257,11 @@ def tsv_rows(
         DataError: a row has too many or too few columns.
     """
     lines = file_lines(path)
-    names: Sequence[str] = headless
+    first = lines[0].split("\t") if lines else []
     start = 0
-    if lines and (not headless or set(lines[0].split("\t")) & set(headless)):
-        names, start = lines[0].split("\t"), 1
+    names = next((one for one in headless if len(one) == len(first)), next(iter(headless), ()))
+    if first and (not headless or set(first) & {name for one in headless for name in one}):
+        names, start = first, 1
     number = dropped = 0
     for line_number, line in enumerate(lines[start:], start + 1):
         if not line.strip():
@@ -331,7 +332,7 @@ def csv_rows(path: Path) -> Iterator[Row]:
 
 
 def table_rows(
-    path: Path, headless: Sequence[str] = (), *, drop_ragged: bool = False
+    path: Path, headless: Sequence[Sequence[str]] = (), *, drop_ragged: bool = False
 ) -> Iterator[Row]:
     """Rows of a JSONL, JSON, TSV, TXT (tabs) or CSV file, by its suffix.
 

@@ -14,6 +14,7 @@ import numpy as np
 from lingraft.errors import DataError
 from lingraft.tasks import weighted
 from lingraft.tasks.examples import SpanExample
+from lingraft.tasks.mlqa import normalise_mlqa
 from lingraft.tasks.predictions import SpanPrediction
 
 if TYPE_CHECKING:
@@ -68,6 +69,11 @@ def token_f1(said: str, gold: str) -> float:
     return 2 * common / (len(words) + len(gold_words))
 
 
+def token_f1_of_words(said: str, gold: str) -> float:
+    """The same, but 0 where nothing is left of either answer (SQuAD 1.1, MLQA)."""
+    return token_f1(said, gold) if said and gold else 0.0
+
+
 def _answers(
     examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> list[tuple[str | None, list[str]]]:
@@ -114,6 +120,38 @@ def klue_answers(
             inside = types == kind
             scores[f"{name}/type{kind}"] = weighted.mean(inside * of_examples, inside)
     return scores
+
+
+def squad1_answers(
+    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
+) -> dict[str, Score]:
+    """Exact match and F1 of words where every question has an answer (SQuAD 1.1's script)."""
+    return _words_scored(examples, predictions, normalise_squad)
+
+
+def mlqa_answers(
+    examples: Sequence[Example],
+    predictions: Sequence[Prediction],
+    labels: Sequence[str],
+    *,
+    language: str,
+) -> dict[str, Score]:
+    """Exact match and F1 of words by MLQA's script, which knows the language of the answers.
+
+    Raises:
+        DataError: MLQA has no rules for the language.
+    """
+    return _words_scored(examples, predictions, partial(normalise_mlqa, language=language))
+
+
+def _words_scored(
+    examples: Sequence[Example], predictions: Sequence[Prediction], clean: Callable[[str], str]
+) -> dict[str, Score]:
+    answers = _answers(examples, predictions)
+    return {
+        "exact_match": weighted.mean(_best(answers, clean, str.__eq__)),
+        "f1": weighted.mean(_best(answers, clean, token_f1_of_words)),
+    }
 
 
 def squad_answers(

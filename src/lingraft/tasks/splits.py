@@ -57,28 +57,52 @@ def find(task: Task, directory: Path, wanted: Sequence[str] = ()) -> dict[str, t
         raise DataError(f"{directory}: no such directory; it must hold the files of {task.name}")
     found: dict[str, tuple[Path, ...]] = {}
     for name, split in task.splits.items():
-        files = [_find_part(spellings, directory, task.folders) for spellings in split.parts]
-        complete = tuple(file for file in files if file is not None)
-        if len(complete) == len(split.parts):
-            found[name] = complete
+        parts = [_find_part(spellings, directory, task.folders) for spellings in split.parts]
+        if all(parts):
+            found[name] = tuple(file for files in parts for file in files)
     absent = [name for name in wanted if name not in found]
+    if TRAIN in absent and TRAIN not in task.splits:
+        raise DataError(_only_tested(task))
     if absent or not any(name in found for name in task.labelled_splits):
         raise DataError(_missing(task, directory, absent or list(task.labelled_splits)))
     return found
 
 
-def _find_part(spellings: Sequence[str], directory: Path, folders: Sequence[str]) -> Path | None:
+def _find_part(
+    spellings: Sequence[str], directory: Path, folders: Sequence[str]
+) -> tuple[Path, ...]:
+    """The file of the first spelling that is there, or the files that its * fits, by name."""
     for folder in (".", *folders):
         for spelling in spellings:
             for packed in ("", *COMPRESSED):
                 path = directory / folder / f"{spelling}{packed}"
                 if path.is_file():
-                    return path
-    return None
+                    return (path,)
+            if files := _fitting(spelling, directory / folder):
+                return files
+    return ()
+
+
+def _fitting(spelling: str, folder: Path) -> tuple[Path, ...]:
+    if "*" not in spelling or spelling.startswith("/"):
+        return ()
+    by_name: dict[str, Path] = {}
+    for packed in reversed(("", *COMPRESSED)):
+        found = folder.glob(f"{spelling}{packed}")
+        by_name |= {path.name.removesuffix(packed): path for path in found}
+    return tuple(by_name[name] for name in sorted(by_name))
+
+
+def _only_tested(task: Task) -> str:
+    language = task.languages[0]
+    return (
+        f"{task.name}: the benchmark has no training set in this language; train in one that has, "
+        f"and test in this one (--train-language en --test-languages {language})"
+    )
 
 
 def _missing(task: Task, directory: Path, splits: Sequence[str]) -> str:
-    lines = [f"{name}: {_spelt(task.splits[name])}" for name in splits]
+    lines = [f"{name}: {_spelt(task.splits[name])}" for name in splits if name in task.splits]
     places = ", ".join(task.folders) or "no folders"
     return (
         f"{directory}: files of {task.name} are missing ({'; '.join(lines)}); get them from "
@@ -91,13 +115,21 @@ def _spelt(split: Split) -> str:
     return " and ".join(" or ".join(part) for part in split.parts)
 
 
-def read_split(task: Task, name: str, files: Sequence[Path]) -> list[Example]:
+def read_split(
+    task: Task, name: str, files: Sequence[Path], *, unanswered: bool = False
+) -> list[Example]:
     """The examples of all parts of a split; of several parts, ids are made distinct.
+
+    Args:
+        task: of which it is a split.
+        name: of the split.
+        files: as `find` gives them.
+        unanswered: whether answers may be missing, also where the split should have them.
 
     Raises:
         DataError: a file is broken, or an answer is missing that the split should have.
     """
-    hidden = not task.splits[name].labelled
+    hidden = unanswered or not task.splits[name].labelled
     if len(files) == 1:
         return task.read(files[0], hidden=hidden)
     return [

@@ -64,12 +64,13 @@ def example(row: Row, definition: Definition) -> SpanExample:
         id=row.text(["guid", "id"]),
         question=row.text(["question"]),
         context=context,
-        answers=_answers(row, context),
+        answers=_answers(row, context, may_hide=bool(definition.folders)),
         question_type=kind,
     )
 
 
-def _answers(row: Row, context: str) -> tuple[Answer, ...]:
+def _answers(row: Row, context: str, *, may_hide: bool) -> tuple[Answer, ...] | None:
+    """The gold answers; None where a benchmark's copy has empty ones in their place (XTREME's)."""
     if row.values.get("is_impossible", False):
         return ()
     value = row.value(["answers"])
@@ -85,6 +86,8 @@ def _answers(row: Row, context: str) -> tuple[Answer, ...]:
         raise row.error("column 'answers' must be a list")
     if not value and row.values.get("is_impossible") is False:
         raise row.error("has no answer, but is_impossible is false")
+    if may_hide and value and all(isinstance(one, dict) and one.get("text") == "" for one in value):
+        return None
     return tuple(_answer(row, one, context) for one in value)
 
 

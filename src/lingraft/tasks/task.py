@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from lingraft.errors import DataError
@@ -32,7 +32,7 @@ class Settings:
     batch: int
     learning_rate: float
     warmup: float
-    """Share of all steps."""
+    """Below 1 a share of all steps, else a number of steps."""
     max_length: int
     """In tokens, special ones included."""
     weight_decay: float = 0.0
@@ -136,6 +136,10 @@ class Task:
     spans: Spans | None = None
     note: str = ""
     """What a reader of the numbers must know."""
+    wants: Callable[[Row], bool] = lambda row: True
+    """Whether a record is of the task's language; some files hold all."""
+    repeats_ids: bool = False
+    """Ids may occur several times; the later ones get a number."""
     definition: Mapping[str, Any] | None = None
     """A user's own task as a table, its labels, metrics and selection written out; None for a
     benchmark's."""
@@ -184,16 +188,27 @@ class Task:
 
     def _examples(self, rows: Iterable[Row], name: str, *, hidden: bool) -> Iterator[Example]:
         seen: set[str] = set()
-        for row in rows:
+        for row in filter(self.wants, rows):
             example = self.example(row)
+            if example.id in seen and self.repeats_ids:
+                example = replace(example, id=f"{example.id}#{row.number}")
             if example.id in seen:
                 raise row.error(f"the id {example.id!r} occurs twice; ids tell predictions apart")
             if not hidden and not labelled(example):
-                raise row.error(f"has no answer; its columns are {', '.join(row.values)}")
+                raise row.error(
+                    f"has no answer; its columns are {', '.join(row.values)}{self._why_hidden}"
+                )
             seen.add(example.id)
             yield example
         if not seen:
             raise DataError(f"{name}: holds no examples for {self.name}; is it the right file?")
+
+    @property
+    def _why_hidden(self) -> str:
+        """What a missing answer of a benchmark means."""
+        if not self.folders:
+            return ""
+        return f"; the file may be a copy with hidden labels, those with labels: {self.files_from}"
 
     def score(
         self, examples: Sequence[Example], predictions: Iterable[Prediction]

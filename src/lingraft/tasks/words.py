@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError
 from lingraft.tasks.examples import TaggedExample
-from lingraft.tasks.reading import Row, blocks, jsonl_rows, suffix
+from lingraft.tasks.reading import MISSING, Row, blocks, jsonl_rows, suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from lingraft.tasks.definition import Columns, Definition
@@ -21,19 +21,42 @@ def rows(path: Path, definition: Definition) -> Iterable[Row]:
     Raises:
         DataError: a line has a word and no tag.
     """
-    return jsonl_rows(path) if suffix(path) == ".jsonl" else _conll(path, definition.columns)
+    if suffix(path) == ".jsonl":
+        return jsonl_rows(path)
+    found = _conll(path, definition.columns, may_hide=bool(definition.folders))
+    return _without_prefix(found, definition) if definition.prefix else found
 
 
-def _conll(path: Path, columns: Columns) -> Iterator[Row]:
-    """Columns are separated by tabs, or by spaces in lines without a tab; no line is a comment."""
+def _without_prefix(rows: Iterable[Row], definition: Definition) -> Iterable[Row]:
+    """Words without the language before them, if all words of the file have it."""
+    rows, name, prefix = list(rows), definition.columns.words[0], definition.prefix
+    if not all(word.startswith(prefix) for row in rows for word in row.values[name]):
+        return rows
+    return [
+        Row(row.where, row.number, {**row.values, name: [
+            word.removeprefix(prefix).strip() for word in row.values[name]
+        ]})
+        for row in rows
+    ]  # fmt: skip
+
+
+def _conll(path: Path, columns: Columns, *, may_hide: bool) -> Iterator[Row]:
+    """Columns are separated by tabs, or by spaces in lines without a tab; no line is a comment.
+
+    Sentences of words alone have no tags where a benchmark hides them.
+    """
 
     def gap(line: str) -> bool:
         return not line.strip() or line.startswith("-DOCSTART-")
 
     for number, (_, lines) in enumerate(blocks(path, gap)):
+        table = [line.split("\t") if "\t" in line else line.split() for _, line in lines]
+        if may_hide and all(len(cells) == 1 for cells in table):
+            values = {columns.words[0]: [word for (word,) in table]}
+            yield Row(f"{path}: line {lines[0][0]}", number, values)
+            continue
         words, tags = [], []
-        for line_number, line in lines:
-            cells = line.split("\t") if "\t" in line else line.split()
+        for (line_number, line), cells in zip(lines, table, strict=True):
             if len(cells) < 2:
                 raise DataError(
                     f"{path}: line {line_number}: is {line[:40]!r}; it must be word and tag"
@@ -51,10 +74,38 @@ def example(row: Row, definition: Definition) -> TaggedExample:
         DataError: words and tags differ in number, or a tag is none of the task's.
     """
     columns = definition.columns
-    words, tags = row.strings(columns.words), row.strings(columns.tags)
+    words = row.strings(columns.words)
+    if definition.folders and row.find(columns.tags) is MISSING:
+        return TaggedExample(row.identifier(columns.id), words, None)
+    tags = row.strings(columns.tags)
     if len(words) != len(tags) or not words:
         raise row.error(f"has {len(words)} words and {len(tags)} tags; the numbers must be equal")
     for tag in tags:
         if tag not in definition.labels:
             raise row.error(f"unknown label {tag!r}; allowed: {', '.join(definition.labels)}")
     return TaggedExample(row.identifier(columns.id), words, tags)
+
+
+def known(count: int, room: int) -> bool:
+    """Whether a word of so many tokens is read as it is; else the unknown token stands for it."""
+    return 0 < count <= room
+
+
+def pieces(counts: Sequence[int], room: int) -> list[range]:
+    """A sentence cut between words so that every piece fits (XTREME's rule, SPEC C.2).
+
+    Args:
+        counts: tokens of each word; one that is not `known` counts as one token.
+        room: tokens of a piece, without special ones.
+
+    Returns:
+        The words of each piece; all words, in order.
+    """
+    found, start, filled = [], 0, 0
+    for word, count in enumerate(counts):
+        size = count if known(count, room) else 1
+        if filled + size > room and word > start:
+            found.append(range(start, word))
+            start, filled = word, 0
+        filled += size
+    return [*found, range(start, len(counts))]

@@ -258,6 +258,13 @@ class Batcher:
             self.objective.counts(corrupted),
         )
 
+    def whole(self, indices: Array, term: str) -> Hidden:
+        """Sentences with nothing hidden, for a term that counts sentences."""
+        sentences = [sentence.astype(np.int64) for sentence in self.tokens.rows(indices)]
+        nothing = [np.zeros(0, np.int64)] * len(sentences)
+        lengths = np.array([len(sentence) for sentence in sentences])
+        return Hidden(term, lengths, sentences, nothing, nothing, {term: len(sentences)})
+
 
 def lay_out(hidden: Hidden, sizes: Batcher, rank: int, num_ranks: int) -> Step:
     """Pack one process' share of a global batch into rows; a process without a share runs one.

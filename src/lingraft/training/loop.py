@@ -70,7 +70,9 @@ def train_phase(job: Job, model: PreTrainedModel, accelerator: Accelerator) -> d
     problem = MaskedText(job, model.to(accelerator.device))
     flops = problem.useful_flops
     parts = sorted(trained_parts(job.phase.train, job.phase.name))
-    return run_phase(job, problem, model, accelerator, flops) | {"train": parts}
+    result = run_phase(job, problem, model, accelerator, flops) | {"train": parts}
+    streams = problem.streams(job, result["steps"])
+    return result | ({"streams": streams} if streams else {})
 
 
 def run_phase(

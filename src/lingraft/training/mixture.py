@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lingraft.corpus.streams import shares
+from lingraft.objectives.distillation import TERM
 from lingraft.training.data import Hidden, Position, Step, lay_out, number_of
 
 if TYPE_CHECKING:
@@ -85,6 +86,13 @@ class MixturePlan:
         drawn = np.searchsorted(edges, generator.random(number), side="right")
         return np.full(self.draws, drawn[0]) if self.whole_batches else drawn
 
+    def drawn(self, steps: int) -> Array:
+        """[streams] how often each was drawn in the first steps."""
+        counts = np.zeros(len(self.sizes), np.int64)
+        for step in range(steps):
+            counts += np.bincount(self.streams(step), minlength=len(self.sizes))
+        return counts
+
     def _places(self, streams: Array, taken: Array) -> Array:
         """[n] how often each sentence's stream was drawn before it."""
         places = np.empty(len(streams), np.int64)
@@ -143,19 +151,26 @@ class MixtureBatcher:
 
     batchers: Sequence[Batcher]
     """One a stream; they differ in text, objective and masking."""
+    distilled: int | None = None
+    """The one whose sentences are also read whole, for the term of a teacher."""
 
     def step(self, indices: Array, epoch: int, rank: int = 0, num_ranks: int = 1) -> Step:
         """The micro-batches of one process; arguments as `Batcher.step`."""
         ends = np.cumsum([len(batcher.tokens) for batcher in self.batchers])
         owners = np.searchsorted(ends, indices, side="right")
         by_objective: dict[str, list[Hidden]] = defaultdict(list)
+        whole: list[Hidden] = []
         for number, batcher in enumerate(self.batchers):
             own = indices[owners == number]
             if len(own):
                 start = ends[number] - len(batcher.tokens)
                 by_objective[batcher.objective.name].append(batcher.hide(own - start, epoch))
+                whole += [batcher.whole(own - start, TERM)] if number == self.distilled else []
         parts = [
             lay_out(Hidden.together(hidden), self.batchers[0], rank, num_ranks)
             for hidden in by_objective.values()
         ]
-        return Step.together(parts)
+        # First: the last batch of a step must reach all parameters (DDP), a teacher's no head.
+        again = (lay_out(hidden, self.batchers[0], rank, num_ranks) for hidden in whole)
+        extra = [replace(step, global_tokens=0, global_sentences=0) for step in again]
+        return Step.together([*extra, *parts])

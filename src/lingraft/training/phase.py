@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lingraft.models.families import Family
     from lingraft.models.packed import PackedBatch, PackedModel
     from lingraft.objectives.common import Losses, Objective, TokenIds
+    from lingraft.objectives.distillation import Teacher
     from lingraft.recipe import Phase, Training
     from lingraft.training.data import Reading
 
@@ -86,6 +87,9 @@ class Job(Work):
     itl_layers: frozenset[int]
     readings: tuple[Reading, ...]
     vocabulary: TokenIds
+    teacher: Teacher | None = None
+    """Whose sentence states the phase draws its own to, on the stream `distilled`."""
+    distilled: str | None = None
     kept_config: dict[str, Any] = field(default_factory=dict)
     """Configuration values that training changed (dropout) and saving puts back."""
 

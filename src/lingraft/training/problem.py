@@ -99,7 +99,8 @@ class MaskedText:
         packed = PackedModel(model, job.family)
         dropout.use_bits(model)
         check_isolation(packed, job.vocabulary.pad)
-        self.module = WithObjective(packed, *objectives)
+        auxiliary = [job.teacher.objective] if job.teacher else []
+        self.module = WithObjective(packed, *objectives, *auxiliary)
         self.lengths = np.concatenate([reading.train.lengths for reading in readings])
         self.operations = throughput.count(model, job.family, job.itl_layers)
         batchers = [
@@ -115,7 +116,10 @@ class MaskedText:
             )
             for reading, objective in zip(readings, objectives, strict=True)
         ]
-        self.batcher = batchers[0] if len(batchers) == 1 else MixtureBatcher(batchers)
+        streams = [reading.stream for reading in readings]
+        distilled = streams.index(str(job.distilled)) if job.teacher else None
+        alone = len(batchers) == 1 and distilled is None
+        self.batcher = batchers[0] if alone else MixtureBatcher(batchers, distilled)
         self.held_out = HeldOut.of(readings, job.vocabulary, phase, training)
 
     def plan(self, work: Work) -> Plan:
@@ -131,6 +135,21 @@ class MaskedText:
             phase.name,
             whole_batches=phase.mixture.draw == "batches",
         )
+
+    def streams(self, work: Work, steps: int) -> dict[str, dict[str, Any]]:
+        """Of each of several streams: sentences, probability of a draw, draws in so many steps."""
+        plan = self.plan(work)
+        if not isinstance(plan, MixturePlan):
+            return {}
+        rows = zip(self.job.readings, plan.probabilities, plan.drawn(steps), strict=True)
+        return {
+            reading.label: {
+                "sentences": len(reading.train),
+                "probability": float(probability),
+                "draws": int(draws),
+            }
+            for reading, probability, draws in rows
+        }
 
     def step(self, indices: np.ndarray[Any, Any], epoch: int, rank: int, num_ranks: int) -> Step:
         """Packed rows with fresh masks."""

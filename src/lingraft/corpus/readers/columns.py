@@ -23,10 +23,15 @@ if TYPE_CHECKING:
     from lingraft.corpus.readers.documents import Row, Source
 
 HUB_PREFIX = "hub:"
-NO_TEXT_FIELD = "no text field"
+NO_TEXT_FIELD, NOT_WHERE = "no text field", "not what corpus.where asks for"
 PARQUET_BATCH_ROWS = 256
 KEPT_FIELDS = ("title", "revision", "url")
 """Fields of a row that stay with the document, where there are any."""
+
+
+def meets(row: Mapping[str, Any], section: recipe.Corpus) -> bool:
+    """Whether a row has the values that `corpus.where` asks for."""
+    return all(str(row.get(field)) == value for field, value in (section.where or {}).items())
 
 
 def no_column(source: Source, column: str, columns: Sequence[str]) -> DataError:
@@ -71,7 +76,13 @@ def _parquet_columns(source: Source, section: recipe.Corpus, schema: Any, arrow:
             f"{source.name}: the field '{section.text_column}' holds {kind}, not strings; "
             "set corpus.text_column"
         )
-    wanted = (section.text_column, section.id_column, *KEPT_FIELDS)
+    for field in section.where or ():
+        if field not in schema.names:
+            raise DataError(
+                f"{source.name}: has no field '{field}', which corpus.where asks for; its fields "
+                f"are {', '.join(schema.names[:20])}"
+            )
+    wanted = (section.text_column, section.id_column, *KEPT_FIELDS, *(section.where or ()))
     return [name for name in dict.fromkeys(wanted) if name in schema.names]
 
 
@@ -85,10 +96,13 @@ def _parquet_rows(
     texts = texts.cast(arrow.large_binary()).to_pylist()
     named = section.id_column in batch.schema.names
     names = batch.column(section.id_column).to_pylist() if named else [None] * len(texts)
-    kept = [name for name in KEPT_FIELDS if name in batch.schema.names]
+    beside = (*KEPT_FIELDS, *(section.where or ()))
+    kept = [name for name in dict.fromkeys(beside) if name in batch.schema.names]
     rows = batch.select(kept).to_pylist() if kept else [{}] * len(texts)
     for name, data, row in zip(names, texts, rows, strict=True):
-        if data is None:
+        if not meets(row, section):
+            reading.drop(NOT_WHERE)
+        elif data is None:
             reading.drop(NO_TEXT_FIELD)
         elif len(data) > section.max_line_bytes:
             reading.drop(LINE_TOO_LONG)
@@ -134,7 +148,9 @@ def read_hub(source: Source, section: recipe.Corpus, reading: Reading) -> Iterat
             raise no_column(source, section.text_column, list(row))
         first = False
         text = row.get(section.text_column)
-        if not isinstance(text, str):
+        if not meets(row, section):
+            reading.drop(NOT_WHERE)
+        elif not isinstance(text, str):
             reading.drop(NO_TEXT_FIELD)
         elif len(text) > section.max_line_bytes:
             reading.drop(LINE_TOO_LONG)

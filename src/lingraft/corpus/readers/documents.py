@@ -19,7 +19,9 @@ from lingraft.corpus.readers import markup, po, web, wikimedia
 from lingraft.corpus.readers.columns import (
     HUB_PREFIX,
     NO_TEXT_FIELD,
+    NOT_WHERE,
     facts,
+    meets,
     no_column,
     read_hub,
     read_parquet,
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BROKEN_JSON = "broken JSON"
+TABLES = {".jsonl", ".ndjson", ".json", ".parquet", "hub"}
+"""Formats with a row a document, whose fields `corpus.where` can ask for."""
 MAX_DOCUMENT_CHARACTERS = 100_000_000
 ABOUT = re.compile(
     r"((?i:readme|licen[cs]e|changelog|copying|notice)|SOURCES?)([._-].*)?"
@@ -258,6 +262,11 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[D
     Raises:
         DataError: the source cannot be read, is cut short, or holds no text where it should.
     """
+    if section.where and source.format not in TABLES:
+        raise DataError(
+            f"{source.name}: has no fields that corpus.where could ask for; it is for "
+            f"{' '.join(sorted(TABLES - {'hub'}))} and Hub datasets"
+        )
     reader = read_hub if source.path is None else FORMATS[source.format]
     empty, left_out = True, reading.dropped.total()
     for identifier, text, *more in reader(source, section, reading):
@@ -329,6 +338,10 @@ def _json_lines(source: Source, section: recipe.Corpus, reading: Reading) -> Ite
             broken += 1
             continue
         objects += 1
+        if isinstance(row, dict) and not meets(row, section):
+            good += 1  # it is another stream's
+            reading.drop(NOT_WHERE)
+            continue
         text = row.get(section.text_column) if isinstance(row, dict) else None
         if not isinstance(text, str):
             keys = keys or (list(row) if isinstance(row, dict) else [])

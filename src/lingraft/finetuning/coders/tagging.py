@@ -1,9 +1,9 @@
-"""Tags of characters or words by way of tokens (SPEC B.5)."""
+"""Tags of characters or words by way of tokens (SPEC B.5, C.2)."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from lingraft.finetuning.coders.common import Coder, label_ids, padded
 from lingraft.models.losses import IGNORED
@@ -16,10 +16,12 @@ from lingraft.tasks.characters import (
 )
 from lingraft.tasks.examples import TaggedExample
 from lingraft.tasks.predictions import TagPrediction
+from lingraft.tasks.words import known, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tokenizers import Encoding
     from torch import Tensor
 
     from lingraft.finetuning.coders.common import Item, Shape
@@ -30,12 +32,23 @@ if TYPE_CHECKING:
     Offsets = list[tuple[int, int]]
 
 
+class Piece(NamedTuple):
+    """The words of one input: a sentence, or a part of a long one."""
+
+    words: tuple[str, ...]
+    """The unknown token in place of a word that has no tokens, or more than an input holds."""
+    start: int
+    """Number of the first among the sentence's words."""
+    offsets: Offsets
+
+
 class TagCoder(Coder):
     """A token has the tag of the first character or word that begins in it; others do not count.
 
-    Of a word with several tokens the first counts. What was cut off is O, or the last label where
-    there is no O. KLUE's reference also scores the first and the last padding position, which we
-    do not train: the predictions say O there.
+    Of a word with several tokens the first counts. A sentence of words that is too long is read in
+    pieces (XTREME); one of characters loses its end, which is O, or the last label where there is
+    no O. KLUE's reference also scores the first and the last padding position, which we do not
+    train: the predictions say O there.
     """
 
     head: ClassVar[str] = "token"
@@ -46,26 +59,46 @@ class TagCoder(Coder):
         self.outside = "O" if "O" in self.labels else task.labels[-1]
 
     def encode(self, examples: Sequence[Example]) -> list[Item]:
-        """One input an example; `extra` are the offsets."""
+        """One input an example, several of a long sentence; `extra` are the offsets, or `Piece`."""
         encodings = self.shape.encode([example.text for example in examples])
-        items = []
+        items: list[Item] = []
         for index, (example, encoding) in enumerate(zip(examples, encodings, strict=True)):
             assert isinstance(example, TaggedExample)
             assert example.tags is not None
-            labels = self._token_labels(example, example.tags, encoding.offsets)
-            target = [IGNORED if label is None else self.labels[label] for label in labels]
-            items.append(self.shape.item(index, encoding, target, encoding.offsets))
+            if example.characters:
+                labels = token_labels(example.text, example.tags, encoding.offsets)
+                extra = encoding.offsets
+                items.append(self.shape.item(index, encoding, self._numbers(labels), extra))
+            else:
+                items += self._pieces(index, example, example.tags, encoding)
         return items
 
-    def _token_labels(
-        self, example: TaggedExample, tags: Sequence[str], offsets: Offsets
-    ) -> list[str | None]:
-        if example.characters:
-            return token_labels(example.text, tags, offsets)
-        labels: list[str | None] = [None] * len(offsets)
-        for token, word in first_tokens(example.units, offsets):
-            labels[token] = tags[word]
-        return labels
+    def _numbers(self, labels: Sequence[str | None]) -> list[int]:
+        return [IGNORED if label is None else self.labels[label] for label in labels]
+
+    def _pieces(
+        self, index: int, example: TaggedExample, tags: Sequence[str], whole: Encoding
+    ) -> Iterator[Item]:
+        """The inputs of a sentence of words."""
+        room = self.shape.max_length - int(self.shape.tokenizer.num_special_tokens_to_add())
+        counts = tokens_of_words(example.units, [whole, *whole.overflowing])
+        odd = [word for word, count in enumerate(counts) if not known(count, room)]
+        if odd or whole.overflowing:
+            units = list(example.units)
+            for word in odd:
+                units[word] = self.shape.tokenizer.unk_token or units[word]
+            parts = [
+                (tuple(units[one.start : one.stop]), one.start) for one in pieces(counts, room)
+            ]
+            encodings = self.shape.encode([" ".join(words) for words, _ in parts])
+        else:
+            parts, encodings = [(example.units, 0)], [whole]
+        for (words, start), encoding in zip(parts, encodings, strict=True):
+            labels: list[str | None] = [None] * len(encoding.offsets)
+            for token, word in first_tokens(words, encoding.offsets):
+                labels[token] = tags[start + word]
+            extra = Piece(words, start, encoding.offsets)
+            yield self.shape.item(index, encoding, self._numbers(labels), extra)
 
     def count(self, item: Item) -> int:
         """Tokens with a label."""
@@ -88,20 +121,49 @@ class TagCoder(Coder):
         self, examples: Sequence[Example], items: Sequence[Item], collected: Sequence[Any]
     ) -> list[Prediction]:
         """A tag for every character or word."""
-        found: list[Prediction] = []
-        for example, item, best_T in zip(examples, items, collected, strict=True):
-            assert isinstance(example, TaggedExample)
+        by_example: dict[int, list[tuple[Item, list[str]]]] = {}
+        for item, best_T in zip(items, collected, strict=True):
             said = [self.task.labels[number] for number in best_T]
-            if example.characters:
-                tags = character_tags(example.text, said, item.extra)
-                covered = covered_characters(example.text, item.extra)
-            else:
-                firsts = {word: token for token, word in first_tokens(example.units, item.extra)}
-                words = range(len(example.units))
-                tags = tuple(said[firsts[w]] if w in firsts else self.outside for w in words)
-                covered = max(firsts, default=-1) + 1
-            found.append(TagPrediction(example.id, tags, covered=covered if item.cut else None))
+            by_example.setdefault(item.example, []).append((item, said))
+        found: list[Prediction] = []
+        for index, example in enumerate(examples):
+            assert isinstance(example, TaggedExample)
+            if not example.characters:
+                found.append(TagPrediction(example.id, self._joined(example, by_example[index])))
+                continue
+            ((item, said),) = by_example[index]
+            tags = character_tags(example.text, said, item.extra)
+            covered = covered_characters(example.text, item.extra) if item.cut else None
+            found.append(TagPrediction(example.id, tags, covered=covered))
         return found
+
+    def _joined(
+        self, example: TaggedExample, parts: Sequence[tuple[Item, list[str]]]
+    ) -> tuple[str, ...]:
+        """The tags of a sentence's words, from its pieces."""
+        tags = [self.outside] * len(example.units)
+        for item, said in parts:
+            piece: Piece = item.extra
+            for token, word in first_tokens(piece.words, piece.offsets):
+                tags[piece.start + word] = said[token]
+        return tuple(tags)
+
+
+def tokens_of_words(words: Sequence[str], encodings: Sequence[Encoding]) -> list[int]:
+    """How many tokens each word has; words are joined by one space, which is the next word's.
+
+    Args:
+        words: of a sentence.
+        encodings: of it, the one that fits and what was left over.
+    """
+    text, starts, counts = " ".join(words), word_starts(words), [0] * len(words)
+    for encoding in encodings:
+        tokens = zip(encoding.offsets, encoding.special_tokens_mask, strict=True)
+        for (first, end), special in tokens:
+            if not special:
+                place = next((at for at in range(first, end) if not text[at].isspace()), end)
+                counts[word_at(starts, place)] += 1
+    return counts
 
 
 def first_tokens(words: Sequence[str], offsets: Offsets) -> Iterator[tuple[int, int]]:

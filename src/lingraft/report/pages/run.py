@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
 from lingraft.recipe import decoding
-from lingraft.report import advice, numbers, page, plots, samples, tables
+from lingraft.report import advice, numbers, page, plots, samples, streams, tables
 from lingraft.report.pages import sections
 from lingraft.report.variants import HEADLINE_SCHEME, Variant, labelled
 from lingraft.rundir import Run, write_text
@@ -52,6 +52,7 @@ def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
     kind = str(tokenizer["kind"]) if tokenizer else ""
     specials = [str(token) for token, _ in tokenizer["specials"].values()] if tokenizer else []
     compared = tables.compare(found)
+    pairs, before = streams.compared(found), streams.against_source(main)
     sample_models, shown = samples.samples(found, kind, specials)
     return {
         "title": title or _title(found),
@@ -68,6 +69,14 @@ def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
         "scheme": HEADLINE_SCHEME,
         "schemes": sections.schemes(found),
         "languages": sections.languages(found),
+        "stream_verdict": streams.verdict(main.label, pairs),
+        "stream_pairs": streams.table_of(main.label, pairs, "Bits per character by stream"),
+        "kept": streams.kept_or_lost(before) if before else "",
+        "kept_pairs": streams.table_of(main.label, before, "Before and after"),
+        "stream_draws": streams.draws(main),
+        "stream_curves": streams.curves(found),
+        "stream_vocabulary": streams.vocabulary(tokenizer),
+        "lexicons": streams.lexicons(main),
         "differences": sections.differences(found),
         "losses": plots.losses(found),
         "learning_rates": plots.learning_rates(found),

@@ -2,45 +2,83 @@
 
 What stands at the top of a file holds for all of its `[[tasks]]`, whose own values go before it; an
 empty list or table of a task takes away what the top has. `languages` makes a task for each;
-`{lang}` and the names in `fill` are put into every text.
+`{lang}`, the names in `fill`, and those that `each` has for a language are put into every text.
+A table `group` makes one benchmark of a file's tasks (`lingraft.tasks.group`).
 """
 
 from __future__ import annotations
 
+import functools
 import tomllib
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from lingraft.recipe.decoding import checked
 from lingraft.tasks.definition import decode, task_of
+from lingraft.tasks.group import Group
+from lingraft.tasks.retrieval import Retrieval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lingraft.tasks.task import Task
 
-BENCHMARKS = ("klue", "pawsx", "korean", "glue")
+BENCHMARKS = (
+    "klue", "pawsx", "xnli", "udpos", "panx", "xquad", "mlqa", "tydiqa", "korean", "glue",
+)  # fmt: skip
 """Files of this folder, in the order of `lingraft list tasks`."""
+RETRIEVALS = ("bucc2018", "tatoeba")
+"""Those of tasks without training (`lingraft.tasks.retrieval`)."""
+
+
+@functools.cache
+def benchmark(name: str) -> dict[str, Any]:
+    """The content of a file of this folder."""
+    path = resources.files(__name__).joinpath(f"{name}.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def tasks() -> dict[str, Task]:
     """All built-in tasks by name."""
     found = {}
-    for benchmark in BENCHMARKS:
-        path = resources.files(__name__).joinpath(f"{benchmark}.toml")
-        for table in tables(tomllib.loads(path.read_text(encoding="utf-8"))):
-            task = task_of(decode(table, f"{benchmark}.toml"))
+    for name in BENCHMARKS:
+        for table in tables(benchmark(name)):
+            task = task_of(decode(table, f"{name}.toml"))
             found[task.name] = task
+    return found
+
+
+def retrievals() -> dict[str, Retrieval]:
+    """All built-in records of retrieval by name."""
+    found = {}
+    for name in RETRIEVALS:
+        for table in tables(benchmark(name)):
+            record = checked(Retrieval, table, f"{name}.toml")
+            found[record.name] = record
+    return found
+
+
+def groups(benchmarks: Sequence[str]) -> dict[str, Group]:
+    """The tasks of these files that are there in several languages, by name."""
+    found = {}
+    for name in benchmarks:
+        if "group" in (content := benchmark(name)):
+            languages = [table["language"] for table in tables(content)]
+            table = content["group"] | {"languages": languages}
+            group = checked(Group, table, f"{name}.toml.group")
+            found[group.name] = group
     return found
 
 
 def tables(benchmark: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The tables of a benchmark's tasks, each complete."""
-    top = {key: value for key, value in benchmark.items() if key != "tasks"}
+    top = {key: value for key, value in benchmark.items() if key not in ("tasks", "group", "each")}
+    each = benchmark.get("each", {})
     for own in benchmark["tasks"]:
         table = _joined(top, own)
         names = table.pop("fill", {})
         for language in table.pop("languages", None) or [table["language"]]:
-            known = names | {"lang": language}
+            known = names | {"lang": language} | each.get(language, {})
             yield _filled(table | {"language": language}, known | _filled(names, known))
 
 

@@ -1,0 +1,328 @@
+"""What models score in each language of a task, trained in some of them (SPEC C.1).
+
+The average is the unweighted mean over the languages, those that were trained on included. The
+transfer gap is the score in the training languages less the mean over the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from lingraft.finetuning.outcomes import language_of, learnt, metric_name, summary, told
+from lingraft.report import numbers
+from lingraft.report.table import BEST, SECOND, Cell, Column, row, table
+from lingraft.tasks import GROUPS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lingraft.finetuning.outcomes import Outcome, Summary
+    from lingraft.report.table import Table
+
+MEAN = "mean of scores"
+"""Of several scores of a task: XTREME's one number, (EM + F1) / 2 of answers."""
+OFFICIAL = "official"
+ANSWERS = ("exact_match", "f1")
+"""Scores of answers in passages, whose mean is the one number of such a task."""
+SAME = "•"
+"""Trained and tested in one language."""
+
+BySeed = dict[int, float]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A task, trained in the same languages by several models."""
+
+    task: str
+    train: tuple[str, ...]
+    languages: tuple[str, ...]
+    """Those that are scored, the trained ones first."""
+    keys: tuple[str, ...]
+    """The scores that tables show; `MEAN` is last where there are several of one kind."""
+    values: Mapping[str, Mapping[str, Mapping[str, BySeed]]]
+    """By model, score, language and seed."""
+    chosen: Mapping[str, tuple[str, ...]]
+    """By model, the development sets that chose its weights."""
+    examples: Mapping[str, int]
+    """By language."""
+    rules: Mapping[str, Mapping[str, float]]
+    """What needs no model, by rule and score: means over the languages."""
+    note: str
+    """'official', or what the splits are."""
+
+    @property
+    def number(self) -> str:
+        """The key of the task's one number."""
+        return MEAN if MEAN in self.keys else number_of(self.task, self.keys)[0]
+
+    @property
+    def title(self) -> str:
+        """`pawsx en→`."""
+        return f"{self.task} {learnt(self.train)}→"
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(self.values)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The languages that were not trained on."""
+        return tuple(one for one in self.languages if one not in self.train)
+
+    def over(self, label: str, key: str, languages: Sequence[str]) -> BySeed:
+        """The mean over some languages by seed; empty where the model lacks one of them."""
+        found = [self.values[label].get(key, {}).get(language, {}) for language in languages]
+        if not found:
+            return {}
+        seeds = set.intersection(*(set(one) for one in found))
+        return {seed: fmean(one[seed] for one in found) for seed in sorted(seeds)}
+
+    def average(self, label: str, key: str) -> BySeed:
+        """The mean over all languages by seed."""
+        return self.over(label, key, self.languages)
+
+    def gap(self, label: str, key: str) -> BySeed:
+        """The transfer gap by seed; empty where there is nothing to transfer from or to."""
+        if not set(self.train) <= set(self.languages):
+            return {}
+        trained = self.over(label, key, self.train)
+        others = self.over(label, key, self.others)
+        return {seed: trained[seed] - others[seed] for seed in trained if seed in others}
+
+
+def settings(scored: Iterable[tuple[str, Outcome, str]]) -> list[Setting]:
+    """What there is to show.
+
+    Args:
+        scored: label of a model, its outcome, and a split of it that is reported; those in one
+            language are left out.
+    """
+    groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, Outcome, str]]] = {}
+    for label, outcome, split in scored:
+        if (languages := outcome.languages) is not None:
+            groups.setdefault((languages.task, languages.train), []).append((label, outcome, split))
+    return [_setting(task, train, found) for (task, train), found in groups.items()]
+
+
+def _setting(
+    task: str, train: tuple[str, ...], found: Sequence[tuple[str, Outcome, str]]
+) -> Setting:
+    keys = tuple(dict.fromkeys(key for _, outcome, _ in found for key in outcome.data["shown"]))
+    number = number_of(task, keys)
+    several = number if len(number) > 1 else ()
+    values: dict[str, dict[str, dict[str, BySeed]]] = {}
+    chosen: dict[str, dict[str, None]] = {}
+    examples: dict[str, int] = {}
+    for label, outcome, split in found:
+        languages = outcome.languages
+        assert languages is not None
+        language, scores = language_of(split), outcome.scores(split)
+        if several:
+            scores[MEAN] = fmean(scores[key] for key in several)
+        for key in (*keys, *([MEAN] if several else [])):
+            if key in scores:
+                of_language = values.setdefault(label, {}).setdefault(key, {})
+                of_language.setdefault(language, {}).setdefault(outcome.seed, scores[key])
+        chosen.setdefault(label, {})[languages.select_on] = None
+        examples[language] = outcome.n(split)
+    order = sorted(examples, key=lambda one: (one not in train, one))
+    notes = dict.fromkeys(outcome.split_note for _, outcome, _ in found)
+    return Setting(
+        task,
+        train,
+        tuple(order),
+        (*keys, MEAN) if several else keys,
+        values,
+        {label: tuple(one) for label, one in chosen.items()},
+        examples,
+        _rules([outcome.rules(split) for _, outcome, split in found]),
+        "; ".join(notes),
+    )
+
+
+def _rules(found: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, float]]:
+    """The mean of every rule's scores, where all have it."""
+    first, *others = found
+    return {
+        rule: {
+            key: fmean((value, *(one[rule][key] for one in others)))
+            for key, value in scores.items()
+            if all(key in one.get(rule, {}) for one in others)
+        }
+        for rule, scores in first.items()
+    }
+
+
+def number_of(task: str, keys: Sequence[str]) -> tuple[str, ...]:
+    """The scores whose mean is the task's one number: XTREME's, of one's own task the first."""
+    if task in GROUPS:
+        return GROUPS[task].scores
+    return ANSWERS if set(ANSWERS) <= set(keys) else tuple(keys[:1])
+
+
+# -- tables
+
+
+def language_table(setting: Setting, marks: Mapping[tuple[str, str, str], str]) -> Table:
+    """Models × languages, with average and gap: mean ± sample standard deviation over the seeds.
+
+    Args:
+        setting: the task.
+        marks: (model, score, language) → a sign behind the number; the average's language is "".
+    """
+    several = len(setting.keys) > 1
+    head = [Column("model", "text")] + [Column("score", "text")] * several
+    head += [
+        Column(language, under="trained" if language in setting.train else "")
+        for language in setting.languages
+    ]
+    head += [Column("average"), Column("gap")]
+    rows = []
+    for key in setting.keys:
+        columns = [
+            {label: setting.values[label].get(key, {}).get(one, {}) for label in setting.models}
+            for one in setting.languages
+        ]
+        columns.append({label: setting.average(label, key) for label in setting.models})
+        names = (*setting.languages, "")
+        for label in setting.models:
+            cells = [
+                _cell(column, label, marks.get((label, key, name), ""))
+                for column, name in zip(columns, names, strict=True)
+            ]
+            gap = _cell({label: setting.gap(label, key)}, label)
+            start = (label, metric_name(key)) if several else (label,)
+            rows.append(row(*start, *cells, gap))
+    title = f"{setting.task}, trained in {', '.join(setting.train)}"
+    return table(title, head, rows, _notes(setting))
+
+
+def _cell(values: Mapping[str, BySeed], label: str, mark: str = "") -> Cell:
+    found = of_seeds(values[label])
+    if found is None:
+        return plain_cell(None)
+    means = sorted({fmean(one.values()) for one in values.values() if one}, reverse=True)
+    place = means.index(found.mean) + 1
+    ranked = len([one for one in values.values() if one]) > 1
+    rank = place if ranked and (place == BEST or (place == SECOND and len(means) > 2)) else 0
+    return replace(plain_cell(found, mark), rank=rank)
+
+
+def of_seeds(values: BySeed) -> Summary | None:
+    """Mean and deviation over the seeds; None without one."""
+    return summary([*values.values()]) if values else None
+
+
+def _notes(setting: Setting) -> list[str]:
+    trained = ", ".join(setting.train)
+    notes = [
+        f"average: over the {len(setting.languages)} languages, {trained} included; only for "
+        "models that have all."
+    ]
+    if setting.others:
+        notes.append(f"gap: {trained} less the mean over the other {len(setting.others)}.")
+    by_choice: dict[str, list[str]] = {}
+    for label, chosen in setting.chosen.items():
+        for one in chosen:
+            by_choice.setdefault(one, []).append(label)
+    for choice, labels in by_choice.items():
+        of = "the mean over all tested languages" if choice == "mean" else choice
+        whose = f" ({', '.join(labels)})" if len(by_choice) > 1 else ""
+        notes.append(f"Weights chosen on the development sets of {of}{whose}.")
+    shown = [key for key in setting.keys if key != MEAN]
+    complete = all(key in scores for scores in setting.rules.values() for key in shown)
+    if complete and (reached := told(setting.rules, shown)):
+        notes.append(f"average without a model: {reached}.")
+    if setting.note != OFFICIAL:
+        notes.append(f"not the official splits of {setting.task}: {setting.note}.")
+    if MEAN in setting.keys:
+        notes.append(f"{MEAN}: of exact match and F1, XTREME's number.")
+    return notes
+
+
+# -- directions
+
+
+@dataclass(frozen=True)
+class Directions:
+    """One score of one model, trained in each language by itself: train × test (figure 6)."""
+
+    task: str
+    label: str
+    key: str
+    train: tuple[str, ...]
+    test: tuple[str, ...]
+    means: Mapping[tuple[str, str], Summary]
+    """(Trained in, tested in) → over the seeds."""
+    gaps: Mapping[str, Summary]
+    """Trained in → the transfer gap."""
+    notes: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        return f"{self.task}, {self.label}: {metric_name(self.key)}, trained in … tested in …"
+
+
+def directions(found: Iterable[Setting]) -> list[Directions]:
+    """The matrices of all tasks that are trained in two or more single languages."""
+    by_task: dict[str, list[Setting]] = {}
+    for setting in found:
+        if len(setting.train) == 1:
+            by_task.setdefault(setting.task, []).append(setting)
+    return [
+        _matrix(task, of_task, label, key)
+        for task, of_task in by_task.items()
+        if len(of_task) > 1
+        for label in dict.fromkeys(label for one in of_task for label in one.models)
+        for key in dict.fromkeys(key for one in of_task for key in one.keys)
+        if sum(label in one.values for one in of_task) > 1
+    ]
+
+
+def _matrix(task: str, of_task: Sequence[Setting], label: str, key: str) -> Directions:
+    mine = [one for one in of_task if label in one.values]
+    train = tuple(one.train[0] for one in mine)
+    tested = dict.fromkeys(language for one in mine for language in one.languages)
+    means = {
+        (one.train[0], language): made
+        for one in mine
+        for language, values in one.values[label].get(key, {}).items()
+        if (made := of_seeds(values)) is not None
+    }
+    order = sorted(tested, key=lambda one: (train.index(one) if one in train else len(train), one))
+    gaps = {one.train[0]: found for one in mine if (found := of_seeds(one.gap(label, key)))}
+    notes = [
+        f"Chosen on the development sets of: {', '.join(c for m in mine for c in m.chosen[label])}."
+    ]
+    notes += dict.fromkeys(
+        f"not the official splits: {one.note}." for one in mine if one.note != OFFICIAL
+    )
+    return Directions(task, label, key, train, tuple(order), means, gaps, tuple(notes))
+
+
+def direction_table(matrix: Directions) -> Table:
+    """Trained in (rows) × tested in (columns), and the mean over the tested languages."""
+    rows = []
+    for trained in matrix.train:
+        found = [matrix.means.get((trained, tested)) for tested in matrix.test]
+        cells = [
+            plain_cell(one, SAME if tested == trained else "")
+            for tested, one in zip(matrix.test, found, strict=True)
+        ]
+        means = [one.mean for one in found if one]
+        whole = numbers.fixed(fmean(means), 1) if len(means) == len(found) else numbers.ABSENT
+        rows.append(row(trained, *cells, whole, plain_cell(matrix.gaps.get(trained))))
+    head = ("trained in", *matrix.test, "average", "gap")
+    notes = [f"{SAME} trained and tested in the same language.", *matrix.notes]
+    return table(matrix.title, head, rows, notes)
+
+
+def plain_cell(found: Summary | None, mark: str = "") -> Cell:
+    """Mean and deviation without a rank."""
+    if found is None:
+        return Cell(numbers.ABSENT)
+    under = "" if found.deviation is None else f"± {numbers.fixed(found.deviation, 1)}"
+    return Cell(numbers.fixed(found.mean, 1), under, mark=mark)

@@ -1,0 +1,219 @@
+"""What a comparison shows of tasks in several languages: tables, gaps, directions, their files."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from lingraft.comparison import across
+from lingraft.comparison.across import MEAN, of_seeds, plain_cell
+from lingraft.finetuning.outcomes import metric_name
+from lingraft.report import heat, numbers
+from lingraft.report.table import Cell, Column, comma_separated, markdown, row, table
+from lingraft.tasks import GROUPS, xtreme
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from lingraft.comparison.across import BySeed, Directions, Setting
+    from lingraft.comparison.significance import Tested
+    from lingraft.report.figure import Figure
+    from lingraft.report.table import Table
+
+AVERAGE, GAP = "average", "gap"
+"""As the language of a row of the sheet."""
+F1 = "f1"
+"""The score of answers whose gap the paper draws (MetaXLM, section 5.1)."""
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A section of the page."""
+
+    summary: Table | None
+    """The one number of every task; None for a single task."""
+    languages: tuple[Table, ...]
+    gaps: Figure | None
+    directions: tuple[Table, ...]
+    heat_maps: tuple[Figure, ...]
+    sheet: str
+    """All numbers to full precision, as CSV."""
+
+
+def section(settings: Sequence[Setting], tested: Sequence[Tested]) -> Transfer | None:
+    """What there is to show of tasks in several languages; None without one."""
+    if not settings:
+        return None
+    matrices = across.directions(settings)
+    return Transfer(
+        summary_table(settings),
+        tuple(across.language_table(one, _marks(one, tested)) for one in settings),
+        gap_bars(settings),
+        tuple(across.direction_table(one) for one in matrices),
+        tuple(heat_maps(matrices, settings)),
+        sheet(settings),
+    )
+
+
+def _marks(setting: Setting, tested: Sequence[Tested]) -> dict[tuple[str, str, str], str]:
+    """(Model, score, language) → the sign of its difference to the reference."""
+    return {
+        (one.label, one.key, one.title.removeprefix(setting.title)): one.mark
+        for one in tested
+        if one.title.startswith(setting.title)
+    }
+
+
+# -- one number a task
+
+
+def summary_table(settings: Sequence[Setting]) -> Table | None:
+    """XTREME's one number of every task, averaged over languages, and what it averages to.
+
+    Only of what was trained in the one language that XTREME trains in. Groups of tasks and the
+    averages of seven and nine tasks are there where all their tasks are.
+    """
+    here = {(one.task, one.train): one for one in settings}
+    chosen = {
+        task: here[task, (GROUPS[task].train_language,)]
+        for task in xtreme.SEVEN
+        if (task, (GROUPS[task].train_language,)) in here
+    }
+    if len(chosen) < 2:
+        return None
+    models = dict.fromkeys(label for one in chosen.values() for label in one.models)
+    by_task = {label: _numbers(label, chosen) for label in models}
+    means = {
+        label: {task: fmean(values.values()) for task, values in found.items()}
+        for label, found in by_task.items()
+    }
+    groups = dict.fromkeys(name for one in means.values() for name in xtreme.category_averages(one))
+    wholes = [
+        (title, tasks)
+        for title, tasks in (("average of seven", xtreme.SEVEN), ("XTREME average", xtreme.NINE))
+        if any(xtreme.average(one, tasks) is not None for one in means.values())
+    ]
+    head: list[str | Column] = ["model", *(_task_column(one) for one in chosen.values()), *groups]
+    rows = []
+    for label in models:
+        cells = [plain_cell(of_seeds(by_task[label].get(task, {}))) for task in chosen]
+        categories = xtreme.category_averages(means[label])
+        more = [categories.get(name) for name in groups]
+        more += [xtreme.average(means[label], tasks) for _, tasks in wholes]
+        rows.append(row(label, *cells, *(Cell(numbers.fixed(one, 1)) for one in more)))
+    notes = ["Of each task the mean over the languages of its one number, as XTREME reports it."]
+    if groups:
+        notes.append(
+            f"{', '.join(groups)}: the mean of the tasks of the group, which are all there."
+        )
+    if len(chosen) < len(xtreme.NINE):
+        lacking = [task for task in xtreme.NINE if task not in chosen]
+        notes.append(f"No XTREME average: {', '.join(lacking)} are not there.")
+    titles = [*head, *(title for title, _ in wholes)]
+    return table("XTREME, trained in English", titles, rows, notes)
+
+
+def _numbers(label: str, chosen: Mapping[str, Setting]) -> dict[str, BySeed]:
+    """Task → its number by seed, of the tasks that a model has in all languages."""
+    found = {
+        task: one.average(label, one.number) for task, one in chosen.items() if label in one.models
+    }
+    return {task: values for task, values in found.items() if values}
+
+
+def _task_column(setting: Setting) -> Column:
+    """Says how many of the task's languages the number is over, where it is not all."""
+    whole, here = len(GROUPS[setting.task].languages), len(setting.languages)
+    return Column(setting.task, under="" if here == whole else f"{here} of {whole} languages")
+
+
+# -- figures
+
+
+def gap_bars(settings: Sequence[Setting]) -> Figure | None:
+    """The transfer gap of every model on every task; None where there is none."""
+    values = {}
+    keys = {}
+    for one in settings:
+        keys[one.title] = key = F1 if MEAN in one.keys and F1 in one.keys else one.number
+        for label in one.models:
+            if found := of_seeds(one.gap(label, key)):
+                values[one.title, label] = (found.mean, found.deviation)
+    groups = list(dict.fromkeys(title for title, _ in values))
+    if not groups:
+        return None
+    models = list(dict.fromkeys(label for one in settings for label in one.models))
+    said = [
+        f"{title} {label}: {numbers.fixed(value, 1)}"
+        for (title, label), (value, _) in values.items()
+    ]
+    scores = "; ".join(f"{title} {metric_name(keys[title])}" for title in groups)
+    return heat.bars(
+        "gap", values, groups, models,
+        axis="transfer gap (points)",
+        description="Transfer gap: " + "; ".join(said),
+        caption="Transfer gap: the score in the training languages less the mean over the others; "
+        f"smaller is better at equal scores. Lines: standard deviation over seeds. {scores}.",
+    )  # fmt: skip
+
+
+def heat_maps(matrices: Sequence[Directions], settings: Sequence[Setting]) -> Iterator[Figure]:
+    """A heat map a model and task, of the task's number; the same colours for all of a task."""
+    shown = {one.task: one.number for one in settings}
+    chosen = [one for one in matrices if one.key == shown[one.task]]
+    for place, matrix in enumerate(chosen):
+        alike = [one for one in chosen if one.task == matrix.task]
+        means = [found.mean for one in alike for found in one.means.values()]
+        values = {where: found.mean for where, found in matrix.means.items()}
+        said = [
+            f"{trained} to {tested}: {numbers.fixed(value, 1)}"
+            for (trained, tested), value in values.items()
+        ]
+        yield heat.heat_map(
+            f"directions-{place}", values, matrix.train, matrix.test, (min(means), max(means)),
+            axes_of=("trained in", "tested in"),
+            description=f"{matrix.title} " + "; ".join(said),
+            caption=f"{matrix.label} on {matrix.task}, {metric_name(matrix.key)}: trained in each "
+            "language by itself, tested in all. Framed: the same language. "
+            + ("All models have the same colour scale." if len(alike) > 1 else ""),
+        )  # fmt: skip
+
+
+# -- files
+
+
+def sheet(settings: Sequence[Setting]) -> str:
+    """Mean and deviation of every score in every language, of averages and gaps."""
+    head = ("model", "task", "train_languages", "test_language", "metric", "mean", "deviation")
+    rows = []
+    for one in settings:
+        for label in one.models:
+            for key in one.keys:
+                by_language: dict[str, BySeed] = {
+                    language: one.values[label].get(key, {}).get(language, {})
+                    for language in one.languages
+                }
+                by_language |= {AVERAGE: one.average(label, key), GAP: one.gap(label, key)}
+                for language, values in by_language.items():
+                    if found := of_seeds(values):
+                        start = (label, one.task, "+".join(one.train), language, key)
+                        rows.append((*start, found.mean, found.deviation, found.seeds))
+    return comma_separated((*head, "seeds"), rows)
+
+
+def files(shown: Transfer, out: Path) -> dict[Path, str]:
+    """The tables and figures beside a page."""
+    tables = [*([shown.summary] if shown.summary else []), *shown.languages, *shown.directions]
+    text = "\n\n".join(f"## {one.title}\n\n{markdown(one)}" for one in tables)
+    made = {
+        out.with_name(f"{out.stem}-languages.md"): f"{text}\n",
+        out.with_name(f"{out.stem}-languages.csv"): shown.sheet,
+    }
+    figures: list[Any] = [*([shown.gaps] if shown.gaps else []), *shown.heat_maps]
+    for figure in figures:
+        name = re.sub(r"[^\w.-]+", "-", f"{out.stem}-{figure.name}")
+        made[out.with_name(f"{name}.svg")] = figure.alone()
+    return made

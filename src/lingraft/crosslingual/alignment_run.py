@@ -1,0 +1,289 @@
+"""Models against gold sets: links kept for each model and set, then rows, tables and a figure."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from lingraft import log, rundir
+from lingraft.crosslingual import alignment_table, links
+from lingraft.crosslingual.aer import Counts
+from lingraft.crosslingual.alignment import Aligner, Settings
+from lingraft.crosslingual.alignment_table import Result, SetResult
+from lingraft.crosslingual.baselines import BASELINES
+from lingraft.crosslingual.encoder import Encoder
+from lingraft.errors import DataError, RecipeError
+from lingraft.pretrained.checkpoints import folder_of
+from lingraft.pretrained.load import load_config
+from lingraft.recipe import catalogue
+from lingraft.report import table as tables
+from lingraft.rundir import Run, Stage, fingerprint
+from lingraft.stats import RESAMPLES, Resampling
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from lingraft.crosslingual.links import GoldSet, Links
+    from lingraft.report.table import Table
+
+logger = logging.getLogger(__name__)
+
+FORMAT = 1
+"""Of kept links; raise it when equal inputs give others."""
+RECORD = "align.json"
+"""What the folder of the results was made of."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What to score."""
+
+    models: dict[str, str]
+    """Directory, Hub id or name, by the label that tables call it."""
+    sets: tuple[GoldSet, ...]
+    settings: Settings
+    baselines: tuple[str, ...] = ()
+    """Keys of `BASELINES`."""
+    dev: int = 0
+    """The first so many sentences of every set choose the layer and are not scored."""
+    resamples: int = RESAMPLES
+    reference: str | None = None
+    """The label of the model or baseline that the others are compared with; None: first model."""
+    overwrite: bool = False
+    """Put these results in place of another call's."""
+    command: str = "lingraft.align(...)"
+
+    def check(self) -> None:
+        """Refuse what can be refused before a model is loaded.
+
+        Raises:
+            RecipeError: a baseline, a layer, or a set that cannot be.
+        """
+        for name in self.baselines:
+            if name not in BASELINES:
+                raise RecipeError(f"--baseline {name}: allowed: {', '.join(BASELINES)}")
+            if name in self.models:
+                raise RecipeError(
+                    f"a model cannot be called '{name}', as a baseline is; use --label"
+                )
+        if not (self.models or self.baselines):
+            raise RecipeError("give a model, or a --baseline")
+        self._check_names()
+        for gold in self.sets:
+            if self.dev >= len(gold.pairs):
+                raise RecipeError(
+                    f"--dev {self.dev}: {gold.name} has {len(gold.pairs)} sentences, so none "
+                    "would be left to score; give fewer"
+                )
+        for name in self.models.values():
+            last = int(load_config(catalogue.resolve(name)).num_hidden_layers)
+            for layer in self.settings.layers or ():
+                if not 0 <= layer <= last:
+                    raise RecipeError(
+                        f"--layer {layer}: {name} has layers 0 (the embeddings) to {last}"
+                    )
+
+    def _check_names(self) -> None:
+        labels = (*self.models, *self.baselines)
+        if self.reference is not None and self.reference not in labels:
+            raise RecipeError(f"--reference {self.reference}: allowed: {', '.join(labels)}")
+        names = [gold.name for gold in self.sets]
+        for name in names:
+            if name == alignment_table.MEAN:
+                raise RecipeError(
+                    f"a gold set cannot be called '{name}'; name it: --gold NAME=FILE"
+                )
+            if names.count(name) > 1:
+                raise RecipeError(
+                    f"two gold sets would be called '{name}'; name them: --gold NAME=FILE"
+                )
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a call gives."""
+
+    tables: tuple[Table, ...]
+    written: tuple[Path, ...]
+
+
+def score(call: Call, out: Path) -> Report:
+    """Align every set by every model, and write what came out.
+
+    Links that are there from the same model, sentences and settings are kept. `out` then holds
+    `links/MODEL/SET/layer-NN.txt` (Pharaoh), results.jsonl, table.md, table.csv and aer.svg.
+
+    Args:
+        call: what to do.
+        out: the folder of the results.
+
+    Raises:
+        LingraftError: whatever the user can mend, on one line.
+    """
+    call.check()
+    _check_folder(out)
+    with Run(out).locked():
+        _claim(call, out)
+        results = [_baseline(call, out, name) for name in call.baselines]
+        for label, name in call.models.items():
+            results += _model(call, out, label, name)
+        return _write(call, out, results)
+
+
+def _check_folder(out: Path) -> None:
+    if out.is_dir() and not (out / RECORD).is_file():
+        other = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
+        if other:
+            raise DataError(
+                f"{out}: holds other files ({other[0]}) and no alignments; choose another --out"
+            )
+
+
+def _claim(call: Call, out: Path) -> None:
+    """Write down what the folder is for, unless it is there for something else."""
+    record = {
+        "models": call.models,
+        "baselines": call.baselines,
+        "sets": {gold.name: _texts(gold) + _links(gold) for gold in call.sets},
+        "method": call.settings.method,
+        "clamp": call.settings.clamp,
+        "layers": call.settings.layers,
+        "dev": call.dev,
+    }
+    path = out / RECORD
+    if path.is_file() and not call.overwrite:
+        before = dict(rundir.read_json(path))
+        before.pop("command", None)
+        if fingerprint(before) != fingerprint(record):
+            raise DataError(
+                f"{out}: holds the alignments of another call (models, sets or settings differ); "
+                "choose another --out, or --overwrite: links of the same inputs are kept"
+            )
+    rundir.write_json(path, record | {"command": call.command})
+
+
+def _texts(gold: GoldSet) -> str:
+    return fingerprint([[pair.source, pair.target] for pair in gold.pairs])
+
+
+def _links(gold: GoldSet) -> str:
+    return fingerprint([[sorted(one.sure), sorted(one.possible)] for one in gold.gold])
+
+
+def _baseline(call: Call, out: Path, name: str) -> Result:
+    align, _ = BASELINES[name]
+    of_sets = {}
+    for gold in call.sets:
+        stage = Stage(out / "links" / f"baseline-{name}" / gold.name)
+        made_of = fingerprint(FORMAT, name, _texts(gold))
+        if not _is_kept(stage, made_of, call):
+            with stage.building(made_of) as (folder, _):
+                _write_links(folder / "links.txt", align(gold.pairs))
+        found = _read_links(stage.path / "links.txt")
+        of_sets[gold.name] = SetResult(Counts.of(found, gold.gold), {})
+    return Result(name, None, of_sets, reference=True)
+
+
+def _model(call: Call, out: Path, label: str, name: str) -> list[Result]:
+    """The results of each layer."""
+    where = catalogue.resolve(name)
+    folder = folder_of(where)
+    weights: Any = rundir.checkpoint_digests(folder) if folder else where
+    settings = asdict(call.settings)
+    settings.pop("batch_tokens")
+    aligner: Aligner | None = None
+    by_layer: dict[int, dict[str, SetResult]] = {}
+    for gold in call.sets:
+        stage = Stage(out / "links" / label / gold.name)
+        made_of = fingerprint(FORMAT, weights, settings, _texts(gold))
+        if not _is_kept(stage, made_of, call):
+            aligner = aligner or Aligner(Encoder.load(where), call.settings)
+            with stage.building(made_of) as (partial, facts):
+                facts.update(_align(aligner, label, gold, partial))
+        facts = stage.result()
+        for layer in facts["layers"]:
+            found = _read_links(stage.path / _file(layer))
+            by_layer.setdefault(layer, {})[gold.name] = SetResult(
+                Counts.of(found, gold.gold), facts
+            )
+    return [Result(label, layer, of_sets) for layer, of_sets in by_layer.items()]
+
+
+def _is_kept(stage: Stage, made_of: str, call: Call) -> bool:
+    """Whether the links are there; others in their place are deleted if that was asked for."""
+    before = stage.fingerprint()
+    if before is not None and before != made_of:
+        if not call.overwrite:
+            raise DataError(
+                f"{stage.path}: holds links of another model, text or setting; choose another "
+                "--out, or --overwrite"
+            )
+        shutil.rmtree(stage.path)
+    return before == made_of
+
+
+def _align(aligner: Aligner, label: str, gold: GoldSet, folder: Path) -> dict[str, Any]:
+    """Write the links of every layer; returns facts for the rows."""
+    what, total = f"align {gold.name} by {label}", len(gold.pairs)
+    started = time.monotonic()
+    with log.progress(what, total, "sentences") as ticker:
+        found = list(aligner.align(gold.pairs, ticker.advance))
+    seconds = time.monotonic() - started
+    for place, layer in enumerate(aligner.layers):
+        _write_links(folder / _file(layer), [aligned.links[place] for aligned in found])
+    tokens = sum(aligned.tokens for aligned in found)
+    too_long = sum(aligned.too_long for aligned in found)
+    logger.info(
+        "%s: %d sentences, %s tokens in %.1f s (%s tokens/s)",
+        *(what, total, f"{tokens:,}", seconds, f"{tokens / max(seconds, 1e-9):,.0f}"),
+    )
+    if too_long:
+        logger.warning(
+            "%s: %d of %d sentence pairs have more than the %d tokens that the model reads; they "
+            "have no links, and their gold links count as missed",
+            *(what, too_long, total, aligner.encoder.max_tokens),
+        )
+    unknown = sum(aligned.unknown for aligned in found)
+    counts = {"tokens": tokens, "unknown": unknown, "too_long": too_long}
+    return {"layers": list(aligner.layers), **counts, "tokens_per_second": round(tokens / seconds)}
+
+
+def _file(layer: int) -> str:
+    return f"layer-{layer:02d}.txt"
+
+
+def _write_links(path: Path, found: Sequence[Links]) -> None:
+    rundir.write_text(path, "".join(links.pharaoh(of_pair) + "\n" for of_pair in found))
+
+
+def _read_links(path: Path) -> list[Links]:
+    lines = path.read_text(encoding="ascii").split("\n")[:-1]
+    return [links.parsed(line) for line in lines]
+
+
+def _write(call: Call, out: Path, results: list[Result]) -> Report:
+    names = [gold.name for gold in call.sets]
+    reading = alignment_table.Reading(
+        names, call.dev, Resampling(call.resamples), call.settings.chosen.title
+    )
+    told = {name: BASELINES[name][1] for name in call.baselines}
+    made = reading.tables(results, told, call.reference)
+    rows = reading.rows(results)
+    texts = {
+        "results.jsonl": None,
+        "table.md": "\n\n".join(f"## {one.title}\n\n{tables.markdown(one)}" for one in made) + "\n",
+        "table.csv": tables.comma_separated(rows[0], (row.values() for row in rows)),
+    }
+    figure = reading.figure(results)
+    if figure is not None:
+        texts["aer.svg"] = figure.alone()
+    for name, text in texts.items():
+        if text is None:
+            rundir.write_rows(out / name, rows)
+        else:
+            rundir.write_text(out / name, text)
+    return Report(tuple(made), tuple(out / name for name in texts))

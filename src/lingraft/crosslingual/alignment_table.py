@@ -1,0 +1,342 @@
+"""What alignments are worth: rows, tables and the figure; no torch here.
+
+Shape letters: R resamples, B sentences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from lingraft import stats
+from lingraft.report import figure, numbers
+from lingraft.report.figure import Figure
+from lingraft.report.table import BEST, Cell, Row, row, table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.axes import Axes
+
+    from lingraft.crosslingual.aer import Counts
+    from lingraft.report.table import Table
+    from lingraft.stats import Difference, Resampling
+
+Array = np.ndarray[Any, Any]
+
+MEAN = "mean"
+SIDES = ("precision", "recall")
+COUNTED = ("predicted", "sure", "found_sure", "found_possible")
+FACTS = ("tokens", "unknown", "too_long")
+LIKELY = 0.05
+"""A difference with a smaller p is marked."""
+
+
+@dataclass(frozen=True)
+class SetResult:
+    """One layer of a model, or a baseline, on one gold set."""
+
+    counts: Counts
+    """Of all its sentences."""
+    facts: Mapping[str, Any]
+    """Of a model: tokens, unknown and too_long."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One layer of a model, or a baseline, on every gold set."""
+
+    label: str
+    layer: int | None
+    """None for what has none."""
+    sets: dict[str, SetResult]
+    reference: bool = False
+    """No model."""
+
+
+@dataclass
+class Reading:
+    """How results are read.
+
+    Args:
+        names: of the gold sets.
+        dev: sentences at the head of each set that choose the layer and are not scored.
+        resampling: of the sentences.
+        method: its title.
+    """
+
+    names: Sequence[str]
+    dev: int
+    resampling: Resampling
+    method: str
+    _drawn: dict[tuple[str, int | None], dict[str, Array]] = field(default_factory=dict)
+
+    # -- numbers
+
+    def scored(self, result: Result, name: str) -> Counts:
+        """The counts of the sentences that are scored."""
+        return result.sets[name].counts.between(self.dev, None)
+
+    def mean(self, result: Result, *, on_dev: bool = False) -> float:
+        """Mean error rate over the sets."""
+        parts = [
+            result.sets[name].counts.between(0, self.dev) if on_dev else self.scored(result, name)
+            for name in self.names
+        ]
+        return float(np.mean([part.error_rate() for part in parts]))
+
+    def drawn(self, result: Result) -> dict[str, Array]:
+        """[R] The error rate of each resample, on each set and their mean."""
+        key = (result.label, result.layer)
+        if key not in self._drawn:
+            found = {}
+            for name in self.names:
+                counts = self.scored(result, name)
+                draws_RB = self.resampling.draws(len(counts.sure_B), name)
+                found[name] = counts.error_rates(draws_RB)
+            found[MEAN] = np.mean([found[name] for name in self.names], axis=0)
+            self._drawn[key] = found
+        return self._drawn[key]
+
+    def rates(self, result: Result) -> dict[str, float]:
+        """The error rate on each set, and their mean."""
+        found = {name: self.scored(result, name).error_rate() for name in self.names}
+        return found | {MEAN: float(np.mean(list(found.values())))}
+
+    def chosen(self, results: Sequence[Result]) -> list[Result]:
+        """Of each model the layer with the smallest mean rate, on dev where there is one."""
+        labels = dict.fromkeys(result.label for result in results)
+        return [
+            min(
+                (result for result in results if result.label == label),
+                key=lambda result: (self.mean(result, on_dev=self.dev > 0), result.layer or 0),
+            )
+            for label in labels
+        ]
+
+    # -- rows
+
+    def rows(self, results: Sequence[Result]) -> list[dict[str, Any]]:
+        """One a layer and set, and their mean; rates and shares as fractions of one."""
+        best = {(result.label, result.layer) for result in self.chosen(results)}
+        rows = []
+        for result in results:
+            rates, drawn = self.rates(result), self.drawn(result)
+            for name in self._columns():
+                low, high = stats.interval(drawn[name])
+                rows.append(
+                    {
+                        "model": result.label,
+                        "kind": "baseline" if result.reference else "model",
+                        "layer": result.layer,
+                        "chosen": (result.label, result.layer) in best,
+                        "chosen_on": "dev" if self.dev else "the scored sentences",
+                        "set": name,
+                        "method": None if result.reference else self.method,
+                        "aer": rates[name],
+                        "low": low,
+                        "high": high,
+                        **self._counts(result, name),
+                    }
+                )
+        return rows
+
+    def _counts(self, result: Result, name: str) -> dict[str, Any]:
+        if name == MEAN:
+            counted = (*COUNTED, *FACTS)
+            sides = {what: self._average(result, what) for what in SIDES}
+            return {"sentences": None, **sides, **dict.fromkeys(counted)}
+        counts, facts = self.scored(result, name), result.sets[name].facts
+        return {
+            "sentences": len(counts.sure_B),
+            **{what: getattr(counts, what)() for what in SIDES},
+            **{what: int(getattr(counts, f"{what}_B").sum()) for what in COUNTED},
+            **{what: facts.get(what) for what in FACTS},
+        }
+
+    def _average(self, result: Result, what: str) -> float | None:
+        values = [getattr(self.scored(result, name), what)() for name in self.names]
+        return None if None in values else float(np.mean(values))
+
+    # -- tables
+
+    def tables(
+        self, results: Sequence[Result], baselines: Mapping[str, str], reference: str | None = None
+    ) -> list[Table]:
+        """The main table, the differences to a reference, and the means by layer.
+
+        Args:
+            results: of every layer and baseline.
+            baselines: what is said of each.
+            reference: the label of a model or baseline; None takes the first model.
+        """
+        chosen = self.chosen(results)
+        made = [self._main(chosen, baselines)]
+        models = [result for result in chosen if not result.reference]
+        firsts = [result for result in chosen if result.label == reference] or models
+        if firsts and len(chosen) > 1:
+            others = [result for result in chosen if result is not firsts[0]]
+            made.append(self._differences(firsts[0], others))
+        layers = sorted({result.layer for result in results if result.layer is not None})
+        if len(layers) > 1:
+            made.append(self._by_layer(results, layers))
+        return made
+
+    def _columns(self) -> list[str]:
+        return [*self.names, *([MEAN] if len(self.names) > 1 else [])]
+
+    def _main(self, chosen: Sequence[Result], baselines: Mapping[str, str]) -> Table:
+        columns = self._columns()
+        best = {
+            name: min(self.rates(result)[name] for result in chosen) for name in columns
+        }  # fmt: skip
+        rows = []
+        for result in chosen:
+            rates, drawn = self.rates(result), self.drawn(result)
+            cells = [
+                Cell(
+                    _percent(rates[name]),
+                    _between(*stats.interval(drawn[name])),
+                    BEST if rates[name] == best[name] and len(chosen) > 1 else 0,
+                )
+                for name in columns
+            ]
+            sides = [self._average(result, what) for what in SIDES]
+            layer = numbers.ABSENT if result.layer is None else str(result.layer)
+            rows.append(
+                row(
+                    result.label,
+                    layer,
+                    *cells,
+                    *map(_percent, sides),
+                    role="reference" if result.reference else "",
+                )
+            )
+        title = "Alignment error rate in %, lower is better"
+        return table(
+            title, ["model", "layer", *columns, "precision", "recall"], rows,
+            self._notes(chosen, baselines),
+        )  # fmt: skip
+
+    def _notes(self, chosen: Sequence[Result], baselines: Mapping[str, str]) -> list[str]:
+        counts = {name: self.scored(chosen[0], name) for name in self.names}
+        sizes = ", ".join(f"{name} {len(counts[name].sure_B):,}" for name in self.names)
+        models = [result for result in chosen if not result.reference]
+        notes = [
+            f"Sentences: {sizes}. Brackets: 95 % by a bootstrap over sentences. Precision and "
+            "recall are means over the sets."
+        ]
+        if models:
+            notes.append(f"Links by {self.method}. {self._choice()}")
+        notes += [f"{name}: {what}." for name, what in baselines.items()]
+        for result in models:
+            long = {name: result.sets[name].facts["too_long"] for name in self.names}
+            if any(long.values()):
+                told = ", ".join(f"{number} of {name}" for name, number in long.items() if number)
+                notes.append(
+                    f"{result.label}: sentence pairs longer than it reads, without links: {told}."
+                )
+        return notes
+
+    def _choice(self) -> str:
+        if self.dev:
+            return (
+                f"Each model's layer has the smallest mean on the first {self.dev} sentences of "
+                "every set, which are not scored."
+            )
+        return (
+            "Each model's layer has the smallest mean on the very sentences that are scored: an "
+            "oracle, better than a layer chosen beforehand."
+        )
+
+    def _differences(self, first: Result, others: Sequence[Result]) -> Table:
+        rows = []
+        for other in others:
+            gaps = self.differences(first, other)
+            cells = [self._gap(gaps[name]) for name in self._columns()]
+            rows.append(row(other.label, *cells, role="reference" if other.reference else ""))
+        return table(
+            f"Difference to {first.label} in points of AER; below 0 is better than it",
+            ["model", *self._columns()],
+            rows,
+            [f"*: p < {LIKELY}, paired bootstrap over the same sentences."],
+        )
+
+    def differences(self, first: Result, other: Result) -> dict[str, Difference]:
+        """How much higher the rate of `other` is, on each set and on their mean."""
+        rates, drawn = (
+            (self.rates(first), self.rates(other)),
+            (self.drawn(first), self.drawn(other)),
+        )
+        return {
+            name: self.resampling.difference(
+                {(0,): rates[1][name] - rates[0][name]},
+                (drawn[1][name] - drawn[0][name])[:, None],
+            )
+            for name in self._columns()
+        }  # fmt: skip
+
+    def _gap(self, gap: Difference) -> Cell:
+        mark = "*" if gap.p is not None and gap.p < LIKELY else ""
+        under = _between(gap.low, gap.high) if gap.low is not None and gap.high is not None else ""
+        return Cell(f"{100 * gap.value:+.1f}".replace("-", "−"), under, mark=mark)
+
+    def _by_layer(self, results: Sequence[Result], layers: Sequence[int]) -> Table:
+        rows: list[Row] = []
+        for label in dict.fromkeys(result.label for result in results if not result.reference):
+            means = {r.layer: self.mean(r) for r in results if r.label == label}
+            least = min(means.values())
+            cells = [
+                Cell(_percent(means.get(layer)), rank=BEST if means.get(layer) == least else 0)
+                for layer in layers
+            ]
+            rows.append(row(label, *cells))
+        title = "Mean AER in % by layer; 0 is the embeddings"
+        return table(title, ["model", *map(str, layers)], rows)
+
+    # -- figure
+
+    def figure(self, results: Sequence[Result]) -> Figure | None:
+        """Mean rate by layer (figure 4 of Chi et al. 2022); None where no model has several."""
+        curves: dict[str, dict[int, float]] = {}
+        for result in results:
+            if result.layer is not None:
+                curves.setdefault(result.label, {})[result.layer] = 100 * self.mean(result)
+        floors = {r.label: 100 * self.mean(r) for r in results if r.reference}
+        if not any(len(points) > 1 for points in curves.values()):
+            return None
+
+        def draw(axes: Axes, form: str) -> None:
+            for index, points in enumerate(curves.values()):
+                figure.line(axes, list(points), list(points.values()), index, marker="o",
+                            markersize=3)  # fmt: skip
+            for label, value in floors.items():
+                figure.level(axes, value, label)
+            axes.set_xlabel("layer")
+            axes.set_ylabel("alignment error rate (%)")
+            axes.xaxis.set_major_locator(MaxNLocator(6 if form == "narrow" else 13, integer=True))
+
+        told = "; ".join(
+            f"{label}: {min(points.values()):.1f} % at layer {min(points, key=points.__getitem__)}"
+            for label, points in curves.items()
+        )
+        over = "one set" if len(self.names) == 1 else f"the mean of {len(self.names)} sets"
+        return Figure(
+            name="aer",
+            draw=draw,
+            names=tuple((label, index) for index, label in enumerate(curves)),
+            description=f"Alignment error rate by layer, {over}. {told}",
+            caption=f"Alignment error rate by layer, {over}; layer 0 is the embeddings. Dotted: "
+            "what needs no model.",
+        )
+
+
+def _percent(share: float | None) -> str:
+    return numbers.fixed(None if share is None else 100 * share, 1)
+
+
+def _between(low: float, high: float) -> str:
+    return f"[{100 * low:.1f}, {100 * high:.1f}]".replace("-", "−")

@@ -1,0 +1,212 @@
+"""Sentences and their translations to be found: line n of one side translates line n of the other.
+
+Read are the files of the Tatoeba test sets (Artetxe and Schwenk 2019): `tatoeba.kor-eng.kor` with
+`tatoeba.kor-eng.eng`, and tables of two columns such as `eng-kor.tsv`. They measure, so nothing is
+repaired or left out: a line that is no pair is an error. No torch here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import langcodes
+from langcodes.tag_parser import LanguageTagError
+
+from lingraft.corpus.readers.lines import COMPRESSED
+from lingraft.crosslingual.bitext import lines
+from lingraft.errors import DataError, RecipeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+ENGLISH = ("en", "eng")
+CODE = r"[a-z]{2,3}(?:[_-][A-Za-z]{2,8})?"
+NAMED = re.compile(rf"(?:.*[._])?({CODE})-({CODE})")
+TABLE = ".tsv"
+XTREME = (
+    "af", "ar", "bg", "bn", "de", "el", "es", "et", "eu", "fa", "fi", "fr", "he", "hi", "hu", "id",
+    "it", "ja", "jv", "ka", "kk", "ko", "ml", "mr", "nl", "pt", "ru", "sw", "ta", "te", "th", "tl",
+    "tr", "ur", "vi", "zh",
+)  # fmt: skip
+"""XTREME's 36 languages of Tatoeba, which are also those of MetaXLM's figure 3."""
+SORTED_LEAST = 20
+"""Lines from which alphabetical order is no accident."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Translations in one language."""
+
+    language: str
+    """As it was asked for, or as the file's name has it."""
+    english: tuple[str, ...]
+    other: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.english)
+
+    def first(self, number: int | None) -> Pairs:
+        """So many of them; all for None."""
+        return Pairs(self.language, self.english[:number], self.other[:number])
+
+    @property
+    def english_is_sorted(self) -> bool:
+        """Whether the English side is in alphabetical order, as in XTREME's release.
+
+        There the lines do not translate each other, and every accuracy is wrong.
+        """
+        return len(self) >= SORTED_LEAST and list(self.english) == sorted(self.english)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the pairs of a language lie."""
+
+    language: str
+    files: tuple[Path, ...]
+    """A table, or the English file and the other one."""
+    english_first: bool = True
+
+
+def read(names: Sequence[str], languages: Sequence[str] = ()) -> list[Pairs]:
+    """The pairs of some languages.
+
+    Args:
+        names: directories, files, or LANGUAGE=FILE with English in the first column.
+        languages: of any code (ko, kor); 'xtreme' stands for XTREME's 36; all that are there where
+            none is named.
+
+    Raises:
+        RecipeError: a language is named twice.
+        DataError: a file or a language is not there, or a line is no pair.
+    """
+    places = [place for name in names for place in _places(name)]
+    found = [place.language for place in places]
+    twice = sorted({language for language in found if found.count(language) > 1})
+    if twice:
+        raise DataError(
+            f"{', '.join(names)}: pairs of '{twice[0]}' are there twice; name the files that you "
+            "mean"
+        )
+    wanted = [code for name in languages for code in (XTREME if name == "xtreme" else (name,))]
+    if len(set(wanted)) < len(wanted):
+        again = next(code for code in wanted if wanted.count(code) > 1)
+        raise RecipeError(f"--languages: names '{again}' twice; name each language once")
+    if not wanted:
+        return [_read(place, place.language) for place in places]
+    return [_read(_of_language(code, places, names), code) for code in wanted]
+
+
+def _places(name: str) -> list[_Place]:
+    language, sign, file = name.partition("=")
+    if sign and re.fullmatch(CODE, language):
+        return [_Place(language, (_existing(Path(file).expanduser()),))]
+    path = Path(name).expanduser()
+    if not path.is_dir():
+        place = _named(_existing(path))
+        if place is None:
+            raise DataError(
+                f"{name}: its name does not say which language is paired with English; call it "
+                f"eng-kor.tsv or tatoeba.kor-eng.kor, or write LANGUAGE={name}"
+            )
+        return [place]
+    places = [place for file in sorted(path.iterdir()) if (place := _named(file)) is not None]
+    distinct = list(dict.fromkeys(places))
+    if not distinct:
+        raise DataError(
+            f"{name}: holds no pairs with English; expected are files such as eng-kor.tsv (also "
+            "with .gz .xz .zst .bz2) or tatoeba.kor-eng.kor with tatoeba.kor-eng.eng"
+        )
+    return distinct
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; give a file of pairs, or a directory of them")
+    return path
+
+
+def _named(path: Path) -> _Place | None:
+    """Where the pairs lie that a file belongs to; None where its name has no such form."""
+    packing = path.suffix if path.suffix in COMPRESSED else ""
+    stem, ending = Path(path.name.removesuffix(packing)).stem, Path(path.stem).suffix
+    ending = ending if packing else path.suffix
+    match = NAMED.fullmatch(stem)
+    if match is None or path.is_dir():
+        return None
+    first, second = match.groups()
+    if (first in ENGLISH) == (second in ENGLISH):
+        return None
+    english_first = first in ENGLISH
+    language = second if english_first else first
+    if ending == TABLE:
+        return _Place(language, (path,), english_first)
+    if ending.removeprefix(".") not in (first, second):
+        return None
+    sides = [path.with_name(f"{stem}.{code}{packing}") for code in (first, second)]
+    for side in sides:
+        if not side.is_file():
+            raise DataError(
+                f"{path}: {side.name} is not beside it; the two sides of a test set go together"
+            )
+    return _Place(language, tuple(sides if english_first else sides[::-1]))
+
+
+def _of_language(code: str, places: Iterable[_Place], names: Sequence[str]) -> _Place:
+    """The pairs of a language: its code, else the same language's (kor, cmn), else none."""
+    places = list(places)
+    for known in (str, _plain, _macro):
+        wanted = known(code)
+        for place in places:
+            if known(place.language) == wanted:
+                return place
+    there = ", ".join(place.language for place in places)
+    raise DataError(f"{', '.join(names)}: no pairs of '{code}' with English; there are: {there}")
+
+
+def _plain(code: str) -> str:
+    try:
+        return langcodes.standardize_tag(code).partition("-")[0]
+    except LanguageTagError:
+        return code
+
+
+def _macro(code: str) -> str:
+    try:
+        return langcodes.standardize_tag(code, macro=True).partition("-")[0]
+    except LanguageTagError:
+        return code
+
+
+def _read(place: _Place, language: str) -> Pairs:
+    if len(place.files) == 1:
+        rows = [line.split("\t") for line in lines(place.files[0])]
+        for number, cells in enumerate(rows, 1):
+            if len(cells) != 2:
+                raise DataError(
+                    f"{place.files[0]}: line {number:,} has {len(cells)} "
+                    f"column{'s'[: len(cells) != 1]}; a file of pairs has two, parted by a tab"
+                )
+        left, right = ([cells[side] for cells in rows] for side in (0, 1))
+        english, other = (left, right) if place.english_first else (right, left)
+    else:
+        english, other = (list(lines(file)) for file in place.files)
+        if len(english) != len(other):
+            raise DataError(
+                f"{place.files[1]}: has {len(other):,} lines, {place.files[0].name} "
+                f"{len(english):,}; line n must translate line n: get both again"
+            )
+    file = place.files[-1]
+    if not english:
+        raise DataError(f"{file}: holds no pairs")
+    for name, side in (("English", english), (f"'{language}'", other)):
+        for number, text in enumerate(side, 1):
+            if not text.strip():
+                raise DataError(
+                    f"{file}: line {number:,}: the {name} side is empty; nothing can be found "
+                    "there, so take the pair out"
+                )
+    return Pairs(language, tuple(english), tuple(other))

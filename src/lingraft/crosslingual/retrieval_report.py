@@ -1,0 +1,264 @@
+"""What `lingraft retrieve` says of its answers: tables, rows, curves and predictions. No torch.
+
+Shape letters: L layers and the embeddings before them, N pairs, R resamples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from lingraft.report import figure, numbers
+from lingraft.report.figure import Figure
+from lingraft.report.table import BEST, Cell, Column, comma_separated, row, table
+from lingraft.stats import Resampling, interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from matplotlib.axes import Axes
+
+    from lingraft.crosslingual.pairs import Pairs
+    from lingraft.crosslingual.retrieval import Answers, Found, Way
+    from lingraft.report.table import Role, Table
+    from lingraft.stats import Array
+
+AVERAGE = "average"
+CHOSEN = {
+    "dev": "its layer is chosen on the dev pairs alone",
+    "test": "its layer is the best on the test pairs themselves (an oracle): no other layer can do "
+    "better here, and on other pairs this one may do worse",
+    "given": "its layer was given with --layer",
+    "xtreme": "its layer is XTREME's",
+}
+"""How a model's layer was chosen."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A model and the layer at which it is reported."""
+
+    found: Found
+    layer: int
+    how: str
+    """A key of `CHOSEN`."""
+
+
+def _shown(value: float) -> str:
+    return numbers.fixed(value, 1)
+
+
+def _bounds(drawn_R: Array) -> str:
+    low, high = interval(drawn_R)
+    return f"[{_shown(low)}, {_shown(high)}]"
+
+
+class Report:
+    """Everything that is made from the answers of some models.
+
+    Args:
+        chosen: the models; the first is what the others are compared with.
+        ways: directions that count.
+        resamples: draws of sentences.
+    """
+
+    def __init__(
+        self, chosen: Sequence[Chosen], ways: Sequence[Way], resamples: int = 4_000
+    ) -> None:
+        self.chosen, self.ways = chosen, ways
+        self.languages = list(chosen[0].found.test)
+        self.resampling = Resampling(resamples)
+        self._drawn: dict[tuple[str, str], Array] = {}
+
+    def drawn(self, one: Chosen, language: str) -> Array:
+        """[R] The accuracy on every draw of a language's pairs; the average draws each anew.
+
+        All models are drawn the same pairs.
+        """
+        key = (one.found.label, language)
+        if key not in self._drawn:
+            if language == AVERAGE:
+                each = [self.drawn(one, name) for name in self.languages]
+                self._drawn[key] = np.mean(each, axis=0)
+            else:
+                gains_N = one.found.test[language].gains(self.ways)[one.layer]
+                parts = self.resampling.parts(len(gains_N), f"pairs of {language}")
+                drawn = [weights_RN @ gains_N / len(gains_N) for weights_RN in parts]
+                self._drawn[key] = np.concatenate(drawn)
+        return self._drawn[key]
+
+    def value(self, one: Chosen, language: str, way: Way | None = None) -> float:
+        """Accuracy in percent at the chosen layer: of a way, or the mean of all."""
+        if language == AVERAGE:
+            return float(np.mean([self.value(one, name, way) for name in self.languages]))
+        answers = one.found.test[language]
+        curve_L = answers.gains(self.ways).mean(axis=1) if way is None else answers.accuracies(way)
+        return float(curve_L[one.layer])
+
+    # -- tables
+
+    def accuracies(self) -> Table:
+        """Languages × models at the chosen layers."""
+        columns: list[str | Column] = [Column("language", "text"), Column("model", "text")]
+        columns += ["pairs", "layer"]
+        columns += [*self.ways, *(["mean"] if len(self.ways) > 1 else []), "95 % interval"]
+        rows = []
+        for language in [*self.languages, *([AVERAGE] if len(self.languages) > 1 else [])]:
+            best = max(self.value(one, language) for one in self.chosen)
+            for one in self.chosen:
+                value = self.value(one, language)
+                rank = BEST if len(self.chosen) > 1 and value == best else 0
+                mean = Cell(_shown(value), rank=rank)
+                each = [_shown(self.value(one, language, way)) for way in self.ways]
+                cells = [*each, mean] if len(each) > 1 else [mean]
+                count = (
+                    numbers.ABSENT
+                    if language == AVERAGE
+                    else numbers.count(self._pairs_of(one, language))
+                )
+                drawn = _bounds(self.drawn(one, language))
+                role: Role = "total" if language == AVERAGE else ""
+                names = (language, one.found.label, count, str(one.layer))
+                rows.append(row(*names, *cells, drawn, role=role))
+        return table("Nearest neighbours: accuracy in percent", columns, rows, self._notes())
+
+    def _pairs_of(self, one: Chosen, language: str) -> int:
+        return int(one.found.test[language].gains(self.ways).shape[1])
+
+    def _notes(self) -> list[str]:
+        notes = [f"{one.found.label}: {CHOSEN[one.how]}." for one in self.chosen]
+        chance = {
+            language: 100 / self._pairs_of(self.chosen[0], language) for language in self.languages
+        }
+        low, high = min(chance.values()), max(chance.values())
+        shown = f"{low:.2g}" if low == high else f"{low:.2g} to {high:.2g}"
+        notes.append(
+            f"Guessing finds {shown} %. Intervals are of the pairs alone (bootstrap), not of the "
+            "choice of the layer."
+        )
+        return notes
+
+    def layers(self) -> Table:
+        """Accuracy at every layer: the curve of figure 3, for each language and their mean."""
+        deepest = max(one.found.num_layers for one in self.chosen)
+        rows = []
+        for one in self.chosen:
+            for language, curve_L in self._curves(one):
+                cells = [
+                    Cell(_shown(value), rank=BEST if value == curve_L.max() else 0)
+                    for value in curve_L
+                ]
+                cells += [Cell(numbers.ABSENT)] * (deepest + 1 - len(cells))
+                rows.append(row(one.found.label, language, *cells))
+        columns = [Column("model", "text"), Column("language", "text")]
+        return table(
+            "Accuracy by layer (0: the embeddings)",
+            [*columns, *(str(layer) for layer in range(deepest + 1))],
+            rows,
+            ["The best layer of each row is marked; it is the best on these very pairs."],
+        )
+
+    def _curves(self, one: Chosen) -> Iterator[tuple[str, Array]]:
+        for language in self.languages:
+            yield language, one.found.test[language].gains(self.ways).mean(axis=1)
+        if len(self.languages) > 1:
+            yield AVERAGE, one.found.curve(self.ways)
+
+    def differences(self) -> Table | None:
+        """Each further model less the first, on the same pairs; None for a single model."""
+        if len(self.chosen) < 2:
+            return None
+        first, rows = self.chosen[0], []
+        for language in [*self.languages, *([AVERAGE] if len(self.languages) > 1 else [])]:
+            for one in self.chosen[1:]:
+                gain = self.value(one, language) - self.value(first, language)
+                gains_R = self.drawn(one, language) - self.drawn(first, language)
+                found = self.resampling.difference({(0,): gain}, gains_R[:, None])
+                bounds = f"[{found.low:+.1f}, {found.high:+.1f}]"
+                p = "" if found.p is None else f"{found.p:.4f}"
+                rows.append((language, one.found.label, f"{gain:+.1f}", bounds, p))
+        return table(
+            f"Less {first.found.label} (paired bootstrap over the pairs)",
+            (Column("language", "text"), Column("model", "text"), "points", "95 % interval", "p"),
+            rows,
+        )
+
+    # -- files
+
+    def rows(self, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """One row a number, for results.jsonl: every layer, language and direction."""
+        for one in self.chosen:
+            for language, answers in one.found.test.items():
+                for way in self.ways:
+                    for layer, value in enumerate(answers.accuracies(way)):
+                        yield {
+                            "model": one.found.label,
+                            "model_fingerprint": one.found.fingerprint,
+                            "language": language,
+                            "direction": way,
+                            "layer": layer,
+                            "metric": "accuracy",
+                            "value": float(value),
+                            "n": answers.correct(way).shape[1],
+                            "chosen": layer == one.layer,
+                            "chosen_on": one.how,
+                            **settings,
+                        }
+
+    def predictions(self, one: Chosen, pairs: Pairs) -> str:
+        """What was found for every pair at the chosen layer, as TSV; lines count from 1."""
+        answers = one.found.test[pairs.language]
+        head = ["line", *(f"{way} {what}" for way in self.ways for what in ("found", "cosine"))]
+        lines = ["\t".join([*head, "English", pairs.language])]
+        for number in range(len(pairs)):
+            cells = [str(number + 1)]
+            for way in self.ways:
+                place, score = (of[way][one.layer, number] for of in _both(answers))
+                cells += [str(int(place) + 1), f"{score:.6f}"]
+            texts = (pairs.english[number], pairs.other[number])
+            lines.append("\t".join([*cells, *(" ".join(text.split()) for text in texts)]))
+        return "\n".join(lines) + "\n"
+
+    def figures(self) -> dict[str, Figure]:
+        """By file name: the mean over the languages for all models, and each model's languages."""
+        means = [(one.found.label, one.found.curve(self.ways)) for one in self.chosen]
+        drawn = {"curve": _figure("curve", means, "Mean over the languages, by model.")}
+        for one in self.chosen:
+            name = f"curve-{one.found.label}"
+            about = f"{one.found.label}, by language."
+            drawn[name] = _figure(name, list(self._curves(one)), about)
+        return drawn
+
+    def sheet(self, made: Table) -> str:
+        """A table as CSV."""
+        head = [column.whole for column in made.columns]
+        return comma_separated(head, ([cell.whole for cell in one.cells] for one in made.rows))
+
+
+def _both(answers: Answers) -> tuple[Mapping[Way, Array], Mapping[Way, Array]]:
+    return answers.places, answers.scores
+
+
+def _figure(name: str, curves: Sequence[tuple[str, Array]], about: str) -> Figure:
+    def draw(axes: Axes, form: str) -> None:
+        for index, (_, curve_L) in enumerate(curves):
+            figure.line(axes, range(len(curve_L)), curve_L, index, marker="o", markersize=3)
+        axes.set_xlabel("layer (0: embeddings)")
+        axes.set_ylabel("accuracy (%)")
+        axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+    peaks = "; ".join(
+        f"{label}: {curve_L.max():.1f} at layer {int(curve_L.argmax())}"
+        for label, curve_L in curves
+    )
+    return Figure(
+        name=name,
+        draw=draw,
+        names=tuple((label, index) for index, (label, _) in enumerate(curves)),
+        description=f"Accuracy of nearest-neighbour retrieval by layer. {peaks}",
+        caption=f"Accuracy of nearest-neighbour retrieval by layer. {about}",
+    )

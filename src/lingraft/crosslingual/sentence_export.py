@@ -1,0 +1,261 @@
+"""An encoder, cut at a layer, as a folder that sentence-transformers and mteb open by themselves.
+
+The folder is a stock checkpoint of transformers with `modules.json` and the modules' settings
+beside it, in the form that sentence-transformers reads since version 2. Layers above the chosen one
+are left out. Where the model puts a last norm on whatever layer comes last (ModernBERT), the layer
+after the chosen one stays, and a module picks the chosen layer's states; which of both it is, is
+decided by comparing states, not by the architecture's name.
+
+Shape letters: B sequences, T tokens.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors.torch import save_file
+from transformers import AutoModel, PreTrainedTokenizerFast
+
+from lingraft.crosslingual.pooling import LONGEST
+from lingraft.crosslingual.retrieval import check_layer, fingerprint_of
+from lingraft.errors import DataError, RecipeError, UnsupportedModelError
+from lingraft.models import modules as added
+from lingraft.models.export import settings_for_4_57
+from lingraft.pretrained.checkpoints import folder_of
+from lingraft.pretrained.load import first_position, load_model, load_tokenizer, quiet_transformers
+from lingraft.rundir import removed_on_failure, write_json, writing
+from lingraft.tokenizer import files as tokenizer_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+    from lingraft.crosslingual.pooling import Pool
+
+POOLING = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
+"""By our name: the switch in 1_Pooling/config.json. The mean over text tokens alone has none."""
+SWITCHES = (
+    *POOLING.values(),
+    "pooling_mode_max_tokens",
+    "pooling_mode_mean_sqrt_len_tokens",
+)
+TYPES = "sentence_transformers.models."
+"""Where sentence-transformers has its modules, also by its own account of old names."""
+CLOSE = 1e-5
+"""Largest difference of a state, relative to the largest state."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written."""
+
+    layer: int
+    kept: int
+    """Layers in the checkpoint: one more than `layer` where a module picks the states."""
+    depth: int
+    """Layers of the model that was given."""
+    difference: float
+    """Largest difference of a state between the model and the reloaded folder."""
+
+
+def chosen_in(folder: Path, name: str) -> tuple[int, Pool]:
+    """The layer and the pooling that `lingraft retrieve` reports of a model.
+
+    Args:
+        folder: its --out.
+        name: of the model.
+
+    Raises:
+        DataError: the folder holds no such results, or none of this model.
+    """
+    path = folder / "results.jsonl"
+    if not (folder / "retrieve.json").is_file() or not path.is_file():
+        raise DataError(f"{folder}: holds no results of lingraft retrieve; give its --out")
+    mark = fingerprint_of(name)
+    for line in path.read_text(encoding="utf-8").splitlines():
+        found = json.loads(line)
+        chosen = found.get("chosen", "layer_from" in found)  # mining has one layer a model
+        if found["model_fingerprint"] == mark and chosen:
+            return int(found["layer"]), found["pool"]
+    raise DataError(f"{folder}: holds no results of {name}, as its weights are now")
+
+
+def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -> Exported:
+    """Write a folder that sentence-transformers opens.
+
+    Args:
+        name: an encoder: directory or Hub id.
+        out: the folder, made here.
+        layer: whose states are pooled; None takes the last.
+        pool: mean or cls.
+
+    Raises:
+        RecipeError: there is no such layer, or the pooling is none of sentence-transformers'.
+        DataError: the folder is not empty, or the checkpoint is broken.
+        UnsupportedModelError: the model has modules, or cannot be cut.
+    """
+    if pool not in POOLING:
+        raise RecipeError(
+            f"--pool {pool}: sentence-transformers has no such pooling; choose "
+            f"{' or '.join(POOLING)}"
+        )
+    source = folder_of(name)
+    if source is not None and (own := added.in_folder(source)):
+        raise UnsupportedModelError(
+            f"{name}: has {own[0].part}, which no stock class has, so sentence-transformers could "
+            "not open it; export a model without them"
+        )
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise DataError(f"{out}: is there already; choose another --out, or delete it")
+    quiet_transformers()
+    tokenizer = load_tokenizer(name)
+    model, said = load_model(AutoModel, name)
+    model = model.train(mode=False)
+    depth = int(model.config.num_hidden_layers)
+    layer = depth if layer is None else check_layer(layer, depth, name)
+    cut, picks = _cut(model, layer, name)
+    with removed_on_failure(out), writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        fresh = set(said.get("missing_keys", ()))  # a pooler that the checkpoint never had
+        tensors = {key: value for key, value in cut.state_dict().items() if key not in fresh}
+        cut.save_pretrained(out, state_dict=tensors)
+        if type(tokenizer) is PreTrainedTokenizerFast:
+            tokenizer_files.save(tokenizer, out)
+        else:
+            tokenizer.save_pretrained(out)
+        _finish_config(out / "config.json", hidden_states=picks)
+        pad = int(tokenizer.pad_token_id or 0)
+        longest = int(getattr(model.config, "max_position_embeddings", LONGEST))
+        longest = min(LONGEST, longest - first_position(model.config, pad))
+        _write_modules(out, int(model.config.hidden_size), longest, pool, layer if picks else None)
+        difference = _check(model, out, layer, picks)
+    return Exported(layer, int(cut.config.num_hidden_layers), depth, difference)
+
+
+def _cut(model: PreTrainedModel, layer: int, name: str) -> tuple[PreTrainedModel, bool]:
+    """The model up to a layer, and whether its last states are not that layer's."""
+    depth = int(model.config.num_hidden_layers)
+    if layer == depth:
+        return model, False
+    wanted = _states(model, layer)
+    if layer:
+        cut = _shorter(model, layer, name)
+        if _difference(wanted, _states(cut, layer)) <= CLOSE:
+            return cut, False
+    cut = model if layer + 1 == depth else _shorter(model, layer + 1, name)
+    if _difference(wanted, _states(cut, layer)) <= CLOSE:
+        return cut, True
+    raise UnsupportedModelError(
+        f"{name}: models of type '{model.config.model_type}' cannot be cut: the states of layer "
+        f"{layer} would be others; export the last layer"
+    )
+
+
+def shorter_config(config: PreTrainedConfig, layers: int) -> PreTrainedConfig:
+    """The configuration for the first layers alone; lists with an entry a layer are cut too."""
+    short, depth = copy.deepcopy(config), int(config.num_hidden_layers)
+    for key, value in config.to_dict().items():
+        if isinstance(value, list) and len(value) == depth and key.startswith("layer"):
+            setattr(short, key, value[:layers])
+    short.num_hidden_layers = layers
+    return short
+
+
+def _shorter(model: PreTrainedModel, layers: int, name: str) -> PreTrainedModel:
+    """A model of the first layers, with the same tensors."""
+    cut = type(model)(shorter_config(model.config, layers)).train(mode=False)
+    tensors, wanted = model.state_dict(), cut.state_dict()
+    strays = [
+        key for key in wanted if key not in tensors or tensors[key].shape != wanted[key].shape
+    ]
+    if strays or len(wanted) == len(tensors):
+        raise UnsupportedModelError(
+            f"{name}: models of type '{model.config.model_type}' cannot be cut "
+            f"({strays[0] if strays else 'they do not get shorter'}); export the last layer"
+        )
+    cut.load_state_dict({key: tensors[key] for key in wanted})
+    return cut
+
+
+@torch.inference_mode()
+def _states(model: PreTrainedModel, layer: int) -> torch.Tensor:
+    """The states of a layer on fixed ids, some padded."""
+    generator = torch.Generator().manual_seed(0)
+    ids_BT = torch.randint(5, int(model.config.vocab_size), (2, 12), generator=generator)
+    mask_BT = torch.ones_like(ids_BT)
+    pad = getattr(model.config, "pad_token_id", None)
+    ids_BT[1, 8:] = pad if pad is not None else 0
+    mask_BT[1, 8:] = 0
+    output = model(input_ids=ids_BT, attention_mask=mask_BT, output_hidden_states=True)
+    states: torch.Tensor = output.hidden_states[layer][mask_BT.bool()]
+    return states
+
+
+def _difference(expected: torch.Tensor, found: torch.Tensor) -> float:
+    return float((found - expected).abs().max() / expected.abs().max().clamp_min(1e-12))
+
+
+def _finish_config(path: Path, *, hidden_states: bool) -> None:
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config |= settings_for_4_57(config)
+    if hidden_states:
+        config["output_hidden_states"] = True
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _write_modules(folder: Path, width: int, longest: int, pool: str, picked: int | None) -> None:
+    """modules.json and what it names; `picked` is the layer whose states a module picks."""
+    names = ["Transformer", *(["WeightedLayerPooling"] if picked is not None else [])]
+    names += ["Pooling", "Normalize"]
+    paths = [f"{number}_{name}" if number else "" for number, name in enumerate(names)]
+    rows = [
+        {"idx": number, "name": str(number), "path": path, "type": f"{TYPES}{name}"}
+        for number, (name, path) in enumerate(zip(names, paths, strict=True))
+    ]
+    write_json(folder / "modules.json", rows)
+    write_json(
+        folder / "sentence_bert_config.json", {"max_seq_length": longest, "do_lower_case": False}
+    )
+    about: dict[str, Any] = {
+        "prompts": {},
+        "default_prompt_name": None,
+        "similarity_fn_name": "cosine",
+    }
+    write_json(folder / "config_sentence_transformers.json", about)
+    for name, path in zip(names[1:], paths[1:], strict=True):
+        (folder / path).mkdir()
+        settings: dict[str, Any] = {}
+        if name == "Pooling":
+            settings = {"word_embedding_dimension": width}
+            settings |= {switch: switch == POOLING[pool] for switch in SWITCHES}
+        elif picked is not None and name == "WeightedLayerPooling":
+            settings = {
+                "word_embedding_dimension": width,
+                "layer_start": picked,
+                "num_hidden_layers": picked + 1,
+            }
+            weights = {"layer_weights": torch.tensor([1.0, 0.0])}
+            save_file(weights, folder / path / "model.safetensors")
+        write_json(folder / path / "config.json", settings)
+
+
+def _check(model: PreTrainedModel, folder: Path, layer: int, picks: bool) -> float:
+    """Reload as stock transformers does and compare the layer's states.
+
+    Raises:
+        DataError: they differ.
+    """
+    again: PreTrainedModel = AutoModel.from_pretrained(str(folder), dtype=torch.float32)
+    wanted = _states(model, layer)
+    difference = _difference(wanted, _states(again.train(mode=False), layer))
+    if not difference <= CLOSE or bool(again.config.output_hidden_states) != picks:
+        raise DataError(
+            f"{folder}: the exported model gives other states (largest difference "
+            f"{difference:.2g}); nothing was kept"
+        )
+    return difference

@@ -1,0 +1,116 @@
+"""Tasks that exist in several languages: one record a language, called NAME-LANGUAGE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import RecipeError
+from lingraft.recipe.decoding import load
+from lingraft.tasks import GROUPS, TASKS, catalogue
+from lingraft.tasks.definition import decode, task_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from lingraft.tasks import Task
+
+ALL = "all"
+"""As a list of languages: those whose files are here."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """A task in several languages."""
+
+    name: str
+    tasks: Mapping[str, Task]
+    """By language."""
+
+    def check(self, languages: Sequence[str], key: str) -> None:
+        """Make sure that the task exists in these languages.
+
+        Raises:
+            RecipeError: it does not.
+        """
+        for language in languages:
+            if language not in self.tasks:
+                raise RecipeError(
+                    f"{key}: {self.name} has no language {language!r}; "
+                    f"it has {', '.join(self.tasks)}"
+                )
+
+
+def families() -> dict[str, Family]:
+    """The built-in tasks that have several languages, by name."""
+    return {
+        name: Family(name, {one: TASKS[group.member(one)] for one in group.languages})
+        for name, group in GROUPS.items()
+    }
+
+
+def named(name: str, base: Path, train: Sequence[str]) -> Family:
+    """The family of this name, or that of a TOML file of a user's own.
+
+    Args:
+        name: as `lingraft list tasks` has it, without the language.
+        base: the folder that a file's path is relative to.
+        train: languages whose training files are there; (ALL,) for all.
+
+    Raises:
+        RecipeError: there is none, or the file is not valid.
+        DataError: a training file, which says the labels, cannot be read.
+    """
+    if name.endswith(".toml"):
+        return _own(base / name, train)
+    known = families()
+    if name in known:
+        return known[name]
+    of_language = next(
+        (family for family, one in known.items() if name in {t.name for t in one.tasks.values()}),
+        None,
+    )
+    if of_language:
+        raise RecipeError(
+            f"tasks: {name} is {of_language} in one language; with train_languages "
+            f"(--train-language) give {of_language}"
+        )
+    reason = "is in one language" if name in TASKS else "is not known"
+    raise RecipeError(
+        f"tasks: {name} {reason}; with train_languages (--train-language) give one of "
+        f"{', '.join(known)}, or the TOML file of your own with languages = [...] "
+        "(docs/finetuning.md)"
+    )
+
+
+def _own(path: Path, train: Sequence[str]) -> Family:
+    """A user's own task, with `languages` and `{lang}` in the names of its files."""
+    path = path.expanduser()
+    table, base = load(path), path.resolve().parent
+    languages = table.get("languages")
+    if not isinstance(languages, list) or not all(isinstance(one, str) for one in languages):
+        raise RecipeError(
+            f"{path}: has no languages; a task in several languages has "
+            'languages = ["en", "de"] and {lang} in the names of its files'
+        )
+    if len(set(languages)) != len(languages) or len(languages) < 2:
+        raise RecipeError(f"{path}: languages is {languages}; name two or more, each once")
+    name = str(table.get("name", path.stem))
+    try:
+        filled = list(catalogue.tables(table | {"name": f"{name}-{{lang}}", "tasks": [{}]}))
+    except (KeyError, ValueError, IndexError):
+        raise RecipeError(
+            f"{path}: braces in a text stand for the language, {{lang}}, and for nothing else"
+        ) from None
+    tables = {one["language"]: one for one in filled}
+    trained = list(tables) if tuple(train) == (ALL,) else [one for one in train if one in tables]
+    known = {one: task_of(decode(tables[one], str(path)), base) for one in trained}
+    labels = {label for task in known.values() for label in task.labels}
+    more: dict[str, Any] = {}
+    if labels and "labels" not in table:  # found in the training files: all languages have them
+        more = {"labels": sorted(labels, key=lambda label: (label == "O", label))}
+    tasks = {
+        language: task_of(decode(one | more, str(path)), base) for language, one in tables.items()
+    }
+    return Family(name, tasks)

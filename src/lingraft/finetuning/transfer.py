@@ -1,0 +1,367 @@
+"""Zero-shot transfer: a task is learnt in some languages and scored in each (SPEC C.1, C.7).
+
+Three settings differ in the training languages alone: transfer from one (MetaXLM, table 1), all
+languages together (table 2), and every direction, one training a language (figure 6). The best
+weights are those with the highest mean score on the development sets of the selection languages:
+those that are trained on (XTREME), or all that are tested (XPT).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import DataError, RecipeError
+from lingraft.finetuning import data as task_data
+from lingraft.finetuning.families import ALL, named
+from lingraft.finetuning.outcomes import language_of, learnt, split_in
+from lingraft.finetuning.recipe import HUB, MEAN, check_paper, with_settings
+from lingraft.tasks import Data, cut, find
+from lingraft.tasks.splits import DEV, SELECTION_SHARE, TEST, TRAIN, cut_name, read_split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lingraft.finetuning.families import Family
+    from lingraft.finetuning.recipe import Finetune
+    from lingraft.tasks import Task
+    from lingraft.tasks.examples import Example
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Which languages of a task are learnt, chosen by and scored."""
+
+    family: str
+    tasks: Mapping[str, Task]
+    """By language, with the settings that are to be used."""
+    train: tuple[str, ...]
+    selection: tuple[str, ...]
+    test: tuple[str, ...]
+    select_on: str
+    """`MEAN`, or the languages."""
+
+    @property
+    def name(self) -> str:
+        """What its folder is called."""
+        return f"{self.family}-from-{learnt(self.train)}"
+
+    @property
+    def task(self) -> Task:
+        """The record that is trained with, under the name of the whole."""
+        first = self.tasks[self.train[0]]
+        return replace(first, name=self.name, definition=None)
+
+    def task_of(self, split: str) -> Task:
+        """The record that a split is scored with: metrics may depend on the language."""
+        return self.tasks[language_of(split) or self.train[0]]
+
+    def said(self) -> dict[str, Any]:
+        """For scores.json."""
+        used = dict.fromkeys((*self.train, *self.selection, *self.test))
+        definitions = {one: self.tasks[one].definition for one in used}
+        return {
+            "task": self.family,
+            "train": self.train,
+            "selection": self.selection,
+            "select_on": self.select_on,
+            "test": self.test,
+            "names": {one: self.tasks[one].name for one in used},
+            "definitions": {one: table for one, table in definitions.items() if table},
+        }
+
+    def decisive(self) -> dict[str, Any]:
+        """What of it decides a result, beside the examples; for fingerprints."""
+        return {
+            "train_languages": self.train,
+            "selection_languages": self.selection,
+            "test_languages": self.test,
+            "metrics_by_language": {
+                one: (self.tasks[one].metrics, self.tasks[one].selection)
+                for one in dict.fromkeys((*self.selection, *self.test))
+            },
+        }
+
+
+class Files:
+    """The examples of a family's languages; a file is read once."""
+
+    def __init__(self, family: Family, recipe: Finetune, base: Path) -> None:
+        self.family, self.hub = family, recipe.data == HUB
+        task = next(iter(family.tasks.values()))
+        own = task_data.own_files(task)
+        if self.hub and task.hub is None:
+            raise RecipeError(f"data: {family.name} is not on the Hub; name the directory (--data)")
+        if recipe.data is None and not own:
+            raise RecipeError(
+                f"--data: name the directory that holds the files of {family.name} "
+                f"({task.files_from})" + (", or 'hub'" if task.hub else "")
+            )
+        self.directory = base if own or self.hub else base / Path(recipe.data or "").expanduser()
+        self.cut = recipe.cut
+        self._read: dict[tuple[str, str], list[Example]] = {}
+
+    def cuts(self, split: str) -> bool:
+        """Whether the recipe has a split made by a cut."""
+        return self.cut is not None and split in self.cut.shares
+
+    def reported(self, language: str) -> tuple[str, ...]:
+        """The splits whose files are needed for what is reported in a language."""
+        return (DEV,) if self.cuts(TEST) else self.family.tasks[language].evaluation
+
+    def name(self, language: str, split: str) -> str:
+        """What a split of a language really is."""
+        if self.cut is not None and self.cuts(TEST) and split in (DEV, TEST):
+            return cut_name(DEV, self.cut.shares[split], self.cut.seed)
+        return split_in(split, language)
+
+    def has(self, language: str, split: str) -> bool:
+        """Whether a split's files are here."""
+        task = self.family.tasks[language]
+        if self.hub:
+            return task.hub is not None and split in task.hub.splits
+        if split not in task.splits:
+            return False
+        try:
+            find(task, self.directory, [split])
+        except DataError:
+            if not self.directory.is_dir():
+                raise
+            return False
+        return True
+
+    def examples(self, language: str, split: str) -> list[Example]:
+        """A split of a language.
+
+        Raises:
+            DataError: its files are missing, broken, or hide the answers.
+        """
+        if self.cut is not None and self.cuts(TEST) and split in (DEV, TEST):
+            return cut(self.official(language, DEV), self.cut.shares, self.cut.seed)[split]
+        return self.official(language, split)
+
+    def official(self, language: str, split: str) -> list[Example]:
+        """A split as the benchmark has it; errors as for `examples`."""
+        if (language, split) not in self._read:
+            task = self.family.tasks[language]
+            if split not in task.splits:
+                raise DataError(
+                    f"{task.name}: has no {split} split; its labelled splits are "
+                    f"{', '.join(task.labelled_splits)}"
+                )
+            if not task.splits[split].labelled:
+                raise DataError(
+                    f"{task.name}: the answers of its {split} split are hidden, so it cannot be "
+                    f"scored; its labelled splits are {', '.join(task.labelled_splits)}"
+                )
+            if self.hub:
+                made = task_data.hub_split(task, split)
+            else:
+                made = read_split(task, split, find(task, self.directory, [split])[split])
+            self._read[language, split] = made
+        return self._read[language, split]
+
+    def origin(self, language: str) -> str | None:
+        """The labelled split that a cut may take: dev before train, never one that is reported."""
+        task = self.family.tasks[language]
+        free = (one for one in (DEV, TRAIN) if one not in task.evaluation)
+        return next((one for one in free if self.has(language, one)), None)
+
+
+def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
+    """Every training that a recipe with train_languages asks for, with its examples.
+
+    Args:
+        recipe: says tasks, languages and where the files are.
+        base: the folder that its paths are relative to.
+
+    Raises:
+        RecipeError: an unknown task or language, or languages that do not go together.
+        DataError: files are missing or broken.
+    """
+    if recipe.cut and len(recipe.cut.shares) > 2:
+        raise RecipeError(
+            "cut: with train_languages it has two shares: train and dev (--cut 0.9,0.1) of what "
+            "the training languages have, or dev and test (--cut dev=0.5,test=0.5) of what each "
+            "tested language has"
+        )
+    if recipe.cut and recipe.data == HUB:
+        raise RecipeError("cut: is for files; with data = 'hub' the official splits are there")
+    if recipe.custom:
+        raise RecipeError(
+            "custom: a task in several languages is a TOML file of its own, named in tasks"
+        )
+    found = [_family(name, base, recipe) for name in recipe.tasks]
+    names = [family.name for family in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise RecipeError(f"tasks: {name} is there twice; results would share a folder")
+    check_paper([task for family in found for task in family.tasks.values()], recipe.paper)
+    _known_somewhere(recipe, found)
+    for family in found:
+        files = Files(family, recipe, base)
+        for transfer in _transfers(family, recipe, files):
+            yield transfer, _data(transfer, recipe, files)
+
+
+def _family(name: str, base: Path, recipe: Finetune) -> Family:
+    family = named(name, base, recipe.train_languages or (ALL,))
+    tasks = {one: with_settings(task, recipe) for one, task in family.tasks.items()}
+    return replace(family, tasks=tasks)
+
+
+def _known_somewhere(recipe: Finetune, found: Sequence[Family]) -> None:
+    """A language that only some of several tasks have is left out of the others, not wrong."""
+    known = dict.fromkeys(language for family in found for language in family.tasks)
+    for key in ("test_languages", "selection_languages"):
+        for language in getattr(recipe, key):
+            if language not in (*known, ALL, MEAN):
+                raise RecipeError(
+                    f"{key}: none of the tasks ({', '.join(one.name for one in found)}) has "
+                    f"the language {language!r}; they have {', '.join(known)}"
+                )
+
+
+def _transfers(family: Family, recipe: Finetune, files: Files) -> Iterator[Transfer]:
+    test = _tested(family, recipe, files)
+    named_here = test if recipe.test_languages not in ((), (ALL,)) else (ALL,)
+    train = recipe.train_languages or named_here
+    if train == (ALL,):
+        learnable = [
+            one
+            for one in family.tasks
+            if (files.origin(one) if files.cuts(TRAIN) else files.has(one, TRAIN))
+        ]
+        train = tuple(learnable)
+        if not train:
+            raise DataError(
+                f"{files.directory}: holds no training file of {family.name} in any language; get "
+                "the files, or have the dev split that is there cut in train and dev (--cut)"
+            )
+    family.check(train, "train_languages")
+    for chosen in [(one,) for one in train] if recipe.directions else [train]:
+        here = [one for one in chosen if one in test or _is_here(one, family, files)]
+        if len(here) < len(chosen):
+            logger.info(
+                "%s: no test files of %s are here, so there is no transfer gap",
+                family.name,
+                ", ".join(one for one in chosen if one not in here),
+            )
+        tested = tuple(dict.fromkeys((*here, *test)))
+        selection = tuple(one for one in recipe.selection_languages if one in family.tasks)
+        if recipe.selection_languages == (MEAN,):
+            selection = tested
+        select_on = MEAN if recipe.selection_languages == (MEAN,) else "+".join(selection or chosen)
+        transfer = Transfer(
+            family.name, family.tasks, chosen, selection or chosen, tested, select_on
+        )
+        _check_labels(transfer)
+        yield transfer
+
+
+def _is_here(language: str, family: Family, files: Files) -> bool:
+    return all(files.has(language, split) for split in files.reported(language))
+
+
+def _tested(family: Family, recipe: Finetune, files: Files) -> tuple[str, ...]:
+    """The languages to score, beside those that are trained on."""
+    wanted = recipe.test_languages or (ALL,)
+    if wanted != (ALL,):
+        lacking = [one for one in wanted if one not in family.tasks]
+        if lacking:
+            logger.info("%s: does not have the languages %s", family.name, ", ".join(lacking))
+        return tuple(one for one in wanted if one in family.tasks)
+    here = tuple(one for one in family.tasks if _is_here(one, family, files))
+    lacking = [one for one in family.tasks if one not in here]
+    if lacking:
+        logger.info("%s: no test files here of %s", family.name, ", ".join(lacking))
+    return here
+
+
+def _check_labels(transfer: Transfer) -> None:
+    known = transfer.task.labels
+    for language in (*transfer.selection, *transfer.test, *transfer.train):
+        strange = [label for label in transfer.tasks[language].labels if label not in known]
+        if strange:
+            raise RecipeError(
+                f"{transfer.family}: {language} has the label {strange[0]!r}, which "
+                f"{transfer.train[0]} has not; one model cannot be scored in both"
+            )
+
+
+# -- examples
+
+
+def _data(transfer: Transfer, recipe: Finetune, files: Files) -> Data:
+    splits: dict[str, list[Example]] = {TRAIN: []}
+    names: dict[str, str] = {}
+    notes: dict[str, None] = {}
+    for language in transfer.train:
+        taught, note, dev, dev_note = _taught(transfer, language, files)
+        if len(transfer.train) > 1:
+            taught = [replace(one, id=f"{language}/{one.id}") for one in taught]
+        splits[TRAIN] += taught
+        notes[note] = None
+        if language in transfer.selection:
+            splits[split_in(DEV, language)], names[split_in(DEV, language)] = dev, dev_note
+    reported = [
+        (language, split)
+        for language in transfer.test
+        for split in ((TEST,) if files.cuts(TEST) else transfer.tasks[language].evaluation)
+    ]
+    for language, split in [*((one, DEV) for one in transfer.selection), *reported]:
+        if (at := split_in(split, language)) not in splits:
+            if split == DEV and DEV not in transfer.tasks[language].splits:
+                raise DataError(
+                    f"{transfer.tasks[language].name}: has no development set to choose by; "
+                    f"choose by {transfer.train[0]} (--select-on {transfer.train[0]})"
+                )
+            splits[at], names[at] = files.examples(language, split), files.name(language, split)
+    names[TRAIN] = "; ".join(notes)
+    evaluation = tuple(split_in(split, language) for language, split in reported)
+    if not evaluation:
+        raise RecipeError(f"test_languages: {transfer.family} has none of them; name others")
+    made = Data(splits, names, evaluation)
+    return task_data.part_of(made, recipe.train_examples, transfer.name)
+
+
+def _taught(
+    transfer: Transfer, language: str, files: Files
+) -> tuple[list[Example], str, list[Example], str]:
+    """Training and development examples of a language, and what each of them is."""
+    task, dev = transfer.tasks[language], split_in(DEV, language)
+    shares, seed, origin = {TRAIN: 1 - SELECTION_SHARE, DEV: SELECTION_SHARE}, 0, TRAIN
+    if files.cut is not None and files.cuts(TRAIN):
+        shares, seed, found = files.cut.shares, files.cut.seed, files.origin(language)
+        if found is None:
+            raise DataError(
+                f"{files.directory}: holds no dev or train split of {task.name} that could be cut; "
+                "a split that is reported is never trained on"
+            )
+        origin = found
+    elif not files.has(language, TRAIN):
+        raise DataError(_no_training(task, language, files))
+    elif language not in transfer.selection:
+        return files.examples(language, TRAIN), TRAIN, [], dev
+    elif DEV in task.splits:
+        whole = files.examples(language, TRAIN)
+        return whole, TRAIN, files.examples(language, DEV), files.name(language, DEV)
+    parts = cut(files.examples(language, origin), shares, seed)
+    train_note, dev_note = (cut_name(origin, shares[one], seed) for one in (TRAIN, DEV))
+    return parts[TRAIN], train_note, parts[DEV], dev_note
+
+
+def _no_training(task: Task, language: str, files: Files) -> str:
+    """What is missing, and what can be done."""
+    parts = task.splits[TRAIN].parts if TRAIN in task.splits else ()
+    spelt = " or ".join(dict.fromkeys(name for part in parts for name in part))
+    origin = files.origin(language)
+    hint = f"; or have its {origin} split, which is here, cut in train and dev (--cut 0.9,0.1)"
+    return (
+        f"{files.directory}: holds no training file of {task.name}"
+        f"{f' ({spelt})' if spelt else ''}; get it from {task.files_from}{hint if origin else ''}"
+    )

@@ -1,0 +1,108 @@
+"""How large a target will be, from the headers of the source's files: no torch, nothing loaded."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from typing import TYPE_CHECKING
+
+from lingraft.errors import DataError
+from lingraft.models.kinds import KINDS
+from lingraft.models.modules import Stack, wanted_by
+from lingraft.models.parts import layer_index, sizes_by_part, tied_once
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lingraft.models.families import Family
+    from lingraft.recipe import Recipe
+
+
+def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]] | None:
+    """Names and shapes of a checkpoint's tensors, from the headers; None without .safetensors.
+
+    Raises:
+        DataError: a header is broken.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            with path.open("rb") as file:
+                (length,) = struct.unpack("<Q", file.read(8))
+                header = json.loads(file.read(min(length, 100_000_000)))
+            if not isinstance(header, dict):
+                raise ValueError("its header is no JSON object")
+            header.pop("__metadata__", None)
+            found = {name: tuple(entry["shape"]) for name, entry in header.items()}
+            if not all(isinstance(size, int) for shape in found.values() for size in shape):
+                raise ValueError("its header has shapes that are no numbers")
+        except (struct.error, ValueError, KeyError, TypeError, RecursionError, OSError) as error:
+            raise DataError(
+                f"{path}: not a safetensors file ({error}); save or download the model again"
+            ) from None
+        shapes |= found
+    return shapes or None
+
+
+def grafted_sizes(
+    shapes: dict[str, tuple[int, ...]], family: Family, recipe: Recipe, *, tied: bool = True
+) -> dict[str, int]:
+    """Parameters of the target by part, from the source's tensors and the recipe.
+
+    Args:
+        shapes: the source's tensors.
+        family: its record.
+        recipe: vocabulary size and inserted layers.
+        tied: whether the output projection is the word embeddings.
+
+    Raises:
+        DataError: the checkpoint has no layers where the family keeps them.
+    """
+    known = {name: shape for name, shape in shapes.items() if _is_known(name, family)}
+    layers = [index for index in (layer_index(name, family) for name in known) if index is not None]
+    if not layers or family.word_embeddings not in known:
+        raise DataError(
+            f"the source's weights hold no {family.model_type} {KINDS[family.kind].title} "
+            f"(no '{family.layers}.…')"
+        )
+    sizes = {name: math.prod(shape) for name, shape in known.items()}
+    sizes = {name: sizes[name] for name in tied_once(sizes, family, tied=tied)}
+    rows, kind = known[family.word_embeddings][0], recipe.tokenizer.kind
+    vocabulary = recipe.tokenizer.vocab_size
+    if kind in ("keep", "extend"):
+        vocabulary = rows if kind == "keep" else rows + vocabulary
+    for name in {family.word_embeddings, family.decoder} & sizes.keys():
+        sizes[name] = vocabulary * known[name][1]
+    sizes |= dict.fromkeys(family.output_bias if not tied else family.output_bias[:1], vocabulary)
+    totals = sizes_by_part(sizes, family, frozenset())
+    last = max(layers)  # a middle layer has all tensors; ModernBERT's first lacks one
+    one_layer = sum(size for name, size in sizes.items() if layer_index(name, family) == last)
+    inserted = recipe.graft.layers_before + recipe.graft.layers_after
+    totals["itl"] = inserted * one_layer
+    if (
+        family.first_layer_lacks
+        and recipe.graft.layers_before
+        and recipe.graft.layers_before + last > 0
+    ):
+        missing = sizes.get(f"{family.layers}.{last}.{family.first_layer_lacks}", 0)
+        totals["itl"] -= missing
+        totals["body"] += missing
+    layer_width = known[f"{family.layers}.{last}.{family.layer_output}"][0]
+    depth = last + 1 + inserted
+    stack = Stack(family, depth, layer_width, one_layer)
+    for module in wanted_by(recipe.graft):
+        size = module.size(module.wanted(recipe.graft), stack)
+        totals[module.part] = module.parameters(size, stack)
+    return totals
+
+
+def _is_known(name: str, family: Family) -> bool:
+    exact = {family.word_embeddings, family.decoder, *family.output_bias, *family.positions}
+    prefixes = (
+        *family.embedding_norm,
+        *family.head_tensors,
+        *family.body_tensors,
+        family.layers + ".",
+    )
+    return name in exact or name.startswith(prefixes)

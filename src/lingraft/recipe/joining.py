@@ -1,0 +1,66 @@
+"""A language joins a run that exists: the recipe of the run that goes on from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import RecipeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingraft.recipe import Recipe, Stream
+
+METHOD = "join"
+FEWEST = 32
+KEPT_OF_THE_TOKENIZER = ("normalisation", "character_coverage", "train_sentences", "max_tokens")
+
+
+def joined(theirs: Recipe, model: str, new: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Plain data of a recipe in which new languages join those of a finished run.
+
+    The source is the run's model. Its vocabulary is extended by pieces of the new languages' text
+    alone, as many as one of the run's languages has on average. The old languages' text is drawn
+    beside the new one's, so that they are not forgotten, and the run's own model is scored on it
+    too, to say whether they were.
+
+    Args:
+        theirs: the run's recipe.
+        model: the folder of the model that the run exported.
+        new: streams of the new languages, as plain data.
+
+    Raises:
+        RecipeError: there is no new language, or one is among the run's.
+    """
+    old = [_named(stream) for stream in theirs.texts]
+    taken = {str(stream["language"]).lower() for stream in old}
+    if not new:
+        raise RecipeError("--join: name the new language's text, as --text sw=sw.txt")
+    for stream in new:
+        if str(stream["language"]).lower() in taken:
+            raise RecipeError(
+                f"--join: the run has the language {stream['language']} already; "
+                "give the text of a new one"
+            )
+    tokenizer = theirs.tokenizer.model_dump(mode="json", include=set(KEPT_OF_THE_TOKENIZER))
+    size = theirs.tokenizer.vocab_size // len(theirs.languages)
+    before = [stream["name"] for stream in old if "/" not in stream["language"]]
+    return {
+        "source": {"model": model},
+        "streams": [*old, *new],
+        "tokenizer": tokenizer
+        | {
+            "kind": "extend",
+            "vocab_size": max(FEWEST, size),
+            "streams": [stream["name"] for stream in new],
+        },
+        "method": {"name": METHOD},
+        "training": theirs.training.model_dump(mode="json", exclude_none=True),
+        "evaluation": theirs.evaluation.model_dump(mode="json") | {"before": before},
+    }
+
+
+def _named(stream: Stream) -> dict[str, Any]:
+    """A stream as plain data; that of the short form is called by its language."""
+    plain = stream.model_dump(mode="json", exclude_none=True)
+    return plain | {"name": stream.name or stream.language.lower()}

@@ -1,0 +1,307 @@
+"""Several languages in one run: what each stream is, how it was drawn, and who is better in it.
+
+Shape letters: R resamples, B blocks of the test text.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft.evaluation import records
+from lingraft.report import figure, numbers
+from lingraft.report.figure import Figure
+from lingraft.report.plots import curve
+from lingraft.report.table import BEST, Cell, Column, table
+from lingraft.report.variants import labelled
+from lingraft.stats import Resampling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+    from lingraft.report.table import Table
+    from lingraft.report.variants import Variant
+    from lingraft.rundir import Run
+
+FEWEST_BLOCKS = 5
+"""With fewer blocks of test text no interval is given."""
+
+
+@dataclass(frozen=True)
+class PairedBits:
+    """Bits per character of two models on the words that both can score."""
+
+    stream: str
+    other: str
+    """Label of the second model."""
+    words: int
+    ours: float
+    theirs: float
+    low: float | None
+    """Bounds of the 95 % interval of `difference`; None where the test text is too small."""
+    high: float | None
+
+    @property
+    def difference(self) -> float:
+        """Ours less theirs: below 0 we are better."""
+        return self.ours - self.theirs
+
+    @property
+    def outcome(self) -> str:
+        """'better', 'worse', or 'not clearly different'; without an interval the last."""
+        if self.low is None or self.high is None or self.low <= 0 <= self.high:
+            return "not clearly different"
+        return "better" if self.high < 0 else "worse"
+
+
+def paired_bits(ours: Path, theirs: Path, stream: str, other: str) -> PairedBits | None:
+    """Compare two words.tsv by a paired bootstrap over blocks of the test text.
+
+    Args:
+        ours: of the model that is judged.
+        theirs: of the one it is judged against.
+        stream: whose text it is.
+        other: what the second model is called.
+
+    Returns:
+        None where a file is not there, they hold other words, or no word is scored by both.
+
+    Raises:
+        DataError: a file is broken.
+    """
+    if not (ours.is_file() and theirs.is_file()):
+        return None
+    first, second = ({word.word: word for word in records.read(path)} for path in (ours, theirs))
+    if first.keys() != second.keys():
+        return None
+    common = [key for key in first if first[key].scored and second[key].scored]
+    if not common:
+        return None
+    where = np.array([first[key].block for key in common])
+    characters = np.array([float(first[key].characters) for key in common])
+    characters_B = np.bincount(where, weights=characters, minlength=records.BLOCKS)
+    used = characters_B > 0
+    drawn_RB = Resampling().draws(int(used.sum()), "blocks")
+    totals, replicates = [], []
+    for words in (first, second):
+        bits = np.array([words[key].nats / math.log(2) for key in common])
+        bits_B = np.bincount(where, weights=bits, minlength=records.BLOCKS)
+        totals.append(float(bits.sum() / characters.sum()))
+        replicates.append((drawn_RB @ bits_B[used]) / (drawn_RB @ characters_B[used]))
+    gains = replicates[0] - replicates[1]
+    low = high = None
+    if int(used.sum()) >= FEWEST_BLOCKS:
+        found = Resampling().difference({(0,): totals[0] - totals[1]}, gains[:, None])
+        low, high = found.low, found.high
+    return PairedBits(stream, other, len(common), totals[0], totals[1], low, high)
+
+
+def words_file(variant: Variant, stream: str) -> Path:
+    """Where the scored words of a stream lie."""
+    prefix = f"{stream}-" if stream else ""
+    return variant.run.stage("evaluation").path / f"{prefix}{records.WORDS_FILE}"
+
+
+def compared(found: Sequence[Variant]) -> list[PairedBits]:
+    """The first model against each other one, on every stream's test words; [] for one text."""
+    main, others = found[0], found[1:]
+    pairs = (
+        paired_bits(words_file(main, s.name), words_file(other, s.name), s.name, other.label)
+        for other in others
+        for s in main.recipe.streams
+    )
+    return [pair for pair in pairs if pair is not None]
+
+
+SOURCE = "the source"
+
+
+def against_source(main: Variant) -> list[PairedBits]:
+    """The model against what it came from, on the streams of `evaluation.before`."""
+    folder, pairs = main.run.stage("evaluation").path, []
+    for stream in main.recipe.texts:
+        if stream.name in main.recipe.evaluation.before:
+            theirs = folder / f"{stream.prefix}{records.BEFORE_FILE}"
+            ours = words_file(main, stream.name)
+            pairs.append(paired_bits(ours, theirs, stream.name or stream.language, SOURCE))
+    return [pair for pair in pairs if pair is not None]
+
+
+def kept_or_lost(pairs: Sequence[PairedBits]) -> str:
+    """Which of the source's languages were kept, in a sentence."""
+    lost = [pair.stream for pair in pairs if pair.outcome == "worse"]
+    kept = [pair.stream for pair in pairs if pair.outcome != "worse"]
+    parts = [f"kept: {', '.join(kept)}"] if kept else []
+    parts += [f"lost in part: {', '.join(lost)}"] if lost else []
+    return (
+        f"Against the source itself in bits per character, {'; '.join(parts)} (a language is lost "
+        "in part where the whole 95 % interval of the difference is above 0)."
+    )
+
+
+def summary(runs: Sequence[Run]) -> str:
+    """For a terminal: `verdict` and `kept_or_lost` on the first run; empty where neither holds."""
+    found = labelled(runs)
+    kept = against_source(found[0])
+    told = [verdict(found[0].label, compared(found)), kept_or_lost(kept) if kept else ""]
+    return " ".join(filter(None, told))
+
+
+def verdict(main: str, pairs: Sequence[PairedBits]) -> str:
+    """In which languages the first model is better, in a sentence for each other model."""
+    sentences = []
+    for other in dict.fromkeys(pair.other for pair in pairs):
+        own = [pair for pair in pairs if pair.other == other]
+        better = [pair.stream for pair in own if pair.outcome == "better"]
+        worse = [pair.stream for pair in own if pair.outcome == "worse"]
+        sentence = f"In bits per character {main} is better than {other} in {len(better)} of "
+        sentence += f"{len(own)} streams{_named(better)}"
+        sentence += f", worse in {len(worse)}{_named(worse)}" if worse else ""
+        unclear = len(own) - len(better) - len(worse)
+        sentence += f"; {unclear} differ by no more than chance" if unclear else ""
+        sentences.append(f"{sentence} (95 % interval of a paired bootstrap over the test text).")
+    return " ".join(sentences)
+
+
+def _named(streams: Sequence[str]) -> str:
+    return f" ({', '.join(streams)})" if streams else ""
+
+
+def table_of(main: str, pairs: Sequence[PairedBits], title: str) -> Table | None:
+    """The pairs with their intervals; None where there are none."""
+    rows = []
+    for pair in pairs:
+        best = {"better": (BEST, 0), "worse": (0, BEST)}.get(pair.outcome, (0, 0))
+        bounds = (
+            numbers.ABSENT
+            if pair.low is None or pair.high is None
+            else f"{_signed(pair.low)} … {_signed(pair.high)}"
+        )
+        rows.append(
+            (
+                pair.stream,
+                pair.other,
+                numbers.count(pair.words),
+                Cell(numbers.fixed(pair.ours, 3), rank=best[0]),
+                Cell(numbers.fixed(pair.theirs, 3), rank=best[1]),
+                _signed(pair.difference),
+                bounds,
+            )
+        )
+    texts = (Column("against", "text"), "words", main, "the other", "difference", "95 % interval")
+    return table(title, ("stream", *texts), rows) if rows else None
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−")
+
+
+VOCABULARY: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
+    ("tokens_per_word", "fertility", lambda value: numbers.fixed(value, 2)),
+    ("characters_per_token", "characters a token", lambda value: numbers.fixed(value, 2)),
+    ("unknown_rate", "unknown", lambda value: numbers.percent(value, 2)),
+)
+
+
+def vocabulary(tokenizer: dict[str, Any] | None) -> Table | None:
+    """What the joint vocabulary is to each stream, on held-out text, beside the source's."""
+    streams = (tokenizer or {}).get("streams")
+    if not streams:
+        return None
+    rows = []
+    for name, result in streams.items():
+        sides = [result["statistics"]["test"]]
+        sides += [result["source_statistics"]["test"]] if "source_statistics" in result else []
+        cells = [show(side.get(key)) for side in sides for key, _, show in VOCABULARY]
+        rows.append((str(name), numbers.count(result["tokens"]["train"]["tokens"]), *cells))
+    titles = [title for _, title, _ in VOCABULARY]
+    with_source = any("source_statistics" in result for result in streams.values())
+    titles += [f"{title}, source" for title in titles] if with_source else []
+    return table("Every stream's vocabulary", ("stream", "tokens", *titles), rows)
+
+
+def draws(variant: Variant) -> Table | None:
+    """How likely a stream was to be drawn, and how often it was, phase by phase."""
+    rows = []
+    for phase in variant.phases:
+        for label, stream in ((phase.result or {}).get("streams") or {}).items():
+            total = max(1, sum(one["draws"] for one in (phase.result or {})["streams"].values()))
+            rows.append(
+                (
+                    str(label),
+                    phase.name,
+                    numbers.count(stream["sentences"]),
+                    numbers.percent(stream["probability"], 2),
+                    numbers.count(stream["draws"]),
+                    numbers.percent(stream["draws"] / total, 2),
+                    numbers.fixed(stream["draws"] / stream["sentences"], 2),
+                )
+            )
+    head = ("stream", Column("phase", "text"), "sentences", "probability", "draws", "share")
+    return table("How the streams were drawn", (*head, "passes"), rows) if rows else None
+
+
+def curves(found: Sequence[Variant]) -> Figure | None:
+    """Validation loss of each stream against tokens; None where the run has one text."""
+    labels = list(dict.fromkeys(label for v in found for label in _labels(v)))
+    if not labels:
+        return None
+    drawn = [
+        (index, place, curve(variant.phases, "valid", f"loss/{label}"))
+        for place, variant in enumerate(found)
+        for index, label in enumerate(labels)
+        if label in _labels(variant)
+    ]
+
+    def draw(axes: Axes, form: str) -> None:
+        for index, place, points in drawn:
+            style = {"linewidth": 1.0, "alpha": 0.45} if place else {"linewidth": 1.9}
+            figure.line(axes, points.x, points.y, index, **style)
+        axes.set_ylabel("validation loss (nats per masked token)")
+        figure.tokens_axis(axes, form)
+
+    names = tuple((label.partition("/")[0], index) for index, label in enumerate(labels))
+    ends = [
+        f"{labels[index]} of {found[place].label}: {numbers.fixed(points.y[-1], 2)}"
+        for index, place, points in drawn
+        if points.y
+    ]
+    beside = "; faint: the other models" if len(found) > 1 else ""
+    return Figure(
+        name="streams",
+        draw=draw,
+        names=names,
+        description="Validation loss of each stream against tokens. " + "; ".join(ends),
+        caption=f"Validation loss of each stream. Strong: {found[0].label}{beside}. The levels of "
+        "two streams do not compare: each has other text.",
+    )
+
+
+def _labels(variant: Variant) -> list[str]:
+    """The streams, with their objectives, that have a loss in every look of every phase."""
+    looks = [row for phase in variant.phases for row in phase.valid]
+    named = [
+        key for key in (looks[0] if looks else {}) if key.startswith("loss/") and "/" in key[5:]
+    ]
+    return [key[5:] for key in named if all(key in row for row in looks)]
+
+
+def lexicons(variant: Variant) -> Table | None:
+    """What each dictionary gave to the new embeddings; None where there was none."""
+    graft = variant.result("graft")
+    given = (graft or {}).get("embeddings", {}).get("lexicons", ())
+    rows = []
+    for lexicon in given:
+        rules = [rule for rule in lexicon if rule not in ("file", "pairs", "words")]
+        copied = sum(lexicon[rule] for rule in rules)
+        how = ", ".join(f"{rule} {lexicon[rule]:,}" for rule in rules if lexicon[rule])
+        cells = (numbers.count(lexicon["pairs"]), numbers.count(lexicon["words"]))
+        rows.append((str(lexicon["file"]), *cells, numbers.count(copied), how or numbers.ABSENT))
+    head = ("dictionary", "pairs", "pieces in it", "rows copied", Column("found as", "long"))
+    return table("Dictionaries", head, rows) if rows else None

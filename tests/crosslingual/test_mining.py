@@ -1,0 +1,174 @@
+"""Mining against a brute-force computation, and the texts that it reads."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from made_up_pairs import made_up
+
+from lingraft.crosslingual import mining
+from lingraft.crosslingual.mining import Gold, Mined
+from lingraft.crosslingual.search import both_ways
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def brute_force(x_ND: np.ndarray, y_MD: np.ndarray, k: int) -> list[tuple[float, int, int]]:
+    """SPEC C.5 by the letter, a pair at a time."""
+    cosines = x_ND.astype(np.float64) @ y_MD.astype(np.float64).T
+    near_x = [np.argsort(-row)[:k] for row in cosines]
+    near_y = [np.argsort(-column)[:k] for column in cosines.T]
+    mean_x = [cosines[i, near].mean() for i, near in enumerate(near_x)]
+    mean_y = [cosines[near, j].mean() for j, near in enumerate(near_y)]
+
+    def margin(i: int, j: int) -> float:
+        return float(cosines[i, j] / ((mean_x[i] + mean_y[j]) / 2))
+
+    candidates = [max((margin(i, j), i, j) for j in near) for i, near in enumerate(near_x)]
+    candidates += [max((margin(i, j), i, j) for i in near) for j, near in enumerate(near_y)]
+    taken, used_x, used_y = [], set(), set()
+    for value, i, j in sorted(set(candidates), reverse=True):
+        if i not in used_x and j not in used_y:
+            taken.append((value, i, j))
+            used_x.add(i)
+            used_y.add(j)
+    return taken
+
+
+def test_mined_pairs_are_those_of_a_pair_at_a_time() -> None:
+    generator = np.random.default_rng(0)
+    y_MD = generator.standard_normal((70, 16)) + 1
+    x_ND = y_MD[:50] + 0.8 * generator.standard_normal((50, 16))
+    x_ND, y_MD = (
+        (one / np.linalg.norm(one, axis=1, keepdims=True)).astype(np.float32)
+        for one in (x_ND, y_MD)
+    )
+    mined = mining.mine(*both_ways(x_ND, y_MD, 4))
+    expected = brute_force(x_ND, y_MD, 4)
+    found = list(zip(mined.sources_P.tolist(), mined.targets_P.tolist(), strict=True))
+    assert found == [(i, j) for _, i, j in expected]
+    np.testing.assert_allclose(mined.margins_P, [value for value, _, _ in expected], rtol=1e-5)
+    right = sum(i == j for i, j in found)
+    assert 25 < right < 50
+
+
+def mined_of(*pairs: tuple[float, int, int]) -> Mined:
+    return Mined(*(np.array(column) for column in zip(*pairs, strict=True)))
+
+
+def test_the_threshold_is_half_way_after_the_rank_of_the_best_f1() -> None:
+    mined = mined_of((3.0, 0, 0), (2.0, 1, 1), (1.5, 2, 9), (1.0, 3, 8), (0.5, 4, 4))
+    gold = Gold(frozenset({(0, 0), (1, 1), (4, 4)}), 3)
+    assert mining.best_threshold(mined, gold) == 1.75
+    score = mining.score(mined.above(1.75), gold)
+    assert (score.precision, score.found, score.mined) == (100, 2, 2)
+    assert score.recall == pytest.approx(200 / 3)
+    assert score.f1 == pytest.approx(80)
+
+
+def test_the_last_pair_and_equal_margins_are_thresholds_too() -> None:
+    every = Gold(frozenset({(0, 0), (1, 1)}), 2)
+    assert mining.best_threshold(mined_of((3.0, 0, 0), (2.0, 1, 1)), every) == 2.0
+    tied = mined_of((3.0, 0, 0), (2.0, 1, 1), (2.0, 2, 5), (1.0, 3, 7))
+    assert mining.best_threshold(tied, every) == 1.5  # one of equals cannot be taken alone
+    none = Gold(frozenset({(7, 7)}), 1)
+    assert mining.best_threshold(tied, none) == float("inf")
+    assert mining.score(tied.above(float("inf")), none).f1 == 0
+
+
+def test_equal_sentences_are_one_and_parity_leaves_them_out(tmp_path: Path) -> None:
+    (tmp_path / "en").write_text("a-1\tone\na-2\ttwo\na-3\tone\n", "utf-8")
+    (tmp_path / "ko").write_text("b-1\t하나\nb-2\t둘\n", "utf-8")
+    (tmp_path / "gold").write_text("a-1\tb-1\na-3\tb-1\na-2\tb-2\n", "utf-8")
+    source, target = (mining.read_side(tmp_path / name) for name in ("en", "ko"))
+    assert (source.texts, source.ids) == (("one", "two"), (("a-1", "a-3"), ("a-2",)))
+    assert source.number_of_lines == 3
+    gold = mining.read_gold(tmp_path / "gold", source, target)
+    assert (gold.places, gold.total) == ({(0, 0), (1, 1)}, 2)
+    by_id = mining.read_gold(tmp_path / "gold", source, target, by_id=True)
+    assert by_id.total == 3
+    left = mined_of((2.0, 0, 0), (1.0, 1, 1)).without(source.repeated(), target.repeated())
+    assert left.sources_P.tolist() == [1]
+    assert mining.score(left, by_id).recall == pytest.approx(100 / 3)
+
+
+def test_sentences_without_ids_are_numbered(tmp_path: Path) -> None:
+    (tmp_path / "en").write_text("one\ntwo\n", "utf-8")
+    assert mining.read_side(tmp_path / "en").place_of == {"1": 0, "2": 1}
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Callable[[str, int], tuple[Path, Path, Path]]:
+    """Two texts in BUCC's form that share half of their sentences, and the gold pairs."""
+
+    def write(name: str, seed: int) -> tuple[Path, Path, Path]:
+        pairs, noise = made_up(40, seed), made_up(40, seed + 50)
+        left, right = [*pairs.english, *noise.english], [*noise.other, *pairs.other]
+        files = tuple(tmp_path / f"{name}.{end}" for end in ("en", "xx", "gold"))
+        for path, side, lines in zip(files, "ab", (left, right), strict=False):
+            rows = (f"{side}-{n}\t{line}\n" for n, line in enumerate(dict.fromkeys(lines)))
+            path.write_text("".join(rows), "utf-8")
+        ids = [
+            {line: number for number, line in enumerate(dict.fromkeys(lines))}
+            for lines in (left, right)
+        ]
+        gold = (
+            f"a-{ids[0][one]}\tb-{ids[1][other]}\n"
+            for one, other in zip(pairs.english, pairs.other, strict=True)
+        )
+        files[2].write_text("".join(gold), "utf-8")
+        return files
+
+    return write
+
+
+def test_the_command_tunes_on_dev_alone_and_writes_what_it_mined(
+    command: Callable[..., Any],
+    tiny_source: Callable[[str], Any],
+    tmp_path: Path,
+    texts: Callable[[str, int], tuple[Path, Path, Path]],
+) -> None:
+    (source, target, gold), dev = texts("test", 0), texts("dev", 7)
+    out = tmp_path / "out"
+    arguments = ("retrieve", tiny_source("bert"), "--mine", source, target, "--out", out)
+    held = ("--dev-mine", *dev[:2], "--dev-gold", dev[2])
+    ended = command(*arguments, "--gold", gold, *held)
+    assert ended.status == 0, ended.err
+    rows = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+    by = {(row["split"], row["metric"]): row for row in rows}
+    assert by["test", "f1"]["threshold_from"] == "dev"
+    assert by["test", "f1"]["layer_from"] == "best on dev"
+    lines = (out / "bert" / "mined.tsv").read_text("utf-8").splitlines()[1:]
+    assert len(lines) == by["test", "f1"]["mined"]
+    wanted = set(gold.read_text("utf-8").splitlines())
+    found = ["\t".join(line.split("\t")[1:3]) for line in lines]
+    assert sum(pair in wanted for pair in found) == by["test", "f1"]["found"] > 0
+    margins = [float(line.split("\t")[0]) for line in lines]
+    assert margins == sorted(margins, reverse=True)
+    assert margins[-1] >= by["test", "f1"]["threshold"] - 1e-6
+
+    # other gold pairs on the test change nothing of what is mined
+    gold.write_text("".join(f"{line}\n" for line in sorted(wanted)[:3]), "utf-8")
+    again = command(*arguments, "--gold", gold, *held, "--overwrite")
+    assert again.status == 0, again.err
+    assert (out / "bert" / "mined.tsv").read_text("utf-8").splitlines()[1:] == lines
+
+
+def test_without_gold_pairs_all_candidates_are_written(
+    command: Callable[..., Any],
+    tiny_source: Callable[[str], Any],
+    tmp_path: Path,
+    texts: Callable[[str, int], tuple[Path, Path, Path]],
+) -> None:
+    source, target, _ = texts("test", 0)
+    out = tmp_path / "out"
+    ended = command("retrieve", tiny_source("bert"), "--mine", source, target, "--out", out)
+    assert ended.status == 0, ended.err
+    assert "none: all pairs" in ended.out
+    ids = [line.split("\t")[1] for line in (out / "bert/mined.tsv").read_text().splitlines()[1:]]
+    assert len(ids) == len(set(ids)) > 20

@@ -1,0 +1,214 @@
+"""Accuracy by nearest neighbours, beside computations that share no code with it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import real_data
+import torch
+from made_up_pairs import made_up
+from sklearn.neighbors import NearestNeighbors
+from transformers import AutoModel, AutoTokenizer
+
+from lingraft.crosslingual import pairs as sets
+from lingraft.crosslingual.encoder import Encoder
+from lingraft.crosslingual.retrieval import WAYS, Answers, answers_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[2]
+TATOEBA = real_data.folder("par_tatoeba")
+
+
+def reference(folder: str, english: list[str], other: list[str]) -> np.ndarray:
+    """[L, 2] Accuracy in percent of every layer in both directions.
+
+    A sentence at a time through transformers, nearest neighbours by scikit-learn: the smallest
+    distance of vectors of unit length is the highest cosine.
+    """
+    model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+
+    def encode(texts: list[str]) -> np.ndarray:
+        rows = []
+        for text in texts:
+            with torch.no_grad():
+                inputs = tokenizer(text, return_tensors="pt", truncation=True, max_length=128)
+                states = model(**inputs, output_hidden_states=True).hidden_states
+            rows.append([state[0].mean(0).numpy() for state in states])
+        vectors = np.swapaxes(np.array(rows, dtype=np.float64), 0, 1)
+        return vectors / np.linalg.norm(vectors, axis=2, keepdims=True)
+
+    found = []
+    for x, y in zip(encode(english), encode(other), strict=True):
+        ways = []
+        for queries, searched in ((x, y), (y, x)):
+            index = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(searched)
+            nearest = index.kneighbors(queries, return_distance=False)[:, 0]
+            ways.append(100 * np.mean(nearest == np.arange(len(queries))))
+        found.append(ways)
+    return np.array(found)
+
+
+@pytest.fixture
+def pair_file(tmp_path: Path) -> Callable[..., Path]:
+    def write(name: str, number: int = 60, seed: int = 0) -> Path:
+        made = made_up(number, seed)
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        rows = zip(made.english, made.other, strict=True)
+        path.write_text("".join("\t".join(row) + "\n" for row in rows), "utf-8")
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("family", ["roberta", "modernbert"])
+def test_accuracies_are_those_of_scikit_learn(
+    family: str, tiny_source: Callable[[str], Any]
+) -> None:
+    folder, pairs = str(tiny_source(family)), made_up(80)
+    answers = answers_of(Encoder.load(folder), pairs, "mean")
+    expected_LW = reference(folder, list(pairs.english), list(pairs.other))
+    found_LW = np.stack([answers.accuracies(way) for way in WAYS], axis=1)
+    np.testing.assert_allclose(found_LW, expected_LW)
+    assert 5 < expected_LW.max() < 100  # neither hopeless nor trivial
+
+
+@pytest.mark.skipif(not TATOEBA.is_dir(), reason="shared/data/par_tatoeba is not here")
+@pytest.mark.parametrize("language", ["de", "ko"])
+def test_accuracies_on_real_test_sets_are_those_of_scikit_learn(language: str) -> None:
+    (pairs,) = sets.read([str(TATOEBA)], [language])
+    pairs = pairs.first(150)
+    folder = str(ROOT / "demo" / "source")
+    answers = answers_of(Encoder.load(folder), pairs, "mean")
+    expected_LW = reference(folder, list(pairs.english), list(pairs.other))
+    found_LW = np.stack([answers.accuracies(way) for way in WAYS], axis=1)
+    np.testing.assert_allclose(found_LW, expected_LW)
+    assert expected_LW.max() > 1
+
+
+def test_a_perfect_answer_is_all_and_a_shifted_one_nothing() -> None:
+    right_LN = np.tile(np.arange(5), (2, 1))
+    answers = Answers(
+        "xx", {WAYS[0]: right_LN, WAYS[1]: (right_LN + 1) % 5}, dict.fromkeys(WAYS, right_LN * 1.0)
+    )
+    assert answers.accuracies(WAYS[0]).tolist() == [100, 100]
+    assert answers.accuracies(WAYS[1]).tolist() == [0, 0]
+    assert answers.gains(WAYS).mean(axis=1).tolist() == [50, 50]
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+
+
+def test_the_command_reports_both_directions_at_the_layer_that_dev_chose(
+    command: Callable[..., Any],
+    tiny_source: Callable[[str], Any],
+    tmp_path: Path,
+    pair_file: Callable[..., Path],
+) -> None:
+    pair_file("test/eng-kor.tsv")
+    pair_file("test/eng-deu.tsv", seed=1)
+    for code, seed in (("kor", 2), ("deu", 3)):
+        pair_file(f"dev/eng-{code}.tsv", 40, seed)
+    models = [tiny_source(family) for family in ("roberta", "bert")]
+    arguments = ("retrieve", *models, "--pairs", tmp_path / "test", "--languages", "ko,de")
+    arguments += ("--dev", tmp_path / "dev", "--out", tmp_path / "out", "--resamples", 200)
+    ended = command(*arguments)
+    assert ended.status == 0, ended.err
+    rows = rows_of(tmp_path / "out")
+    assert len(rows) == 2 * 2 * 2 * 3  # models, languages, directions, layers
+    assert {row["chosen_on"] for row in rows} == {"dev"}
+    for model in ("roberta", "bert"):
+        curve = dev_curve(str(tiny_source(model)), tmp_path / "dev")
+        (layer,) = {row["layer"] for row in rows if row["model"] == model and row["chosen"]}
+        assert layer == int(np.argmax(curve))
+    predicted = (tmp_path / "out" / "bert" / "predictions-ko.tsv").read_text("utf-8")
+    table = list(csv.DictReader(predicted.splitlines(), delimiter="\t"))
+    share = 100 * np.mean([row["line"] == row["en→xx found"] for row in table])
+    chosen = next(
+        row["value"]
+        for row in rows
+        if (row["model"], row["language"], row["direction"], row["chosen"])
+        == ("bert", "ko", "en→xx", True)
+    )
+    assert share == pytest.approx(chosen)
+    assert "Less roberta" in ended.out
+    assert (tmp_path / "out" / "curve.svg").read_text("utf-8").startswith("<svg")
+    assert "oracle" not in ended.out
+
+
+def dev_curve(folder: str, dev: Path) -> np.ndarray:
+    """[L] By the reference: the mean over languages and directions."""
+    curves = []
+    for file in sorted(dev.iterdir()):
+        rows = [line.split("\t") for line in file.read_text("utf-8").splitlines()]
+        english, other = ([row[side] for row in rows] for side in (0, 1))
+        curves.append(reference(folder, english, other).mean(axis=1))
+    return np.mean(curves, axis=0)
+
+
+def test_answers_that_are_there_are_kept_and_other_settings_are_refused(
+    command: Callable[..., Any],
+    tiny_source: Callable[[str], Any],
+    tmp_path: Path,
+    pair_file: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file, out = pair_file("eng-kor.tsv"), tmp_path / "out"
+    arguments = ("retrieve", tiny_source("bert"), "--pairs", file, "--out", out)
+    first = command(*arguments)
+    assert first.status == 0, first.err
+    assert "oracle" in first.out  # the layer is chosen on the test itself, and that is said
+    before = rows_of(out)
+
+    def no_model(*_: object) -> None:
+        raise AssertionError("the answers were there")
+
+    monkeypatch.setattr(Encoder, "load", no_model)
+    again = command(*arguments)
+    assert (again.status, again.out) == (0, first.out)
+    assert rows_of(out) == before
+    other = command(*arguments, "--layer", 1)
+    assert other.status == 1
+    assert "--overwrite" in other.err
+    replaced = command(*arguments, "--layer", 1, "--overwrite")
+    assert replaced.status == 0, replaced.err
+    assert {row["chosen_on"] for row in rows_of(out)} == {"given"}
+
+
+def test_parity_with_xtreme_counts_the_direction_from_english_alone(
+    command: Callable[..., Any],
+    tiny_source: Callable[[str], Any],
+    tmp_path: Path,
+    pair_file: Callable[..., Path],
+) -> None:
+    file, out = pair_file("eng-kor.tsv"), tmp_path / "out"
+    arguments = ("retrieve", tiny_source("bert"), "--pairs", file, "--out", out)
+    refused = command(*arguments, "--parity", "xtreme")
+    assert "add --layer N" in refused.err  # two layers: XTREME has no such model
+    ended = command(*arguments, "--parity", "xtreme", "--layer", 1)
+    assert ended.status == 0, ended.err
+    rows = rows_of(out)
+    assert {row["direction"] for row in rows} == {"en→xx"}
+    english, other = made_up(60).english, made_up(60).other
+    expected = reference(str(tiny_source("bert")), list(english), list(other))[1, 0]
+    assert [row["value"] for row in rows if row["chosen"]] == [pytest.approx(expected)]
+
+
+def test_an_english_side_in_alphabetical_order_is_warned_of(
+    command: Callable[..., Any], tiny_source: Callable[[str], Any], tmp_path: Path
+) -> None:
+    rows = (f"{n:03} words\t{n:03} in Korean\n" for n in range(30))
+    (tmp_path / "eng-kor.tsv").write_text("".join(rows), "utf-8")
+    arguments = ("retrieve", tiny_source("bert"), "--pairs", tmp_path / "eng-kor.tsv")
+    ended = command(*arguments, "--layer", 1, "--out", tmp_path / "out")
+    assert ended.status == 0
+    assert "alphabetical order" in ended.err

@@ -1,0 +1,99 @@
+"""A language joins a finished run: vocabulary, rows, text, and what is said of the old language."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from safetensors.torch import load_file
+
+from lingraft.recipe.decoding import load
+from lingraft.rundir import Run
+
+WORDS = ("hus", "træ", "hund", "går", "løber", "ser", "den", "grønne", "gamle", "lille")
+
+
+@pytest.fixture(scope="module")
+def danish(tmp_path_factory):
+    import random
+
+    drawn = random.Random(0)
+    lines = [" ".join(drawn.choices(WORDS, k=drawn.randint(4, 9))) + ".\n" for _ in range(120)]
+    path = tmp_path_factory.mktemp("danish") / "da.txt"
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def joined(command, adapted, danish, tmp_path_factory):
+    """The old run and the one in which Danish has joined its Korean."""
+    old, out = adapted("roberta"), tmp_path_factory.mktemp("joined") / "run"
+    sizes = ("--steps", 4, "--vocab-size", 400, "--set", "method.batch={size=8}")
+    ended = command("adapt", "--join", old, "--text", f"da={danish}", "--out", out, *sizes)
+    assert ended.status == 0, ended.err
+    return Run(old), Run(out), ended
+
+
+def test_the_recipe_holds_both_languages_and_the_run_s_model(joined):
+    old, new, _ = joined
+    recipe = load(new.recipe_path)
+    assert [stream["name"] for stream in recipe["streams"]] == ["ko", "da"]
+    assert recipe["source"]["model"] == str(old.model_path)
+    assert (recipe["tokenizer"]["kind"], recipe["tokenizer"]["streams"]) == ("extend", ["da"])
+    assert recipe["evaluation"]["before"] == ["ko"]
+    assert recipe["method"]["name"] == "join"
+
+
+def test_old_pieces_keep_their_ids_and_rows_bit_for_bit_until_training(joined):
+    old, new, _ = joined
+    pieces = [
+        json.loads((run / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+        for run in (old.model_path, new.model_path)
+    ]
+    assert pieces[0].items() <= pieces[1].items()
+    before = load_file(old.model_path / "model.safetensors")
+    after = load_file(new.stage("graft").path / "model" / "model.safetensors")
+    size = len(before["roberta.embeddings.word_embeddings.weight"])
+    assert before.keys() == after.keys()
+    for name, tensor in before.items():
+        assert after[name][: len(tensor)].equal(tensor), name
+    rows = after["roberta.embeddings.word_embeddings.weight"]
+    assert len(rows) > size
+    trained = load_file(new.model_path / "model.safetensors")
+    assert not trained["roberta.embeddings.word_embeddings.weight"][:size].equal(rows[:size])
+
+
+def test_new_pieces_come_from_the_new_language_alone(joined):
+    old, new, _ = joined
+    known, pieces = (
+        json.loads((run / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+        for run in (old.model_path, new.model_path)
+    )
+    added = pieces.keys() - known.keys()
+    assert "Ġhund" in added
+    letters = set("".join(WORDS).encode().decode("latin-1")) | set("Ġ.") | {"Ã", "¦", "¸", "¥"}
+    assert set("".join(added)) <= letters
+
+
+def test_both_languages_are_drawn_and_the_old_one_is_judged_before_and_after(joined):
+    _, new, ended = joined
+    drawn = new.stage("phase-1").result()["streams"]
+    assert all(stream["draws"] > 0 for stream in drawn.values())
+    result = new.stage("evaluation").result()
+    assert list(result["before"]) == ["ko"]
+    assert result["before"]["ko"]["words"] > 0
+    report = (new.path / "report.html").read_text(encoding="utf-8")
+    assert "<h3>Kept or lost</h3>" in report
+    assert "Against the source itself in bits per character" in ended.out
+    before = (new.stage("evaluation").path / "ko-before-words.tsv").read_text(encoding="utf-8")
+    after = (new.stage("evaluation").path / "ko-words.tsv").read_text(encoding="utf-8")
+    keys = [[line.split("\t")[0] for line in text.splitlines()] for text in (before, after)]
+    assert keys[0] == keys[1]
+    assert before != after
+
+
+def test_the_source_s_figures_are_those_of_the_old_run(joined):
+    old, new, _ = joined
+    theirs = old.stage("evaluation").result()["words"]["bits_per_character"]
+    ours = new.stage("evaluation").result()["before"]["ko"]["bits_per_character"]
+    assert ours == pytest.approx(theirs, rel=1e-4)

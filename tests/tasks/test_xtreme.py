@@ -1,0 +1,251 @@
+"""XTREME's tasks: records, formats, metrics by hand, and averages against published tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lingraft.errors import DataError, RecipeError
+from lingraft.tasks import (
+    GROUPS,
+    RETRIEVAL_GROUPS,
+    TASKS,
+    load,
+    names,
+    xtreme,
+)
+from lingraft.tasks.examples import Answer, SpanExample
+from lingraft.tasks.held_out import tasks_of, texts
+from lingraft.tasks.mlqa import LANGUAGES, normalise_mlqa
+from lingraft.tasks.predictions import SpanPrediction
+from lingraft.tasks.words import pieces
+
+if TYPE_CHECKING:
+    from lingraft.tasks import Group
+
+OFFICIAL = Path(__file__).parent / "official"
+ALL: dict[str, Group] = GROUPS | RETRIEVAL_GROUPS
+
+
+# -- records
+
+
+def test_each_of_the_nine_has_its_number_of_languages() -> None:
+    numbers = {name: len(set(ALL[name].languages)) for name in xtreme.NINE}
+    assert numbers == {
+        "xnli": 15, "pawsx": 7, "udpos": 33, "panx": 40, "xquad": 11, "mlqa": 7, "tydiqa": 9,
+        "bucc2018": 4, "tatoeba": 36,
+    }  # fmt: skip
+    assert set(ALL) == set(xtreme.NINE)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_the_records_of_a_group_differ_in_files_alone(name: str) -> None:
+    group = GROUPS[name]
+    records = [TASKS[group.member(language)] for language in group.languages]
+    assert len({(record.kind, record.labels, record.selection) for record in records}) == 1
+    assert [record.languages for record in records] == [(one,) for one in group.languages]
+    assert "train" in TASKS[group.member(group.train_language)].splits
+    for record in records:
+        assert {"xtreme2020", "xtune2021", "metaxlm2021"} <= set(record.alternatives)
+
+
+def test_a_language_that_a_group_lacks_is_named() -> None:
+    with pytest.raises(RecipeError, match=r"xquad: is not in the language 'ko'; it is in ar, de"):
+        GROUPS["xquad"].member("ko")
+
+
+def test_a_list_has_a_group_once() -> None:
+    listed = list(names())
+    assert len(listed) == 28 - 7 + 7
+    assert listed[7:14] == [f"{name}-{{lang}}" for name in GROUPS]
+    assert "klue-dp" in listed
+
+
+def test_the_settings_are_those_of_the_papers() -> None:
+    def rows(paper: str) -> dict[str, tuple[float, ...]]:
+        found = {}
+        for name in GROUPS:
+            one = TASKS[f"{name}-en"].alternatives[paper]
+            found[name] = (one.epochs, one.batch, one.learning_rate, one.warmup, one.weight_decay)
+        return found
+
+    assert rows("xtreme2020") == {
+        "pawsx": (5, 32, 2e-5, 0, 0), "xnli": (5, 32, 2e-5, 0, 0), "udpos": (10, 32, 2e-5, 0, 0),
+        "panx": (10, 32, 2e-5, 0, 0), "xquad": (3, 32, 3e-5, 500, 1e-4),
+        "mlqa": (3, 32, 3e-5, 500, 1e-4), "tydiqa": (3, 32, 3e-5, 500, 1e-4),
+    }  # fmt: skip
+    assert rows("xtune2021") == {
+        "pawsx": (10, 32, 1e-5, 0.1, 0), "xnli": (10, 32, 7e-6, 0.1, 0),
+        "udpos": (10, 32, 2e-5, 0.1, 0), "panx": (10, 32, 1e-5, 0.1, 0),
+        "xquad": (4, 32, 3e-5, 0.1, 0), "mlqa": (4, 32, 3e-5, 0.1, 0),
+        "tydiqa": (20, 32, 3e-5, 0.1, 0),
+    }  # fmt: skip
+    assert rows("metaxlm2021") == {  # table 8
+        "pawsx": (10, 32, 2e-5, 0.1, 0.01), "xnli": (6, 32, 1e-5, 0.1, 0.01),
+        "udpos": (10, 32, 1e-5, 0.1, 0), "panx": (10, 8, 7e-6, 0.1, 0),
+        "xquad": (4, 32, 3e-5, 0.1, 0), "mlqa": (4, 32, 3e-5, 0.1, 0),
+        "tydiqa": (40, 32, 4e-5, 0.1, 0),
+    }  # fmt: skip
+
+
+def test_a_language_without_a_training_set_says_so() -> None:
+    for name in ("xquad-de", "mlqa-de"):
+        with pytest.raises(DataError, match=f"{name}: the benchmark has no training set in this"):
+            load(TASKS[name], OFFICIAL)
+    assert load(TASKS["xquad-en"], OFFICIAL).official
+
+
+# -- metrics
+
+
+def test_answers_are_compared_by_the_rules_of_their_language() -> None:
+    for answer, language, expected in (
+        ("The  «big» dog!", "en", "big dog"),
+        ("El perro y la casa", "es", "perro y casa"),
+        ("Das Haus, dem", "de", "haus"),
+        ("Những cái bàn", "vi", "bàn"),
+        ("الكتاب", "ar", "كتاب"),
+        ("एक घर।", "hi", "एक घर"),
+        ("在2008年，北京 IOC", "zh", "在 2008 年 北 京 ioc"),
+    ):
+        assert normalise_mlqa(answer, language) == expected
+    assert LANGUAGES == ("en", "es", "vi", "de", "ar", "hi", "zh")
+    with pytest.raises(
+        DataError, match="MLQA has no rules for answers in 'ko'; it has them for en"
+    ):
+        normalise_mlqa("그", "ko")
+
+
+def _asked(name: str, *answers: tuple[str, str | None]) -> dict[str, float]:
+    examples = [
+        SpanExample(str(i), "?", gold, (Answer(gold, 0),)) for i, (gold, _) in enumerate(answers)
+    ]
+    said = [SpanPrediction(str(i), one) for i, (_, one) in enumerate(answers) if one is not None]
+    return TASKS[name].score(examples, said)
+
+
+def test_answers_by_hand_and_one_without_a_prediction_counts_as_wrong() -> None:
+    # 北京 and 北 share one of 2 and 1 characters: F1 = 2/3
+    scores = _asked("mlqa-zh", ("北京", "北"), ("上海", "上海"), ("广州", None))
+    assert scores == {
+        "exact_match": pytest.approx(100 / 3), "f1": pytest.approx(100 * (2 / 3 + 1 + 0) / 3)
+    }  # fmt: skip
+
+
+def test_nothing_but_an_article_has_no_f1_in_squad_1() -> None:
+    assert _asked("xquad-en", ("The", "a"), ("red", "red")) == {"exact_match": 100, "f1": 50}
+
+
+def test_a_question_of_xtreme_is_always_answered() -> None:
+    for group in ("xquad", "mlqa", "tydiqa"):
+        spans = TASKS[f"{group}-en"].spans
+        assert spans is not None
+        assert spans.null_threshold > 1e6
+        assert (spans.doc_stride, spans.max_query, spans.max_answer, spans.n_best) == (
+            128,
+            64,
+            30,
+            20,
+        )
+
+
+def test_long_sentences_are_cut_between_words() -> None:
+    assert pieces([1, 1, 1], 3) == [range(3)]
+    assert pieces([2, 2, 1, 3], 3) == [range(1), range(1, 3), range(3, 4)]
+    assert pieces([0, 9, 1, 1], 3) == [range(3), range(3, 4)]  # no token, too many: one each
+    assert pieces([3], 3) == [range(1)]
+
+
+def test_texts_of_the_tests_are_left_out_of_a_corpus() -> None:
+    (task,) = tasks_of(["tatoeba-de"])
+    assert {"Es regnet.", "It is raining."} <= set(texts(task, OFFICIAL))
+    (task,) = tasks_of(["udpos-fr"])
+    assert "Elle dort ." in texts(task, OFFICIAL)
+    assert [one.name for one in tasks_of(["mlqa"])] == [
+        f"mlqa-{language}" for language in GROUPS["mlqa"].languages
+    ]
+
+
+def test_hidden_labels_do_not_keep_a_test_set_from_being_left_out(tmp_path: Path) -> None:
+    for split, text in (("dev", "Ja\tO\n"), ("test", "Köln\nliegt\nam\nRhein\n")):
+        (tmp_path / f"{split}-de.tsv").write_text(text, encoding="utf-8")
+    (task,) = tasks_of(["panx-de"])
+    assert texts(task, tmp_path) == ["Ja", "Köln liegt am Rhein"]
+
+
+# -- averages
+
+
+def test_the_average_of_xlm_r_large_is_the_published_one() -> None:
+    # VECO (Luo et al. 2021), table 2: XLM-R under cross-lingual transfer, average 68.1
+    scores = {
+        "xnli": {"accuracy": 79.2}, "pawsx": {"accuracy": 86.4}, "udpos": {"chunk_f1": 72.6},
+        "panx": {"chunk_f1": 65.4}, "xquad": {"f1": 76.6, "exact_match": 60.8},
+        "mlqa": {"f1": 71.6, "exact_match": 53.2}, "tydiqa": {"f1": 65.1, "exact_match": 45.0},
+        "bucc2018": {"f1": 66.0}, "tatoeba": {"accuracy": 57.3},
+    }  # fmt: skip
+    by_task = {task: xtreme.task_score(task, one) for task, one in scores.items()}
+    average = xtreme.average(by_task)
+    assert average is not None
+    assert round(average, 1) == 68.1
+    assert xtreme.category_averages(by_task) == pytest.approx(
+        {
+            "classification": (79.2 + 86.4) / 2,
+            "tagging": (72.6 + 65.4) / 2,
+            "qa": (68.7 + 62.4 + 55.05) / 3,
+            "retrieval": (66.0 + 57.3) / 2,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "published"),
+    [
+        ((63.8, 51.0, (47.3, 33.2), (39.9, 25.3), (26.8, 15.2), 57.9, 77.8), 49.2),
+        ((63.7, 54.0, (57.9, 42.0), (51.5, 34.3), (39.7, 23.0), 64.6, 83.2), 55.7),
+        ((67.4, 55.0, (64.4, 49.0), (57.0, 40.0), (44.4, 27.8), 67.2, 84.2), 59.3),
+    ],
+    ids=["XLM", "MetaXLM", "+Dict"],
+)
+def test_the_averages_of_metaxlm_are_over_seven_tasks(
+    row: tuple[float | tuple[float, float], ...], published: float
+) -> None:
+    names_of_row = ("udpos", "panx", "xquad", "mlqa", "tydiqa", "xnli", "pawsx")
+    by_task = {}
+    for task, value in zip(names_of_row, row, strict=True):
+        two = isinstance(value, tuple)
+        scores = (
+            dict(zip(("f1", "exact_match"), value, strict=True))
+            if two
+            else {ALL[task].scores[0]: value}
+        )
+        by_task[task] = xtreme.task_score(task, scores)
+    average = xtreme.average(by_task, xtreme.SEVEN)
+    assert average is not None
+    assert round(average, 1) == published
+    assert xtreme.average(by_task) is None
+    assert set(xtreme.category_averages(by_task)) == {"classification", "tagging", "qa"}
+
+
+def test_a_language_average_has_english_in_it_and_the_gap_compares_with_the_others() -> None:
+    by_language = {"en": {"f1": 80.0}, "de": {"f1": 70.0}, "ko": {"f1": 60.0}}
+    assert xtreme.language_averages(by_language) == {"f1": 70}
+    f1 = {language: scores["f1"] for language, scores in by_language.items()}
+    assert xtreme.transfer_gap(f1) == 15
+    assert xtreme.transfer_gap(f1, train="ko") == -15
+
+
+def test_averages_of_what_is_not_there_are_errors() -> None:
+    with pytest.raises(DataError, match=r"needs the training language en and another; .* of de"):
+        xtreme.transfer_gap({"de": 1.0})
+    with pytest.raises(DataError, match="language de: has no score f1"):
+        xtreme.language_averages({"en": {"f1": 1.0}, "de": {}})
+    with pytest.raises(DataError, match="no languages"):
+        xtreme.language_averages({})
+    with pytest.raises(DataError, match="xquad: has no score exact_match; it has f1"):
+        xtreme.task_score("xquad", {"f1": 1.0})
+    with pytest.raises(DataError, match="'nsmc' is none of XTREME's tasks"):
+        xtreme.task_score("nsmc", {"accuracy": 1.0})
