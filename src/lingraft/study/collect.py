@@ -14,7 +14,7 @@ from lingraft.finetuning import outcomes
 from lingraft.report import variants
 from lingraft.report.row import Blocks, Score
 from lingraft.rundir import read_json
-from lingraft.study.results import BITS
+from lingraft.study.results import BITS, PERPLEXITY
 from lingraft.study.rows import AnyRow, CurveRow, EndRow, MetricRow, TaskRow
 from lingraft.tasks.examples import RelationExample, TextExample, document
 from lingraft.tasks.predictions import LabelPrediction, align
@@ -105,8 +105,11 @@ def training(common: dict[str, Any], run: Run, seconds: float) -> Rows:
 
 
 def _blocks(evaluation: dict[str, Any], metric: str) -> Blocks | None:
+    """The sums by block behind a metric; of a stream only where a table compares it."""
     if metric.startswith(variants.STREAM):
         _, stream, metric = metric.split("/", 2)
+        if metric not in (BITS, PERPLEXITY):
+            return None
         evaluation = evaluation["streams"][stream]
     scheme, slash, name = metric.rpartition("/")
     pairs = (

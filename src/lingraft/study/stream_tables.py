@@ -23,7 +23,7 @@ SHOWN = (BITS, PERPLEXITY)
 
 
 def of(results: Results, sentences: int | None, resampling: Resampling) -> Iterator[Table]:
-    """Bits per character and perplexity by stream, each with the differences to the reference."""
+    """Bits per character by stream, their differences to the reference, and perplexity."""
     for metric in SHOWN:
         title = f"{metric_named(metric).title} by stream"
         names = tuple(f"{STREAM}{stream}/{metric}" for stream in results.streams)
@@ -35,7 +35,7 @@ def of(results: Results, sentences: int | None, resampling: Resampling) -> Itera
         size = f"{title}, {size_text(sentences)}" if len(results.sizes) > 1 else title
         yield table(size, head, rows, mixed_means(groups))
         less = tables.differences(results, sentences, resampling, names)
-        if less is not None:
+        if less is not None and metric == BITS:
             yield replace(less, title=f"{size}, differences")
 
 
