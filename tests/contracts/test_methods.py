@@ -56,7 +56,7 @@ def pair_streams(tmp_path_factory, korean_text):
     folder, lines = tmp_path_factory.mktemp("pairs"), korean_text.read_text("utf-8").split("\n")
     blocks = ["\n".join(lines[i : i + 4]) for i in range(0, 400, 4)]
     (folder / "ko.txt").write_text("\n\n".join(blocks), "utf-8")
-    pairs = [f"{one}\tthe tree number {i}\n" for i, one in enumerate(lines[:100])]
+    pairs = [f"{one.split()[0]}\ttree {i}\n" for i, one in enumerate(lines[:100])]
     (folder / "ko-en.tsv").write_text("".join(pairs), "utf-8")
     paragraphs = {"text": [str(folder / "ko.txt")], "document": "block", "deduplicate": False}
     return [

@@ -224,7 +224,8 @@ def test_tlm_is_the_masked_sequence_of_both_sentences(veco, pairs):
     for ids, places, targets in zip(hidden.ids, hidden.masked, hidden.targets, strict=True):
         assert [int(token) for token in ids if token in (0, 2)] == [0, 2, 2]
         logits = model(input_ids=torch.tensor(ids)[None]).logits[0, torch.tensor(places)]
-        total += float(functional.cross_entropy(logits, torch.tensor(targets), reduction="sum"))
+        nats = functional.cross_entropy(logits, torch.tensor(targets), reduction="sum")
+        total += float(nats.detach())
     assert float(found.nats.detach()) == pytest.approx(total, rel=1e-5)
 
 

@@ -80,7 +80,7 @@ def test_metaxlm_and_its_ablations_have_the_source_s_depth_and_one_phase(method)
     assert (graft.source_weights, graft.embeddings) == METAXLM[method]
     assert (graft.layers_before, graft.layers_after, graft.adapters) == (0, 0, 0)
     (phase,) = recipe(method={"name": method}).phases
-    frozen = {"body"} if method == "metaxlm-freeze" else set()
+    frozen = {"body", "cross_attention"} if method == "metaxlm-freeze" else set()
     assert trained_parts(phase.train, phase.name) == set(PARTS) - frozen
 
 
