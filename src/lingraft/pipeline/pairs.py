@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from lingraft.errors import RecipeError
 from lingraft.models.parts import trained_parts
-from lingraft.objectives import MODULE, OBJECTIVES
 from lingraft.recipe import Data
+from lingraft.recipe.base import READ_PAIRS
 
 if TYPE_CHECKING:
     from lingraft.recipe import Phase, Recipe
@@ -41,20 +41,20 @@ def _check_entry(recipe: Recipe, phase: Phase, entry: Data, *, bilingual: bool) 
     """Check one thing that a phase reads."""
     where = f"phase '{phase.name}': stream '{entry.stream}'"
     names = (entry.objective or phase.objective, *entry.also)
-    reads = [OBJECTIVES[name].reads for name in names]
+    on_sentences = [name for name in names if name not in READ_PAIRS]
     if len(set(names)) < len(names):
         raise RecipeError(f"{where}: data.also names an objective twice: {', '.join(names)}")
-    if len(names) > 1 and "sentences" in reads:
+    if len(names) > 1 and on_sentences:
         raise RecipeError(
-            f"{where}: data.also is for objectives on the same pairs, and 'mlm' reads sentences; "
-            "give it an entry of its own"
+            f"{where}: data.also is for objectives on the same pairs, and '{on_sentences[0]}' "
+            "reads sentences; give it an entry of its own"
         )
     if "tlm" in names and not bilingual:
         raise RecipeError(
             f"{where}: 'tlm' reads sentences with their translations; give it a stream of two "
             "languages, as language = 'en/ko'"
         )
-    if "sentences" in reads and (entry.max_tokens or entry.reset_positions):
+    if on_sentences and (entry.max_tokens or entry.reset_positions):
         raise RecipeError(f"{where}: data.max_tokens and reset_positions are for ca_mlm and tlm")
     if entry.reset_positions and "tlm" not in names:
         raise RecipeError(f"{where}: data.reset_positions has no effect without 'tlm'")
@@ -65,7 +65,7 @@ def _check_entry(recipe: Recipe, phase: Phase, entry: Data, *, bilingual: bool) 
         )
     trained = trained_parts(phase.train, phase.name)
     idle = [name for name in names if name != "ca_mlm"]
-    if trained == {MODULE} and idle:
+    if trained == {"cross_attention"} and idle:
         raise RecipeError(
             f"{where}: the phase trains cross-attention alone, which '{idle[0]}' never plugs in; "
             "read it under 'ca_mlm', or train more"
