@@ -114,7 +114,8 @@ def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -
             f"{' or '.join(POOLING)}"
         )
     source = folder_of(name)
-    if source is not None and (own := added.in_folder(source)):
+    own = [] if source is None else added.in_folder(source)
+    if own := [module for module in own if not module.exportable]:
         raise UnsupportedModelError(
             f"{name}: has {own[0].part}, which no stock class has, so sentence-transformers could "
             "not open it; export a model without them"
