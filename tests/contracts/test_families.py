@@ -7,6 +7,7 @@ from transformers import AutoModelForMaskedLM
 
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import Vocabulary, layer_plan, rebuild
+from lingraft.models.modules import MODULES
 from lingraft.models.packed import PackedModel, assemble, check_isolation, pack
 from lingraft.models.parts import itl_layers, layer_index, part_of, sizes_by_part, tied_once
 from lingraft.recipe import PARTS
@@ -59,7 +60,7 @@ def test_every_tensor_belongs_to_a_part(family, tiny_model):
     parts = {
         part_of(name, FAMILIES[family], frozenset({0})) for name in tiny_model(family).state_dict()
     }
-    absent = {"adapters"} if FAMILIES[family].positions else {"adapters", "positions"}
+    absent = set(MODULES) | (set() if FAMILIES[family].positions else {"positions"})
     assert parts == set(PARTS) - absent
 
 

@@ -51,7 +51,22 @@ def lexicon(tmp_path_factory, korean_text):
 
 
 @pytest.fixture(scope="module")
-def run_of(tmp_path_factory, tiny_source, korean_text, lexicon, one_process):
+def pair_streams(tmp_path_factory, korean_text):
+    """Paragraphs of four sentences, and as many made-up translations."""
+    folder, lines = tmp_path_factory.mktemp("pairs"), korean_text.read_text("utf-8").split("\n")
+    blocks = ["\n".join(lines[i : i + 4]) for i in range(0, 400, 4)]
+    (folder / "ko.txt").write_text("\n\n".join(blocks), "utf-8")
+    pairs = [f"{one.split()[0]}\ttree {i}\n" for i, one in enumerate(lines[:100])]
+    (folder / "ko-en.tsv").write_text("".join(pairs), "utf-8")
+    paragraphs = {"text": [str(folder / "ko.txt")], "document": "block", "deduplicate": False}
+    return [
+        {"name": "ko", "language": "ko", "corpus": paragraphs},
+        {"name": "ko-en", "language": "ko/en", "corpus": {"text": [str(folder / "ko-en.tsv")]}},
+    ]
+
+
+@pytest.fixture(scope="module")
+def run_of(tmp_path_factory, tiny_source, korean_text, pair_streams, lexicon, one_process):
     """A finished run of a few steps: its context. Methods share text and vocabulary by family."""
     root = tmp_path_factory.mktemp("methods")
 
@@ -61,8 +76,15 @@ def run_of(tmp_path_factory, tiny_source, korean_text, lexicon, one_process):
             "method": METHOD | {"name": method},
         }
         tables["resources"] = {"lexicons": [str(lexicon)]}
-        tables["corpus"] = SMALL["corpus"] | {"text": [str(korean_text)]}
-        recipe = recipe_from(SMALL | tables)
+        if any(stretch.objectives for stretch in METHODS[method].stretches):
+            tables["streams"] = pair_streams
+            plain = {
+                key: value for key, value in SMALL.items() if key not in ("language", "corpus")
+            }
+        else:
+            tables["corpus"] = SMALL["corpus"] | {"text": [str(korean_text)]}
+            plain = SMALL
+        recipe = recipe_from(plain | tables)
         looks = Validation(every_steps=2, sentences=4)  # each look writes weights
         changes = [
             {"validation": looks}
@@ -87,8 +109,12 @@ def run_of(tmp_path_factory, tiny_source, korean_text, lexicon, one_process):
 
     @functools.cache
     def run(family, method):
-        parent, tokenizer_made = shared(family, METHODS[method].tokenizer.get("kind"))
-        made = context(family, method, f"{family}/{method}", parent)
+        if any(stretch.objectives for stretch in METHODS[method].stretches):
+            parent, made = None, context(family, method, f"{family}/{method}")
+            tokenizer_made = stages.tokenizer(made, stages.corpus(made))
+        else:
+            parent, tokenizer_made = shared(family, METHODS[method].tokenizer.get("kind"))
+            made = context(family, method, f"{family}/{method}", parent)
         trained = pipeline.train(made, tokenizer_made)
         pipeline.export(made, trained, evaluating.evaluate(made, trained))
         return made

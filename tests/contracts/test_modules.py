@@ -12,14 +12,20 @@ from lingraft.models.parts import part_of
 from lingraft.recipe import PARTS, Graft
 
 pytestmark = pytest.mark.parametrize("part", MODULES)
-SIZE = 4
+ASKED = {"adapters": 4, "cross_attention": True}
+STACK = Stack(FAMILIES["roberta"], 2, 32, 0)
 
 
 @pytest.fixture
-def model(part, tiny_model):
+def size(part):
+    return MODULES[part].size(ASKED[part], STACK)
+
+
+@pytest.fixture
+def model(part, size, tiny_model):
     """A tiny model that has the module, with weights that matter."""
     made = tiny_model("roberta")
-    MODULES[part].code.insert(made, FAMILIES["roberta"], SIZE, 0)
+    MODULES[part].code.insert(made, FAMILIES["roberta"], size, 0)
     generator = torch.Generator().manual_seed(3)
     for tensor in loading.own_tensors(made, MODULES[part]).values():
         tensor.normal_(0.0, 0.3, generator=generator)
@@ -30,7 +36,7 @@ def test_it_is_a_part_that_a_recipe_can_name_and_ask_for(part):
     assert MODULES[part].part == part
     assert part in PARTS
     assert wanted_by(Graft()) == []
-    assert wanted_by(Graft(**{part: SIZE})) == [MODULES[part]]
+    assert wanted_by(Graft(**{part: ASKED[part]})) == [MODULES[part]]
 
 
 def test_its_tensors_are_those_that_the_stock_model_lacks(part, model, tiny_model):
@@ -39,10 +45,9 @@ def test_its_tensors_are_those_that_the_stock_model_lacks(part, model, tiny_mode
     assert {part_of(name, FAMILIES["roberta"], frozenset({0})) for name in ours} == {part}
 
 
-def test_the_check_counts_the_parameters_that_are_inserted(part, model):
-    stack = Stack(FAMILIES["roberta"], 2, 32, 0)
+def test_the_check_counts_the_parameters_that_are_inserted(part, size, model):
     tensors = loading.own_tensors(model, MODULES[part]).values()
-    assert MODULES[part].parameters(SIZE, stack) == sum(tensor.numel() for tensor in tensors)
+    assert MODULES[part].parameters(size, STACK) == sum(tensor.numel() for tensor in tensors)
 
 
 def test_it_comes_back_from_disk_with_the_model(part, model, tmp_path):

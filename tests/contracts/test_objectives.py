@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 import torch
 
+from lingraft.models import cross_attention
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel
 from lingraft.objectives import OBJECTIVES
 from lingraft.objectives.common import TokenIds
 from lingraft.objectives.mlm import sentence_keys
 from lingraft.recipe import Masking
+from lingraft.tokenizer.pairs import Edges, TokenPairs
 from lingraft.training.data import Batcher
 
 IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
@@ -17,8 +19,32 @@ IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
 pytestmark = pytest.mark.parametrize("name", OBJECTIVES)
 
 
+def units(name, tokens):
+    """What the objective reads: sentences, or every two of them as a pair."""
+    if OBJECTIVES[name].reads == "sentences":
+        return tokens
+    rows = np.arange(0, len(tokens) - 1, 2)
+    sides = np.stack([[rows, rows + 1], [rows + 1, rows + 2]]).transpose(2, 0, 1)
+    longest = 64 if OBJECTIVES[name].reads == "joined pairs" else None
+    return TokenPairs(tokens, sides, Edges(1, 1), 64, longest)
+
+
+@pytest.fixture
+def whole_model(tiny_model):
+    """A tiny model with cross-attention, for objectives that plug it in."""
+
+    def made(name):
+        model = tiny_model("roberta")
+        if name == "ca_mlm":
+            cross_attention.insert(model, FAMILIES["roberta"], 2, 0)
+        return model
+
+    return made
+
+
 def losses(name, tokens, model, groups):
-    """The losses by term of each group of sentences, as announced before the forward pass."""
+    """The losses by term of each group of units, as announced before the forward pass."""
+    tokens = units(name, tokens)
     batcher = Batcher(tokens, OBJECTIVES[name], IDS, Masking(rate=0.3), 32, 4_096, 0, "phase-1")
     packed, found = PackedModel(model, FAMILIES["roberta"]), []
     for group in groups:
@@ -51,8 +77,8 @@ def test_its_corruption_does_not_depend_on_the_batch(name, tiny_tokens):
     assert len(together.targets) >= 8
 
 
-def test_its_loss_is_a_sum_over_positions(name, tiny_tokens, tiny_model):
-    tokens, model = tiny_tokens(12), tiny_model("roberta")
+def test_its_loss_is_a_sum_over_positions(name, tiny_tokens, whole_model):
+    tokens, model = tiny_tokens(24), whole_model(name)
     whole, first, second = losses(
         name, tokens, model, [list(range(12)), list(range(5)), list(range(5, 12))]
     )
@@ -63,9 +89,9 @@ def test_its_loss_is_a_sum_over_positions(name, tiny_tokens, tiny_model):
         torch.testing.assert_close(nats, together, atol=1e-3, rtol=1e-5)
 
 
-def test_its_loss_reaches_the_embeddings_and_the_layers(name, tiny_tokens, tiny_model):
-    model = tiny_model("roberta")
-    (found,) = losses(name, tiny_tokens(6), model, [range(6)])
+def test_its_loss_reaches_the_embeddings_and_the_layers(name, tiny_tokens, whole_model):
+    model = whole_model(name)
+    (found,) = losses(name, tiny_tokens(12), model, [range(6)])
     sum(loss.nats for loss in found.values()).backward()
     silent = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     assert silent == []

@@ -10,8 +10,10 @@ import pytest
 from made_up_pairs import made_up
 
 from lingraft.crosslingual import mining
-from lingraft.crosslingual.mining import Gold, Mined
+from lingraft.crosslingual.mining import Mined, Texts
 from lingraft.crosslingual.search import both_ways
+from lingraft.tasks import retrieval
+from lingraft.tasks.retrieval import Bitext
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,9 +63,15 @@ def mined_of(*pairs: tuple[float, int, int]) -> Mined:
     return Mined(*(np.array(column) for column in zip(*pairs, strict=True)))
 
 
+def ten(*gold: tuple[int, int]) -> Texts:
+    """Two sides of ten sentences, called 0 to 9, and the pairs to be found in them."""
+    sides = ({str(n): f"{side}{n}" for n in range(10)} for side in "ab")
+    return Texts.of(Bitext(*sides, frozenset((str(i), str(j)) for i, j in gold)))
+
+
 def test_the_threshold_is_half_way_after_the_rank_of_the_best_f1() -> None:
     mined = mined_of((3.0, 0, 0), (2.0, 1, 1), (1.5, 2, 9), (1.0, 3, 8), (0.5, 4, 4))
-    gold = Gold(frozenset({(0, 0), (1, 1), (4, 4)}), 3)
+    gold = ten((0, 0), (1, 1), (4, 4))
     assert mining.best_threshold(mined, gold) == 1.75
     score = mining.score(mined.above(1.75), gold)
     assert (score.precision, score.found, score.mined) == (100, 2, 2)
@@ -72,11 +80,11 @@ def test_the_threshold_is_half_way_after_the_rank_of_the_best_f1() -> None:
 
 
 def test_the_last_pair_and_equal_margins_are_thresholds_too() -> None:
-    every = Gold(frozenset({(0, 0), (1, 1)}), 2)
+    every = ten((0, 0), (1, 1))
     assert mining.best_threshold(mined_of((3.0, 0, 0), (2.0, 1, 1)), every) == 2.0
     tied = mined_of((3.0, 0, 0), (2.0, 1, 1), (2.0, 2, 5), (1.0, 3, 7))
     assert mining.best_threshold(tied, every) == 1.5  # one of equals cannot be taken alone
-    none = Gold(frozenset({(7, 7)}), 1)
+    none = ten((7, 7))
     assert mining.best_threshold(tied, none) == float("inf")
     assert mining.score(tied.above(float("inf")), none).f1 == 0
 
@@ -85,21 +93,23 @@ def test_equal_sentences_are_one_and_parity_leaves_them_out(tmp_path: Path) -> N
     (tmp_path / "en").write_text("a-1\tone\na-2\ttwo\na-3\tone\n", "utf-8")
     (tmp_path / "ko").write_text("b-1\t하나\nb-2\t둘\n", "utf-8")
     (tmp_path / "gold").write_text("a-1\tb-1\na-3\tb-1\na-2\tb-2\n", "utf-8")
-    source, target = (mining.read_side(tmp_path / name) for name in ("en", "ko"))
-    assert (source.texts, source.ids) == (("one", "two"), (("a-1", "a-3"), ("a-2",)))
-    assert source.number_of_lines == 3
-    gold = mining.read_gold(tmp_path / "gold", source, target)
-    assert (gold.places, gold.total) == ({(0, 0), (1, 1)}, 2)
-    by_id = mining.read_gold(tmp_path / "gold", source, target, by_id=True)
-    assert by_id.total == 3
-    left = mined_of((2.0, 0, 0), (1.0, 1, 1)).without(source.repeated(), target.repeated())
+    read = retrieval.mixed(tmp_path / "en", tmp_path / "ko", tmp_path / "gold")
+    found, by_id = Texts.of(read), Texts.of(read, by_id=True)
+    assert found.source.texts == ("one", "two")
+    assert found.source.ids == (("a-1", "a-3"), ("a-2",))
+    assert found.source.number_of_lines == 3
+    assert found.gold == {("a-1", "b-1"), ("a-2", "b-2")}
+    assert len(by_id.gold) == 3
+    left = mined_of((2.0, 0, 0), (1.0, 1, 1))
+    left = left.without(found.source.repeated(), found.target.repeated())
     assert left.sources_P.tolist() == [1]
     assert mining.score(left, by_id).recall == pytest.approx(100 / 3)
 
 
 def test_sentences_without_ids_are_numbered(tmp_path: Path) -> None:
     (tmp_path / "en").write_text("one\ntwo\n", "utf-8")
-    assert mining.read_side(tmp_path / "en").place_of == {"1": 0, "2": 1}
+    read = retrieval.mixed(tmp_path / "en", tmp_path / "en", None, bare=True)
+    assert (read.source, read.gold) == ({"1": "one", "2": "two"}, None)
 
 
 @pytest.fixture
@@ -172,3 +182,44 @@ def test_without_gold_pairs_all_candidates_are_written(
     assert "none: all pairs" in ended.out
     ids = [line.split("\t")[1] for line in (out / "bert/mined.tsv").read_text().splitlines()[1:]]
     assert len(ids) == len(set(ids)) > 20
+
+
+def test_a_benchmark_is_mined_by_language_as_its_files_are_by_hand(
+    command: Callable[..., Any],
+    tiny_source: Callable[[str], Any],
+    tmp_path: Path,
+    texts: Callable[[str, int], tuple[Path, Path, Path]],
+) -> None:
+    ends = {"de": 0, "fr": 20}
+    by_hand = {}
+    for language, seed in ends.items():
+        files = {}
+        for split in ("test", "dev"):
+            files[split] = [
+                file.rename(tmp_path / f"{language}-en.{split}.{end}")
+                for file, end in zip(
+                    texts(split, seed + len(split)), (language, "en", "gold"), strict=True
+                )
+            ]
+        by_hand[language] = (
+            *("--mine", *files["test"][:2], "--gold", files["test"][2]),
+            *("--dev-mine", *files["dev"][:2], "--dev-gold", files["dev"][2]),
+        )
+    start = ("retrieve", tiny_source("bert"))
+    task = ("--task", "bucc2018", "--data", tmp_path, "--languages", "de,fr")
+    ended = command(*start, *task, "--out", tmp_path / "both")
+    assert ended.status == 0, ended.err
+    assert "average" in ended.out
+    rows = rows_of(tmp_path / "both")
+    for language, arguments in by_hand.items():
+        out = tmp_path / f"alone-{language}"
+        assert command(*start, *arguments, "--out", out).status == 0
+        own = [row | {"language": None} for row in rows if row["language"] == language]
+        assert own == rows_of(out)
+        mined = (out / "bert/mined.tsv").read_bytes()
+        assert (tmp_path / "both/bert" / language / "mined.tsv").read_bytes() == mined
+        assert any(row["metric"] == "f1" and row["value"] > 0 for row in own)
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]

@@ -203,6 +203,26 @@ def test_parity_with_xtreme_counts_the_direction_from_english_alone(
     assert [row["value"] for row in rows if row["chosen"]] == [pytest.approx(expected)]
 
 
+def test_a_benchmark_is_read_as_its_files_are(
+    command: Callable[..., Any],
+    tiny_source: Callable[[str], Any],
+    tmp_path: Path,
+    pair_file: Callable[..., Path],
+) -> None:
+    pair_file("tatoeba/eng-kor.tsv")
+    pair_file("tatoeba/eng-deu.tsv", seed=1)
+    for out, how in {
+        "task": ("--task", "tatoeba", "--data", tmp_path),
+        "files": ("--pairs", tmp_path / "tatoeba"),
+    }.items():
+        given = ("retrieve", tiny_source("bert"), *how, "--languages", "ko,de")
+        ended = command(*given, "--resamples", 200, "--out", tmp_path / out)
+        assert ended.status == 0, ended.err
+    assert rows_of(tmp_path / "task") == rows_of(tmp_path / "files")
+    predicted = [(tmp_path / out / "bert/predictions-ko.tsv") for out in ("task", "files")]
+    assert predicted[0].read_bytes() == predicted[1].read_bytes()
+
+
 def test_an_english_side_in_alphabetical_order_is_warned_of(
     command: Callable[..., Any], tiny_source: Callable[[str], Any], tmp_path: Path
 ) -> None:

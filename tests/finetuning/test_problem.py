@@ -18,7 +18,7 @@ from lingraft.finetuning.coders.parsing import candidate_mask, word_edges
 from lingraft.finetuning.coders.texts import PIECES
 from lingraft.finetuning.problem import TASK, Finetuning, Judged, micro_batches
 from lingraft.finetuning.recipe import Changes, settings_of
-from lingraft.models import adapters, loading
+from lingraft.models import adapters, cross_attention, loading
 from lingraft.models.families import family_of
 from lingraft.models.loading import own_tensors
 from lingraft.models.losses import IGNORED
@@ -395,3 +395,20 @@ def test_adapters_are_part_of_the_encoder_that_is_fine_tuned(
             parameter.zero_()
     heads.restore(built, tmp_path / "best")
     assert all(torch.equal(a, b) for a, b in zip(before, built.parameters(), strict=True))
+
+
+def test_a_model_with_cross_attention_is_fine_tuned_without_it(
+    tiny_model, tmp_path, tiny_tokenizer
+):
+    model = tiny_model("bert")
+    cross_attention.insert(model, family_of("bert"), 2)
+    loading.save(model, tmp_path / "source")
+    tiny_tokenizer("bert").save_pretrained(tmp_path / "source")
+    task = TASKS["klue-nli"]
+    tokenizer = heads.tokenizer_for(tmp_path / "source", task)
+    built = heads.build(tmp_path / "source", task, tokenizer, seed=0)
+    assert not any(MODULES["cross_attention"].owns(name) for name in built.state_dict())
+    ids = torch.tensor([[2, 9, 30, 41, 3]])
+    with torch.no_grad():
+        wanted = model.base_model(input_ids=ids).last_hidden_state
+        assert torch.equal(built.eval().base_model(input_ids=ids).last_hidden_state, wanted)

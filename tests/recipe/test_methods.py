@@ -80,7 +80,7 @@ def test_metaxlm_and_its_ablations_have_the_source_s_depth_and_one_phase(method)
     assert (graft.source_weights, graft.embeddings) == METAXLM[method]
     assert (graft.layers_before, graft.layers_after, graft.adapters) == (0, 0, 0)
     (phase,) = recipe(method={"name": method}).phases
-    frozen = {"body"} if method == "metaxlm-freeze" else set()
+    frozen = {"body", "cross_attention"} if method == "metaxlm-freeze" else set()
     assert trained_parts(phase.train, phase.name) == set(PARTS) - frozen
 
 
@@ -342,3 +342,54 @@ def test_a_baseline_of_phases_in_two_units_is_refused():
 
 def test_decode_alone_does_not_expand():
     assert decode(SMALL).phases == ()
+
+
+PAIRED = {
+    "source": {"model": "m"},
+    "streams": [
+        {"name": "en", "language": "en", "corpus": {"text": ["en.txt"]}},
+        {"name": "en-ko", "language": "en/ko", "corpus": {"text": ["en-ko.tsv"]}},
+    ],
+}
+
+
+def test_veco_takes_table_8_of_its_paper():
+    first, second = recipe_from(PAIRED | {"method": {"name": "veco"}}).phases
+    assert (first.train, second.train) == (("cross_attention",), ("all",))
+    assert (first.budget.value, second.budget.value) == (24_000, 216_000)  # 0.1: SPEC A.4
+    for phase in (first, second):
+        assert (phase.batch.size, phase.mixture.bilingual_batch) == (1_024, 4_096)
+        assert (phase.mixture.draw, phase.mixture.alpha) == ("alternate", 0.5)
+        assert [entry.masking.rate for entry in phase.data] == [0.15, 0.25]
+        assert [entry.max_tokens for entry in phase.data] == [512, 128]
+        assert phase.dropout == 0.1
+        use = phase.optimiser
+        assert (use.learning_rate, use.betas, use.epsilon) == (2e-4, (0.9, 0.98), 1e-6)
+        assert (use.weight_decay, phase.schedule.warmup) == (
+            0.01,
+            12_000 if phase is second else 0.06,
+        )
+    assert [entry.also for entry in second.data] == [(), ("tlm",)]
+
+
+def test_what_a_recipe_says_of_the_first_phase_wins_over_veco():
+    method = {"name": "veco", "first_phase_share": 0.5, "budget": {"value": 10}}
+    phases = recipe_from(PAIRED | {"method": method}).phases
+    assert [phase.budget.value for phase in phases] == [5, 5]
+
+
+def test_without_translations_veco_reads_neighbours_alone():
+    _, second = recipe(method={"name": "veco"}).phases
+    assert second.mixture.draw == "sentences"
+    assert [(entry.objective, entry.also) for entry in second.data] == [("ca_mlm", ())]
+
+
+def test_a_baseline_of_veco_reads_masked_sentences_of_the_same_text():
+    mine = recipe_from(
+        PAIRED | {"method": {"name": "veco"}, "baselines": [{"method": "continued"}]}
+    )
+    other = baseline(mine, 0)
+    assert not other.graft.cross_attention
+    (phase,) = other.phases
+    assert (phase.objective, phase.data, phase.mixture.draw) == ("mlm", (), "sentences")
+    assert phase.budget.value == 240_000

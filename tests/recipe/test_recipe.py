@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from lingraft import recipe as recipes
 from lingraft.recipe import Corpus, Masking, Optimiser, Phase, Recipe, Section, Source
+from lingraft.recipe.base import READ_PAIRS
 from lingraft.recipe.records import PRESETS
 
 PHASE = {"name": "one", "train": ["all"], "budget": {"value": 3}}
@@ -23,6 +24,8 @@ def test_the_names_in_recipes_are_those_of_the_tables():
 
     assert set(get_args(recipes.Initialiser)) == set(INITIALISERS)
     assert set(get_args(recipes.Objective)) == set(OBJECTIVES)
+    pairs = {name for name, objective in OBJECTIVES.items() if objective.reads != "sentences"}
+    assert set(READ_PAIRS) == pairs
     assert set(get_args(recipes.Part)) == {*recipes.PARTS, "all"}
     preset, none = get_args(recipes.Method.model_fields["preset"].annotation)
     assert set(get_args(preset)) == set(PRESETS)

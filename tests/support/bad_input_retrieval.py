@@ -92,6 +92,21 @@ def add(cases):
     }
     for wrong, (files, arguments) in mined.items():
         cases[wrong] = retrieve({"en": TEXT, "ko": OTHER} | files, "--mine", "en", "ko", *arguments)
+    tasks = {
+        "a task that finds no translations": ("xnli", "--data", "."),
+        "translations of a task without its files": ("tatoeba", "--languages", "ko"),
+        "translations of a task in a folder without them": (
+            *("tatoeba", "--data", ".", "--languages", "ko"),
+        ),
+        "translations in a language that a task lacks": (
+            *("bucc2018", "--data", ".", "--languages", "ko"),
+        ),
+        "gold pairs for a task that has its own": (*("bucc2018", "--data", ".", "--gold", "gold"),),
+        "a threshold where nothing is mined": ("tatoeba", "--data", ".", "--threshold", "1"),
+        "dev pairs where translations are mined": ("bucc2018", "--data", ".", "--dev", "pairs"),
+    }
+    for wrong, arguments in tasks.items():
+        cases[wrong] = retrieve({}, "--task", *arguments)
     cases["results of mteb that are not there"] = mteb({"results/README.md": "none"})
     cases["results of mteb that are broken"] = mteb({"results/bert/r/Tatoeba.json": '{"scores'})
     export(cases)

@@ -57,8 +57,41 @@ def add(cases):
     )
     cases["a teacher of another width"] = wider
     cases["a dictionary in the wrong direction"] = swapped
+    pairs(cases)
     cases["a method that needs dictionaries, without any"] = recipe(
         "", TWO + '[method]\nname = "metaxlm-dict"'
+    )
+
+
+def pairs(cases):
+    """Cases of objectives on pairs."""
+    cross = "graft.cross_attention = true"
+    both = TWO + STREAM.format("en-ko", "en/ko", "en-ko.tsv")
+    for wrong, start, streams, entry in (
+        ("pairs without cross-attention", "", TWO, 'objective = "ca_mlm"'),
+        ("translations asked of a text in one language", "", TWO, 'objective = "tlm"'),
+        ("sentences and pairs in the same draws", "", TWO, 'also = ["tlm"]'),
+        ("a longest side where sentences are read", "", TWO, "max_tokens = 64"),
+    ):
+        of = f'data = [{{ stream = "en", {entry} }}]'
+        cases[wrong] = recipe(start, streams + PHASE + of)
+    of = 'data = [{ stream = "en-ko", objective = "ca_mlm", also = ["ca_mlm"] }]'
+    cases["an objective twice for the same draws"] = recipe(cross, both + PHASE + of)
+    of = 'data = [{ stream = "en-ko", objective = "ca_mlm", reset_positions = true }]'
+    cases["positions reset for nobody"] = recipe(cross, both + PHASE + of)
+    alone = PHASE.replace('"all"', '"cross_attention"')
+    of = 'data = [{ stream = "en-ko", objective = "ca_mlm", also = ["tlm"] }]'
+    cases["a phase that trains what its objective never plugs in"] = recipe(
+        cross, both + alone + of
+    )
+    cases["batches that alternate between streams of one kind"] = recipe(
+        "", TWO + PHASE + 'mixture.draw = "alternate"'
+    )
+    cases["a size of batches of translations without alternation"] = recipe(
+        "", both + PHASE + "mixture.bilingual_batch = 8"
+    )
+    cases["documents of one sentence for neighbouring stretches"] = recipe(
+        "", STREAM.format("ko", "ko", "ko.txt") + '[method]\nname = "veco"', "adapt"
     )
 
 

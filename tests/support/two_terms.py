@@ -15,7 +15,7 @@ def chosen(targets):
     return {"all": targets >= 0, "small": targets < 60}
 
 
-def counts(corrupted):
+def counts(corrupted, _):
     return {term: int(which.sum()) for term, which in chosen(corrupted.targets).items()}
 
 

@@ -50,16 +50,16 @@ def test_bucc_has_ids_and_gold_pairs() -> None:
     ("record", "files", "says"),
     [
         ("tatoeba-de", {}, "files of tatoeba-de are missing (test: eng-deu.tsv, "),
-        ("tatoeba-de", {"eng-deu.tsv": "Yes.\n"}, "line 1: has 1 columns; it must be a sentence"),
+        ("tatoeba-de", {"eng-deu.tsv": "Yes.\n"}, "line 1: has 1 column; two are wanted"),
         ("tatoeba-de", {"tatoeba.deu-eng.deu": "Ja.\n", "tatoeba.deu-eng.eng": ""},
-         "has 1 sentences, and its English side 0; the sides must be equal"),
+         "tatoeba.deu-eng.eng has 0; line n of one must translate line n of the other"),
         ("bucc2018-de", {"de-en.test.de": "1 Ja\n", "de-en.test.en": "2\tYes\n"},
-         "line 1: '1 Ja' must be an id, a tab and a sentence"),
+         "line 1: has 1 column; write id TAB sentence on every line"),
         ("bucc2018-de", {"de-en.test.de": "1\tJa\n1\tJa\n", "de-en.test.en": "2\tYes\n"},
-         "line 2: '1' occurs twice"),
+         "line 2: the id '1' stands there twice"),
         ("bucc2018-de", {"de-en.test.de": "1\tJa\n", "de-en.test.en": "2\tYes\n",
                          "de-en.test.gold": "1\t3\n"},
-         "must be the ids of two sentences that are there"),
+         "line 1: the id '3' is not in "),
     ],
 )  # fmt: skip
 def test_broken_files_of_retrieval_are_one_line(

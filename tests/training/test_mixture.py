@@ -236,3 +236,26 @@ def test_the_vocabulary_text_has_the_shares_that_were_asked_for():
     few = list(rebalanced(texts, [900, 100], 1.0, 50))
     assert len(few) == 50
     assert len(set(few)) == 50
+
+
+def test_batches_of_two_kinds_come_in_turn_and_each_has_its_size():
+    made = plan(Batch(size=6), bilingual=[False, True, False], bilingual_batch=9)
+    found = [np.searchsorted(STARTS, b, side="right").tolist() for b in batches(made, 400)]
+    assert {len(owners) for owners in found[::2]} == {6}
+    assert {len(owners) for owners in found[1::2]} == {9}
+    assert len({owner for owners in found[1::2] for owner in owners}) == 1
+    mono = np.bincount(np.concatenate(found[::2]))
+    assert (mono > 0).sum() == 2
+    drawn = made.drawn(400) / made.drawn(400).sum()
+    assert drawn == pytest.approx(made.expected, abs=0.03)
+    assert made.expected.sum() == pytest.approx(1)
+    assert batches(made, 40, start=7) == batches(made, 47)[7:]
+
+
+def test_where_batches_alternate_each_kind_has_half_of_the_steps(tiny_tokens):
+    readings = [
+        Reading("abc"[n], tiny_tokens(size), tiny_tokens(2), "mlm", Masking(), bilingual=n == 1)
+        for n, size in enumerate((90, 10, 10))
+    ]
+    found = probabilities(readings, Mixture(alpha=1, draw="alternate"))
+    assert found.tolist() == pytest.approx([0.45, 0.5, 0.05])

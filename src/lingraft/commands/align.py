@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from lingraft.crosslingual.alignment import Settings
     from lingraft.crosslingual.links import GoldSet
 
-USUAL_LAYER = 2 / 3
-"""Of the depth: 8 of 12 in SimAlign, awesome-align and XLM-Align."""
-
 
 def command(
     models: Annotated[
@@ -115,7 +112,7 @@ def command(
     from lingraft.crosslingual import alignment_run
 
     call = alignment_run.Call(
-        _labelled(models or [], ask.names_in(label)),
+        ask.labelled(models or [], ask.names_in(label)),
         _sets(gold, text or [], base, outside),
         settings,
         tuple(dict.fromkeys(ask.names_in(baseline))),
@@ -156,8 +153,7 @@ def _write_file(
 ) -> None:
     from dataclasses import replace
 
-    from lingraft.crosslingual import alignment_file, bitext
-    from lingraft.pretrained.load import load_config
+    from lingraft.crosslingual import alignment_file, bitext, layers
     from lingraft.recipe import catalogue
 
     groups = bitext.grouped(text)
@@ -168,8 +164,8 @@ def _write_file(
         )
     usual = ""
     if settings.layers is None:
-        depth = int(load_config(catalogue.resolve(model)).num_hidden_layers)
-        settings = replace(settings, layers=(round(USUAL_LAYER * depth),))
+        depth = layers.depth_of(catalogue.resolve(model))
+        settings = replace(settings, layers=(layers.usual_layer(depth),))
         usual = f" (two thirds of {depth}; --layer chooses another)"
     assert settings.layers is not None
     if len(settings.layers) != 1:
@@ -179,31 +175,6 @@ def _write_file(
         f"{out}: {done['links']:,} links of {done['pairs']:,} sentence pairs, layer "
         f"{settings.layers[0]}{usual}, {done['tokens_per_second']:,} tokens/s"
     )
-
-
-def _labelled(models: list[str], labels: list[str]) -> dict[str, str]:
-    from lingraft.finetuning.recipe import label_of
-
-    if labels and len(labels) != len(models):
-        raise RecipeError(
-            f"--label: {len(labels)} names for {len(models)} models; give one a model"
-        )
-    found: dict[str, str] = {}
-    for name, model in zip(labels or map(label_of, models), models, strict=True):
-        _check_name(name, "--label")
-        if name in found:
-            raise RecipeError(
-                f"two models would be called '{name}'; name them with labels (--label A,B)"
-            )
-        found[name] = model
-    return found
-
-
-def _check_name(name: str, option: str) -> None:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
-        raise RecipeError(
-            f"{option} '{name}': names a folder: letters, digits, '.', '_', '+' and '-'"
-        )
 
 
 def _sets(gold: list[str], text: list[Path], base: int | None, outside: str) -> tuple[GoldSet, ...]:
@@ -238,5 +209,5 @@ def _named(entry: str) -> tuple[str, Path]:
         name = re.sub(r"(\.(jsonl|txt|gz|xz|bz2|zst|tsv))+$", "", path.name.lower())
         name = re.sub(r"[^a-z0-9._+-]+", "-", name).strip("-.") or "gold"
         return name, path
-    _check_name(name, "--gold")
+    ask.check_folder_name(name, "--gold")
     return name, Path(file)

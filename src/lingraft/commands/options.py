@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -112,3 +113,43 @@ def shares_in(text: str | None) -> dict[str, float] | None:
             "or those of dev and test, as dev=0.5,test=0.5"
         )
     return dict(zip(names, shares, strict=False))
+
+
+def labelled(models: Sequence[str], labels: Sequence[str]) -> dict[str, str]:
+    """Models, as directories or Hub ids, by what tables and folders call them.
+
+    Raises:
+        RecipeError: labels are too many or too few, no name of a folder, or two models have the
+            same label or are the same.
+    """
+    from lingraft.finetuning.recipe import label_of
+    from lingraft.recipe import catalogue
+
+    if labels and len(labels) != len(models):
+        raise RecipeError(
+            f"--label: {len(labels)} names for {len(models)} models; give one a model"
+        )
+    found: dict[str, str] = {}
+    for model, label in zip(models, labels or map(label_of, models), strict=True):
+        check_folder_name(label, "--label")
+        name = catalogue.resolve(model)
+        if name in found.values():
+            raise RecipeError(f"models: {model} is named twice; give each model once")
+        if label in found:
+            raise RecipeError(
+                f"two models would be called '{label}'; name them with labels (--label A,B)"
+            )
+        found[label] = name
+    return found
+
+
+def check_folder_name(name: str, option: str) -> None:
+    """Refuse what cannot be the name of a folder of results.
+
+    Raises:
+        RecipeError: it cannot.
+    """
+    if not re.fullmatch(r"\w[\w.+-]*", name):
+        raise RecipeError(
+            f"{option} '{name}': names a folder: letters, digits, '.', '_', '+' and '-'"
+        )

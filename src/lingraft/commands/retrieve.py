@@ -15,12 +15,12 @@ from lingraft.errors import DataError, RecipeError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lingraft.crosslingual.layers import Options, Pool
+    from lingraft.crosslingual.mining_run import Task
     from lingraft.crosslingual.pairs import Pairs
-    from lingraft.crosslingual.pooling import Pool
+    from lingraft.tasks import Retrieval
 
 logger = logging.getLogger(__name__)
-
-POOLS = ("mean", "no-specials", "cls")
 
 
 def command(
@@ -39,6 +39,11 @@ def command(
             "tatoeba.kor-eng.kor, or LANGUAGE=FILE with English first; several may follow."
         ),
     ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(help="tatoeba or bucc2018 (`lingraft list tasks`), from its files in --data."),
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Directory of the task's files.")] = None,
     languages: Annotated[
         list[str] | None,
         typer.Option(help="LANGUAGE[,…]; all that are there, or 'xtreme' for XTREME's 36."),
@@ -98,82 +103,123 @@ def command(
 
     lingraft retrieve runs/ko/model demo/source --pairs tatoeba --languages ko,de --dev pud
 
+    lingraft retrieve runs/ko/model --task bucc2018 --data DIR --languages de --out runs/bucc
+
     lingraft retrieve runs/ko/model --mine en.txt ko.txt --layer 8 --out runs/mined
 
     Accuracy in both directions by layer and language, with intervals (Tatoeba); pairs mined from
     two texts (BUCC). What comes out is OUT/accuracies.md, layers.md, curve.svg, results.jsonl and
-    MODEL/predictions-LANGUAGE.tsv; or MODEL/mined.tsv. What is done is kept.
+    MODEL/predictions-LANGUAGE.tsv; or mined.tsv. What is done is kept.
     """
-    if not (pairs or mine or mteb):
+    from lingraft.crosslingual.layers import Options
+
+    asked = [name for name, value in (("pairs", pairs), ("mine", mine), ("task", task)) if value]
+    if not (asked or mteb):
         raise RecipeError(
-            "--pairs: name pairs of sentences (a directory or files), or two texts with --mine"
+            "--pairs: name pairs of sentences (a directory or files), or a --task with its --data, "
+            "or two texts with --mine"
         )
-    if pairs and mine:
-        raise RecipeError("--pairs and --mine are two tasks; give them in two calls")
-    if pairs or mine:
-        named = _labels(models or [], ask.names_in(label))
-        chosen = _pool(pool, parity, mining=mine is not None)
-        if mine is None:
-            _only_mining(gold=gold, dev_mine=dev_mine, dev_gold=dev_gold, threshold=threshold)
-            test = _pairs(pairs or [], ask.names_in(languages), sentences)
-            held = _pairs(dev, [one.language for one in test], sentences) if dev else []
-            _check_dev(test, held)
-            _retrieve(named, test, held, out_dir, (chosen, layer, parity, resamples), overwrite)
+    if len(asked) > 1:
+        raise RecipeError(f"--{' and --'.join(asked)} are two tasks; give them in two calls")
+    if asked:
+        if not models:
+            raise RecipeError("MODEL: name a model: a directory, a Hub id or a name")
+        named = ask.labelled(models, ask.names_in(label))
+        records = _records(task, data, ask.names_in(languages))
+        mines = mine is not None or (bool(records) and records[0].metric == "pair_f1")
+        options = Options(
+            _pool(pool, parity, mining=mines), layer, threshold, parity is not None, resamples
+        )
+        _check_fits(
+            asked[0], mines=mines, dev=dev, sentences=sentences, languages=languages, gold=gold,
+            dev_mine=dev_mine, dev_gold=dev_gold, threshold=threshold, data=data,
+        )  # fmt: skip
+        if mines:
+            if mine is not None:
+                tasks = _texts((mine, gold, dev_mine, dev_gold), options)
+            else:
+                tasks = _mined(records, data or Path(), options)
+            _mine(named, tasks, out_dir, options, overwrite=overwrite)
         else:
-            texts = (mine, gold, dev_mine, dev_gold)
-            _mine(named, texts, out_dir, (chosen, layer, parity, threshold), overwrite)
+            test = _pairs(pairs, records, data, ask.names_in(languages), sentences)
+            held = _pairs(dev, [], None, [one.language for one in test], sentences) if dev else []
+            _check_dev(test, held)
+            _retrieve(named, (test, held), out_dir, options, overwrite=overwrite)
     if mteb is not None:
         from lingraft.crosslingual import mteb as results
 
         console.show(results.shown(results.read(mteb)), best="")
 
 
-def _labels(models: Sequence[str], labels: Sequence[str]) -> dict[str, str]:
-    """Models by label.
-
-    Raises:
-        RecipeError: there is none, or two have the same label or name.
-    """
-    from lingraft.finetuning.recipe import label_of
-    from lingraft.recipe import catalogue
-
-    if not models:
-        raise RecipeError("MODEL: name a model: a directory, a Hub id or a name")
-    if labels and len(labels) != len(models):
-        raise RecipeError(f"--label: names {len(labels)} models, but {len(models)} are given")
-    named: dict[str, str] = {}
-    for model, label in zip(models, labels or map(label_of, models), strict=True):
-        resolved = catalogue.resolve(model)
-        if resolved in named.values():
-            raise RecipeError(f"models: {model} is named twice; give each model once")
-        if label in named:
-            raise RecipeError(f"two models would be called '{label}'; name them with --label A,B")
-        named[label] = resolved
-    return named
-
-
 def _pool(pool: str | None, parity: str | None, *, mining: bool) -> Pool:
+    from lingraft.crosslingual.layers import POOLS
+
     if parity not in (None, "xtreme"):
         raise RecipeError(f"--parity: is '{parity}'; allowed: xtreme")
-    usual: Pool = "cls" if parity and mining else "mean"
-    for name in ("mean", "no-specials", "cls"):
-        if pool == name:
+    wanted = pool or ("cls" if parity and mining else "mean")
+    for name in POOLS:
+        if wanted == name:
             return name
-    if pool is not None:
-        raise RecipeError(f"--pool: is '{pool}'; allowed: {', '.join(POOLS)}")
-    return usual
+    raise RecipeError(f"--pool: is '{pool}'; allowed: {', '.join(POOLS)}")
 
 
-def _only_mining(**given: object) -> None:
+def _check_fits(asked: str, *, mines: bool, **given: object) -> None:
+    """Refuse options that would have no effect."""
+    fits = {"data": "task"}
+    fits |= dict.fromkeys(("gold", "dev_mine", "dev_gold"), "mine")
     for name, value in given.items():
-        if value is not None:
-            raise RecipeError(f"--{name.replace('_', '-')}: goes with --mine alone")
+        option = f"--{name.replace('_', '-')}"
+        if value in (None, []):
+            continue
+        if name == "threshold" and not mines:
+            raise RecipeError(f"{option}: goes with mining alone (--mine, --task bucc2018)")
+        if fits.get(name, asked) != asked:
+            raise RecipeError(f"{option}: goes with --{fits[name]} alone")
+        if mines and (name in ("dev", "sentences") or (name == "languages" and asked == "mine")):
+            raise RecipeError(f"{option}: does not go with mining; leave it out")
 
 
-def _pairs(names: Sequence[str], languages: Sequence[str], most: int | None) -> list[Pairs]:
+def _records(task: str | None, data: Path | None, languages: Sequence[str]) -> list[Retrieval]:
+    """The records of a benchmark in some languages, or in all that it has.
+
+    Raises:
+        RecipeError: there is no such benchmark, it is not in a language, or --data is missing.
+    """
+    from lingraft.crosslingual import pairs
+    from lingraft.tasks import RETRIEVAL_GROUPS, RETRIEVALS
+
+    if task is None:
+        return []
+    if task not in RETRIEVAL_GROUPS:
+        raise RecipeError(
+            f"--task {task}: is no task of finding translations; allowed: "
+            f"{', '.join(RETRIEVAL_GROUPS)} (with --languages ko,de)"
+        )
+    group = RETRIEVAL_GROUPS[task]
+    if data is None:
+        record = RETRIEVALS[group.member(group.languages[0])]
+        raise RecipeError(
+            f"--task {task}: name the directory of its files with --data ({record.files_from})"
+        )
+    wanted = pairs.codes(languages) or group.languages
+    return [RETRIEVALS[group.member(language)] for language in wanted]
+
+
+def _pairs(
+    names: Sequence[str] | None,
+    records: Sequence[Retrieval],
+    data: Path | None,
+    languages: Sequence[str],
+    most: int | None,
+) -> list[Pairs]:
     from lingraft.crosslingual import pairs as sets
+    from lingraft.tasks import retrieval
 
-    return [one.first(most) for one in sets.read(names, languages)]
+    if data is None:
+        found = sets.read(names or [], languages)
+    else:
+        found = [sets.Pairs.of(one.language, retrieval.read(one, data)) for one in records]
+    return [one.first(most) for one in found]
 
 
 def _check_dev(test: Sequence[Pairs], dev: Sequence[Pairs]) -> None:
@@ -189,25 +235,20 @@ def _check_dev(test: Sequence[Pairs], dev: Sequence[Pairs]) -> None:
 
 def _retrieve(
     models: dict[str, str],
-    test: Sequence[Pairs],
-    dev: Sequence[Pairs],
+    splits: tuple[Sequence[Pairs], Sequence[Pairs]],
     out: Path,
-    settings: tuple[Pool, int | None, str | None, int],
+    options: Options,
+    *,
     overwrite: bool,
 ) -> None:
+    from lingraft.crosslingual import layers
     from lingraft.crosslingual import retrieve as task
-    from lingraft.crosslingual.retrieval import check_distinct
     from lingraft.rundir import fingerprint
 
-    pool, layer, parity, resamples = settings
-    about = {
-        "models": check_distinct(models),
-        "test": {one.language: fingerprint(one.english, one.other) for one in test},
-        "dev": {one.language: fingerprint(one.english, one.other) for one in dev},
-        "pool": pool,
-        "layer": layer,
-        "parity": parity,
-    }
+    test, dev = splits
+    about = options.identity(models)
+    for name, split in (("test", test), ("dev", dev)):
+        about[name] = {one.language: fingerprint(one.english, one.other) for one in split}
     for one in test:
         if one.english_is_sorted:
             logger.warning(
@@ -215,42 +256,57 @@ def _retrieve(
                 "line n does not translate line n; take LASER's files",
                 one.language,
             )
-    task.claim(out, about, overwrite=overwrite)
-    options = task.Options(pool, layer, parity is not None, resamples)
-    for made in task.retrieve(models, test, dev, out, options):
-        console.show(made, best="*")
+    with layers.claimed(out, "retrieve", about, overwrite=overwrite):
+        for made in task.retrieve(models, test, dev, out, options):
+            console.show(made, best="*")
     console.line(f"tables, curves (.svg) and predictions: {out}")
 
 
-def _mine(
-    models: dict[str, str],
-    texts: tuple[tuple[Path, Path], Path | None, tuple[Path, Path] | None, Path | None],
-    out: Path,
-    settings: tuple[Pool, int | None, str | None, float | None],
-    overwrite: bool,
-) -> None:
-    from lingraft.crosslingual import mining_run
-    from lingraft.crosslingual import retrieve as task
-    from lingraft.crosslingual.retrieval import check_distinct
-    from lingraft.rundir import digest
+def _texts(
+    files: tuple[tuple[Path, Path], Path | None, tuple[Path, Path] | None, Path | None],
+    options: Options,
+) -> list[Task]:
+    from lingraft.crosslingual.mining import Texts
+    from lingraft.crosslingual.mining_run import Task
+    from lingraft.tasks import retrieval
 
-    test, gold, dev, dev_gold = texts
+    test, gold, dev, dev_gold = files
     if (dev is None) != (dev_gold is None):
         raise RecipeError("--dev-mine and --dev-gold go together: give both, or none")
-    pool, layer, parity, threshold = settings
-    read = mining_run.Texts.read(*test, gold, parity=parity is not None)
-    held = mining_run.Texts.read(*dev, dev_gold, parity=parity is not None) if dev else None
-    files = [path for path in (*test, gold, *(dev or ()), dev_gold) if path is not None]
-    about = {
-        "models": check_distinct(models),
-        "files": [digest(path) for path in files],
-        "pool": pool,
-        "layer": layer,
-        "parity": parity,
-        "threshold": threshold,
+    texts = Texts.of(retrieval.mixed(*test, gold, bare=True), by_id=options.parity)
+    if dev is None:
+        return [Task(texts)]
+    held = Texts.of(retrieval.mixed(*dev, dev_gold, bare=True), by_id=options.parity)
+    return [Task(texts, held)]
+
+
+def _mined(records: Sequence[Retrieval], data: Path, options: Options) -> list[Task]:
+    """A benchmark's texts; those of `dev` where they have to choose the threshold."""
+    from lingraft.crosslingual.mining import Texts
+    from lingraft.crosslingual.mining_run import Task
+    from lingraft.tasks import retrieval
+
+    by_id, found = options.parity, []
+    for one in records:
+        texts = Texts.of(retrieval.read(one, data), by_id=by_id)
+        held = None
+        if options.threshold is None:
+            held = Texts.of(retrieval.read(one, data, "dev"), by_id=by_id)
+        found.append(Task(texts, held, one.language))
+    return found
+
+
+def _mine(
+    models: dict[str, str], tasks: Sequence[Task], out: Path, options: Options, *, overwrite: bool
+) -> None:
+    from lingraft.crosslingual import layers, mining_run
+
+    about = options.identity(models)
+    about["texts"] = {
+        one.language: [texts and texts.fingerprint() for texts in (one.texts, one.dev)]
+        for one in tasks
     }
-    task.claim(out, about, overwrite=overwrite)
-    options = mining_run.Options(pool, layer, threshold, parity is not None)
-    results = mining_run.mine_texts(models, read, held, out, options)
-    console.show(mining_run.shown(results, read), best="")
-    console.line(f"pairs: {out}/MODEL/mined.tsv; numbers: {out / 'results.jsonl'}")
+    with layers.claimed(out, "retrieve", about, overwrite=overwrite):
+        results = mining_run.mine_texts(models, tasks, out, options)
+        console.show(mining_run.shown(results), best="")
+    console.line(f"pairs: mined.tsv in {out}/MODEL; numbers: {out / 'results.jsonl'}")

@@ -6,15 +6,16 @@ target.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch.nn.functional import normalize
 
+from lingraft.crosslingual.layers import check_layer
 from lingraft.crosslingual.matching import METHODS, RELEASED
-from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.errors import UnsupportedModelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,6 +49,10 @@ class Settings:
     """Which; 0 is the embeddings. None takes all."""
     batch_tokens: int = BATCH_TOKENS
 
+    def identity(self) -> dict[str, Any]:
+        """Those that links depend on."""
+        return {name: value for name, value in asdict(self).items() if name != "batch_tokens"}
+
     @property
     def chosen(self) -> Method:
         return METHODS[self.method] if self.clamp else RELEASED
@@ -60,12 +65,7 @@ class Settings:
         """
         last = encoder.num_layers
         wanted = range(last + 1) if self.layers is None else self.layers
-        for layer in wanted:
-            if not 0 <= layer <= last:
-                raise RecipeError(
-                    f"--layer {layer}: {encoder.name} has layers 0 (the embeddings) to {last}"
-                )
-        return tuple(wanted)
+        return tuple(check_layer(layer, last, encoder.name) for layer in wanted)
 
 
 @dataclass(frozen=True)

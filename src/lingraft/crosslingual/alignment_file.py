@@ -13,9 +13,8 @@ from lingraft import log, rundir
 from lingraft.crosslingual import bitext, links
 from lingraft.crosslingual.alignment import CHUNK, Aligner
 from lingraft.crosslingual.encoder import Encoder
-from lingraft.errors import DataError, RecipeError
-from lingraft.pretrained.checkpoints import folder_of
-from lingraft.pretrained.load import load_config
+from lingraft.crosslingual.layers import check_layer, depth_of, fingerprint_of
+from lingraft.errors import DataError
 from lingraft.recipe import catalogue
 
 if TYPE_CHECKING:
@@ -67,10 +66,8 @@ def write(
     if not out.parent.is_dir():
         raise DataError(f"{out}: there is no folder {out.parent}; make it or choose another --out")
     where = catalogue.resolve(model)
-    last = int(load_config(where).num_hidden_layers)
     for layer in settings.layers or ():
-        if not 0 <= layer <= last:
-            raise RecipeError(f"--layer {layer}: {model} has layers 0 (the embeddings) to {last}")
+        check_layer(layer, depth_of(where), model)
     total = sum(1 for _ in bitext.read(text))  # what is wrong with the text is said before work
     if not total:
         raise DataError(f"{text[0]}: holds no sentence; give a text with some")
@@ -122,14 +119,9 @@ class _Writer:
 
     def _begun(self) -> Progress:
         """What an earlier call left of the same file, or nothing."""
-        folder = folder_of(self.model)
-        settings = asdict(self.settings)
-        settings.pop("batch_tokens")
+        texts = [rundir.digest(path) for path in self.text]
         made_of = rundir.fingerprint(
-            FORMAT,
-            rundir.checkpoint_digests(folder) if folder else self.model,
-            [rundir.digest(path) for path in self.text],
-            settings,
+            FORMAT, fingerprint_of(self.model), texts, self.settings.identity()
         )
         if self.partial.is_file() and self.state.is_file():
             done = Progress(**rundir.read_json(self.state))

@@ -5,22 +5,19 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lingraft import log, rundir
-from lingraft.crosslingual import alignment_table, links
+from lingraft.crosslingual import alignment_table, layers, links
 from lingraft.crosslingual.aer import Counts
 from lingraft.crosslingual.alignment import Aligner, Settings
 from lingraft.crosslingual.alignment_table import Result, SetResult
 from lingraft.crosslingual.baselines import BASELINES
 from lingraft.crosslingual.encoder import Encoder
 from lingraft.errors import DataError, RecipeError
-from lingraft.pretrained.checkpoints import folder_of
-from lingraft.pretrained.load import load_config
-from lingraft.recipe import catalogue
 from lingraft.report import table as tables
-from lingraft.rundir import Run, Stage, fingerprint
+from lingraft.rundir import Stage, fingerprint
 from lingraft.stats import RESAMPLES, Resampling
 
 if TYPE_CHECKING:
@@ -34,8 +31,6 @@ logger = logging.getLogger(__name__)
 
 FORMAT = 1
 """Of kept links; raise it when equal inputs give others."""
-RECORD = "align.json"
-"""What the folder of the results was made of."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +38,7 @@ class Call:
     """What to score."""
 
     models: dict[str, str]
-    """Directory, Hub id or name, by the label that tables call it."""
+    """Directory or Hub id, by the label that tables call it."""
     sets: tuple[GoldSet, ...]
     settings: Settings
     baselines: tuple[str, ...] = ()
@@ -80,12 +75,9 @@ class Call:
                     "would be left to score; give fewer"
                 )
         for name in self.models.values():
-            last = int(load_config(catalogue.resolve(name)).num_hidden_layers)
+            depth = layers.depth_of(name)
             for layer in self.settings.layers or ():
-                if not 0 <= layer <= last:
-                    raise RecipeError(
-                        f"--layer {layer}: {name} has layers 0 (the embeddings) to {last}"
-                    )
+                layers.check_layer(layer, depth, name)
 
     def _check_names(self) -> None:
         labels = (*self.models, *self.baselines)
@@ -125,28 +117,9 @@ def score(call: Call, out: Path) -> Report:
         LingraftError: whatever the user can mend, on one line.
     """
     call.check()
-    _check_folder(out)
-    with Run(out).locked():
-        _claim(call, out)
-        results = [_baseline(call, out, name) for name in call.baselines]
-        for label, name in call.models.items():
-            results += _model(call, out, label, name)
-        return _write(call, out, results)
-
-
-def _check_folder(out: Path) -> None:
-    if out.is_dir() and not (out / RECORD).is_file():
-        other = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
-        if other:
-            raise DataError(
-                f"{out}: holds other files ({other[0]}) and no alignments; choose another --out"
-            )
-
-
-def _claim(call: Call, out: Path) -> None:
-    """Write down what the folder is for, unless it is there for something else."""
+    marks = layers.check_distinct(call.models)
     record = {
-        "models": call.models,
+        "models": marks,
         "baselines": call.baselines,
         "sets": {gold.name: _texts(gold) + _links(gold) for gold in call.sets},
         "method": call.settings.method,
@@ -154,16 +127,11 @@ def _claim(call: Call, out: Path) -> None:
         "layers": call.settings.layers,
         "dev": call.dev,
     }
-    path = out / RECORD
-    if path.is_file() and not call.overwrite:
-        before = dict(rundir.read_json(path))
-        before.pop("command", None)
-        if fingerprint(before) != fingerprint(record):
-            raise DataError(
-                f"{out}: holds the alignments of another call (models, sets or settings differ); "
-                "choose another --out, or --overwrite: links of the same inputs are kept"
-            )
-    rundir.write_json(path, record | {"command": call.command})
+    with layers.claimed(out, "align", record, overwrite=call.overwrite, told=call.command):
+        results = [_baseline(call, out, name) for name in call.baselines]
+        for label, mark in marks.items():
+            results += _model(call, out, label, mark)
+        return _write(call, out, results)
 
 
 def _texts(gold: GoldSet) -> str:
@@ -188,20 +156,15 @@ def _baseline(call: Call, out: Path, name: str) -> Result:
     return Result(name, None, of_sets, reference=True)
 
 
-def _model(call: Call, out: Path, label: str, name: str) -> list[Result]:
+def _model(call: Call, out: Path, label: str, mark: str) -> list[Result]:
     """The results of each layer."""
-    where = catalogue.resolve(name)
-    folder = folder_of(where)
-    weights: Any = rundir.checkpoint_digests(folder) if folder else where
-    settings = asdict(call.settings)
-    settings.pop("batch_tokens")
     aligner: Aligner | None = None
     by_layer: dict[int, dict[str, SetResult]] = {}
     for gold in call.sets:
         stage = Stage(out / "links" / label / gold.name)
-        made_of = fingerprint(FORMAT, weights, settings, _texts(gold))
+        made_of = fingerprint(FORMAT, mark, call.settings.identity(), _texts(gold))
         if not _is_kept(stage, made_of, call):
-            aligner = aligner or Aligner(Encoder.load(where), call.settings)
+            aligner = aligner or Aligner(Encoder.load(call.models[label]), call.settings)
             with stage.building(made_of) as (partial, facts):
                 facts.update(_align(aligner, label, gold, partial))
         facts = stage.result()
@@ -274,7 +237,7 @@ def _write(call: Call, out: Path, results: list[Result]) -> Report:
     made = reading.tables(results, told, call.reference)
     rows = reading.rows(results)
     texts = {
-        "results.jsonl": None,
+        layers.RESULTS: None,
         "table.md": "\n\n".join(f"## {one.title}\n\n{tables.markdown(one)}" for one in made) + "\n",
         "table.csv": tables.comma_separated(rows[0], (row.values() for row in rows)),
     }

@@ -9,19 +9,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 
 from lingraft import stats
-from lingraft.report import figure, numbers
-from lingraft.report.figure import Figure
-from lingraft.report.table import BEST, Cell, Row, row, table
+from lingraft.crosslingual import by_layer
+from lingraft.report import numbers
+from lingraft.report.table import BEST, Cell, row, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from matplotlib.axes import Axes
-
     from lingraft.crosslingual.aer import Counts
+    from lingraft.report.figure import Figure
     from lingraft.report.table import Table
     from lingraft.stats import Difference, Resampling
 
@@ -180,9 +178,8 @@ class Reading:
         if firsts and len(chosen) > 1:
             others = [result for result in chosen if result is not firsts[0]]
             made.append(self._differences(firsts[0], others))
-        layers = sorted({result.layer for result in results if result.layer is not None})
-        if len(layers) > 1:
-            made.append(self._by_layer(results, layers))
+        if len({result.layer for result in results if result.layer is not None}) > 1:
+            made.append(self._by_layer(results))
         return made
 
     def _columns(self) -> list[str]:
@@ -284,53 +281,37 @@ class Reading:
         under = _between(gap.low, gap.high) if gap.low is not None and gap.high is not None else ""
         return Cell(f"{100 * gap.value:+.1f}".replace("-", "−"), under, mark=mark)
 
-    def _by_layer(self, results: Sequence[Result], layers: Sequence[int]) -> Table:
-        rows: list[Row] = []
-        for label in dict.fromkeys(result.label for result in results if not result.reference):
-            means = {r.layer: self.mean(r) for r in results if r.label == label}
-            least = min(means.values())
-            cells = [
-                Cell(_percent(means.get(layer)), rank=BEST if means.get(layer) == least else 0)
-                for layer in layers
-            ]
-            rows.append(row(label, *cells))
-        title = "Mean AER in % by layer; 0 is the embeddings"
-        return table(title, ["model", *map(str, layers)], rows)
+    # -- by layer
 
-    # -- figure
-
-    def figure(self, results: Sequence[Result]) -> Figure | None:
-        """Mean rate by layer (figure 4 of Chi et al. 2022); None where no model has several."""
+    def _curves(self, results: Sequence[Result]) -> dict[str, dict[int, float]]:
+        """By model the mean rate at each layer, in percent."""
         curves: dict[str, dict[int, float]] = {}
         for result in results:
             if result.layer is not None:
                 curves.setdefault(result.label, {})[result.layer] = 100 * self.mean(result)
-        floors = {r.label: 100 * self.mean(r) for r in results if r.reference}
-        if not any(len(points) > 1 for points in curves.values()):
+        return curves
+
+    def _by_layer(self, results: Sequence[Result]) -> Table:
+        curves = [([label], curve) for label, curve in self._curves(results).items()]
+        title = "Mean AER in % by layer; 0 is the embeddings"
+        return by_layer.as_table(title, ["model"], curves, min)
+
+    def figure(self, results: Sequence[Result]) -> Figure | None:
+        """Mean rate by layer (figure 4 of Chi et al. 2022); None where no model has several."""
+        curves = self._curves(results)
+        if not any(len(curve) > 1 for curve in curves.values()):
             return None
-
-        def draw(axes: Axes, form: str) -> None:
-            for index, points in enumerate(curves.values()):
-                figure.line(axes, list(points), list(points.values()), index, marker="o",
-                            markersize=3)  # fmt: skip
-            for label, value in floors.items():
-                figure.level(axes, value, label)
-            axes.set_xlabel("layer")
-            axes.set_ylabel("alignment error rate (%)")
-            axes.xaxis.set_major_locator(MaxNLocator(6 if form == "narrow" else 13, integer=True))
-
-        told = "; ".join(
-            f"{label}: {min(points.values()):.1f} % at layer {min(points, key=points.__getitem__)}"
-            for label, points in curves.items()
-        )
         over = "one set" if len(self.names) == 1 else f"the mean of {len(self.names)} sets"
-        return Figure(
-            name="aer",
-            draw=draw,
-            names=tuple((label, index) for index, label in enumerate(curves)),
-            description=f"Alignment error rate by layer, {over}. {told}",
-            caption=f"Alignment error rate by layer, {over}; layer 0 is the embeddings. Dotted: "
-            "what needs no model.",
+        return by_layer.as_figure(
+            "aer",
+            curves,
+            "alignment error rate (%)",
+            min,
+            (
+                f"Alignment error rate by layer, {over}",
+                "; layer 0 is the embeddings. Dotted: what needs no model.",
+            ),
+            levels={r.label: 100 * self.mean(r) for r in results if r.reference},
         )
 
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from dataclasses import dataclass
-from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lingraft.corpus.readers.lines import Reading, kind, raw_lines
+from lingraft.corpus.readers.lines import kind
 from lingraft.errors import DataError
+from lingraft.tasks.reading import MISSING, jsonl_rows
+from lingraft.tasks.sentences import check_filled, lines, translations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-LONGEST_LINE = 10_000_000
-"""Bytes."""
+    from lingraft.tasks.reading import Row
+
 SIDES = (("src", "source"), ("tgt", "trg", "target"))
 """Fields of JSON lines: source and target."""
 WHOLE = (".tsv", ".jsonl")
@@ -67,104 +66,44 @@ def read(paths: Sequence[Path]) -> Iterator[Pair]:
     Raises:
         DataError: a file cannot be read, a sentence is empty, or the sides differ in length.
     """
-    if len(paths) == 2:
-        return _side_by_side(*paths)
-    return _rows(paths[0]) if kind(paths[0]) == ".jsonl" else _columns(paths[0])
+    if kind(paths[0]) == ".jsonl" and len(paths) == 1:
+        return map(pair_of, rows(paths[0]))
+    return (Pair(tuple(x.split()), tuple(y.split()), where) for x, y, where in translations(paths))
 
 
-def _side_by_side(source: Path, target: Path) -> Iterator[Pair]:
-    sides = zip_longest(lines(source), lines(target))
-    for number, (left, right) in enumerate(sides, 1):
-        if left is None or right is None:
-            counts = [sum(1 for _ in lines(path)) for path in (source, target)]
-            raise DataError(
-                f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}; line n of one "
-                "must translate line n of the other"
-            )
-        where = (f"{source}: line {number}", f"{target}: line {number}")
-        yield _pair(left.split(), right.split(), where)
+def rows(path: Path) -> Iterator[Row]:
+    """The rows of JSON lines, plain or packed, one at a time.
+
+    Raises:
+        DataError: a line is not a JSON object.
+    """
+    return jsonl_rows(path, lines(path))
 
 
-def _columns(path: Path) -> Iterator[Pair]:
-    for number, line in enumerate(lines(path), 1):
-        where, cells = f"{path}: line {number}", line.split("\t")
-        if len(cells) != 2:
-            raise DataError(f"{where}: has {len(cells)} columns; two are wanted, source TAB target")
-        yield _pair(cells[0].split(), cells[1].split(), (where, where))
-
-
-def _rows(path: Path) -> Iterator[Pair]:
-    for where, row in json_rows(path):
-        yield pair_of(row, where)
-
-
-def pair_of(row: dict[str, Any], where: str) -> Pair:
+def pair_of(row: Row) -> Pair:
     """The sentence pair of a row of JSON lines.
 
     Raises:
         DataError: a side is missing, empty or no text.
     """
-    return _pair(_words(row, SIDES[0], where), _words(row, SIDES[1], where), (where, where))
+    source, target = (_words(row, names) for names in SIDES)
+    return Pair(source, target, row.where)
 
 
-def _words(row: dict[str, Any], names: Sequence[str], where: str) -> list[str]:
-    value = next((row[name] for name in names if name in row), None)
+def _words(row: Row, names: Sequence[str]) -> tuple[str, ...]:
+    value = row.find(names)
     if isinstance(value, str):
-        return value.split()
-    if isinstance(value, list) and all(isinstance(word, str) for word in value):
-        if any(not word or any(map(str.isspace, word)) for word in value):
-            raise DataError(
-                f"{where}: a word of '{names[0]}' is empty or holds a space, so links could not "
-                "be written by words; correct it"
-            )
-        return value
-    raise DataError(
-        f"{where}: '{names[0]}' must hold a sentence, as a string or a list of words; "
-        f"it has {', '.join(map(repr, row)) or 'no fields'}"
-    )
-
-
-def _pair(source: list[str], target: list[str], where: tuple[str, str]) -> Pair:
-    for words, place in ((source, where[0]), (target, where[1])):
-        if not words:
-            raise DataError(
-                f"{place}: the sentence is empty, so nothing in it can be aligned; leave the "
-                "line out on both sides"
-            )
-    return Pair(tuple(source), tuple(target), where[0])
-
-
-def lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file, plain or compressed, one at a time.
-
-    Raises:
-        DataError: it cannot be read, or a line is not UTF-8 or longer than `LONGEST_LINE`.
-    """
-    for number, line in enumerate(raw_lines(path, LONGEST_LINE, Reading()), 1):
-        if line is None:
-            raise DataError(
-                f"{path}: line {number}: is longer than {LONGEST_LINE:,} bytes; a sentence a line "
-                "is wanted"
-            )
-        try:
-            yield line.decode()
-        except UnicodeDecodeError:
-            raise DataError(
-                f"{path}: line {number}: is not UTF-8; convert it: iconv -f ENCODING -t UTF-8"
-            ) from None
-
-
-def json_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of JSON lines, each with file and line; blank lines are passed over.
-
-    Raises:
-        DataError: a line is not a JSON object.
-    """
-    for number, line in enumerate(lines(path), 1):
-        if line.strip():
-            where, row = f"{path}: line {number}", None
-            with contextlib.suppress(ValueError, RecursionError):
-                row = json.loads(line)
-            if not isinstance(row, dict):
-                raise DataError(f"{where}: is no JSON object; write one a line")
-            yield where, row
+        value = value.split()
+    elif not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        there = ", ".join(map(repr, row.values)) or "no fields"
+        said = f"it has {there}" if value is MISSING else f"it is {str(value)[:40]!r}"
+        raise row.error(
+            f"'{names[0]}' must hold a sentence, as a string or a list of words; {said}"
+        )
+    if any(not word or any(map(str.isspace, word)) for word in value):
+        raise row.error(
+            f"a word of '{names[0]}' is empty or holds a space, so links could not be written by "
+            "words; correct it"
+        )
+    check_filled(value, row.where)
+    return tuple(value)

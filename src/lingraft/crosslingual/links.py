@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from lingraft.corpus.readers.lines import kind
 from lingraft.crosslingual import bitext
 from lingraft.errors import DataError
+from lingraft.tasks import sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -133,10 +134,11 @@ def parsed(line: str) -> Links:
 
 def _json(path: Path) -> tuple[list[Pair], list[Marked]]:
     pairs, marked = [], []
-    for where, row in bitext.json_rows(path):
-        pairs.append(bitext.pair_of(row, where))
-        sure = _listed(row.get("sure"), "sure", where)
-        possible = _listed(row.get("possible", []), "possible", where)
+    for row in bitext.rows(path):
+        where = row.where
+        pairs.append(bitext.pair_of(row))
+        sure = _listed(row.values.get("sure"), "sure", where)
+        possible = _listed(row.values.get("possible", []), "possible", where)
         outside = sorted(set(sure) - set(possible))
         if outside and set(sure) & set(possible):
             i, j = outside[0]
@@ -159,7 +161,7 @@ def _listed(value: Any, name: str, where: str) -> list[Link]:
 
 def _plain(path: Path) -> tuple[list[Marked], int]:
     """The sentences of a file without text, and what such files usually call the first word."""
-    lines = list(bitext.lines(path))
+    lines = list(sentences.lines(path))
     filled = [line for line in lines if line.strip()]
     if filled and all(map(TRIPLE.fullmatch, filled)):
         return _triples(path, lines), 1

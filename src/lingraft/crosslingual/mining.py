@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.corpus.readers.lines import EMPTY
-from lingraft.crosslingual.bitext import lines
-from lingraft.errors import DataError
+from lingraft.rundir import fingerprint
+from lingraft.tasks.retrieval import pair_f1
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Mapping
 
     from lingraft.crosslingual.search import Neighbours
+    from lingraft.tasks.retrieval import Bitext
+    from lingraft.tasks.sentences import Pair
 
     Array = np.ndarray[Any, Any]
 
@@ -36,97 +36,60 @@ SMALLEST = 1e-6
 class Side:
     """The sentences of one side; equal sentences are one."""
 
-    name: str
     ids: tuple[tuple[str, ...], ...]
     """By sentence: all ids that it has."""
     texts: tuple[str, ...]
-    place_of: dict[str, int]
-    """By id: where its sentence stands."""
+    number_of_lines: int
 
-    @property
-    def number_of_lines(self) -> int:
-        return len(self.place_of)
+    @classmethod
+    def of(cls, sentences: Mapping[str, str]) -> Side:
+        """The side of these sentences by id."""
+        ids: dict[str, list[str]] = {}
+        for name, text in sentences.items():
+            ids.setdefault(text, []).append(name)
+        return cls(tuple(map(tuple, ids.values())), tuple(ids), len(sentences))
 
     def repeated(self) -> set[int]:
         """Sentences that stand there more than once."""
         return {place for place, ids in enumerate(self.ids) if len(ids) > 1}
 
-
-def read_side(path: Path) -> Side:
-    """One side: `id TAB sentence` a line as in BUCC, or a sentence a line, numbered from 1.
-
-    Raises:
-        DataError: the file is broken or empty, mixes both forms, or has an id twice.
-    """
-    cells = [line.split("\t") for line in lines(path)]
-    tabs = {len(one) for one in cells}
-    if not cells:
-        raise DataError(f"{path}: is {EMPTY}; give a sentence a line, or id TAB sentence")
-    if tabs == {1}:
-        cells = [[str(number), one[0]] for number, one in enumerate(cells, 1)]
-    elif tabs != {2}:
-        number = next(n for n, one in enumerate(cells, 1) if len(one) != 2)
-        raise DataError(
-            f"{path}: line {number:,} has {len(cells[number - 1])} columns, others 2; write "
-            "id TAB sentence on every line, or sentences alone"
-        )
-    places: dict[str, int] = {}
-    place_of: dict[str, int] = {}
-    ids: list[list[str]] = []
-    for number, (name, text) in enumerate(cells, 1):
-        if not text.strip():
-            raise DataError(f"{path}: line {number:,}: the sentence is empty; take it out")
-        if name in place_of:
-            raise DataError(f"{path}: line {number:,}: the id '{name}' stands there twice")
-        place = places.setdefault(text, len(places))
-        if place == len(ids):
-            ids.append([])
-        ids[place].append(name)
-        place_of[name] = place
-    return Side(str(path), tuple(map(tuple, ids)), tuple(places), place_of)
+    def first_of(self) -> dict[str, str]:
+        """For every id the first one of its sentence."""
+        return {name: ids[0] for ids in self.ids for name in ids}
 
 
 @dataclass(frozen=True)
-class Gold:
-    """The pairs that are to be found."""
+class Texts:
+    """Two texts, and the pairs in them where they are known."""
 
-    places: frozenset[tuple[int, int]]
-    """Of distinct sentences: pairs of equal sentences are one."""
-    total: int
-    """What recall is a share of."""
+    source: Side
+    target: Side
+    gold: frozenset[Pair] | None
 
+    @classmethod
+    def of(cls, bitext: Bitext, *, by_id: bool = False) -> Texts:
+        """Of two sides of sentences.
 
-def read_gold(path: Path, source: Side, target: Side, *, by_id: bool = False) -> Gold:
-    """The pairs that are to be found, `source id TAB target id` a line.
+        Args:
+            bitext: the sides.
+            by_id: count every gold pair of ids, as XTREME does, also of equal sentences; else
+                those of equal sentences are one.
+        """
+        source, target, gold = Side.of(bitext.source), Side.of(bitext.target), bitext.gold
+        if gold is not None and not by_id:
+            here, there = source.first_of(), target.first_of()
+            gold = frozenset((here[left], there[right]) for left, right in gold)
+        return cls(source, target, gold)
 
-    Args:
-        path: the file.
-        source: the side that the first column names sentences of.
-        target: of the second column.
-        by_id: count every pair of ids for the recall, as XTREME does, also of equal sentences.
+    def fingerprint(self) -> str:
+        """Of the sentences and the pairs."""
+        gold = None if self.gold is None else sorted(self.gold)
+        return fingerprint(*((side.ids, side.texts) for side in (self.source, self.target)), gold)
 
-    Raises:
-        DataError: the file is broken, or names a sentence that is not there.
-    """
-    gold, places = set(), set()
-    for number, line in enumerate(lines(path), 1):
-        cells = line.split("\t")
-        if len(cells) != 2:
-            raise DataError(
-                f"{path}: line {number:,} has {len(cells)} column{'s'[: len(cells) != 1]}; write "
-                "source id TAB target id"
-            )
-        for name, side in zip(cells, (source, target), strict=True):
-            if name not in side.place_of:
-                raise DataError(
-                    f"{path}: line {number:,}: the id '{name}' is not in {side.name}; the gold "
-                    "pairs belong to other files, or their columns are the other way round"
-                )
-        gold.add((cells[0], cells[1]))
-        places.add((source.place_of[cells[0]], target.place_of[cells[1]]))
-    if not gold:
-        raise DataError(f"{path}: holds no pairs")
-    return Gold(frozenset(places), len(gold) if by_id else len(places))
+    def said(self, mined: Mined) -> list[Pair]:
+        """The ids of mined pairs; of equal sentences the first."""
+        places = zip(mined.sources_P.tolist(), mined.targets_P.tolist(), strict=True)
+        return [(self.source.ids[left][0], self.target.ids[right][0]) for left, right in places]
 
 
 @dataclass(frozen=True)
@@ -196,46 +159,38 @@ class Score:
     gold: int
 
 
-def score(mined: Mined, gold: Gold) -> Score:
-    """How well mined pairs are those of the gold standard."""
-    pairs = zip(mined.sources_P.tolist(), mined.targets_P.tolist(), strict=True)
-    found = sum(pair in gold.places for pair in pairs)
-    precision = found / len(mined) if len(mined) else 0.0
-    recall = found / gold.total
-    f1 = 2 * precision * recall / (precision + recall) if found else 0.0
-    return Score(100 * precision, 100 * recall, 100 * f1, found, len(mined), gold.total)
+def score(mined: Mined, texts: Texts) -> Score | None:
+    """How well mined pairs are those of the gold standard; None where there is none."""
+    if texts.gold is None:
+        return None
+    said = texts.said(mined)
+    found = len(texts.gold.intersection(said))
+    return Score(**pair_f1(texts.gold, said), found=found, mined=len(mined), gold=len(texts.gold))
 
 
-def best_threshold(mined: Mined, gold: Gold) -> float:
+def best_threshold(mined: Mined, texts: Texts) -> float:
     """The threshold of the highest F1: half-way between the last pair it takes and the next.
 
     Where no gold pair was mined it is infinite: nothing is taken.
     """
-    pairs = zip(mined.sources_P.tolist(), mined.targets_P.tolist(), strict=True)
-    right_P = np.cumsum([pair in gold.places for pair in pairs])
+    gold = texts.gold or frozenset()
+    right_P = np.cumsum([pair in gold for pair in texts.said(mined)])
     if not len(right_P) or not right_P[-1]:
         return float("inf")
     ranks_P = np.arange(1, len(mined) + 1)
-    f1_P = 2 * right_P / (ranks_P + gold.total)
+    f1_P = 2 * right_P / (ranks_P + len(gold))
     same_P = np.append(mined.margins_P[1:] == mined.margins_P[:-1], False)
     last = int(np.argmax(np.where(same_P, -1, f1_P)))  # equal margins go together
     after = min(last + 1, len(mined) - 1)
     return float((mined.margins_P[last] + mined.margins_P[after]) / 2)
 
 
-def as_table(mined: Mined, source: Side, target: Side) -> str:
+def as_table(mined: Mined, texts: Texts) -> str:
     """TSV: margin, ids and sentences; of equal sentences the first id."""
     lines = ["margin\tsource id\ttarget id\tsource\ttarget"]
-    triples: Sequence[tuple[float, int, int]] = list(
-        zip(
-            mined.margins_P.tolist(),
-            mined.sources_P.tolist(),
-            mined.targets_P.tolist(),
-            strict=True,
-        )
-    )
-    for margin, left, right in triples:
-        ids = (source.ids[left][0], target.ids[right][0])
-        texts = (source.texts[left], target.texts[right])
-        lines.append("\t".join([f"{margin:.6f}", *ids, *(" ".join(t.split()) for t in texts)]))
+    columns = (mined.margins_P, mined.sources_P, mined.targets_P)
+    rows = zip(*(column.tolist() for column in columns), texts.said(mined), strict=True)
+    for margin, left, right, ids in rows:
+        sides = (texts.source.texts[left], texts.target.texts[right])
+        lines.append("\t".join([f"{margin:.6f}", *ids, *(" ".join(t.split()) for t in sides)]))
     return "\n".join(lines) + "\n"

@@ -3,69 +3,56 @@
 from __future__ import annotations
 
 import logging
-import zipfile
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from lingraft.crosslingual import mining
+from lingraft.crosslingual import layers, mining
+from lingraft.crosslingual.layers import RESULTS, check_distinct, keep_arrays, kept_arrays
 from lingraft.crosslingual.pooling import sentence_vectors
-from lingraft.crosslingual.retrieval import check_distinct, check_layer, xtreme_layer
 from lingraft.crosslingual.search import Neighbours, both_ways
 from lingraft.log import progress
 from lingraft.report import numbers
-from lingraft.report.table import Column, table
-from lingraft.rundir import fingerprint, write_rows, write_text, writing
+from lingraft.report.table import Column, row, table
+from lingraft.rundir import fingerprint, write_rows, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from lingraft.crosslingual.encoder import Encoder
-    from lingraft.crosslingual.mining import Gold, Mined, Score, Side
-    from lingraft.crosslingual.pooling import Pool
+    from lingraft.crosslingual.layers import Array, Options
+    from lingraft.crosslingual.mining import Mined, Score, Texts
     from lingraft.report.table import Table
 
 logger = logging.getLogger(__name__)
 
 FORMAT = 1
 """Of saved neighbours."""
-MIDDLE = 2 / 3
-"""Where in a model's depth sentences are taken from, if nothing says better: XTREME's 8 of 12."""
+SIDES = ("there", "back")
+"""Directions of saved neighbours."""
+METRICS = ("precision", "recall", "f1")
 
 
-@dataclass(frozen=True)
-class Texts:
-    """Two texts, and the pairs in them where they are known."""
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is mined."""
 
-    source: Side
-    target: Side
-    gold: Gold | None
+    texts: Texts
+    dev: Texts | None = None
+    """With gold pairs; layer and threshold are chosen on them."""
+    language: str = ""
+    """Of a benchmark's texts; each language has a folder of its own."""
 
-    @classmethod
-    def read(cls, source: Path, target: Path, gold: Path | None, *, parity: bool) -> Texts:
-        """Read both sides and the gold pairs.
-
-        Raises:
-            DataError: a file is not there, broken, or belongs to others.
-        """
-        sides = mining.read_side(source), mining.read_side(target)
-        known = None if gold is None else mining.read_gold(gold, *sides, by_id=parity)
-        return cls(*sides, known)
-
-
-@dataclass(frozen=True)
-class Options:
-    """How translations are mined."""
-
-    pool: Pool = "mean"
-    layer: int | None = None
-    """None: the best on dev; without dev, two thirds up."""
-    threshold: float | None = None
-    """None: the best on dev; without dev, the best on the text itself (said so), or none."""
-    parity: bool = False
-    """XTREME: its layer, and sentences that stand twice in a text are left out."""
+    def about(self) -> str:
+        """A note on its size."""
+        sides = " and ".join(
+            f"{side.number_of_lines:,} sentences ({len(side.texts):,} different)"
+            for side in (self.texts.source, self.texts.target)
+        )
+        gold = self.texts.gold
+        known = "" if gold is None else f", {len(gold):,} pairs to be found"
+        return f"{self.language}{': ' if self.language else ''}{sides}{known}."
 
 
 @dataclass(frozen=True)
@@ -73,6 +60,7 @@ class Result:
     """What one model mined."""
 
     label: str
+    task: Task
     layer: int
     layer_from: str
     threshold: float | None
@@ -99,26 +87,19 @@ class Miner:
             self._encoder = Encoder.load(self.name)
         return self._encoder
 
-    @property
-    def depth(self) -> int:
-        from lingraft.pretrained.load import load_config
-
-        return int(load_config(self.name).num_hidden_layers)
-
     def layers(self, dev: Texts | None) -> tuple[list[int], str]:
         """The layers that come into question, and who chooses."""
-        asked = self.options.layer
+        depth = layers.depth_of(self.name)
+        asked = self.options.asked_layer(depth, self.name)
         if asked is not None:
-            return [check_layer(asked, self.depth, self.name)], "given"
-        if self.options.parity:
-            return [xtreme_layer(self.depth, self.name)], "XTREME's"
+            return [asked[0]], asked[1]
         if dev is not None:
-            return list(range(self.depth + 1)), "best on dev"
-        return [round(MIDDLE * self.depth)], "two thirds up"
+            return list(range(depth + 1)), "best on dev"
+        return [layers.usual_layer(depth)], "two thirds up"
 
-    def mined(self, texts: Texts, layers: Sequence[int], split: str) -> Iterator[Mined]:
+    def mined(self, texts: Texts, wanted: Sequence[int], split: str) -> Iterator[Mined]:
         """The pairs at each layer, highest margin first."""
-        saved = {layer: self._load(texts, layer, split) for layer in layers}
+        saved = {layer: self._load(texts, layer, split) for layer in wanted}
         missing = [layer for layer, found in saved.items() if found is None]
         if missing:
             sides = (texts.source.texts, texts.target.texts)
@@ -142,72 +123,57 @@ class Miner:
         return self.folder / f"neighbours-{split}-{layer}.npz", inputs
 
     def _load(self, texts: Texts, layer: int, split: str) -> tuple[Neighbours, Neighbours] | None:
-        path, inputs = self._place(texts, layer, split)
-        try:
-            with np.load(path) as file:
-                if str(file["inputs"]) != inputs:
-                    return None
-                there = Neighbours(file["there"], file["there_places"])
-                return there, Neighbours(file["back"], file["back_places"])
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        kept = kept_arrays(*self._place(texts, layer, split))
+        if kept is None:
             return None
+        there, back = (Neighbours(kept[name], kept[f"{name}_places"]) for name in SIDES)
+        return there, back
 
     def _save(
         self, found: tuple[Neighbours, Neighbours], texts: Texts, layer: int, split: str
     ) -> None:
-        path, inputs = self._place(texts, layer, split)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.partial.npz")
-        there, back = found
-        try:
-            with writing(path):
-                np.savez(
-                    partial,
-                    inputs=inputs,
-                    there=there.scores_NK,
-                    there_places=there.places_NK,
-                    back=back.scores_NK,
-                    back_places=back.places_NK,
-                )
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        arrays: dict[str, Array] = {}
+        for name, one in zip(SIDES, found, strict=True):
+            arrays |= {name: one.scores_NK, f"{name}_places": one.places_NK}
+        keep_arrays(*self._place(texts, layer, split), arrays)
 
-    def run(self, texts: Texts, dev: Texts | None) -> Result:
+    def run(self, task: Task) -> Result:
         """Choose on dev, mine, and score where the pairs are known."""
-        layers, layer_from = self.layers(dev)
+        texts, dev = task.texts, task.dev
+        wanted, layer_from = self.layers(dev)
         threshold, threshold_from, on_dev = self.options.threshold, "given", None
-        layer = layers[0]
-        if dev is not None and dev.gold is not None:
+        layer = wanted[0]
+        if dev is not None:
             tried = []
-            for each, found in zip(layers, self.mined(dev, layers, "dev"), strict=True):
-                limit = mining.best_threshold(found, dev.gold)
-                tried.append((mining.score(found.above(limit), dev.gold), each, limit, found))
-            on_dev, layer, limit, found = max(tried, key=lambda one: one[0].f1)
+            for each, found in zip(wanted, self.mined(dev, wanted, "dev"), strict=True):
+                limit = mining.best_threshold(found, dev)
+                tried.append((mining.score(found.above(limit), dev), each, limit, found))
+            on_dev, layer, limit, found = max(tried, key=lambda one: one[0].f1 if one[0] else 0)
             if threshold is None:
                 threshold, threshold_from = limit, "dev"
             else:
-                on_dev = mining.score(found.above(threshold), dev.gold)
+                on_dev = mining.score(found.above(threshold), dev)
         (mined,) = self.mined(texts, [layer], "test")
         if threshold is None and texts.gold is not None:
-            threshold = mining.best_threshold(mined, texts.gold)
+            threshold = mining.best_threshold(mined, texts)
             threshold_from = "these texts themselves (oracle)"
         if threshold is None:
             threshold_from = "none: all pairs"
         kept = mined if threshold is None else mined.above(threshold)
-        score = None if texts.gold is None else mining.score(kept, texts.gold)
-        return Result(self.label, layer, layer_from, threshold, threshold_from, kept, score, on_dev)
+        score = mining.score(kept, texts)
+        return Result(
+            self.label, task, layer, layer_from, threshold, threshold_from, kept, score, on_dev
+        )
 
 
 def mine_texts(
-    models: Mapping[str, str], texts: Texts, dev: Texts | None, out: Path, options: Options
+    models: Mapping[str, str], tasks: Sequence[Task], out: Path, options: Options
 ) -> list[Result]:
-    """Mine with every model, and write `OUT/LABEL/mined.tsv` and `OUT/results.jsonl`.
+    """Mine with every model, and write `OUT/LABEL/[LANGUAGE/]mined.tsv` and `OUT/results.jsonl`.
 
     Args:
         models: directory or Hub id by label.
-        texts: what is mined.
-        dev: other texts with gold pairs, on which layer and threshold are chosen.
+        tasks: what is mined; layer and threshold are chosen for each by itself.
         out: the folder.
         options: pooling, layer, threshold.
 
@@ -217,13 +183,14 @@ def mine_texts(
     marks = check_distinct(models)
     results, rows = [], []
     for label, name in models.items():
-        found = Miner(label, name, marks[label], out, options).run(texts, dev)
-        write_text(
-            out / label / "mined.tsv", mining.as_table(found.mined, texts.source, texts.target)
-        )
-        rows += list(_rows(found, marks[label], options))
-        results.append(found)
-    write_rows(out / "results.jsonl", rows)
+        miner = Miner(label, name, marks[label], out, options)
+        for task in tasks:
+            miner.folder = out / label / task.language
+            found = miner.run(task)
+            write_text(miner.folder / "mined.tsv", mining.as_table(found.mined, task.texts))
+            rows += list(_rows(found, marks[label], options))
+            results.append(found)
+    write_rows(out / RESULTS, rows)
     return results
 
 
@@ -231,6 +198,7 @@ def _rows(found: Result, mark: str, options: Options) -> Iterator[dict[str, Any]
     common = {
         "model": found.label,
         "model_fingerprint": mark,
+        "language": found.task.language or None,
         "layer": found.layer,
         "layer_from": found.layer_from,
         "threshold": found.threshold,
@@ -240,38 +208,39 @@ def _rows(found: Result, mark: str, options: Options) -> Iterator[dict[str, Any]
     }
     for split, score in (("test", found.score), ("dev", found.dev)):
         if score is not None:
-            counts = {key: value for key, value in asdict(score).items() if key in COUNTS}
-            for metric in ("precision", "recall", "f1"):
-                value = getattr(score, metric)
-                yield common | {"split": split, "metric": metric, "value": value, **counts}
+            values = asdict(score)
+            metrics = {metric: values.pop(metric) for metric in METRICS}
+            for metric, value in metrics.items():
+                yield common | {"split": split, "metric": metric, "value": value, **values}
     if found.score is None:
         yield common | {"split": "test", "metric": "mined", "value": len(found.mined)}
 
 
-COUNTS = ("found", "mined", "gold")
-
-
-def shown(results: Sequence[Result], texts: Texts) -> Table:
-    """Models and what they mined."""
+def shown(results: Sequence[Result]) -> Table:
+    """Models and what they mined, each language and their mean."""
+    several = len({one.task.language for one in results}) > 1
     rows = []
-    for one in results:
-        limit = numbers.ABSENT if one.threshold is None else f"{one.threshold:.4f}"
-        of_dev = numbers.ABSENT if one.dev is None else numbers.fixed(one.dev.f1, 1)
-        scores = (
-            [numbers.ABSENT] * 3
-            if one.score is None
-            else [
-                numbers.fixed(v, 1) for v in (one.score.precision, one.score.recall, one.score.f1)
-            ]
-        )
-        layer = f"{one.layer} ({one.layer_from})"
-        threshold = f"{limit} ({one.threshold_from})"
-        rows.append((one.label, layer, threshold, of_dev, f"{len(one.mined):,}", *scores))
-    sides = " and ".join(
-        f"{side.number_of_lines:,} sentences ({len(side.texts):,} different)"
-        for side in (texts.source, texts.target)
-    )
-    gold = "" if texts.gold is None else f", {texts.gold.total:,} pairs to be found"
-    text = [Column(name, "text") for name in ("model", "layer", "threshold (chosen on)")]
+    for label in dict.fromkeys(one.label for one in results):
+        own = [one for one in results if one.label == label]
+        for one in own:
+            limit = numbers.ABSENT if one.threshold is None else f"{one.threshold:.4f}"
+            chosen = (f"{one.layer} ({one.layer_from})", f"{limit} ({one.threshold_from})")
+            scores = (_cell([one.score], metric) for metric in METRICS)
+            names = (label, *([one.task.language] if several else []))
+            count = f"{len(one.mined):,}"
+            rows.append(row(*names, *chosen, _cell([one.dev], "f1"), count, *scores))
+        if several:
+            scores = (_cell([one.score for one in own], metric) for metric in METRICS)
+            of_dev = _cell([one.dev for one in own], "f1")
+            rows.append(row(label, "average", "", "", of_dev, "", *scores, role="total"))
+    names = ("model", *(["language"] if several else []), "layer", "threshold (chosen on)")
+    text = [Column(name, "text") for name in names]
     head: list[str | Column] = [*text, "dev F1", "pairs", "precision", "recall", "F1"]
-    return table("Mined translations", head, rows, [f"{sides}{gold}."])
+    notes = [one.about() for one in dict.fromkeys(one.task for one in results)]
+    return table("Mined translations", head, rows, notes)
+
+
+def _cell(scores: Sequence[Score | None], metric: str) -> str:
+    """The mean in percent; nothing where one is not known."""
+    values = [getattr(score, metric) for score in scores if score is not None]
+    return numbers.fixed(fmean(values), 1) if len(values) == len(scores) else numbers.ABSENT

@@ -16,21 +16,20 @@ import langcodes
 from langcodes.tag_parser import LanguageTagError
 
 from lingraft.corpus.readers.lines import COMPRESSED
-from lingraft.crosslingual.bitext import lines
 from lingraft.errors import DataError, RecipeError
+from lingraft.tasks import RETRIEVAL_GROUPS
+from lingraft.tasks.sentences import translations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from lingraft.tasks.retrieval import Bitext
 
 ENGLISH = ("en", "eng")
 CODE = r"[a-z]{2,3}(?:[_-][A-Za-z]{2,8})?"
 NAMED = re.compile(rf"(?:.*[._])?({CODE})-({CODE})")
 TABLE = ".tsv"
-XTREME = (
-    "af", "ar", "bg", "bn", "de", "el", "es", "et", "eu", "fa", "fi", "fr", "he", "hi", "hu", "id",
-    "it", "ja", "jv", "ka", "kk", "ko", "ml", "mr", "nl", "pt", "ru", "sw", "ta", "te", "th", "tl",
-    "tr", "ur", "vi", "zh",
-)  # fmt: skip
+XTREME = RETRIEVAL_GROUPS["tatoeba"].languages
 """XTREME's 36 languages of Tatoeba, which are also those of MetaXLM's figure 3."""
 SORTED_LEAST = 20
 """Lines from which alphabetical order is no accident."""
@@ -47,6 +46,11 @@ class Pairs:
 
     def __len__(self) -> int:
         return len(self.english)
+
+    @classmethod
+    def of(cls, language: str, bitext: Bitext) -> Pairs:
+        """Of a benchmark whose sides are aligned, the second in English."""
+        return cls(language, tuple(bitext.target.values()), tuple(bitext.source.values()))
 
     def first(self, number: int | None) -> Pairs:
         """So many of them; all for None."""
@@ -67,7 +71,7 @@ class _Place:
 
     language: str
     files: tuple[Path, ...]
-    """A table, or the English file and the other one."""
+    """A table, or a file a side."""
     english_first: bool = True
 
 
@@ -91,13 +95,23 @@ def read(names: Sequence[str], languages: Sequence[str] = ()) -> list[Pairs]:
             f"{', '.join(names)}: pairs of '{twice[0]}' are there twice; name the files that you "
             "mean"
         )
+    wanted = codes(languages)
+    if not wanted:
+        return [_read(place, place.language) for place in places]
+    return [_read(_of_language(code, places, names), code) for code in wanted]
+
+
+def codes(languages: Sequence[str]) -> list[str]:
+    """The languages that are meant; 'xtreme' stands for its 36.
+
+    Raises:
+        RecipeError: a language is named twice.
+    """
     wanted = [code for name in languages for code in (XTREME if name == "xtreme" else (name,))]
     if len(set(wanted)) < len(wanted):
         again = next(code for code in wanted if wanted.count(code) > 1)
         raise RecipeError(f"--languages: names '{again}' twice; name each language once")
-    if not wanted:
-        return [_read(place, place.language) for place in places]
-    return [_read(_of_language(code, places, names), code) for code in wanted]
+    return wanted
 
 
 def _places(name: str) -> list[_Place]:
@@ -152,7 +166,7 @@ def _named(path: Path) -> _Place | None:
             raise DataError(
                 f"{path}: {side.name} is not beside it; the two sides of a test set go together"
             )
-    return _Place(language, tuple(sides if english_first else sides[::-1]))
+    return _Place(language, tuple(sides), english_first)
 
 
 def _of_language(code: str, places: Iterable[_Place], names: Sequence[str]) -> _Place:
@@ -182,31 +196,5 @@ def _macro(code: str) -> str:
 
 
 def _read(place: _Place, language: str) -> Pairs:
-    if len(place.files) == 1:
-        rows = [line.split("\t") for line in lines(place.files[0])]
-        for number, cells in enumerate(rows, 1):
-            if len(cells) != 2:
-                raise DataError(
-                    f"{place.files[0]}: line {number:,} has {len(cells)} "
-                    f"column{'s'[: len(cells) != 1]}; a file of pairs has two, parted by a tab"
-                )
-        left, right = ([cells[side] for cells in rows] for side in (0, 1))
-        english, other = (left, right) if place.english_first else (right, left)
-    else:
-        english, other = (list(lines(file)) for file in place.files)
-        if len(english) != len(other):
-            raise DataError(
-                f"{place.files[1]}: has {len(other):,} lines, {place.files[0].name} "
-                f"{len(english):,}; line n must translate line n: get both again"
-            )
-    file = place.files[-1]
-    if not english:
-        raise DataError(f"{file}: holds no pairs")
-    for name, side in (("English", english), (f"'{language}'", other)):
-        for number, text in enumerate(side, 1):
-            if not text.strip():
-                raise DataError(
-                    f"{file}: line {number:,}: the {name} side is empty; nothing can be found "
-                    "there, so take the pair out"
-                )
-    return Pairs(language, tuple(english), tuple(other))
+    first, second, _ = zip(*translations(place.files), strict=True)
+    return Pairs(language, *((first, second) if place.english_first else (second, first)))

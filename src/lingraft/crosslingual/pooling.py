@@ -6,7 +6,7 @@ Shape letters: L chosen layers, N sentences, B of a batch, T tokens, D width.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,15 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingraft.crosslingual.encoder import Encoder
+    from lingraft.crosslingual.layers import Pool
 
     Array = np.ndarray[Any, Any]
 
 logger = logging.getLogger(__name__)
 
-Pool = Literal["mean", "no-specials", "cls"]
-POOLS: tuple[Pool, ...] = ("mean", "no-specials", "cls")
-"""The mean over all tokens, special ones included (XTREME); over those of the text alone; the first
-token."""
 LONGEST = 512
 """Tokens of a sentence that are read at most, as in XTREME."""
 SMALLEST = 1e-12
@@ -41,7 +38,7 @@ def sentence_vectors(
     Args:
         encoder: any.
         texts: sentences; what is longer than the encoder reads, or `LONGEST`, is cut.
-        pool: one of `POOLS`.
+        pool: one of `layers.POOLS`.
         layers: 0 is the embeddings; all of them where it is None.
 
     Raises:

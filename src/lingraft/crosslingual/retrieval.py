@@ -9,23 +9,22 @@ Shape letters: L layers and the embeddings before them, N pairs.
 from __future__ import annotations
 
 import logging
-import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from lingraft.errors import RecipeError
-from lingraft.pretrained.checkpoints import folder_of
-from lingraft.rundir import checkpoint_digests, fingerprint, writing
+from lingraft.crosslingual.layers import check_distinct, keep_arrays, kept_arrays
+from lingraft.rundir import fingerprint
+from lingraft.tasks.retrieval import accuracy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from lingraft.crosslingual.encoder import Encoder
+    from lingraft.crosslingual.layers import Pool
     from lingraft.crosslingual.pairs import Pairs
-    from lingraft.crosslingual.pooling import Pool
 
     Array = np.ndarray[Any, Any]
 
@@ -37,8 +36,6 @@ WAYS: tuple[Way, ...] = ("en→xx", "xx→en")
 Split = Literal["test", "dev"]
 FORMAT = 1
 """Of the saved answers; raise it when equal inputs give others."""
-XTREME_LAYERS = {12: 8, 24: 14}
-"""By depth: hidden state that XTREME's script takes (SPEC C.4; for XLM-R base our reading)."""
 
 
 @dataclass(frozen=True)
@@ -51,21 +48,24 @@ class Answers:
     scores: Mapping[Way, Array]
     """[L, N] Its cosine."""
 
-    def correct(self, way: Way) -> Array:
-        """[L, N] Whether the translation was found."""
-        places_LN = self.places[way]
-        right_LN: Array = places_LN == np.arange(places_LN.shape[1])
-        return right_LN
+    def __len__(self) -> int:
+        return int(self.places[WAYS[0]].shape[1])
 
     def accuracies(self, way: Way) -> Array:
         """[L] Percent."""
-        accuracy_L: Array = 100 * self.correct(way).mean(axis=1)
-        return accuracy_L
+        own = range(len(self))
+        return np.array([accuracy(own, places_N.tolist()) for places_N in self.places[way]])
 
     def gains(self, ways: Sequence[Way]) -> Array:
         """[L, N] Share of the ways in which each pair was found, in percent."""
-        gains_LN: Array = 100 * np.mean([self.correct(way) for way in ways], axis=0)
+        own_N = np.arange(len(self))
+        gains_LN: Array = 100 * np.mean([self.places[way] == own_N for way in ways], axis=0)
         return gains_LN
+
+    def curve(self, ways: Sequence[Way]) -> Array:
+        """[L] Accuracy in percent, the mean over the ways."""
+        curve_L: Array = self.gains(ways).mean(axis=1)
+        return curve_L
 
 
 @dataclass(frozen=True)
@@ -91,72 +91,12 @@ class Found:
     def curve(self, ways: Sequence[Way], split: Split = "test") -> Array:
         """[L] Accuracy in percent, the mean over the ways and over the languages."""
         answers = (self.test if split == "test" else self.dev).values()
-        curve_L: Array = np.mean([one.gains(ways).mean(axis=1) for one in answers], axis=0)
+        curve_L: Array = np.mean([one.curve(ways) for one in answers], axis=0)
         return curve_L
 
     def best(self, ways: Sequence[Way], split: Split) -> int:
         """The layer of the highest accuracy; the lowest of equals."""
         return int(np.argmax(self.curve(ways, split)))
-
-
-def fingerprint_of(name: str) -> str:
-    """Of a checkpoint's weights and tokenizer: those in a directory, or a commit on the Hub.
-
-    Raises:
-        LingraftError: there is no such checkpoint.
-    """
-    folder = folder_of(name)
-    if folder is not None:
-        return fingerprint(checkpoint_digests(folder))
-    from lingraft.pretrained.load import load_config  # torch
-
-    return fingerprint(name, load_config(name)._commit_hash)
-
-
-def check_distinct(models: Mapping[str, str]) -> dict[str, str]:
-    """The fingerprint of each model by its label.
-
-    Raises:
-        RecipeError: two are the same.
-    """
-    found: dict[str, str] = {}
-    for label, name in models.items():
-        mark = fingerprint_of(name)
-        for other, seen in found.items():
-            if seen == mark:
-                raise RecipeError(
-                    f"models: {models[other]} and {name} are the same (weights and tokenizer are "
-                    "equal); give each model once"
-                )
-        found[label] = mark
-    return found
-
-
-def check_layer(layer: int, depth: int, name: str) -> int:
-    """The layer, if a model of this depth has it.
-
-    Raises:
-        RecipeError: it does not.
-    """
-    if not 0 <= layer <= depth:
-        raise RecipeError(
-            f"--layer {layer}: {name} has layers 0 (its embeddings) to {depth}; choose one of them"
-        )
-    return layer
-
-
-def xtreme_layer(depth: int, name: str) -> int:
-    """The hidden state that XTREME takes of a model of this depth.
-
-    Raises:
-        RecipeError: XTREME has no such model.
-    """
-    if depth not in XTREME_LAYERS:
-        raise RecipeError(
-            f"--parity xtreme: XTREME has a layer for models of 12 and of 24 layers only; {name} "
-            f"has {depth}: add --layer N"
-        )
-    return XTREME_LAYERS[depth]
 
 
 def answers_of(encoder: Encoder, pairs: Pairs, pool: Pool) -> Answers:
@@ -189,37 +129,19 @@ class Saved:
 
     def load(self, pairs: Pairs, split: Split) -> Answers | None:
         """The answers, if they were made from the same inputs."""
-        path = self._path(pairs, split)
-        try:
-            with np.load(path) as file:
-                if str(file["inputs"]) != self._inputs(pairs):
-                    return None
-                places, scores = file["places"], file["scores"]
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        kept = kept_arrays(self._path(pairs, split), self._inputs(pairs))
+        if kept is None:
             return None
-        by_way = dict(zip(WAYS, zip(places, scores, strict=True), strict=True))
-        return Answers(
-            pairs.language,
-            {way: of[0] for way, of in by_way.items()},
-            {way: of[1] for way, of in by_way.items()},
-        )
+        by_way = (dict(zip(WAYS, kept[name], strict=True)) for name in ("places", "scores"))
+        return Answers(pairs.language, *by_way)
 
     def save(self, answers: Answers, pairs: Pairs, split: Split) -> None:
         """Write the answers; the file appears when it is complete."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        path = self._path(pairs, split)
-        partial = path.with_name(f".{path.name}.partial.npz")
-        try:
-            with writing(path):
-                np.savez_compressed(
-                    partial,
-                    inputs=self._inputs(pairs),
-                    places=np.stack([answers.places[way].astype(np.int32) for way in WAYS]),
-                    scores=np.stack([answers.scores[way] for way in WAYS]),
-                )
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        arrays = {
+            "places": np.stack([answers.places[way].astype(np.int32) for way in WAYS]),
+            "scores": np.stack([answers.scores[way] for way in WAYS]),
+        }
+        keep_arrays(self._path(pairs, split), self._inputs(pairs), arrays)
 
 
 def find(
@@ -261,7 +183,7 @@ def find(
                     logger.info(
                         "%s, %s (%s): at best %.1f %%, the mean of both directions",
                         *(label, pairs.language, split),
-                        answers.gains(WAYS).mean(axis=1).max(),
+                        answers.curve(WAYS).max(),
                     )
                 by_split[split][pairs.language] = answers
         result.append(Found(label, name, marks[label], by_split["test"], by_split["dev"]))

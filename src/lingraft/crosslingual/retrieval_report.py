@@ -9,20 +9,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 
-from lingraft.report import figure, numbers
-from lingraft.report.figure import Figure
+from lingraft.crosslingual import by_layer
+from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, Column, comma_separated, row, table
 from lingraft.stats import Resampling, interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from matplotlib.axes import Axes
-
     from lingraft.crosslingual.pairs import Pairs
-    from lingraft.crosslingual.retrieval import Answers, Found, Way
+    from lingraft.crosslingual.retrieval import Found, Way
+    from lingraft.report.figure import Figure
     from lingraft.report.table import Role, Table
     from lingraft.stats import Array
 
@@ -95,7 +93,7 @@ class Report:
         if language == AVERAGE:
             return float(np.mean([self.value(one, name, way) for name in self.languages]))
         answers = one.found.test[language]
-        curve_L = answers.gains(self.ways).mean(axis=1) if way is None else answers.accuracies(way)
+        curve_L = answers.curve(self.ways) if way is None else answers.accuracies(way)
         return float(curve_L[one.layer])
 
     # -- tables
@@ -126,7 +124,7 @@ class Report:
         return table("Nearest neighbours: accuracy in percent", columns, rows, self._notes())
 
     def _pairs_of(self, one: Chosen, language: str) -> int:
-        return int(one.found.test[language].gains(self.ways).shape[1])
+        return len(one.found.test[language])
 
     def _notes(self) -> list[str]:
         notes = [f"{one.found.label}: {CHOSEN[one.how]}." for one in self.chosen]
@@ -143,29 +141,23 @@ class Report:
 
     def layers(self) -> Table:
         """Accuracy at every layer: the curve of figure 3, for each language and their mean."""
-        deepest = max(one.found.num_layers for one in self.chosen)
-        rows = []
-        for one in self.chosen:
-            for language, curve_L in self._curves(one):
-                cells = [
-                    Cell(_shown(value), rank=BEST if value == curve_L.max() else 0)
-                    for value in curve_L
-                ]
-                cells += [Cell(numbers.ABSENT)] * (deepest + 1 - len(cells))
-                rows.append(row(one.found.label, language, *cells))
-        columns = [Column("model", "text"), Column("language", "text")]
-        return table(
+        return by_layer.as_table(
             "Accuracy by layer (0: the embeddings)",
-            [*columns, *(str(layer) for layer in range(deepest + 1))],
-            rows,
+            ["model", "language"],
+            [
+                ([one.found.label, language], curve)
+                for one in self.chosen
+                for language, curve in self._curves(one).items()
+            ],
+            max,
             ["The best layer of each row is marked; it is the best on these very pairs."],
         )
 
-    def _curves(self, one: Chosen) -> Iterator[tuple[str, Array]]:
-        for language in self.languages:
-            yield language, one.found.test[language].gains(self.ways).mean(axis=1)
+    def _curves(self, one: Chosen) -> dict[str, dict[int, float]]:
+        curves_L = {name: of.curve(self.ways) for name, of in one.found.test.items()}
         if len(self.languages) > 1:
-            yield AVERAGE, one.found.curve(self.ways)
+            curves_L[AVERAGE] = one.found.curve(self.ways)
+        return {name: dict(enumerate(map(float, curve_L))) for name, curve_L in curves_L.items()}
 
     def differences(self) -> Table | None:
         """Each further model less the first, on the same pairs; None for a single model."""
@@ -202,7 +194,7 @@ class Report:
                             "layer": layer,
                             "metric": "accuracy",
                             "value": float(value),
-                            "n": answers.correct(way).shape[1],
+                            "n": len(answers),
                             "chosen": layer == one.layer,
                             "chosen_on": one.how,
                             **settings,
@@ -216,7 +208,9 @@ class Report:
         for number in range(len(pairs)):
             cells = [str(number + 1)]
             for way in self.ways:
-                place, score = (of[way][one.layer, number] for of in _both(answers))
+                place, score = (
+                    of[way][one.layer, number] for of in (answers.places, answers.scores)
+                )
                 cells += [str(int(place) + 1), f"{score:.6f}"]
             texts = (pairs.english[number], pairs.other[number])
             lines.append("\t".join([*cells, *(" ".join(text.split()) for text in texts)]))
@@ -224,12 +218,13 @@ class Report:
 
     def figures(self) -> dict[str, Figure]:
         """By file name: the mean over the languages for all models, and each model's languages."""
-        means = [(one.found.label, one.found.curve(self.ways)) for one in self.chosen]
+        whole = AVERAGE if len(self.languages) > 1 else self.languages[0]
+        of_models = {one.found.label: self._curves(one) for one in self.chosen}
+        means = {label: curves[whole] for label, curves in of_models.items()}
         drawn = {"curve": _figure("curve", means, "Mean over the languages, by model.")}
-        for one in self.chosen:
-            name = f"curve-{one.found.label}"
-            about = f"{one.found.label}, by language."
-            drawn[name] = _figure(name, list(self._curves(one)), about)
+        for label, curves in of_models.items():
+            name = f"curve-{label}"
+            drawn[name] = _figure(name, curves, f"{label}, by language.")
         return drawn
 
     def sheet(self, made: Table) -> str:
@@ -238,27 +233,6 @@ class Report:
         return comma_separated(head, ([cell.whole for cell in one.cells] for one in made.rows))
 
 
-def _both(answers: Answers) -> tuple[Mapping[Way, Array], Mapping[Way, Array]]:
-    return answers.places, answers.scores
-
-
-def _figure(name: str, curves: Sequence[tuple[str, Array]], about: str) -> Figure:
-    def draw(axes: Axes, form: str) -> None:
-        for index, (_, curve_L) in enumerate(curves):
-            figure.line(axes, range(len(curve_L)), curve_L, index, marker="o", markersize=3)
-        axes.set_xlabel("layer (0: embeddings)")
-        axes.set_ylabel("accuracy (%)")
-        axes.set_ylim(bottom=0)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-    peaks = "; ".join(
-        f"{label}: {curve_L.max():.1f} at layer {int(curve_L.argmax())}"
-        for label, curve_L in curves
-    )
-    return Figure(
-        name=name,
-        draw=draw,
-        names=tuple((label, index) for index, (label, _) in enumerate(curves)),
-        description=f"Accuracy of nearest-neighbour retrieval by layer. {peaks}",
-        caption=f"Accuracy of nearest-neighbour retrieval by layer. {about}",
-    )
+def _figure(name: str, curves: Mapping[str, Mapping[int, float]], about: str) -> Figure:
+    told = ("Accuracy of nearest-neighbour retrieval by layer", f". {about}")
+    return by_layer.as_figure(name, curves, "accuracy (%)", max, told, bottom=0)

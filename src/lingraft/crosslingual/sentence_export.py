@@ -20,8 +20,8 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoModel, PreTrainedTokenizerFast
 
+from lingraft.crosslingual.layers import RESULTS, check_layer, fingerprint_of
 from lingraft.crosslingual.pooling import LONGEST
-from lingraft.crosslingual.retrieval import check_layer, fingerprint_of
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models import modules as added
 from lingraft.models.export import settings_for_4_57
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedConfig, PreTrainedModel
 
-    from lingraft.crosslingual.pooling import Pool
+    from lingraft.crosslingual.layers import Pool
+
 
 POOLING = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
 """By our name: the switch in 1_Pooling/config.json. The mean over text tokens alone has none."""
@@ -73,16 +74,24 @@ def chosen_in(folder: Path, name: str) -> tuple[int, Pool]:
     Raises:
         DataError: the folder holds no such results, or none of this model.
     """
-    path = folder / "results.jsonl"
+    path = folder / RESULTS
     if not (folder / "retrieve.json").is_file() or not path.is_file():
         raise DataError(f"{folder}: holds no results of lingraft retrieve; give its --out")
-    mark = fingerprint_of(name)
+    mark, found = fingerprint_of(name), set()
     for line in path.read_text(encoding="utf-8").splitlines():
-        found = json.loads(line)
-        chosen = found.get("chosen", "layer_from" in found)  # mining has one layer a model
-        if found["model_fingerprint"] == mark and chosen:
-            return int(found["layer"]), found["pool"]
-    raise DataError(f"{folder}: holds no results of {name}, as its weights are now")
+        row = json.loads(line)
+        chosen = row.get("chosen", "layer_from" in row)  # mining has no others
+        if row["model_fingerprint"] == mark and chosen:
+            found.add((int(row["layer"]), row["pool"]))
+    if not found:
+        raise DataError(f"{folder}: holds no results of {name}, as its weights are now")
+    if len(found) > 1:
+        layers = ", ".join(str(layer) for layer, _ in sorted(found))
+        raise RecipeError(
+            f"{folder}: each language has its own layer ({layers}); give one with --layer N "
+            "instead of --retrieval"
+        )
+    return found.pop()
 
 
 def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -> Exported:
@@ -105,7 +114,8 @@ def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -
             f"{' or '.join(POOLING)}"
         )
     source = folder_of(name)
-    if source is not None and (own := added.in_folder(source)):
+    own = [] if source is None else added.in_folder(source)
+    if own := [module for module in own if not module.exportable]:
         raise UnsupportedModelError(
             f"{name}: has {own[0].part}, which no stock class has, so sentence-transformers could "
             "not open it; export a model without them"

@@ -148,7 +148,7 @@ def build(
     settings = _settings(task, load_config(str(folder)))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        if in_folder(folder):
+        if any(not module.exportable for module in in_folder(folder)):
             model = _with_modules(folder, head, settings)
         else:
             model = _stock(folder, head, settings)

@@ -16,6 +16,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class CrossSite:
+    """Where cross-attention stands in a layer: behind self-attention, before the feed-forward."""
+
+    behind: str
+    """The module of a layer behind which it stands."""
+    pre_norm: bool
+    """Whether the layer normalises what a block reads, not what it gives: then cross-attention
+    does so too, and the residual stream is the layer's input plus that module's output."""
+    norm_epsilon: str
+    """Configuration key."""
+    dropout: str
+    """Configuration key of the dropout behind the output projection."""
+    attention_dropout: str
+    """Configuration key of the dropout of attention probabilities."""
+
+
+@dataclass(frozen=True)
 class Family:
     """Where one architecture keeps its parts."""
 
@@ -53,6 +70,8 @@ class Family:
     """Modules of a layer whose output is added to the residual stream."""
     layer_output: str = "output.dense.weight"
     """A matrix of every layer with as many rows as the layer's output is wide."""
+    cross_site: CrossSite | None = None
+    """Where cross-attention can be plugged in; None where no place is known."""
     kind: KindName = "masked"
     """What kind of language model it is: a key of `kinds.KINDS`."""
 
@@ -74,6 +93,13 @@ def _bert_like(model_type: str, prefix: str, logits: str, **changes: object) -> 
         "output_bias": (f"{logits}.bias", f"{logits}.decoder.bias"),
         "layers": f"{prefix}.encoder.layer",
         "positions": (f"{prefix}.embeddings.position_embeddings.weight",),
+        "cross_site": CrossSite(
+            "attention",
+            pre_norm=False,
+            norm_epsilon="layer_norm_eps",
+            dropout="hidden_dropout_prob",
+            attention_dropout="attention_probs_dropout_prob",
+        ),
         "embedding_norm": (
             f"{prefix}.embeddings.token_type_embeddings.",
             f"{prefix}.embeddings.LayerNorm.",
@@ -126,6 +152,13 @@ FAMILIES: dict[str, Family] = {
         layer_types_key="layer_types",
         first_layer_lacks="attn_norm.weight",
         residual_sites=("attn.out_drop", "mlp"),
+        cross_site=CrossSite(
+            "attn",
+            pre_norm=True,
+            norm_epsilon="norm_eps",
+            dropout="attention_dropout",
+            attention_dropout="attention_dropout",
+        ),
         layer_output="mlp.Wo.weight",
     ),
 }

@@ -24,3 +24,12 @@ def summed_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     return functional.cross_entropy(
         logits.float().flatten(0, -2), targets.flatten(), ignore_index=IGNORED, reduction="sum"
     )
+
+
+def cross_entropies(logits_MV: Tensor, targets_M: Tensor) -> Tensor:
+    """[M] −log p of each target in nats, 0 for those that do not count; softmax in fp32."""
+    from torch.nn import functional
+
+    return functional.cross_entropy(
+        logits_MV.float(), targets_M, ignore_index=IGNORED, reduction="none"
+    )

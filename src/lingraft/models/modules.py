@@ -10,6 +10,9 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from lingraft.errors import UnsupportedModelError
+from lingraft.models.families import FAMILIES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
@@ -64,6 +67,8 @@ class Module:
     """From the key's value in [graft]; 0 has none."""
     parameters: Callable[[int, Stack], int]
     """How many a size has, over all layers."""
+    fits: Callable[[Family], bool] = lambda _: True
+    """Whether a family has a place for it."""
 
     def owns(self, name: str) -> bool:
         """Whether a tensor belongs to it."""
@@ -72,6 +77,19 @@ class Module:
     def wanted(self, graft: Graft) -> int | str:
         """The key's value; 0 where the recipe does not ask for it."""
         return cast("int | str", getattr(graft, self.part))
+
+    def check_fits(self, family: Family) -> None:
+        """Refuse a family that has no place for it.
+
+        Raises:
+            UnsupportedModelError: it has none.
+        """
+        if not self.fits(family):
+            known = ", ".join(name for name, other in FAMILIES.items() if self.fits(other))
+            raise UnsupportedModelError(
+                f"graft.{self.part}: a {family.model_type} model has no known place for it; "
+                f"families that have: {known}"
+            )
 
     @property
     def settings_file(self) -> str:
@@ -108,6 +126,11 @@ def adapter_width(wanted: int | str, stack: Stack) -> int:
     return max(1, round((each - stack.layer_width) / (2 * stack.layer_width + 1)))
 
 
+def cross_attention_parameters(layer_width: int) -> int:
+    """Parameters of cross-attention in one layer: four projections and a norm (SPEC A.1)."""
+    return 4 * (layer_width**2 + layer_width) + 2 * layer_width
+
+
 MODULES: dict[str, Module] = {
     "adapters": Module(
         part="adapters",
@@ -122,6 +145,17 @@ MODULES: dict[str, Module] = {
             * stack.depth
             * adapter_parameters(width, stack.layer_width)
         ),
+    ),
+    "cross_attention": Module(
+        part="cross_attention",
+        child="crossattention",
+        size_key="layers",
+        exportable=True,
+        account="cross-attention, in all {size} layers",
+        card="cross-attention that can be plugged into its {size} layers",
+        size=lambda wanted, stack: stack.depth if wanted else 0,
+        parameters=lambda layers, stack: layers * cross_attention_parameters(stack.layer_width),
+        fits=lambda family: family.cross_site is not None and family.kind == "masked",
     ),
 }
 

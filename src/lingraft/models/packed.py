@@ -117,6 +117,7 @@ def assemble(
     width: int,
     pad_id: int,
     objective: str = "mlm",
+    restarts: Sequence[int] | None = None,
 ) -> PackedBatch:
     """Lay out rows of sentences as tensors.
 
@@ -128,6 +129,7 @@ def assemble(
         width: tokens in a row.
         pad_id: fills the rows.
         objective: whose loss the batch is for.
+        restarts: where in each sentence positions start from 0 again; 0 nowhere.
     """
     ids = np.full((len(rows), width), pad_id, dtype=np.int64)
     positions = np.zeros((len(rows), width), dtype=np.int64)
@@ -139,6 +141,8 @@ def assemble(
             length = len(sentences[index])
             ids[number, start : start + length] = sentences[index]
             positions[number, start : start + length] = np.arange(length)
+            if restarts is not None and (again := restarts[index]):
+                positions[number, start + again : start + length] = np.arange(length - again)
             segments[number, start : start + length] = segment
             flat.append(masked[index].astype(np.int64) + (number * width + start))
             gold.append(targets[index].astype(np.int64))
@@ -244,28 +248,30 @@ class PackedModel(nn.Module):
         order = torch.arange(segments_NT.shape[1], device=segments_NT.device)
         if self.before_only:
             same = same & (order[:, None] >= order[None, :])
-        full = self._additive(same, dtype)
+        full = self.additive(same, dtype)
         if self.family.layer_types_key is None:
             return full
         masks = {"full_attention": full}
         if "sliding_attention" in getattr(self.model.config, self.family.layer_types_key):
             near = (order[:, None] - order[None, :]).abs() <= self.model.config.sliding_window
-            masks["sliding_attention"] = self._additive(same & near, dtype)
+            masks["sliding_attention"] = self.additive(same & near, dtype)
         return masks
 
     @staticmethod
-    def _additive(allowed: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    def additive(allowed: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """Zero where attention is allowed, else the lowest number of the format."""
         mask = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
         return mask.masked_fill_(~allowed, torch.finfo(dtype).min)
 
-    def hidden(self, batch: PackedBatch) -> torch.Tensor:
-        """Last hidden states [N, T, D]."""
+    def hidden(self, batch: PackedBatch, **more: Any) -> torch.Tensor:
+        """Last hidden states [N, T, D]; `more` is passed on to the layers."""
         dtype = number_format(batch.input_ids_NT.device.type, self.model.dtype)
         output = self.model.base_model(
             input_ids=batch.input_ids_NT,
             position_ids=batch.positions_NT + self.first_position,
             attention_mask=self.attention_masks(batch.segments_NT, dtype),
             **({"use_cache": False} if self.before_only else {}),
+            **more,
         )
         return output.last_hidden_state
 
@@ -277,7 +283,10 @@ class PackedModel(nn.Module):
 
     def logits(self, batch: PackedBatch) -> torch.Tensor:
         """Logits [M, V] at the masked positions alone."""
-        x_NTD = self.hidden(batch)
+        return self.predictions(self.hidden(batch), batch)
+
+    def predictions(self, x_NTD: torch.Tensor, batch: PackedBatch) -> torch.Tensor:
+        """Logits [M, V] at the masked positions, of hidden states [N, T, D]."""
         return self.head(x_NTD.flatten(0, 1).index_select(0, batch.masked_M))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lingraft.recipe import Masking
 
 Array = np.ndarray[Any, Any]
+Reads = Literal["sentences", "pairs", "joined pairs"]
 
 
 class LossSum(NamedTuple):
@@ -96,7 +97,15 @@ class Objective:
     corrupt: Callable[[Array, Array, Array, TokenIds, Masking], Corrupted]
     """(ids [T], lengths [S], keys [S], vocabulary, masking) -> Corrupted; a function of a sentence
     and its key alone."""
-    counts: Callable[[Corrupted], dict[str, int]]
-    """Predicted tokens by term, known before the forward pass."""
+    counts: Callable[[Corrupted, Array], dict[str, int]]
+    """(corrupted, lengths [S]) -> predicted tokens by term, known before the forward pass."""
     loss: Callable[[PackedModel, PackedBatch], Losses]
     """(packed model, batch) -> term -> LossSum."""
+    reads: Reads = "sentences"
+    """Its units: sentences; pairs, whose two sides are two sentences one behind the other; or pairs
+    that are one sentence."""
+
+    @property
+    def sides(self) -> int:
+        """Sentences of a unit."""
+        return 2 if self.reads == "pairs" else 1

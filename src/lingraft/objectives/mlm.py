@@ -99,7 +99,7 @@ def _smallest(owner: Array, token_keys: Array, ordinary: Array, wanted: Array) -
     return np.sort(order[rank < wanted[owner[order]]])
 
 
-def counts(corrupted: Corrupted) -> dict[str, int]:
+def counts(corrupted: Corrupted, _: Array) -> dict[str, int]:
     """One term: every hidden token."""
     return {TERM: len(corrupted.targets)}
 

@@ -12,8 +12,8 @@ from lingraft.evaluation import intrinsic, records, samples, words
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.source import load_model
 from lingraft.objectives.common import TokenIds
+from lingraft.pipeline.reading import nonempty
 from lingraft.pipeline.stages import (
-    nonempty,
     position_settings,
     source_tokenizer,
     weights_before,

@@ -12,10 +12,11 @@ from lingraft.corpus import streams
 from lingraft.corpus.cleaning import scripts
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES, Family, family_of
-from lingraft.models.modules import in_folder
+from lingraft.models.modules import in_folder, wanted_by
 from lingraft.models.parts import (
     trained_parts,
 )
+from lingraft.pipeline import pairs
 from lingraft.pipeline.sizes import grafted_sizes, tensor_shapes
 from lingraft.pretrained.checkpoints import folder_of, refuse_code
 from lingraft.recipe import catalogue
@@ -66,12 +67,15 @@ def check_names(recipe: Recipe) -> None:
     for phase in recipe.phases:
         trained_parts(phase.train, phase.name)
     _check_teachers(recipe)
+    pairs.check(recipe)
     seen, grafts = set(), [recipe.graft]
     for index, section in enumerate(recipe.baselines):
         if section.method in seen:
             raise RecipeError(f"baselines: method '{section.method}' occurs twice; leave one out")
         seen.add(section.method)
-        grafts.append(baseline(recipe, index).graft)
+        other = baseline(recipe, index)
+        pairs.check(other)
+        grafts.append(other.graft)
     _check_lexicons(recipe, grafts)
     for tracker in recipe.training.trackers:
         if importlib.util.find_spec(TRACKER_MODULES[tracker]) is None:
@@ -134,7 +138,10 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
     for name in named_files(recipe.resources):
         if not Path(name).expanduser().exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
-    _source(recipe)
+    family, _ = _source(recipe)
+    if family is not None:
+        for module in wanted_by(recipe.graft):
+            module.check_fits(family)
     return files
 
 

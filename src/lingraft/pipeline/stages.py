@@ -17,23 +17,23 @@ from lingraft.corpus import streams
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.streams import read_lines
 from lingraft.embeddings import INITIALISERS
-from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.errors import UnsupportedModelError
 from lingraft.models import source
 from lingraft.models.families import family_of
 from lingraft.models.parts import itl_layers
 from lingraft.objectives.common import TokenIds
 from lingraft.pipeline import grafting, teaching
 from lingraft.pipeline.preflight import named_files
+from lingraft.pipeline.reading import readings, training_text
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import folder_of
-from lingraft.recipe import Data, Resources
+from lingraft.recipe import Resources
 from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
 from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
-from lingraft.tokenizer.shards import Tokens, encode
+from lingraft.tokenizer.shards import encode
 from lingraft.tokenizer.statistics import statistics
 from lingraft.tokenizer.vocabulary import Vocabulary
-from lingraft.training.data import Reading, subset
 from lingraft.training.loop import train_phase
 from lingraft.training.machine import resolve_precision
 from lingraft.training.phase import Job
@@ -269,7 +269,7 @@ def _learnt_from(context: Context) -> Iterator[str]:
             corpus = streams.folder_of(context.run.stage("corpus").path, stream)
             yield from read_lines(corpus / "train.txt")
             continue
-        for rows in _training_text(folder, stream, most).chunks():
+        for rows in training_text(folder, stream, most).chunks():
             ids = [row.tolist() for row in rows]
             yield from tokenizer.batch_decode(ids, skip_special_tokens=True)
 
@@ -298,14 +298,15 @@ def phase(context: Context, index: int, before_made: str) -> str:
     changed, kept = _dropout(weights_before(context, index), section)
     loaded = source.load_model(str(weights_before(context, index)), settings=changed)
     folder = run.stage("tokenizer").path
+    loaded_tokenizer = tokenizer_files.load(str(folder))
     depth = int(getattr(loaded.model.config, loaded.family.depth_key))
     job = Job(
         phase=section,
         training=recipe.training,
         family=loaded.family,
         itl_layers=itl_layers(depth, recipe.graft.layers_before, recipe.graft.layers_after),
-        readings=readings(folder, recipe, section),
-        vocabulary=TokenIds.of(tokenizer_files.load(str(folder))),
+        readings=readings(folder, recipe, section, loaded_tokenizer),
+        vocabulary=TokenIds.of(loaded_tokenizer),
         **teaching.of(recipe, section, loaded, folder),
         seed=context.seed_for("training"),
         folder=stage.path,
@@ -322,40 +323,6 @@ def phase(context: Context, index: int, before_made: str) -> str:
     return made
 
 
-def readings(folder: Path, recipe: Recipe, section: Phase) -> tuple[Reading, ...]:
-    """What a phase reads: each stream's text under its objective.
-
-    Args:
-        folder: of the tokenizer stage.
-        recipe: names the streams.
-        section: the phase; where it says nothing it reads all of them.
-
-    Raises:
-        DataError: a text is missing or empty.
-    """
-    named = {stream.name: stream for stream in recipe.texts}
-    entries = section.data or [Data(stream=name) for name in named]
-    return tuple(
-        Reading(
-            entry.stream,
-            _training_text(folder, named[entry.stream], section.sentences),
-            nonempty(Tokens.open(folder, f"{named[entry.stream].prefix}valid"), "validation"),
-            entry.objective or section.objective,
-            entry.masking or section.masking,
-            entry.weight,
-        )
-        for entry in entries
-    )
-
-
-def _training_text(folder: Path, stream: Stream, sentences: int | None) -> Tokens:
-    """What a phase trains on of a stream: all of the training text, or a share of it."""
-    whole = nonempty(Tokens.open(folder, f"{stream.prefix}train"), "training")
-    if sentences is None:
-        return whole
-    return subset(whole, sentences, stream.corpus.split_seed)
-
-
 def _claim(run: Run, folder: Path, made: str) -> None:
     """Make a phase's folder ready; what other settings left there, metrics too, is deleted."""
     mark = folder / "inputs"
@@ -366,20 +333,6 @@ def _claim(run: Run, folder: Path, made: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "done.json").unlink(missing_ok=True)
     mark.write_text(made)
-
-
-def nonempty(tokens: Tokens, what: str) -> Tokens:
-    """The tokens of a split, where there are any.
-
-    Raises:
-        DataError: there are none.
-    """
-    if len(tokens) == 0:
-        raise DataError(
-            f"the {what} text holds no sentences; give more text, "
-            "or another corpus.valid / corpus.test share"
-        )
-    return tokens
 
 
 def _dropout(checkpoint: Path, section: Phase) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -20,6 +20,7 @@ PARTS = (
     "embedding_norm",
     "itl",
     "adapters",
+    "cross_attention",
     "body",
     "head",
 )
@@ -30,6 +31,7 @@ Part = Literal[
     "embedding_norm",
     "itl",
     "adapters",
+    "cross_attention",
     "body",
     "head",
     "all",
@@ -47,7 +49,9 @@ Initialiser = Literal[
     "omp",
     "ramen",
 ]
-Objective = Literal["mlm"]
+Objective = Literal["mlm", "ca_mlm", "tlm"]
+READ_PAIRS = ("ca_mlm", "tlm")
+"""Those that read pairs, not sentences."""
 
 
 class Section(BaseModel):

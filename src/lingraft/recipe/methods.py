@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import RecipeError
 from lingraft.recipe import (
     Budget,
+    Data,
     Distil,
     Graft,
+    Masking,
+    Mixture,
     Phase,
     Recipe,
     Section,
@@ -19,6 +22,7 @@ from lingraft.recipe import (
     Validation,
     catalogue,
 )
+from lingraft.recipe.base import READ_PAIRS
 from lingraft.recipe.decoding import decode, load, override
 from lingraft.recipe.records import METHODS, PRESETS, method_named
 
@@ -40,16 +44,16 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
     method, preset = recipe.method, preset_of(recipe.method)
     stretches = method_named(method.name).stretches
     budget = method.budget or preset.budget
-    shares = _shares(stretches, method.first_phase_share)
+    shares = _shares(stretches, _first_share(method))
     if not shares:
         return ()
     values = _split(budget, shares)
-    warmup = preset.schedule.warmup
-    if budget.unit != "steps" or warmup >= min(values) / 4:
-        warmup = 0.06  # a short run warms up for its first sixteenth
+    is_short_by_design = method_named(method.name).first_phase_share is not None
     phases = []
     for index, (stretch, value) in enumerate(zip(stretches, values, strict=True)):
         first = index == 0 and len(stretches) > 1
+        shortest = value if is_short_by_design else min(values)
+        warmup = _warmup(preset, shortest if budget.unit == "steps" else 0)
         rates = (method.first_phase_learning_rate if first else None, method.learning_rate)
         warmups = (method.first_phase_warmup if first else None, method.warmup, warmup)
         phases.append(
@@ -57,6 +61,7 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
                 name=stretch.name,
                 train=stretch.train or preset.first_phase,  # type: ignore[arg-type]
                 distil=Distil() if stretch.distil else None,
+                **_pairs(recipe, stretch, preset),
                 budget=Budget(value=value, unit=budget.unit),
                 sentences=method.sentences,
                 batch=method.batch or preset.batch,
@@ -73,6 +78,53 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
             )
         )
     return tuple(phases)
+
+
+def _warmup(preset: Preset, steps: float) -> float:
+    """The preset's warm-up; a short phase warms up for its first sixteenth."""
+    warmup = preset.schedule.warmup
+    return 0.06 if warmup >= steps / 4 else warmup
+
+
+def _first_share(method: Method) -> float:
+    """The first phase's share of the budget: what the recipe says, else the method's own."""
+    own = method_named(method.name).first_phase_share
+    given = "first_phase_share" in method.model_fields_set
+    return method.first_phase_share if given or own is None else own
+
+
+def _pairs(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
+    """What a phase reads where its method reads pairs: every stream, and how they are mixed."""
+    if not stretch.objectives:
+        return {}
+    first, *more = stretch.objectives
+    settings, data = preset.pairs, []
+    for stream in recipe.texts:
+        bilingual = stream.pair is not None
+        data.append(
+            Data(
+                stream=stream.name,
+                objective=first,  # type: ignore[arg-type]
+                also=tuple(more) if bilingual else (),  # type: ignore[arg-type]
+                masking=Masking(rate=settings.rates[bilingual]),
+                max_tokens=settings.max_tokens[bilingual],
+            )
+        )
+    kinds = {stream.pair is not None for stream in recipe.texts}
+    both = len(kinds) == 2
+    size = None if recipe.method.batch or not both else settings.bilingual_batch
+    mixture = Mixture(
+        alpha=settings.alpha, draw="alternate" if both else "sentences", bilingual_batch=size
+    )
+    return {"objective": first, "data": tuple(data), "mixture": mixture}
+
+
+def _sentences(phase: Phase) -> dict[str, Any]:
+    """What turns a phase on pairs into one of masked sentences of the same text."""
+    named = [phase.objective, *(entry.objective for entry in phase.data)]
+    if not any(name in READ_PAIRS for name in named):
+        return {}
+    return {"objective": "mlm", "data": (), "mixture": Mixture(alpha=phase.mixture.alpha)}
 
 
 def _first(values: Sequence[float | None]) -> float:
@@ -217,7 +269,8 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
         )
     last = recipe.phases[-1]
     total = Budget(value=sum(phase.budget.value for phase in recipe.phases), unit=last.budget.unit)
-    shares = _shares(record.stretches, recipe.method.first_phase_share)
+    share = record.first_phase_share or recipe.method.first_phase_share
+    shares = _shares(record.stretches, share)
     own = METHODS[recipe.method.name].graft
     alike = {key for key, value in record.graft.items() if key in own and own[key] == value}
     taken_back = Graft().model_dump(include=set(own) - alike)
@@ -231,6 +284,7 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
                 "name": stretch.name,
                 "train": stretch.train or preset_of(recipe.method).first_phase,
                 "distil": (last.distil or Distil()) if stretch.distil else None,
+                **(_pairs(recipe, stretch, PRESETS[record.preset]) or _sentences(last)),
                 "budget": Budget(value=value, unit=total.unit),
                 "optimiser": optimiser,
             }

@@ -81,6 +81,14 @@ class Data(Section):
     """None takes the phase's."""
     masking: Masking | None = None
     """None takes the phase's."""
+    also: Annotated[tuple[Objective, ...], Field(strict=False)] = ()
+    """More objectives for the same draws: each pair that is drawn is read under all of them."""
+    max_tokens: Annotated[int, Field(ge=8)] | None = None
+    """Of ca_mlm and tlm: longest side of a pair, special tokens included; never above that of the
+    tokenizer. Two neighbouring stretches of one document are filled up to it, a translation is cut
+    at it. None takes that of the tokenizer."""
+    reset_positions: bool = False
+    """Of tlm: positions of the second sentence start anew, as in XLM."""
     weight: Annotated[float, Field(gt=0)] | None = None
     """Share of the draws, relative to the others'; None everywhere draws by size (mixture.alpha).
     """
@@ -92,8 +100,13 @@ class Mixture(Section):
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.7
     """A stream of N sentences is drawn with a probability that is proportional to N^alpha: 1 as
     large as they are, 0 all alike (MetaXLM takes 0.7)."""
-    draw: Literal["sentences", "batches"] = "sentences"
-    """A stream is drawn for every sentence of a batch, or for the batch as a whole."""
+    draw: Literal["sentences", "batches", "alternate"] = "sentences"
+    """A stream is drawn for every sentence of a batch, or for the batch as a whole. 'alternate': a
+    batch of streams in one language and a batch of streams of translations in turn, within each a
+    stream for every pair (VECO)."""
+    bilingual_batch: Annotated[int, Field(ge=1)] | None = None
+    """With 'alternate': how much the batches of translations hold, in the unit of `batch`; None as
+    much as the others."""
 
 
 class Distil(Section):

@@ -3,7 +3,7 @@
 No method is a class. Sources: XPT and its baselines, Lee et al. 2021 ("xpt2021", SPEC H.1-H.4);
 Son et al. 2022 ("chameleon2022", and xpt-random, its table 3). Adapters: Houlsby et al. 2019;
 mono-trans: Artetxe et al. 2020; lapt: Chau et al. 2020. MetaXLM, its baseline XLM and its
-ablations: Chi et al. 2021 ("metaxlm2021", SPEC G).
+ablations: Chi et al. 2021 ("metaxlm2021", SPEC G). veco: Luo et al. 2021 ("veco2021", SPEC A).
 
 To add a method, add a record to `METHODS`.
 """
@@ -28,6 +28,9 @@ class Stretch:
     """Parts that train; None takes what the preset says of a first phase."""
     distil: bool = False
     """Whether it also learns from the source's sentence states (`phases.distil`)."""
+    objectives: tuple[str, ...] = ()
+    """Of every stream, as pairs; from the second on of streams of translations alone. Empty: masked
+    sentences."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,22 @@ class MethodRecord:
     tokenizer: dict[str, Any] = field(default_factory=dict)
     preset: str = "xpt2021"
     """Whose hyper-parameters it takes where the recipe names no preset: its own paper's."""
+    first_phase_share: float | None = None
+    """Share of the budget of the first of two phases; None takes that of [method]."""
+
+
+@dataclass(frozen=True)
+class PairSettings:
+    """How pairs are read; neighbouring stretches of a document first, translations second."""
+
+    rates: tuple[float, float] = (0.15, 0.25)
+    """Shares of the tokens that are masked (VECO, table 8)."""
+    max_tokens: tuple[int, int] = (512, 128)
+    """Of a side (VECO, table 8); the tokenizer may allow fewer."""
+    alpha: float = 0.5
+    """Of the mixture (VECO, §4; for translations ours, SPEC A.3)."""
+    bilingual_batch: int | None = None
+    """None: as much as the others."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +76,13 @@ class Preset:
     validation: Validation
     dropout: float | None = None
     """None keeps the source's own."""
+    pairs: PairSettings = PairSettings()
+    """Of methods that read pairs."""
 
 
 ALL = ("all",)
-ALL_BUT_BODY = tuple(part for part in PARTS if part != "body")
+# no method that freezes the body has cross-attention
+ALL_BUT_BODY = tuple(part for part in PARTS if part not in ("body", "cross_attention"))
 # "each phase until convergence"; SPEC H.4
 UNTIL_CONVERGENCE = Validation(every_steps=1_000, patience=10)
 ONE_PHASE = (Stretch("phase-1", ALL),)
@@ -169,6 +191,18 @@ METHODS: dict[str, MethodRecord] = {
         "XLM with the source's body and its matched rows: MetaXLM, by its name in the ablation",
         {"embeddings": "match"},
     ),
+    "veco": MethodRecord(
+        "cross-attention plugged into the source, on pairs: first it alone, then all together; "
+        "the vocabulary stays",
+        NO_ITL | {"cross_attention": True},
+        (
+            Stretch("phase-1", ("cross_attention",), objectives=("ca_mlm",)),
+            Stretch("phase-2", ALL, objectives=("ca_mlm", "tlm")),
+        ),
+        {"kind": "keep"},
+        preset="veco2021",
+        first_phase_share=0.1,
+    ),
 }
 
 PRESETS: dict[str, Preset] = {
@@ -200,6 +234,17 @@ PRESETS: dict[str, Preset] = {
         Schedule(shape="linear", warmup=10_000),
         Validation(every_steps=1_000),
         dropout=0.1,
+    ),
+    "veco2021": Preset(
+        "Luo et al. 2021, table 8, large model; a first phase trains cross-attention alone",
+        ("cross_attention",),
+        Budget(value=240_000, unit="steps"),
+        Batch(size=1_024, unit="sentences"),
+        Optimiser(learning_rate=2e-4),
+        Schedule(shape="linear", warmup=12_000),
+        Validation(every_steps=1_000),
+        dropout=0.1,
+        pairs=PairSettings(bilingual_batch=4_096),
     ),
 }
 

@@ -85,6 +85,10 @@ class Graft(Section):
     """Width of the bottleneck adapters in every layer (Houlsby et al. 2019); 0 has none. 'matched'
     gives them as many parameters as two implicit translation layers have. The model that comes out
     then needs lingraft to load."""
+    cross_attention: bool = False
+    """Cross-attention between self-attention and feed-forward of every layer, that `ca_mlm` plugs
+    in (VECO). The model that comes out loads without it in stock transformers, and with it by
+    lingraft."""
     embeddings: Initialiser = "random"
     """Initialiser of the new word embeddings: `lingraft list initialisers`."""
     copy_special_tokens: bool | None = None
@@ -130,7 +134,7 @@ class Method(Section):
 
     name: str = "xpt"
     """`lingraft list methods`."""
-    preset: Literal["xpt2021", "chameleon2022", "metaxlm2021"] | None = None
+    preset: Literal["xpt2021", "chameleon2022", "metaxlm2021", "veco2021"] | None = None
     """The paper whose hyper-parameters are used (`lingraft list presets`); None takes that of the
     method's own paper."""
     budget: Budget | None = None
@@ -152,7 +156,8 @@ class Method(Section):
     first_phase_warmup: Annotated[float, Field(ge=0)] | None = None
     """Of the first of two phases; None takes `warmup`."""
     first_phase_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """Share of the budget that phase 1 gets, where the method has two."""
+    """Share of the budget that phase 1 gets, where the method has two; left out, `veco` gives it
+    0.1."""
 
 
 class Baseline(Section):

@@ -287,7 +287,9 @@ def _labels(variant: Variant) -> list[str]:
     """The streams, with their objectives, that have a loss in every look of every phase."""
     looks = [row for phase in variant.phases for row in phase.valid]
     named = [
-        key for key in (looks[0] if looks else {}) if key.startswith("loss/") and "/" in key[5:]
+        key
+        for key in (looks[0] if looks else {})
+        if key.startswith("loss/") and key.count("/") == 2
     ]
     return [key[5:] for key in named if all(key in row for row in looks)]
 

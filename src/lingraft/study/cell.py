@@ -126,9 +126,8 @@ def measure_initial_loss(context: Context) -> None:
     """Write the validation loss of the grafted model, as the first phase measures it."""
     from lingraft.models.packed import PackedModel
     from lingraft.models.source import load_model
-    from lingraft.objectives import OBJECTIVES
     from lingraft.objectives.common import TokenIds
-    from lingraft.pipeline import stages
+    from lingraft.pipeline import reading, stages
     from lingraft.tokenizer import files as tokenizer_files
     from lingraft.training.phase import WithObjective
     from lingraft.training.validation import HeldOut
@@ -139,11 +138,12 @@ def measure_initial_loss(context: Context) -> None:
     phase = context.recipe.phases[0]
     loaded = load_model(str(stages.weights_before(context, 0)))
     folder = run.stage("tokenizer").path
-    readings = stages.readings(folder, context.recipe, phase)
-    ids = TokenIds.of(tokenizer_files.load(str(folder)))
+    tokenizer = tokenizer_files.load(str(folder))
+    readings = reading.readings(folder, context.recipe, phase, tokenizer)
+    ids = TokenIds.of(tokenizer)
     held_out = HeldOut.of(readings, ids, phase, context.recipe.training)
     packed = PackedModel(loaded.model.to(context.accelerator.device), loaded.family)
-    objectives = [OBJECTIVES[reading.objective] for reading in readings]
+    objectives = held_out.objectives
     module = context.accelerator.prepare(WithObjective(packed, *objectives))
     loss, _ = held_out.losses(module, context.accelerator)
     write_json(run.path / INITIAL, {"loss": loss})

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -197,14 +197,18 @@ def _parse_json(text: str, path: Path, line: int | None = None) -> Any:
     return value
 
 
-def jsonl_rows(path: Path) -> Iterator[Row]:
+def jsonl_rows(path: Path, lines: Iterable[str] | None = None) -> Iterator[Row]:
     """One JSON object a line; empty lines are passed over.
+
+    Args:
+        path: the file.
+        lines: its lines, where they are not all to be in memory.
 
     Raises:
         DataError: a line is not a JSON object.
     """
     number = 0
-    for line_number, line in enumerate(file_lines(path), 1):
+    for line_number, line in enumerate(file_lines(path) if lines is None else lines, 1):
         if not line.strip():
             continue
         yield _row(_parse_json(line, path, line_number), f"{path}: line {line_number}", number)

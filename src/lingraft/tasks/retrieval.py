@@ -2,25 +2,26 @@
 
 Nothing is trained. A record names the files of a language and English; `read` gives both sides
 and, where the makers give them, the right pairs. Ids are the file's own (BUCC), or line numbers
-from 0. How a model finds pairs is not said here; `accuracy` and `pair_f1` score what it found.
+from 0. `lingraft.crosslingual` finds pairs with a model; `accuracy` and `pair_f1` score them.
 """
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from lingraft.corpus.readers.lines import COMPRESSED
 from lingraft.errors import DataError
 from lingraft.recipe.base import Names, Section
 from lingraft.tasks.definition import Spellings
-from lingraft.tasks.reading import COMPRESSED, file_lines
+from lingraft.tasks.sentences import gold_pairs, translations, with_ids
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
-Pair = tuple[str, str]
-"""Id of a sentence in the language, id of its translation in English."""
+    from lingraft.tasks.sentences import Pair
 
 
 class Sides(Section):
@@ -62,7 +63,7 @@ class Bitext:
     source: Mapping[str, str]
     target: Mapping[str, str]
     gold: frozenset[Pair] | None
-    """None where the benchmark hides it."""
+    """None where nobody says."""
 
 
 def read(record: Retrieval, directory: Path, split: str = "test") -> Bitext:
@@ -75,23 +76,42 @@ def read(record: Retrieval, directory: Path, split: str = "test") -> Bitext:
     if split not in record.files:
         raise DataError(f"{record.name}: has no split {split}; it has {', '.join(record.files)}")
     files = record.files[split]
-    if files.table is not None and (path := _found(record, directory, files.table)):
-        sides = _table(path)
-        return _aligned(path, *sides)
-    paths = [_found(record, directory, names or ()) for names in (files.source, files.target)]
-    source, target = paths
+    if table := _found(record, directory, files.table):
+        return _aligned([(other, english) for english, other, _ in translations([table])])
+    source, target = (_found(record, directory, names) for names in (files.source, files.target))
     if source is None or target is None:
         raise DataError(_missing(record, directory, split))
     if files.gold is None:
-        return _aligned(source, file_lines(source), file_lines(target))
-    here, there = _with_ids(source), _with_ids(target)
-    gold = _found(record, directory, files.gold)
-    return Bitext(here, there, None if gold is None else _pairs(gold, here, there))
+        return _aligned([(other, english) for other, english, _ in translations([source, target])])
+    return mixed(source, target, _found(record, directory, files.gold))
 
 
-def _found(record: Retrieval, directory: Path, spellings: Sequence[str]) -> Path | None:
+def mixed(source: Path, target: Path, gold: Path | None, *, bare: bool = False) -> Bitext:
+    """Two texts in which some sentences translate each other.
+
+    Args:
+        source: sentences with ids.
+        target: sentences with ids.
+        gold: pairs of ids, if they are known.
+        bare: sentences may stand there without ids (`with_ids`).
+
+    Raises:
+        DataError: a file is broken, or a gold pair has a sentence that is not there.
+    """
+    here, there = with_ids(source, bare=bare), with_ids(target, bare=bare)
+    known = None if gold is None else gold_pairs(gold, (source, here), (target, there))
+    return Bitext(here, there, known)
+
+
+def _aligned(pairs: Sequence[Pair]) -> Bitext:
+    ids = [str(number) for number in range(len(pairs))]
+    source, target = (dict(zip(ids, side, strict=True)) for side in zip(*pairs, strict=True))
+    return Bitext(source, target, frozenset(zip(ids, ids, strict=True)))
+
+
+def _found(record: Retrieval, directory: Path, spellings: Sequence[str] | None) -> Path | None:
     for folder in (".", *record.folders):
-        for spelling in spellings:
+        for spelling in spellings or ():
             for packed in ("", *COMPRESSED):
                 path = directory / folder / f"{spelling}{packed}"
                 if path.is_file():
@@ -109,58 +129,7 @@ def _missing(record: Retrieval, directory: Path, split: str) -> str:
     )
 
 
-def _table(path: Path) -> tuple[list[str], list[str]]:
-    source, target = [], []
-    for number, line in enumerate(file_lines(path), 1):
-        cells = line.split("\t")
-        if len(cells) != 2:
-            raise DataError(
-                f"{path}: line {number}: has {len(cells)} columns; it must be a sentence in "
-                "English, a tab and its translation"
-            )
-        target.append(cells[0])
-        source.append(cells[1])
-    return source, target
-
-
-def _aligned(path: Path, source: Sequence[str], target: Sequence[str]) -> Bitext:
-    if len(source) != len(target) or not source:
-        raise DataError(
-            f"{path}: has {len(source):,} sentences, and its English side {len(target):,}; the "
-            "sides must be equal in number, and not empty"
-        )
-    ids = [str(number) for number in range(len(source))]
-    gold = frozenset(zip(ids, ids, strict=True))
-    return Bitext(
-        dict(zip(ids, source, strict=True)), dict(zip(ids, target, strict=True)), gold
-    )  # fmt: skip
-
-
-def _with_ids(path: Path) -> dict[str, str]:
-    sentences: dict[str, str] = {}
-    for number, line in enumerate(file_lines(path), 1):
-        identifier, tab, text = line.partition("\t")
-        if not tab or identifier in sentences:
-            problem = "occurs twice" if tab else "must be an id, a tab and a sentence"
-            raise DataError(f"{path}: line {number}: {identifier[:40]!r} {problem}")
-        sentences[identifier] = text
-    return sentences
-
-
-def _pairs(path: Path, source: Collection[str], target: Collection[str]) -> frozenset[Pair]:
-    pairs = set()
-    for number, line in enumerate(file_lines(path), 1):
-        cells = line.split("\t")
-        if len(cells) != 2 or cells[0] not in source or cells[1] not in target:
-            raise DataError(
-                f"{path}: line {number}: {line[:60]!r} must be the ids of two sentences that are "
-                "there, with a tab between them"
-            )
-        pairs.add((cells[0], cells[1]))
-    return frozenset(pairs)
-
-
-def accuracy(gold: Sequence[str], said: Sequence[str]) -> float:
+def accuracy(gold: Sequence[Any], said: Sequence[Any]) -> float:
     """The share of sentences whose translation was found, in percent (Tatoeba).
 
     Args:
@@ -170,9 +139,9 @@ def accuracy(gold: Sequence[str], said: Sequence[str]) -> float:
     Raises:
         DataError: there are none, or the numbers differ.
     """
-    if not gold or len(gold) != len(said):
+    if not len(gold) or len(gold) != len(said):
         raise DataError(f"{len(said)} answers to {len(gold)} questions; there must be one to each")
-    return 100 * sum(map(str.__eq__, gold, said)) / len(gold)
+    return 100 * sum(map(bool, map(operator.eq, gold, said))) / len(gold)
 
 
 def pair_f1(gold: Collection[Pair], said: Collection[Pair]) -> dict[str, float]:

@@ -61,7 +61,7 @@ def encode(
     first_rows: list[Array] = []
     lines = rows_before = 0
     backend = plain_backend(tokenizer)
-    prefix, suffix = (np.array(ids, dtype) for ids in _special_ids_around(backend))
+    prefix, suffix = (np.array(ids, dtype) for ids in special_ids_around(backend))
     room = max_tokens - len(prefix) - len(suffix)
     assert room > 0, f"max_tokens {max_tokens} leaves no room for text"
     cut = empty = 0
@@ -169,7 +169,7 @@ def _save_offsets(sizes_path: Path, path: Path) -> tuple[int, int]:
     return rows, total
 
 
-def _special_ids_around(backend: Tokenizer) -> tuple[list[int], list[int]]:
+def special_ids_around(backend: Tokenizer) -> tuple[list[int], list[int]]:
     """The special tokens before and after a sentence."""
     encoded = backend.encode("0")
     text = encoded.special_tokens_mask.index(0)

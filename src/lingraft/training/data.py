@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from lingraft.errors import DataError
 from lingraft.models.packed import PackedBatch, assemble, pack
 from lingraft.objectives.mlm import sentence_keys
+from lingraft.tokenizer.pairs import TokenPairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lingraft.tokenizer.shards import Tokens
 
 Array = np.ndarray[Any, Any]
+Text = TypeVar("Text", "Tokens", "TokenPairs")
 
 
 def number_of(text: str) -> int:
@@ -40,7 +42,7 @@ class Position:
     index: int = 0
 
 
-def subset(tokens: Tokens, sentences: int, seed: int) -> Tokens:
+def subset(tokens: Text, sentences: int, seed: int) -> Text:
     """Some sentences of a text, in its order; a smaller set is contained in every larger one.
 
     Which ones is a function of a sentence's index and of `seed` alone.
@@ -68,13 +70,17 @@ class Reading:
 
     stream: str
     """Its name; empty for the one stream of the short form."""
-    train: Tokens
-    valid: Tokens
+    train: Tokens | TokenPairs
+    valid: Tokens | TokenPairs
     objective: str
     """A key of `objectives.OBJECTIVES`."""
     masking: Masking
     weight: float | None = None
     """Share of the draws, relative to the others'; None goes by size."""
+    also: tuple[Reading, ...] = ()
+    """The same units under more objectives."""
+    bilingual: bool = False
+    """Whether its units are translations."""
 
     @property
     def label(self) -> str:
@@ -193,6 +199,10 @@ class Hidden:
     """What stood there, by sentence."""
     counts: dict[str, int]
     """Predicted tokens by term."""
+    sides: int = 1
+    """So many sentences, one behind the other, share a row and a process: 2 for pairs."""
+    restarts: list[int] | None = None
+    """Where in each sentence positions start from 0 again; 0 nowhere."""
 
     @classmethod
     def together(cls, parts: Sequence[Hidden]) -> Hidden:
@@ -207,6 +217,10 @@ class Hidden:
             [masked for part in parts for masked in part.masked],
             [targets for part in parts for targets in part.targets],
             {term: sum(part.counts.get(term, 0) for part in parts) for term in terms},
+            parts[0].sides,
+            [start for part in parts for start in part.restarts or [0] * len(part.lengths)]
+            if any(part.restarts for part in parts)
+            else None,
         )
 
 
@@ -214,7 +228,7 @@ class Hidden:
 class Batcher:
     """Turns sentence indices into packed, corrupted micro-batches."""
 
-    tokens: Tokens
+    tokens: Tokens | TokenPairs
     objective: Objective
     vocabulary: TokenIds
     masking: Masking
@@ -237,7 +251,9 @@ class Batcher:
 
     def hide(self, indices: Array, epoch: int) -> Hidden:
         """Draw the tokens to predict; arguments as `step`."""
-        keys = sentence_keys(indices, self.seed, number_of(self.phase), epoch)
+        sides = self.objective.sides
+        numbers = (indices[:, None] * sides + np.arange(sides)).ravel()  # of the sentences
+        keys = sentence_keys(numbers, self.seed, number_of(self.phase), epoch)
         sentences = self.tokens.rows(indices)
         lengths = np.array([len(sentence) for sentence in sentences])
         corrupted = self.objective.corrupt(
@@ -255,7 +271,9 @@ class Batcher:
             np.split(corrupted.ids, ends[:-1]),
             masked,
             np.split(corrupted.targets, cuts),
-            self.objective.counts(corrupted),
+            self.objective.counts(corrupted, lengths),
+            sides,
+            self.tokens.restarts(indices) if isinstance(self.tokens, TokenPairs) else None,
         )
 
     def whole(self, indices: Array, term: str) -> Hidden:
@@ -275,10 +293,15 @@ def lay_out(hidden: Hidden, sizes: Batcher, rank: int, num_ranks: int) -> Step:
         rank: this process.
         num_ranks: how many there are.
     """
-    mine = share(hidden.lengths, rank, num_ranks)
+    sides = hidden.sides
+    lengths = hidden.lengths.reshape(-1, sides).sum(1)  # of what shares a row
+    mine = share(lengths, rank, num_ranks)
     weight = 1.0 if len(mine) else 0.0
     mine = mine if len(mine) else np.array([0])
-    rows, width = pack(hidden.lengths[mine], sizes.row_tokens)
+    rows, width = pack(lengths[mine], sizes.row_tokens)
+    rows = [[sides * unit + side for unit in row for side in range(sides)] for row in rows]
+    mine = (mine[:, None] * sides + np.arange(sides)).ravel()
+    restarts = hidden.restarts
     per_micro = max(1, sizes.micro_batch_tokens // width)
     micro = [
         assemble(
@@ -289,10 +312,11 @@ def lay_out(hidden: Hidden, sizes: Batcher, rank: int, num_ranks: int) -> Step:
             width,
             sizes.vocabulary.pad,
             hidden.objective,
+            [restarts[i] for i in mine] if restarts else None,
         )
         for start in range(0, len(rows), per_micro)
     ]
-    number, tokens = len(hidden.lengths), int(hidden.lengths.sum())
+    number, tokens = len(lengths), int(lengths.sum())
     return Step(micro, [weight] * len(micro), hidden.counts, tokens, number)
 
 

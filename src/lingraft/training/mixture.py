@@ -34,12 +34,21 @@ same."""
 
 
 def probabilities(readings: Sequence[Reading], mixture: Mixture) -> Array:
-    """[readings] how likely each is to be drawn: by their weights, else by N^alpha."""
+    """[readings] how likely each is to be drawn: by their weights, else by N^alpha.
+
+    Where batches alternate these are shares of the steps: each kind of batch has half.
+    """
     weights = [reading.weight for reading in readings if reading.weight is not None]
     if weights:
         assert len(weights) == len(readings), "some readings have no weight"
-        return shares(weights, 1.0)
-    return shares([len(reading.train) for reading in readings], mixture.alpha)
+        found = shares(weights, 1.0)
+    else:
+        found = shares([len(reading.train) for reading in readings], mixture.alpha)
+    if mixture.draw == "alternate":
+        bilingual = np.array([reading.bilingual for reading in readings])
+        for kind in (bilingual, ~bilingual):
+            found[kind] *= 0.5 / found[kind].sum()
+    return found
 
 
 class MixturePlan:
@@ -54,6 +63,8 @@ class MixturePlan:
         phase: str,
         *,
         whole_batches: bool = False,
+        bilingual: Sequence[bool] | None = None,
+        bilingual_batch: int | None = None,
     ) -> None:
         """Nothing is drawn yet.
 
@@ -64,6 +75,9 @@ class MixturePlan:
             seed: of the run.
             phase: its name.
             whole_batches: draw one stream for a batch.
+            bilingual: of each stream, whether it holds translations; then its batches come in turn
+                with those of the others, which come first. None lets all share a batch.
+            bilingual_batch: size of such a batch where it is not that of the others.
         """
         assert all(len(stream) for stream in lengths), "a stream holds no sentences"
         self.lengths, self.probabilities = list(lengths), np.asarray(probabilities)
@@ -72,19 +86,40 @@ class MixturePlan:
         sizes = np.array([len(stream) for stream in lengths], dtype=np.int64)
         self.sizes, self.offsets = sizes, np.cumsum(sizes) - sizes
         self.orders: dict[int, tuple[int, Array]] = {}
+        kinds = [self.probabilities]
+        if bilingual is not None:
+            is_pair = np.array(bilingual)
+            assert 0 < is_pair.sum() < len(is_pair), "only one kind of stream, nothing alternates"
+            parts = (np.where(kind, self.probabilities, 0.0) for kind in (~is_pair, is_pair))
+            kinds = [part / part.sum() for part in parts]
+        self.kinds = kinds
+        """[kinds of batch] [streams] how likely each stream is to be drawn in it."""
         # Of a batch in tokens so many sentences as hold them on average: its end cannot depend on
         # lengths, or a resumed run would have to read those of all the batches before.
-        each = 1.0 if batch.unit == "sentences" else self.mean_length()
-        self.draws = max(1, round(batch.size / each))
-        """Sentences in a batch."""
+        means = np.array([float(stream.mean()) for stream in lengths])
+        wanted = [batch.size, bilingual_batch or batch.size][: len(kinds)]
+        each = [1.0 if batch.unit == "sentences" else float(kind @ means) for kind in kinds]
+        self.draws = [max(1, round(size / one)) for size, one in zip(wanted, each, strict=True)]
+        """[kinds of batch] sentences in it."""
+
+    @property
+    def expected(self) -> Array:
+        """[streams] share of all draws."""
+        if len(self.kinds) == 1:
+            return self.probabilities
+        draws = np.array(self.draws)
+        found: Array = draws @ np.stack(self.kinds) / draws.sum()
+        return found
 
     def streams(self, step: int) -> Array:
         """[draws] the stream of each of a step's sentences."""
         generator = np.random.default_rng([self.seed, self.phase, DRAWS, step])
-        edges = np.cumsum(self.probabilities)[:-1]
-        number = 1 if self.whole_batches else self.draws
+        kind = step % len(self.kinds)
+        draws = self.draws[kind]
+        edges = np.cumsum(self.kinds[kind])[:-1]
+        number = 1 if self.whole_batches else draws
         drawn = np.searchsorted(edges, generator.random(number), side="right")
-        return np.full(self.draws, drawn[0]) if self.whole_batches else drawn
+        return np.full(draws, drawn[0]) if self.whole_batches else drawn
 
     def drawn(self, steps: int) -> Array:
         """[streams] how often each was drawn in the first steps."""
@@ -122,11 +157,11 @@ class MixturePlan:
     def mean_length(self) -> float:
         """Expected tokens of a draw."""
         means = [float(stream.mean()) for stream in self.lengths]
-        return float(self.probabilities @ np.array(means))
+        return float(self.expected @ np.array(means))
 
     def steps_per_epoch(self) -> float:
         """Batches in as many draws as the streams have sentences."""
-        return float(np.ceil(self.sizes.sum() / self.draws))
+        return float(np.ceil(self.sizes.sum() / (sum(self.draws) / len(self.draws))))
 
     def tokens_per_epoch(self) -> float:
         """Expected tokens of as many draws as the streams have sentences."""
@@ -153,24 +188,33 @@ class MixtureBatcher:
     """One a stream; they differ in text, objective and masking."""
     distilled: int | None = None
     """The one whose sentences are also read whole, for the term of a teacher."""
+    also: Sequence[Sequence[Batcher]] = ()
+    """Of each batcher those of the same units under more objectives; none where nobody has."""
 
     def step(self, indices: Array, epoch: int, rank: int = 0, num_ranks: int = 1) -> Step:
         """The micro-batches of one process; arguments as `Batcher.step`."""
         ends = np.cumsum([len(batcher.tokens) for batcher in self.batchers])
         owners = np.searchsorted(ends, indices, side="right")
         by_objective: dict[str, list[Hidden]] = defaultdict(list)
-        whole: list[Hidden] = []
+        more: dict[str, list[Hidden]] = defaultdict(list)
         for number, batcher in enumerate(self.batchers):
             own = indices[owners == number]
             if len(own):
                 start = ends[number] - len(batcher.tokens)
                 by_objective[batcher.objective.name].append(batcher.hide(own - start, epoch))
-                whole += [batcher.whole(own - start, TERM)] if number == self.distilled else []
+                if number == self.distilled:
+                    more[TERM].append(batcher.whole(own - start, TERM))
+                for other in self.also[number] if self.also else ():
+                    more[other.objective.name].append(other.hide(own - start, epoch))
         parts = [
             lay_out(Hidden.together(hidden), self.batchers[0], rank, num_ranks)
-            for hidden in by_objective.values()
+            # Pairs last: the last batch of a step must reach all parameters (DDP), and sentences
+            # do not reach cross-attention; a teacher's batches, which come first, not the head.
+            for hidden in sorted(by_objective.values(), key=lambda parts: parts[0].sides)
         ]
-        # First: the last batch of a step must reach all parameters (DDP), a teacher's no head.
-        again = (lay_out(hidden, self.batchers[0], rank, num_ranks) for hidden in whole)
+        again = (
+            lay_out(Hidden.together(hidden), self.batchers[0], rank, num_ranks)
+            for hidden in more.values()
+        )
         extra = [replace(step, global_tokens=0, global_sentences=0) for step in again]
         return Step.together([*extra, *parts])

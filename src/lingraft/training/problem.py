@@ -12,8 +12,9 @@ import numpy as np
 
 from lingraft.models import dropout, export
 from lingraft.models.packed import PackedModel, check_isolation
+from lingraft.models.paired import check_pairs
 from lingraft.models.parts import trained_parts
-from lingraft.objectives import OBJECTIVES
+from lingraft.objectives import objective_for
 from lingraft.training import throughput
 from lingraft.training.data import Batcher, BatchPlan
 from lingraft.training.mixture import MixtureBatcher, MixturePlan, probabilities
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedModel
 
-    from lingraft.training.data import Plan, Step
+    from lingraft.training.data import Plan, Reading, Step
     from lingraft.training.phase import Job, Work
 
 
@@ -89,44 +90,51 @@ class MaskedText:
     def __init__(self, job: Job, model: PreTrainedModel) -> None:
         phase, training = job.phase, job.training
         self.job, self.model = job, model
-        self.trainable = freeze(
-            model, job.family, job.itl_layers, trained_parts(phase.train, phase.name)
-        )
+        trained = trained_parts(phase.train, phase.name)
+        self.trainable = freeze(model, job.family, job.itl_layers, trained)
         if training.gradient_checkpointing:
             recompute_activations(model)
         readings = job.readings
-        objectives = [OBJECTIVES[reading.objective] for reading in readings]
+        everything = [one for reading in readings for one in (reading, *reading.also)]
+        objectives = [objective_for(one.objective, trained) for one in everything]
+        self.reads_pairs = any(objective.reads != "sentences" for objective in objectives)
         packed = PackedModel(model, job.family)
         dropout.use_bits(model)
         check_isolation(packed, job.vocabulary.pad)
+        if any(objective.reads == "pairs" for objective in objectives):
+            check_pairs(packed, job.vocabulary.pad)
         auxiliary = [job.teacher.objective] if job.teacher else []
         self.module = WithObjective(packed, *objectives, *auxiliary)
         self.lengths = np.concatenate([reading.train.lengths for reading in readings])
         self.operations = throughput.count(model, job.family, job.itl_layers)
-        batchers = [
-            Batcher(
-                reading.train,
-                objective,
-                job.vocabulary,
-                reading.masking,
-                training.row_tokens,
-                training.micro_batch_tokens,
-                job.seed,
-                f"{phase.name}/{reading.label}" if reading.stream else phase.name,
-            )
-            for reading, objective in zip(readings, objectives, strict=True)
-        ]
         streams = [reading.stream for reading in readings]
         distilled = streams.index(str(job.distilled)) if job.teacher else None
-        alone = len(batchers) == 1 and distilled is None
-        self.batcher = batchers[0] if alone else MixtureBatcher(batchers, distilled)
+        batchers = [self.batcher_of(reading, trained) for reading in readings]
+        also = [[self.batcher_of(one, trained) for one in reading.also] for reading in readings]
+        alone = len(batchers) == 1 and distilled is None and not any(also)
+        self.batcher = batchers[0] if alone else MixtureBatcher(batchers, distilled, also)
         self.held_out = HeldOut.of(readings, job.vocabulary, phase, training)
+
+    def batcher_of(self, reading: Reading, trained: frozenset[str]) -> Batcher:
+        """What makes batches of a stream under an objective."""
+        job = self.job
+        return Batcher(
+            reading.train,
+            objective_for(reading.objective, trained),
+            job.vocabulary,
+            reading.masking,
+            job.training.row_tokens,
+            job.training.micro_batch_tokens,
+            job.seed,
+            f"{job.phase.name}/{reading.label}" if reading.stream else job.phase.name,
+        )
 
     def plan(self, work: Work) -> Plan:
         """One stream's own order, or draws from several."""
         phase, readings = work.phase, self.job.readings
         if len(readings) == 1:
             return BatchPlan(self.lengths, phase.batch, work.seed, phase.name)
+        alternates = phase.mixture.draw == "alternate"
         return MixturePlan(
             [reading.train.lengths for reading in readings],
             probabilities(readings, phase.mixture),
@@ -134,6 +142,8 @@ class MaskedText:
             work.seed,
             phase.name,
             whole_batches=phase.mixture.draw == "batches",
+            bilingual=[reading.bilingual for reading in readings] if alternates else None,
+            bilingual_batch=phase.mixture.bilingual_batch,
         )
 
     def streams(self, work: Work, steps: int) -> dict[str, dict[str, Any]]:
@@ -141,7 +151,7 @@ class MaskedText:
         plan = self.plan(work)
         if not isinstance(plan, MixturePlan):
             return {}
-        rows = zip(self.job.readings, plan.probabilities, plan.drawn(steps), strict=True)
+        rows = zip(self.job.readings, plan.expected, plan.drawn(steps), strict=True)
         return {
             reading.label: {
                 "sentences": len(reading.train),

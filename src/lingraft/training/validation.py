@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from lingraft.errors import DataError
-from lingraft.objectives import OBJECTIVES
+from lingraft.models.parts import trained_parts
+from lingraft.objectives import objective_for
 from lingraft.training import sharding
 from lingraft.training.accumulation import Totals
 from lingraft.training.data import Batcher
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from lingraft.objectives.common import Objective, TokenIds
     from lingraft.recipe import Masking, Phase, Training
+    from lingraft.tokenizer.pairs import TokenPairs
     from lingraft.tokenizer.shards import Tokens
     from lingraft.training.data import Reading
 
@@ -49,7 +51,7 @@ class Validator:
     @classmethod
     def of(
         cls,
-        tokens: Tokens,
+        tokens: Tokens | TokenPairs,
         objective: Objective,
         vocabulary: TokenIds,
         phase: Phase,
@@ -94,8 +96,8 @@ class Validator:
 class HeldOut:
     """The validation text of everything that a phase reads."""
 
-    validators: dict[str, Validator]
-    """By label of the reading."""
+    validators: dict[str, tuple[Validator, ...]]
+    """By label of the reading, one for each of its objectives."""
     probabilities: Array
     """[readings] how likely each is to be drawn."""
 
@@ -104,18 +106,28 @@ class HeldOut:
         cls, readings: Sequence[Reading], vocabulary: TokenIds, phase: Phase, training: Training
     ) -> HeldOut:
         """The validation text of what a phase reads."""
+        trained = trained_parts(phase.train, phase.name)
         validators = {
-            reading.label: Validator.of(
-                reading.valid,
-                OBJECTIVES[reading.objective],
-                vocabulary,
-                phase,
-                training,
-                reading.masking,
+            reading.label: tuple(
+                Validator.of(
+                    one.valid,
+                    objective_for(one.objective, trained),
+                    vocabulary,
+                    phase,
+                    training,
+                    one.masking,
+                )
+                for one in (reading, *reading.also)
             )
             for reading in readings
         }
         return cls(validators, probabilities(readings, phase.mixture))
+
+    @property
+    def objectives(self) -> list[Objective]:
+        """What a module must know to be judged, each once."""
+        found = [one.batcher.objective for each in self.validators.values() for one in each]
+        return list({objective.name: objective for objective in found}.values())
 
     def losses(self, module: nn.Module, accelerator: Accelerator) -> tuple[float, dict[str, float]]:
         """The loss, and columns of metrics.jsonl: its terms, or with several readings each one's.
@@ -123,11 +135,21 @@ class HeldOut:
         The loss of several is the mean of theirs, weighed as they are drawn.
         """
         found = {
-            label: validator.losses(module, accelerator)
-            for label, validator in self.validators.items()
+            label: {
+                term: mean
+                for validator in validators
+                for term, mean in validator.losses(module, accelerator).items()
+            }
+            for label, validators in self.validators.items()
         }
         if len(found) == 1:
             (means,) = found.values()
             return sum(means.values()), by_term(means)
         sums = {f"loss/{label}": sum(means.values()) for label, means in found.items()}
-        return float(self.probabilities @ np.array(list(sums.values()))), sums
+        terms = {
+            f"loss/{label}/{term}": mean
+            for label, means in found.items()
+            if len(means) > 1
+            for term, mean in means.items()
+        }
+        return float(self.probabilities @ np.array(list(sums.values()))), sums | terms

@@ -1,0 +1,210 @@
+"""What retrieval, mining and alignment share: a model's layers, kept answers, the results' folder.
+
+No torch before a configuration has to be read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import zipfile
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from lingraft.errors import DataError, RecipeError
+from lingraft.pretrained.checkpoints import folder_of
+from lingraft.rundir import Run, checkpoint_digests, fingerprint, read_json, write_json, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    Array = np.ndarray[Any, Any]
+
+Pool = Literal["mean", "no-specials", "cls"]
+POOLS: tuple[Pool, ...] = ("mean", "no-specials", "cls")
+"""The mean over all tokens, special ones included (XTREME); over those of the text alone; the first
+token."""
+RESULTS = "results.jsonl"
+MIDDLE = 2 / 3
+"""Where in a model's depth states are taken from, if nothing says better: 8 of 12 in XTREME,
+SimAlign, awesome-align and XLM-Align."""
+XTREME_LAYERS = {12: 8, 24: 14}
+"""By depth: hidden state that XTREME's script takes (SPEC C.4; for XLM-R base our reading)."""
+
+
+def depth_of(name: str) -> int:
+    """How many layers a checkpoint has, its embeddings not counted.
+
+    Raises:
+        LingraftError: there is no such checkpoint.
+    """
+    from lingraft.pretrained.load import load_config  # torch
+
+    return int(load_config(name).num_hidden_layers)
+
+
+def usual_layer(depth: int) -> int:
+    """The layer at `MIDDLE`."""
+    return round(MIDDLE * depth)
+
+
+def check_layer(layer: int, depth: int, name: str) -> int:
+    """The layer, if a model of this depth has it.
+
+    Raises:
+        RecipeError: it does not.
+    """
+    if not 0 <= layer <= depth:
+        raise RecipeError(
+            f"--layer {layer}: {name} has layers 0 (its embeddings) to {depth}; choose one of them"
+        )
+    return layer
+
+
+def fingerprint_of(name: str) -> str:
+    """Of a checkpoint's weights and tokenizer: those in a directory, or a commit on the Hub.
+
+    Raises:
+        LingraftError: there is no such checkpoint.
+    """
+    folder = folder_of(name)
+    if folder is not None:
+        return fingerprint(checkpoint_digests(folder))
+    from lingraft.pretrained.load import load_config  # torch
+
+    return fingerprint(name, load_config(name)._commit_hash)
+
+
+def check_distinct(models: Mapping[str, str]) -> dict[str, str]:
+    """The fingerprint of each model by its label.
+
+    Args:
+        models: directory or Hub id by label.
+
+    Raises:
+        RecipeError: two are the same.
+    """
+    found: dict[str, str] = {}
+    for label, name in models.items():
+        mark = fingerprint_of(name)
+        for other, seen in found.items():
+            if seen == mark:
+                raise RecipeError(
+                    f"models: {models[other]} and {name} are the same (weights and tokenizer are "
+                    "equal); give each model once"
+                )
+        found[label] = mark
+    return found
+
+
+@dataclass(frozen=True)
+class Options:
+    """How translations are looked for, or mined."""
+
+    pool: Pool = "mean"
+    layer: int | None = None
+    """None: the best on dev. Without dev the best on test (said so), or for mining the usual."""
+    threshold: float | None = None
+    """Of mining: None takes the best on dev; without dev, the best on the text itself (said so)."""
+    parity: bool = False
+    """XTREME: its layer; English looks for translations; sentences that stand twice in a text are
+    not mined."""
+    resamples: int = 4_000
+
+    def asked_layer(self, depth: int, name: str) -> tuple[int, str] | None:
+        """The layer that the user wants, and by what word; None where another rule has to choose.
+
+        Args:
+            depth: of the model.
+            name: of the model.
+
+        Raises:
+            RecipeError: the model has no such layer, or XTREME no such model.
+        """
+        if self.layer is not None:
+            return check_layer(self.layer, depth, name), "given"
+        if not self.parity:
+            return None
+        if depth not in XTREME_LAYERS:
+            raise RecipeError(
+                f"--parity xtreme: XTREME has a layer for models of 12 and of 24 layers only; "
+                f"{name} has {depth}: add --layer N"
+            )
+        return XTREME_LAYERS[depth], "xtreme"
+
+    def identity(self, models: Mapping[str, str]) -> dict[str, Any]:
+        """What results depend on beside the texts, checked before anything is computed.
+
+        Raises:
+            RecipeError: two models are the same, or one has no such layer.
+        """
+        marks = check_distinct(models)
+        if self.layer is not None or self.parity:
+            for name in models.values():
+                self.asked_layer(depth_of(name), name)
+        settings = asdict(self)
+        settings.pop("resamples")
+        return {"models": marks, **settings}
+
+
+def kept_arrays(path: Path, inputs: str) -> dict[str, Array] | None:
+    """What `keep_arrays` wrote, if it was made from the same inputs."""
+    with contextlib.suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), np.load(path) as f:
+        if str(f["inputs"]) == inputs:
+            return {name: f[name] for name in f.files}
+    return None
+
+
+def keep_arrays(path: Path, inputs: str, arrays: Mapping[str, Array]) -> None:
+    """Write arrays with the fingerprint of their inputs; the file appears when it is complete.
+
+    Raises:
+        DataError: it cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.partial.npz")
+    try:
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.savez(partial, allow_pickle=False, inputs=np.array(inputs), **arrays)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def claimed(
+    out: Path, command: str, settings: Mapping[str, Any], *, overwrite: bool, told: str = ""
+) -> Iterator[None]:
+    """While results are made, their folder is one call's, and no second process works there.
+
+    Args:
+        out: the folder.
+        command: of lingraft; `out/COMMAND.json` says what the results are made of.
+        settings: plain data; a call of the same settings goes on with what is there.
+        overwrite: replace results of other settings.
+        told: the command line, kept with the settings.
+
+    Raises:
+        DataError: the folder holds something else, or another process has it.
+    """
+    record = out / f"{command}.json"
+    if out.is_dir() and not record.is_file():
+        other = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
+        if other:
+            raise DataError(
+                f"{out}: holds other files ({other[0]}) and no results of lingraft {command}; "
+                "choose another --out"
+            )
+    with Run(out).locked():
+        if record.is_file() and not overwrite:
+            before = dict(read_json(record))
+            before.pop("command", None)
+            if fingerprint(before) != fingerprint(settings):
+                raise DataError(
+                    f"{out}: holds results of another call (models, texts or settings differ); "
+                    "choose another --out, or --overwrite: what has the same inputs is kept"
+                )
+        write_json(record, {**settings, "command": told})
+        yield

@@ -1,0 +1,103 @@
+"""The two streams of VECO over packed rows of pairs (Luo et al. 2021, eq. 2-9; SPEC A.2).
+
+A pair is two neighbouring segments of a row, 1 and 2, 3 and 4 and so on. Its states H are those of
+the encoder, each side by itself; its states S are those of the encoder with cross-attention plugged
+in, whose keys and values in every layer are the last H of the other side of the pair, and of
+nothing else in the row.
+
+Shape letters: N rows, T tokens in a row, D width.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from lingraft.errors import UnsupportedModelError
+from lingraft.models.cross_attention import MASK, MEMORY
+from lingraft.models.packed import assemble, number_format
+
+if TYPE_CHECKING:
+    from lingraft.models.packed import PackedBatch, PackedModel
+
+TOLERANCE = 1e-2
+"""Of `packed.check_isolation`."""
+
+
+def partners(segments_NT: torch.Tensor) -> torch.Tensor:
+    """[N, T] the segment that a token's pair has beside its own; padding is its own partner."""
+    return torch.where(segments_NT > 0, ((segments_NT - 1) ^ 1) + 1, segments_NT)
+
+
+def partner_mask(packed: PackedModel, batch: PackedBatch) -> torch.Tensor:
+    """Additive mask [N, 1, T, T] under which a token sees the other side of its pair alone."""
+    segments_NT = batch.segments_NT
+    allowed = partners(segments_NT)[:, None, :, None] == segments_NT[:, None, None, :]
+    dtype = number_format(segments_NT.device.type, packed.model.dtype)
+    return packed.additive(allowed, dtype)
+
+
+def plugged_in(packed: PackedModel, batch: PackedBatch, memory_NTD: torch.Tensor) -> torch.Tensor:
+    """States S [N, T, D].
+
+    Args:
+        packed: a model with cross-attention.
+        batch: rows of pairs.
+        memory_NTD: the states H of the same rows; detach them to stop their gradient.
+    """
+    return packed.hidden(batch, **{MEMORY: memory_NTD, MASK: partner_mask(packed, batch)})
+
+
+@torch.no_grad()
+def check_pairs(packed: PackedModel, pad_id: int, seed: int = 0) -> float:
+    """Compare pairs that share a row with each alone, and a pair with another partner, in fp32.
+
+    Returns:
+        The largest absolute difference of S between shared rows and rows of one pair, relative to
+        the spread of S.
+
+    Raises:
+        UnsupportedModelError: pairs in one row see each other, or a side does not see its partner.
+    """
+    model, training = packed.model, packed.model.training
+    model.eval()
+    generator = np.random.default_rng(seed)
+    size = model.config.vocab_size
+    lengths = (5, 8, 4, 6, 7, 3)
+    sides = [generator.integers(0, size, length) for length in lengths]
+    sides = [np.where(side == pad_id, (pad_id + 1) % size, side) for side in sides]
+    with torch.autocast(model.device.type, enabled=False):
+        together = _states(packed, sides, [[0, 1, 2, 3, 4, 5]], pad_id)
+        alone = _states(packed, sides, [[0, 1], [2, 3], [4, 5]], pad_id)
+        swapped = _states(packed, sides, [[0, 3], [2, 1], [4, 5]], pad_id)
+    model.train(training)
+    spread = torch.cat(list(alone.values())).std().clamp_min(1e-6)
+    difference = max(float((together[i] - alone[i]).abs().max() / spread) for i in alone)
+    if not difference <= TOLERANCE:  # NaN too
+        raise UnsupportedModelError(
+            f"pairs in one row of this {packed.family.model_type} model see each other (relative "
+            f"difference {difference:.2g}); training on them would be wrong"
+        )
+    if torch.equal(alone[0], swapped[0]):
+        raise UnsupportedModelError(
+            f"cross-attention in this {packed.family.model_type} model does not see the partner; "
+            "training on pairs would be wrong"
+        )
+    return difference
+
+
+def _states(
+    packed: PackedModel, sides: list[np.ndarray], rows: list[list[int]], pad_id: int
+) -> dict[int, torch.Tensor]:
+    """S of each side by its index."""
+    nothing = [np.zeros(0, np.int64)] * len(sides)
+    width = max(sum(len(sides[index]) for index in row) for row in rows) + 2
+    batch = assemble(sides, nothing, nothing, rows, width, pad_id).to(packed.model.device)
+    states_NTD = plugged_in(packed, batch, packed.hidden(batch))
+    return {
+        index: states_NTD[number][batch.segments_NT[number] == segment]
+        for number, row in enumerate(rows)
+        for segment, index in enumerate(row, 1)
+    }

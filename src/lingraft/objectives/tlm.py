@@ -1,0 +1,42 @@
+"""Translation language modelling (TLM; Lample & Conneau 2019), as VECO adds it on translations.
+
+A sentence and its translation are one sequence, `<s> x </s> y </s>`, and masked together; the model
+is the plain encoder. Positions go on over the second sentence and there are no language embeddings
+(the convention of XLM-R's family, SPEC A.3); `reset_positions` starts them anew, as XLM does.
+
+VECO names the objective and nothing of this; the mask is drawn independently of that of `ca_mlm`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lingraft.objectives import mlm
+from lingraft.objectives.common import Array, Corrupted, Losses, LossSum, Objective
+
+if TYPE_CHECKING:
+    from lingraft.models.packed import PackedBatch, PackedModel
+
+TERM = "tlm"
+
+
+def counts(corrupted: Corrupted, _: Array) -> dict[str, int]:
+    """One term: every hidden token."""
+    return {TERM: len(corrupted.targets)}
+
+
+def loss(packed: PackedModel, batch: PackedBatch) -> Losses:
+    """As `mlm.loss`, on joined pairs."""
+    nats, positions = mlm.loss(packed, batch)[mlm.TERM]
+    return {TERM: LossSum(nats, positions)}
+
+
+TLM = Objective(
+    name=TERM,
+    summary="masked words of a sentence and its translation in one sequence",
+    paper="XLM (Lample & Conneau 2019), §3.4; in VECO (Luo et al. 2021), §4",
+    corrupt=mlm.corrupt,
+    counts=counts,
+    loss=loss,
+    reads="joined pairs",
+)

@@ -1,0 +1,72 @@
+"""Whether phases can read the pairs that they ask for. No torch: `lingraft check` asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lingraft.errors import RecipeError
+from lingraft.models.parts import trained_parts
+from lingraft.recipe import Data
+from lingraft.recipe.base import READ_PAIRS
+
+if TYPE_CHECKING:
+    from lingraft.recipe import Phase, Recipe
+
+
+def check(recipe: Recipe) -> None:
+    """Check objectives on pairs against the graft, the streams and what trains.
+
+    Raises:
+        RecipeError: the first thing that is wrong.
+    """
+    bilingual = {stream.name: stream.pair is not None for stream in recipe.texts}
+    for phase in recipe.phases:
+        entries = phase.data or tuple(Data(stream=name) for name in bilingual)
+        for entry in entries:
+            _check_entry(recipe, phase, entry, bilingual=bilingual[entry.stream])
+        mixture = phase.mixture
+        if mixture.draw == "alternate" and len({bilingual[e.stream] for e in entries}) < 2:
+            raise RecipeError(
+                f"phase '{phase.name}': mixture.draw = 'alternate' takes turns between streams in "
+                "one language and streams of translations (language = 'en/ko'); it reads one kind"
+            )
+        if mixture.bilingual_batch is not None and mixture.draw != "alternate":
+            raise RecipeError(
+                f"phase '{phase.name}': mixture.bilingual_batch has no effect; it goes with "
+                "mixture.draw = 'alternate'"
+            )
+
+
+def _check_entry(recipe: Recipe, phase: Phase, entry: Data, *, bilingual: bool) -> None:
+    """Check one thing that a phase reads."""
+    where = f"phase '{phase.name}': stream '{entry.stream}'"
+    names = (entry.objective or phase.objective, *entry.also)
+    on_sentences = [name for name in names if name not in READ_PAIRS]
+    if len(set(names)) < len(names):
+        raise RecipeError(f"{where}: data.also names an objective twice: {', '.join(names)}")
+    if len(names) > 1 and on_sentences:
+        raise RecipeError(
+            f"{where}: data.also is for objectives on the same pairs, and '{on_sentences[0]}' "
+            "reads sentences; give it an entry of its own"
+        )
+    if "tlm" in names and not bilingual:
+        raise RecipeError(
+            f"{where}: 'tlm' reads sentences with their translations; give it a stream of two "
+            "languages, as language = 'en/ko'"
+        )
+    if on_sentences and (entry.max_tokens or entry.reset_positions):
+        raise RecipeError(f"{where}: data.max_tokens and reset_positions are for ca_mlm and tlm")
+    if entry.reset_positions and "tlm" not in names:
+        raise RecipeError(f"{where}: data.reset_positions has no effect without 'tlm'")
+    if "ca_mlm" in names and not recipe.graft.cross_attention:
+        raise RecipeError(
+            f"{where}: 'ca_mlm' needs cross-attention; set graft.cross_attention = true, "
+            "or method.name = 'veco'"
+        )
+    trained = trained_parts(phase.train, phase.name)
+    idle = [name for name in names if name != "ca_mlm"]
+    if trained == {"cross_attention"} and idle:
+        raise RecipeError(
+            f"{where}: the phase trains cross-attention alone, which '{idle[0]}' never plugs in; "
+            "read it under 'ca_mlm', or train more"
+        )

@@ -1,0 +1,148 @@
+"""What a phase reads: the tokens of its streams, as sentences or as pairs."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import DataError
+from lingraft.objectives import OBJECTIVES
+from lingraft.recipe import Data
+from lingraft.tokenizer.pairs import Edges, TokenPairs, neighbours, translations
+from lingraft.tokenizer.shards import Tokens
+from lingraft.training.data import Reading, subset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from transformers import PreTrainedTokenizerFast
+
+    from lingraft.recipe import Phase, Recipe, Stream
+
+logger = logging.getLogger(__name__)
+
+
+def readings(
+    folder: Path, recipe: Recipe, section: Phase, tokenizer: PreTrainedTokenizerFast
+) -> tuple[Reading, ...]:
+    """What a phase reads: each stream's text under its objectives.
+
+    Args:
+        folder: of the tokenizer stage.
+        recipe: names the streams.
+        section: the phase; where it says nothing it reads all of them.
+        tokenizer: of that folder.
+
+    Raises:
+        DataError: a text is missing or empty, or has no pairs where they are asked for.
+    """
+    named = {stream.name: stream for stream in recipe.texts}
+    entries = section.data or [Data(stream=name) for name in named]
+    return tuple(
+        _reading(
+            folder, named[entry.stream], entry, section, tokenizer, recipe.tokenizer.max_tokens
+        )
+        for entry in entries
+    )
+
+
+def _reading(
+    folder: Path,
+    stream: Stream,
+    entry: Data,
+    section: Phase,
+    tokenizer: PreTrainedTokenizerFast,
+    max_tokens: int,
+) -> Reading:
+    """One entry; what it reads also are readings of the same units."""
+    longest = int(tokenizer.model_max_length)
+    limit = min(entry.max_tokens or max_tokens, max_tokens, longest)
+    objective = entry.objective or section.objective
+    units: dict[str, Callable[[str], Any]] = {
+        "sentences": functools.partial(_whole, folder, stream)
+    }
+    if OBJECTIVES[objective].reads != "sentences":
+        edges = Edges.of(tokenizer)
+        pairs = functools.cache(functools.partial(_pairs, folder, stream, edges, limit))
+        units = {
+            "pairs": pairs,
+            "joined pairs": lambda split: _joined(pairs(split), longest, entry),
+        }
+
+    def under(name: str, also: tuple[Reading, ...] = ()) -> Reading:
+        made = units[OBJECTIVES[name].reads]
+        train = made("train")
+        if section.sentences is not None:
+            train = subset(train, section.sentences, stream.corpus.split_seed)
+        return Reading(
+            entry.stream,
+            train,
+            made("valid"),
+            name,
+            entry.masking or section.masking,
+            entry.weight,
+            also,
+            stream.pair is not None,
+        )
+
+    return under(objective, tuple(under(name) for name in entry.also))
+
+
+def _whole(folder: Path, stream: Stream, split: str) -> Tokens:
+    what = {"train": "training", "valid": "validation"}[split]
+    return nonempty(Tokens.open(folder, f"{stream.prefix}{split}"), what)
+
+
+def _pairs(folder: Path, stream: Stream, edges: Edges, limit: int, split: str) -> TokenPairs:
+    tokens = _whole(folder, stream, split)
+    bilingual = stream.pair is not None
+    sides = translations(tokens) if bilingual else neighbours(tokens, edges, limit)
+    of = f"stream '{stream.name}'" if stream.name else "the text"
+    if not len(sides):
+        why = (
+            "no pair whose sides are a row of tokens each; raise tokenizer.max_tokens"
+            if bilingual
+            else f"no document of two stretches of {limit} tokens; give longer documents (of .txt "
+            "files: corpus.document = 'block' or 'file'), or lower phases.….data.….max_tokens"
+        )
+        raise DataError(f"{of}: the {split} text has {why}")
+    documents = len(tokens.documents())
+    if bilingual and len(sides) < documents:
+        left = documents - len(sides)
+        logger.info("%s: %s of %s pairs are too long, left out", of, f"{left:,}", f"{documents:,}")
+    logger.info("%s, %s: %s pairs", of, split, f"{len(sides):,}")
+    return TokenPairs(tokens, sides, edges, limit)
+
+
+def _joined(pairs: TokenPairs, longest: int, entry: Data) -> TokenPairs:
+    return TokenPairs(
+        pairs.tokens, pairs.sides, pairs.edges, pairs.limit, longest, entry.reset_positions
+    )
+
+
+def training_text(folder: Path, stream: Stream, sentences: int | None) -> Tokens:
+    """What a phase trains on of a stream: all of the training text, or a share of it.
+
+    Raises:
+        DataError: it is missing, empty, or smaller than the share.
+    """
+    whole = _whole(folder, stream, "train")
+    if sentences is None:
+        return whole
+    return subset(whole, sentences, stream.corpus.split_seed)
+
+
+def nonempty(tokens: Tokens, what: str) -> Tokens:
+    """The tokens of a split, where there are any.
+
+    Raises:
+        DataError: there are none.
+    """
+    if len(tokens) == 0:
+        raise DataError(
+            f"the {what} text holds no sentences; give more text, "
+            "or another corpus.valid / corpus.test share"
+        )
+    return tokens

@@ -1,0 +1,161 @@
+"""Pairs over tokenised text: a sentence and its translation, or two neighbouring stretches of text.
+
+Nothing is written: a pair is two ranges of rows of `shards.Tokens`, whose text is joined as it is
+read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from lingraft.tokenizer.files import plain_backend
+from lingraft.tokenizer.shards import special_ids_around
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from transformers import PreTrainedTokenizerFast
+
+    from lingraft.tokenizer.shards import Tokens
+
+Array = np.ndarray[Any, Any]
+
+
+class Edges(NamedTuple):
+    """How many special tokens stand around a row."""
+
+    before: int
+    after: int
+
+    @classmethod
+    def of(cls, tokenizer: PreTrainedTokenizerFast) -> Edges:
+        """Those of a tokenizer."""
+        return cls(*map(len, special_ids_around(plain_backend(tokenizer))))
+
+
+def translations(tokens: Tokens) -> Array:
+    """[pairs, 2, 2] of each side its first row and the one behind its last: two lines a document.
+
+    A pair of which a side is more than a row, or has no tokens, is left out: which rows are whose
+    is not known.
+    """
+    assert tokens.starts is not None, "the text of pairs was written with its documents"
+    starts = np.asarray(tokens.starts)
+    first = starts[np.diff(np.append(starts, len(tokens))) == 2]
+    return np.stack([[first, first + 1], [first + 1, first + 2]]).transpose(2, 0, 1)
+
+
+def neighbours(tokens: Tokens, edges: Edges, limit: int) -> Array:
+    """[pairs, 2, 2] as `translations`, of stretches 1 and 2, 3 and 4 … of each document.
+
+    A stretch is as many whole rows as fit into `limit`, one at least (SPEC A.3). Of an odd number
+    the last makes a pair with the one before it; a document of one stretch has none.
+
+    Args:
+        tokens: the text; it must say where its documents begin.
+        edges: special tokens around a row.
+        limit: tokens of a stretch, special ones included.
+
+    Raises:
+        DataError: nobody knows where the documents begin.
+    """
+    room = limit - sum(edges)
+    filled = np.concatenate([[0], np.cumsum(tokens.lengths - sum(edges), dtype=np.int64)])
+    found: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    for rows in tokens.documents():
+        if len(rows) < 2:
+            continue
+        at, end = int(rows[0]), int(rows[-1]) + 1
+        stretches = []
+        while at < end:
+            fits = int(np.searchsorted(filled, filled[at] + room, side="right")) - 1
+            behind = min(max(fits, at + 1), end)
+            stretches.append((at, behind))
+            at = behind
+        number = len(stretches)
+        firsts = [*range(0, number - 1, 2), *([number - 2] if number % 2 and number > 1 else [])]
+        found += [(stretches[i], stretches[i + 1]) for i in firsts]
+    return np.array(found, np.int64).reshape(-1, 2, 2)
+
+
+@dataclass(frozen=True)
+class TokenPairs:
+    """The pairs of one split; in place of `Tokens` where an objective reads pairs."""
+
+    tokens: Tokens
+    sides: Array
+    """[pairs, 2, 2] of each side its first row and the one behind its last."""
+    edges: Edges
+    limit: int
+    """Tokens of a side, special ones included; what is more is cut off."""
+    longest: int | None = None
+    """Tokens of a joined pair (TLM); None keeps the sides apart. Of a longer one the longer side is
+    cut until it fits."""
+    resets: bool = False
+    """Whether positions of the second side start anew; of joined pairs."""
+
+    def __len__(self) -> int:
+        """How many pairs."""
+        return len(self.sides)
+
+    @property
+    def lengths(self) -> Array:
+        """[pairs] tokens of both sides together, as they are read (int32)."""
+        texts_P2 = self._texts()
+        special = sum(self.edges)
+        total = texts_P2.sum(1) + (special * 2 if self.longest is None else self._joined_specials)
+        found: Array = total.astype(np.int32)
+        return found
+
+    @property
+    def _joined_specials(self) -> int:
+        return self.edges.before + 2 * self.edges.after
+
+    def _texts(self) -> Array:
+        """[pairs, 2] tokens of text of each side that are read."""
+        rows = self.tokens.lengths - sum(self.edges)
+        filled = np.concatenate([[0], np.cumsum(rows, dtype=np.int64)])
+        whole = filled[self.sides[..., 1]] - filled[self.sides[..., 0]]
+        texts_P2: Array = np.minimum(whole, self.limit - sum(self.edges))
+        if self.longest is None:
+            return texts_P2
+        return fitted(texts_P2, self.longest - self._joined_specials)
+
+    def rows(self, indices: Sequence[int] | Array) -> list[Array]:
+        """Both sides of each pair one behind the other, or joined: token ids with special ones."""
+        before, after = self.edges
+        chosen = dataclasses.replace(self, sides=self.sides[indices])
+        rows: list[Array] = []
+        for sides, texts in zip(chosen.sides, chosen._texts(), strict=True):
+            for (start, stop), text in zip(sides, texts, strict=True):
+                parts = self.tokens.rows(np.arange(start, stop))
+                text_ids = np.concatenate([part[before : len(part) - after] for part in parts])
+                end = parts[0][len(parts[0]) - after :]
+                rows.append(np.concatenate([parts[0][:before], text_ids[:text], end]))
+        if self.longest is None:
+            return rows
+        pairs = zip(rows[::2], rows[1::2], strict=True)
+        return [np.concatenate([first, second[before:]]) for first, second in pairs]
+
+    def restarts(self, indices: Sequence[int] | Array) -> list[int] | None:
+        """Where in each row of `rows` positions start from 0 again; None nowhere."""
+        if not self.resets or self.longest is None:
+            return None
+        chosen = dataclasses.replace(self, sides=self.sides[indices])
+        return [int(text) + sum(self.edges) for text in chosen._texts()[:, 0]]
+
+    def subset(self, indices: Array) -> TokenPairs:
+        """Some of the pairs, in the order that is given."""
+        return dataclasses.replace(self, sides=self.sides[indices])
+
+
+def fitted(texts_P2: Array, room: int) -> Array:
+    """[pairs, 2] lengths of two texts cut to `room` together, the longer one first."""
+    over = np.maximum(texts_P2.sum(1) - room, 0)
+    total = texts_P2.sum(1) - over
+    first = np.minimum(texts_P2[:, 0], np.maximum(total - texts_P2[:, 1], (total + 1) // 2))
+    return np.stack([first, total - first], 1)

@@ -1,0 +1,170 @@
+"""A run of the method veco: one stream in one language, one of translations, both stages."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForMaskedLM
+
+import lingraft
+from lingraft.models import loading
+from lingraft.models.modules import MODULES
+from lingraft.recipe.decoding import load
+from lingraft.rundir import Run
+
+EN = ("the", "a", "old", "small", "green", "house", "tree", "dog", "walks", "runs", "sees")
+KO = (
+    "나는",
+    "학교에",
+    "가서",
+    "친구를",
+    "만나고",
+    "집에",
+    "와서",
+    "책을",
+    "읽었다",
+    "문서를",
+    "열고",
+)
+RECIPE = """
+[source]
+model = "{source}"
+[[streams]]
+name = "en"
+language = "en"
+corpus.text = ["{folder}/en.txt"]
+corpus.document = "block"
+corpus.deduplicate = false
+corpus.valid = 0.1
+corpus.test = 0.1
+[[streams]]
+name = "en-ko"
+language = "en/ko"
+corpus = {{ text = ["{folder}/en-ko.tsv"], valid = 0.1, test = 0.1 }}
+[method]
+name = "veco"
+budget.value = 10
+batch.size = 6
+learning_rate = 0.01
+warmup = 0
+[training]
+precision = "fp32"
+row_tokens = 64
+checkpoint_steps = 2
+log_steps = 1
+[evaluation]
+sentences = 10
+words = 5
+samples = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory, tiny_source):
+    """The recipe's file; paragraphs of six sentences, and 60 word-for-word translations."""
+    folder, drawn = tmp_path_factory.mktemp("veco"), np.random.default_rng(0)
+
+    def sentence():
+        return drawn.integers(0, len(EN), drawn.integers(4, 12))
+
+    blocks = [
+        "\n".join(" ".join(EN[i] for i in sentence()).capitalize() + "." for _ in range(6))
+        for _ in range(30)
+    ]
+    (folder / "en.txt").write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    pairs = [sentence() for _ in range(60)]
+    lines = ["\t".join(" ".join(w[i] for i in one) for w in (EN, KO)) + "\n" for one in pairs]
+    (folder / "en-ko.tsv").write_text("".join(lines), encoding="utf-8")
+    path = folder / "recipe.toml"
+    path.write_text(RECIPE.format(source=tiny_source("roberta"), folder=folder), encoding="utf-8")
+    return path
+
+
+LIMIT = ("--set", "phases.0.data.0.max_tokens=32", "--set", "phases.1.data.0.max_tokens=32")
+
+
+@pytest.fixture(scope="module")
+def finished(command, recipe, tmp_path_factory):
+    out = tmp_path_factory.mktemp("veco-run") / "run"
+    ended = command("adapt", recipe, "--out", out, *LIMIT)
+    assert ended.status == 0, ended.err
+    return Run(out)
+
+
+def test_the_stages_are_those_of_the_paper(finished):
+    first, second = load(finished.recipe_path)["phases"]
+    assert first["train"] == ["cross_attention"]
+    assert second["train"] == ["all"]
+    assert (first["budget"]["value"], second["budget"]["value"]) == (1, 9)
+    for phase, also in ((first, []), (second, ["tlm"])):
+        assert phase["mixture"]["draw"] == "alternate"
+        assert phase["mixture"]["alpha"] == 0.5
+        one, two = phase["data"]
+        assert [one["objective"], two["objective"]] == ["ca_mlm", "ca_mlm"]
+        assert [one["masking"]["rate"], two["masking"]["rate"]] == [0.15, 0.25]
+        assert [one["also"], two["also"]] == [[], also]
+
+
+def test_batches_of_one_language_and_of_translations_alternate(finished):
+    steps = [
+        row for row in finished.metrics() if row["kind"] == "train" and row["phase"] == "phase-2"
+    ]
+    assert [row["step"] for row in steps] == list(range(1, 10))
+    assert ["loss/tlm" in row for row in steps] == [step % 2 == 0 for step in range(1, 10)]
+    assert all("loss/x_given_y" in row for row in steps)
+    streams = finished.stage("phase-2").result()["streams"]
+    assert [one["draws"] for one in streams.values()] == [30, 24]
+
+
+def test_the_validation_loss_is_given_for_each_stream_and_term(finished):
+    looks = [row for row in finished.metrics() if row["kind"] == "valid"]
+    terms = ("x_alone", "y_alone", "x_given_y", "y_given_x")
+    for row in looks:
+        of_first = terms if row["phase"] == "phase-2" else terms[2:]
+        more = ("tlm",) if row["phase"] == "phase-2" else ()
+        for stream, names in (("en", of_first), ("en-ko", (*of_first, *more))):
+            parts = [row[f"loss/{stream}/ca_mlm/{name}"] for name in names]
+            assert row[f"loss/{stream}/ca_mlm"] == pytest.approx(sum(parts))
+        halves = (row["loss/en/ca_mlm"] + row["loss/en-ko/ca_mlm"]) / 2
+        assert row["loss"] == pytest.approx(halves)
+
+
+def test_stage_1_leaves_every_other_tensor_of_the_graft_bit_identical(finished):
+    before = load_file(finished.stage("graft").path / "model" / "model.safetensors")
+    best = finished.stage("phase-1").path / "best"
+    after = load_file(best / "model.safetensors")
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    ours = [
+        load_file(folder / "cross_attention.safetensors")
+        for folder in (finished.stage("graft").path / "model", best)
+    ]
+    assert any(not torch.equal(ours[0][name], ours[1][name]) for name in ours[0])
+
+
+def test_the_model_is_a_stock_encoder_and_lingraft_finds_its_cross_attention(finished):
+    stock, info = AutoModelForMaskedLM.from_pretrained(
+        finished.model_path, output_loading_info=True
+    )
+    assert not any(info.values())
+    ours = lingraft.load(str(finished.model_path))
+    assert loading.own_tensors(ours, MODULES["cross_attention"])
+    ids = torch.arange(5, 25).reshape(2, 10)
+    with torch.no_grad():
+        assert torch.equal(stock(input_ids=ids).logits, ours(input_ids=ids).logits)
+    settings = json.loads((finished.model_path / "cross_attention.json").read_text())
+    assert settings["layers"] == 2
+
+
+def test_the_same_recipe_gives_the_same_weights_again(finished, command, tmp_path):
+    ended = command("adapt", finished.recipe_path, "--out", tmp_path / "again")
+    assert ended.status == 0, ended.err
+    for name in ("model.safetensors", "cross_attention.safetensors"):
+        first, again = (
+            (run.model_path / name).read_bytes() for run in (finished, Run(tmp_path / "again"))
+        )
+        assert first == again
