@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from lingraft.errors import RecipeError
+from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.pipeline import preflight
 from lingraft.probing.facts import FACTS, OF_TEXT, Profile, limited, of_texts, of_tokenizer
 from lingraft.probing.sources import verdict, with_source
@@ -32,12 +32,6 @@ ROWS, TABLES, PAGE, PROBE = "sources.jsonl", "sources.md", "sources.html", "prob
 OURS = {ROWS, PROBE}
 """What a folder of ours holds, one at least."""
 DECIMALS = 3
-ABOUT = {
-    "kind": "",
-    "parameters": "",
-    "vocabulary": "pieces of its tokenizer",
-    "licence": "as its README says; read the model's page before you build on it",
-}
 FEW_SEEDS = (
     "The intervals are over blocks of words and over seeds; with two seeds they are rather too "
     "narrow, and with many candidates some pair differs by chance: where it matters, --seeds 5."
@@ -75,7 +69,10 @@ def about(candidate: Candidate, recipe: Recipe) -> Row:
         DataError: there is no such model, or its files are broken.
         UnsupportedModelError: it is of a family that lingraft does not graft onto.
     """
-    family, folder = preflight.source_of(with_source(recipe, candidate))
+    try:
+        family, folder = preflight.source_of(with_source(recipe, candidate))
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(f"candidate '{candidate.label}': {error}") from None
     if family is None or folder is None:
         return dict.fromkeys(("kind", "parameters", "licence"))
     shapes = preflight.tensor_shapes(folder)
@@ -132,10 +129,10 @@ def facts_of(recipe: Recipe, chosen: Sequence[Candidate]) -> tuple[list[Row], Ro
 def fact_table(rows: Sequence[Row], target: Row) -> Table:
     """The free facts, a row each candidate; columns in which nothing is known are left out."""
     names = [name for name in FACTS if any(found.get(name) is not None for found in rows)]
-    head: list[str | Column] = ["candidate", Column("kind", "text"), "parameters", "pieces"]
+    head = ["candidate", "kind", "parameters", "pieces"]
     head += [FACTS[name].title for name in names]
     if any(found["licence"] for found in rows):
-        head.append(Column("licence", "text"))
+        head.append("licence")
     shown = []
     for found in rows:
         cells = [str(found["candidate"]), found["kind"] or numbers.ABSENT]
@@ -148,6 +145,8 @@ def fact_table(rows: Sequence[Row], target: Row) -> Table:
     notes = [f"Target text: {target['characters']:,} characters; type-token ratio {ratio} over "
              f"{target['ttr_words']:,} words."]  # fmt: skip
     notes += [f"{FACTS[name].title}: {FACTS[name].note}." for name in names]
+    if "licence" in head:
+        notes.append("Licence: as the model's README says.")
     if not set(OF_TEXT) & set(names):
         notes.append("With --source-text CANDIDATE=PATH the two texts are compared as well.")
     return table("what is known without training", head, shown, notes)
