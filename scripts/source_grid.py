@@ -16,6 +16,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lingraft import log
+from lingraft.study import cell, runner
+from lingraft.study.recipe import read_study
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -44,18 +48,37 @@ def source(language: str) -> None:
     shutil.copytree(run / "model", place)
 
 
+class Ended:
+    """A cell that was trained in this process, which spares it the start of one of its own."""
+
+    def __init__(self, folder: Path, *_: int) -> None:
+        self.status = cell.work(folder)
+
+    def poll(self) -> int:
+        return self.status
+
+    wait = poll
+
+    def terminate_once(self) -> None:
+        pass
+
+    kill = terminate_once
+
+
 def grafts(targets: Iterable[str], seed: int, method: str = "xpt") -> None:
     """The cells of a seed, target by target, so that finished targets compare."""
+    study = read_study(RECIPES / "source-grid.toml")
     for target in targets:
-        only = f"method={method},language={target},seed={seed}"
-        study = ("study", RECIPES / "source-grid.toml", "--out", FOLDER / "study")
-        lingraft(*study, "--results", RESULTS / f"{target}.jsonl", "--only", only)
+        only = (f"method={method},language={target},seed={seed}",)
+        results = RESULTS / f"{target}.jsonl"
+        runner.run(study, FOLDER / "study", runner.Options(only=only, results=results, start=Ended))
 
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
     for language in LANGUAGES:
         source(language)
+    log.set_up()
     grafts(TARGETS, 0)
     grafts(TARGETS, 0, "scratch")
     grafts(TARGETS, 1)

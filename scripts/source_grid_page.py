@@ -20,7 +20,7 @@ from lingraft.probing.facts import FACTS
 from lingraft.report import figure, numbers
 from lingraft.report.figure import Figure
 from lingraft.report.table import BEST, Cell, markdown, row, table
-from lingraft.rundir import write_json, write_rows, write_text
+from lingraft.rundir import write_rows, write_text
 from lingraft.stats import Resampling
 from lingraft.study.results import BITS
 from lingraft.study.rows import CurveRow, finished, read
@@ -32,9 +32,9 @@ BUILD = Path("build/source-grid")
 SOURCES = Path("build/sources")
 LANGUAGES = ("en", "fr", "es", "ja", "ko", "zh")
 TARGETS = ("ko", "ja", "es", "zh", "fr")
-STEP_TOKENS = 1_024
-LOOKS = (25, 50, 100, 125, 200, 250)
-"""Steps at which the validation loss of the run itself is tried as a predictor."""
+EVERY_STEPS = 25
+"""Steps between two looks at the validation text, in recipes/source-grid.toml."""
+FIRST_PHASE = "phase-1"
 BRANCHES = {
     "en": ("Indo-European", "Germanic"),
     "fr": ("Indo-European", "Romance"),
@@ -102,21 +102,21 @@ def scratch_of(target: str) -> float | None:
     return values[-1] if values else None
 
 
-def looks_of(target: str) -> dict[int, dict[str, float]]:
-    """Validation loss of each source's run (its first seed) by step."""
+def looks_of(target: str) -> dict[str, dict[str, float]]:
+    """Validation loss of each source's run (seed 0) at each look of its first phase."""
     path = FOLDER / f"{target}.jsonl"
-    found: dict[int, dict[str, float]] = {}
-    if not path.is_file():
-        return found
+    found: dict[str, dict[str, float]] = {}
     for rows in finished(read(path)).values():
         for one in rows:
-            if not isinstance(one, CurveRow) or one.split != "valid" or one.axes["seed"] != 0:
+            wanted = isinstance(one, CurveRow) and (one.split, one.phase) == ("valid", FIRST_PHASE)
+            if not wanted or one.axes["method"] != "xpt" or one.axes["seed"] != 0:
                 continue
-            if one.axes["method"] == "xpt":
-                source = language_of(str(one.axes[sources.AXIS]))
-                for tokens, loss in one.points:
-                    step = 25 * round(tokens / STEP_TOKENS / 25)
-                    found.setdefault(step, {})[source] = loss
+            source = language_of(str(one.axes[sources.AXIS]))
+            *most, last = one.points
+            for number, (_, loss) in enumerate(most, 1):
+                name = f"loss at step {EVERY_STEPS * number}"
+                found.setdefault(name, {})[source] = loss
+            found.setdefault("loss after phase 1", {})[source] = last[1]
     return found
 
 
@@ -138,9 +138,8 @@ def predictors_of(final: predictors.Scores, facts: list[dict[str, Any]]) -> list
         {"name": "other targets", "values": elsewhere(final), "higher": False, "kind": "grid"}
     )
     looks = {target: looks_of(target) for target in final}
-    for step in LOOKS:
-        values = {target: looks[target][step] for target in final if step in looks[target]}
-        name = f"loss at step {step}"
+    for name in dict.fromkeys(name for found in looks.values() for name in found):
+        values = {target: found[name] for target, found in looks.items() if name in found}
         rows.append({"name": name, "values": values, "higher": False, "kind": "probe"})
     return rows
 

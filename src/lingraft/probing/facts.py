@@ -51,7 +51,12 @@ FACTS: dict[str, Fact] = {
         "tokens of the candidate's tokenizer to a word of the target text (fertility); a "
         "character that it does not know counts as a token",
     ),
-    "unknown_rate": Fact("unknown", False, "share", "share of those tokens that are unknown"),
+    "unknown_rate": Fact(
+        "unknown",
+        False,
+        "share",
+        "share of the tokens that are unknown; a run of unknown characters may be one token",
+    ),
     "whole_words": Fact(
         "whole words", True, "share", "share of the target's words that are one known token"
     ),
