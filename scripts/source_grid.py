@@ -28,6 +28,7 @@ FOLDER = Path("build/source-grid")
 SOURCES = Path("build/sources")
 RESULTS = Path("docs/sources")
 LANGUAGES = ("en", "fr", "es", "ja", "ko", "zh")
+STOPPED = 128
 TARGETS = ("ko", "ja", "es", "zh", "fr")
 
 
@@ -53,6 +54,8 @@ class Ended:
 
     def __init__(self, folder: Path, *_: int) -> None:
         self.status = cell.work(folder)
+        if self.status > STOPPED:  # a signal reached the cell: it wrote a checkpoint
+            sys.exit(self.status)
 
     def poll(self) -> int:
         return self.status
