@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from lingraft.errors import RecipeError, UnsupportedModelError
-from lingraft.pipeline import preflight
+from lingraft.pipeline import preflight, sizes
 from lingraft.probing.facts import FACTS, OF_TEXT, Profile, limited, of_texts, of_tokenizer
 from lingraft.probing.sources import verdict, with_source
 from lingraft.report import numbers, page
@@ -75,7 +75,7 @@ def about(candidate: Candidate, recipe: Recipe) -> Row:
         raise UnsupportedModelError(f"candidate '{candidate.label}': {error}") from None
     if family is None or folder is None:
         return dict.fromkeys(("kind", "parameters", "licence"))
-    shapes = preflight.tensor_shapes(folder)
+    shapes = sizes.tensor_shapes(folder)
     parameters = None if shapes is None else sum(math.prod(shape) for shape in shapes.values())
     return {"kind": family.model_type, "parameters": parameters, "licence": licence(folder)}
 
