@@ -1,4 +1,4 @@
-"""Write docs/sources-grid.md and its figure: which predictor of `lingraft sources` holds.
+"""Write docs/source-grid.md and its figure: which predictor of `lingraft sources` holds.
 
     python scripts/source_grid_page.py            # from docs/sources/*.jsonl and notes.md alone
     python scripts/source_grid_page.py --facts    # measure the facts again first (build/ is needed)
@@ -176,8 +176,10 @@ def score_table(grid: dict[str, dict[str, Any]]) -> Any:
             rank = BEST if mean is not None and mean == best[target] else 0
             cells.append(Cell(numbers.fixed(mean, 3), rank=rank))
         rows.append(row(*cells))
-    random = [numbers.fixed(scratch_of(target), 3) for target in targets]
-    rows.append(row("random weights", *random, role="reference"))
+    random = [scratch_of(target) for target in targets]
+    if any(value is not None for value in random):
+        cells = [numbers.fixed(value, 3) for value in random]
+        rows.append(row("random weights", *cells, role="reference"))
     spread = [
         numbers.fixed(max(g.mean(BITS) for g in grid[t].values()) - best[t], 3) for t in targets
     ]
@@ -272,7 +274,7 @@ def made() -> dict[Path, str]:
     page = "\n\n".join(part for part in parts if part) + "\n"
     held = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
     return {
-        DOCS / "sources-grid.md": page,
+        DOCS / "source-grid.md": page,
         FOLDER / "predictors.svg": picture.alone(),
         FOLDER / "predictors.json": held,
     }

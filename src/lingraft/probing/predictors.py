@@ -45,10 +45,27 @@ class Held:
 
 def spearman(one: Sequence[float], other: Sequence[float]) -> float | None:
     """Spearman's rank correlation, ties at their mean rank; None where one side is constant."""
-    ranks, others = rankdata(one), rankdata(other)
-    ranks, others = ranks - ranks.mean(), others - others.mean()
-    norm = float(np.sqrt((ranks**2).sum() * (others**2).sum()))
-    return float((ranks * others).sum()) / norm if norm else None
+    found = float(_correlations(np.array([one]), np.array([other]))[0])
+    return None if np.isnan(found) else found
+
+
+def _correlations(one_RN: Array, other_RN: Array) -> Array:
+    """[R] Spearman's correlation of each row; nan where one side is constant."""
+    ranks, others = (rankdata(side, axis=1) for side in (one_RN, other_RN))
+    ranks, others = (side - side.mean(1, keepdims=True) for side in (ranks, others))
+    norm_R = np.sqrt((ranks**2).sum(1) * (others**2).sum(1))
+    found_R: Array = np.full(len(norm_R), np.nan)
+    np.divide((ranks * others).sum(1), norm_R, out=found_R, where=norm_R > 0)
+    return found_R
+
+
+def _means(values_RT: Array) -> Array:
+    """The mean of each row over what is a number; rows without one are left out."""
+    known_RT = ~np.isnan(values_RT)
+    counts_R = known_RT.sum(1)
+    kept_R = counts_R > 0
+    means: Array = np.where(known_RT, values_RT, 0.0).sum(1)[kept_R] / counts_R[kept_R]
+    return means
 
 
 def held(
@@ -70,11 +87,10 @@ def held(
     if not known:
         return Held(None, None, None, None, by_target, _regret(pairs), len(pairs), cells)
     generator = np.random.default_rng(seed)
-    drawn = [_drawn(list(pairs.values()), generator) for _ in range(resamples)]
-    low, high = interval(np.array([value for value in drawn if value is not None]))
+    sides = [(np.array(told), np.array(scores)) for told, scores in pairs.values()]
+    low, high = interval(_drawn(sides, generator, resamples))
     mean = float(np.mean(known))
-    permuted = [_permuted(list(pairs.values()), generator) for _ in range(resamples)]
-    as_high = sum(value >= mean - 1e-12 for value in permuted)
+    as_high = int((_permuted(sides, generator, resamples) >= mean - 1e-12).sum())
     p = (as_high + 1) / (resamples + 1)
     return Held(mean, low, high, p, by_target, _regret(pairs), len(pairs), cells)
 
@@ -93,29 +109,31 @@ def _paired(
     return pairs
 
 
-def _mean_correlation(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float | None:
-    found = [value for one, other in pairs if (value := spearman(one, other)) is not None]
-    return float(np.mean(found)) if found else None
-
-
 def _drawn(
-    pairs: Sequence[tuple[list[float], list[float]]], generator: np.random.Generator
-) -> float | None:
-    """The mean correlation of targets and sources drawn with replacement."""
-    chosen = []
-    for at in generator.integers(len(pairs), size=len(pairs)):
-        told, scores = (np.array(side) for side in pairs[at])
-        picked = generator.integers(len(told), size=len(told))
-        chosen.append((told[picked].tolist(), scores[picked].tolist()))
-    return _mean_correlation(chosen)
+    sides: Sequence[tuple[Array, Array]], generator: np.random.Generator, resamples: int
+) -> Array:
+    """[≤ R] The mean correlation of targets and sources drawn with replacement."""
+    targets = len(sides)
+    picked_RT = generator.integers(targets, size=(resamples, targets))
+    values_RT = np.full(picked_RT.shape, np.nan)
+    for place in range(targets):
+        for target, (told, scores) in enumerate(sides):
+            at_RN = generator.integers(len(told), size=(resamples, len(told)))
+            chosen_R = picked_RT[:, place] == target
+            found_R = _correlations(told[at_RN], scores[at_RN])
+            values_RT[chosen_R, place] = found_R[chosen_R]
+    return _means(values_RT)
 
 
 def _permuted(
-    pairs: Sequence[tuple[list[float], list[float]]], generator: np.random.Generator
-) -> float:
-    """The mean correlation when the predictor says nothing of which source is which."""
-    shuffled = [(generator.permutation(told).tolist(), scores) for told, scores in pairs]
-    return _mean_correlation(shuffled) or 0.0
+    sides: Sequence[tuple[Array, Array]], generator: np.random.Generator, resamples: int
+) -> Array:
+    """[≤ R] The mean correlation when the predictor says nothing of which source is which."""
+    columns = []
+    for told, scores in sides:
+        shuffled_RN = generator.permuted(np.tile(told, (resamples, 1)), axis=1)
+        columns.append(_correlations(shuffled_RN, np.tile(scores, (resamples, 1))))
+    return _means(np.stack(columns, 1))
 
 
 def _regret(pairs: Mapping[str, tuple[list[float], list[float]]]) -> float | None:
