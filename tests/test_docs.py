@@ -21,6 +21,8 @@ PAGES = (
     *("README.md", "docs/guide.md", "docs/alignment.md", "docs/retrieval.md"),
     "docs/multilingual.md",
 )
+CONSOLE_PAGES = ("docs/sources.md",)
+"""Pages whose console blocks are run, and which have no Python."""
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TINY = [
     "corpus.sentences=150",
@@ -35,6 +37,8 @@ TINY = [
     "phases.1.batch={size=4, unit='sentences'}",
     "phases.1.validation.sentences=4",
 ]
+TINY_PROBE = ["--steps", "1", "--seeds", "1", "--words", "3"]
+TINY_PROBE += [word for setting in (TINY[0], TINY[4]) for word in ("--set", setting)]
 STREAMS = {"--text ko=": 2, "metaxlm-demo": 5, "--language-field": 3, "--join": 4}
 """How many streams a command has, by what is in it; of one text they have none."""
 
@@ -68,6 +72,8 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert words[0] == "lingraft", f"a console block holds a command that no test runs: {line}"
     if words[1] == "adapt":
         words += [word for setting in tiny(line) for word in ("--set", setting)]
+    if words[1] == "sources":
+        words += TINY_PROBE
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -91,6 +97,16 @@ def test_every_command_and_python_block_of_the_page_runs(
         else:
             for line in text.splitlines():
                 run_command(line, monkeypatch)
+
+
+@pytest.mark.parametrize("page", CONSOLE_PAGES)
+@pytest.mark.usefixtures("checkout")
+def test_every_command_of_the_page_runs(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = blocks(page)
+    assert {kind for kind, _ in found} == {"console"}
+    for _, text in found:
+        for line in text.splitlines():
+            run_command(line, monkeypatch)
 
 
 @pytest.fixture
@@ -128,7 +144,9 @@ def test_the_demos_table_counts_ties_where_there_are_any(
     assert f"Ties: 12 of {asked:,}." in demo_table.table([{**row, "ties": 2} for row in rows])
 
 
-@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "docs/papers.md", "docs/log.md"])
+@pytest.mark.parametrize(
+    "page", [*PAGES, *CONSOLE_PAGES, "CONTRIBUTING.md", "docs/papers.md", "docs/log.md"]
+)
 def test_links_to_files_in_the_repository_lead_somewhere(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     targets = [t.partition("#")[0] for t in re.findall(r"\]\(([^)]+)\)", text) if "://" not in t]

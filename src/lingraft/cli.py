@@ -18,8 +18,8 @@ from lingraft.errors import LingraftError, RecipeError, explain
 from lingraft.recipe import decoding
 
 COMMANDS: tuple[str, ...] = ("adapt", "check", "stage", "evaluate", "report", "list", "corpus")
-COMMANDS += ("study", "probe", "compare", "finetune", "probe-source", "retrieve")
-COMMANDS += ("export-sentences", "align", "bench")
+COMMANDS += ("study", "probe", "sources", "compare", "finetune", "probe-source")
+COMMANDS += ("retrieve", "export-sentences", "align", "bench")
 """In the order of the help; each is `command` of a module that imports what is heavy later."""
 
 app = typer.Typer(

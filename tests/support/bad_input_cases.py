@@ -16,6 +16,7 @@ import bad_input_alignment
 import bad_input_corpora
 import bad_input_models
 import bad_input_retrieval
+import bad_input_sources
 import bad_input_streams
 import bad_input_tasks
 import bad_input_transfer
@@ -393,3 +394,4 @@ bad_input_alignment.add(CASES)
 bad_input_tasks.add(CASES)
 bad_input_retrieval.add(CASES)
 bad_input_transfer.add(CASES)
+bad_input_sources.add(CASES)

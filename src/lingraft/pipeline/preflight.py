@@ -138,7 +138,7 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
     for name in named_files(recipe.resources):
         if not Path(name).expanduser().exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
-    family, _ = _source(recipe)
+    family, _ = source_of(recipe)
     if family is not None:
         for module in wanted_by(recipe.graft):
             module.check_fits(family)
@@ -152,8 +152,13 @@ def named_files(resources: Resources) -> list[str]:
     return [name for name in names if name is not None and not name.startswith("hub:")]
 
 
-def _source(recipe: Recipe) -> tuple[Family | None, Path | None]:
-    """Family and folder of the source; None where nothing about it is on this machine."""
+def source_of(recipe: Recipe) -> tuple[Family | None, Path | None]:
+    """Family and folder of the source; None where nothing about it is on this machine.
+
+    Raises:
+        DataError: there is no such model, or its configuration is broken.
+        UnsupportedModelError: it is of another family, or has modules.
+    """
     if recipe.source.architecture is not None:
         return family_of(str(recipe.source.architecture["model_type"])), None
     folder = _local_folder(str(recipe.source.model), recipe.source.revision)
@@ -233,7 +238,7 @@ def _steps(phase: Phase) -> float | None:
 
 
 def _sizes(recipe: Recipe, plan: Plan) -> None:
-    family, folder = _source(recipe)
+    family, folder = source_of(recipe)
     plan.model_type = family.model_type if family else ""
     if recipe.source.architecture is not None:
         plan.notes.append(

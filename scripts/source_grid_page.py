@@ -1,0 +1,294 @@
+"""Write docs/source-grid.md and its figure: which predictor of `lingraft sources` holds.
+
+    python scripts/source_grid_page.py            # from docs/sources/*.jsonl and notes.md alone
+    python scripts/source_grid_page.py --facts    # measure the facts again first (build/ is needed)
+
+docs/sources/TARGET.jsonl: rows of recipes/source-grid.toml (scripts/source_grid.py makes them);
+facts.jsonl: the free facts of each pair; predictors.json, predictors.svg: what is made here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lingraft.probing import predictors, sources
+from lingraft.probing.facts import FACTS
+from lingraft.report import figure, numbers
+from lingraft.report.figure import Figure
+from lingraft.report.table import BEST, Cell, markdown, row, table
+from lingraft.rundir import write_rows, write_text
+from lingraft.stats import Resampling
+from lingraft.study.results import BITS
+from lingraft.study.rows import CurveRow, finished, read
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+FOLDER = DOCS / "sources"
+BUILD = Path("build/source-grid")
+SOURCES = Path("build/sources")
+LANGUAGES = ("en", "fr", "es", "ja", "ko", "zh")
+TARGETS = ("ko", "ja", "es", "zh", "fr")
+EVERY_STEPS = 25
+"""Steps between two looks at the validation text, in recipes/source-grid.toml."""
+FIRST_PHASE = "phase-1"
+BRANCHES = {
+    "en": ("Indo-European", "Germanic"),
+    "fr": ("Indo-European", "Romance"),
+    "es": ("Indo-European", "Romance"),
+    "ja": ("Japonic", "Japonic"),
+    "ko": ("Koreanic", "Koreanic"),
+    "zh": ("Sino-Tibetan", "Sinitic"),
+}
+"""Family and branch of each language: the one predictor that is written by hand."""
+HEAD = """# Which source for which target?
+
+<!-- Made by `python scripts/source_grid_page.py` from docs/sources/*.jsonl and notes.md:
+change those, not this file. -->
+"""
+
+
+def language_of(name: str) -> str:
+    """The language of a candidate: its folder's name."""
+    return Path(name).name
+
+
+# -- facts
+
+
+def measure_facts() -> list[dict[str, Any]]:
+    """The free facts of every pair, as `lingraft sources --facts-only` has them."""
+    from lingraft.probing.sources_page import facts_of
+    from lingraft.recipe.methods import read_recipe
+
+    rows = []
+    for target in TARGETS:
+        others = [language for language in LANGUAGES if language != target]
+        names = [str(SOURCES / language) for language in others]
+        texts = [f"{SOURCES / language}={BUILD / 'source' / language}.jsonl" for language in others]
+        settings = [f"language={target}", f'corpus.text=["{BUILD}/target/{target}.jsonl"]']
+        recipe = read_recipe(ROOT / "recipes" / "source-grid-base.toml", settings)
+        chosen = sources.candidates(names, texts)
+        found, _ = facts_of(sources.base_of(recipe, chosen[0], 200, 1_000), chosen)
+        rows += [
+            {"target": target, "source": language_of(one["candidate"])}
+            | {name: one[name] for name in FACTS}
+            for one in found
+        ]
+    return rows
+
+
+# -- what the grid holds
+
+
+def groups_of(target: str) -> dict[str, Any]:
+    """Finished grafts of a target by source; empty where there are none."""
+    path = FOLDER / f"{target}.jsonl"
+    rows = [one for one in read(path) if one.axes["method"] == "xpt"] if path.is_file() else []
+    return {language_of(name): group for name, group in sources.by_candidate(rows).items()}
+
+
+def scratch_of(target: str) -> float | None:
+    """Bits per character of the model with random weights."""
+    path = FOLDER / f"{target}.jsonl"
+    values = [
+        one.value
+        for one in (read(path) if path.is_file() else [])
+        if one.axes["method"] == "scratch" and getattr(one, "metric", "") == BITS
+    ]
+    return values[-1] if values else None
+
+
+def looks_of(target: str) -> dict[str, dict[str, float]]:
+    """Validation loss of each source's run (seed 0) at each look of its first phase."""
+    path = FOLDER / f"{target}.jsonl"
+    found: dict[str, dict[str, float]] = {}
+    for rows in finished(read(path)).values():
+        for one in rows:
+            wanted = isinstance(one, CurveRow) and (one.split, one.phase) == ("valid", FIRST_PHASE)
+            if not wanted or one.axes["method"] != "xpt" or one.axes["seed"] != 0:
+                continue
+            source = language_of(str(one.axes[sources.AXIS]))
+            *most, last = one.points
+            for number, (_, loss) in enumerate(most, 1):
+                name = f"loss at step {EVERY_STEPS * number}"
+                found.setdefault(name, {})[source] = loss
+            found.setdefault("loss after phase 1", {})[source] = last[1]
+    return found
+
+
+def predictors_of(final: predictors.Scores, facts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Name, values by target and source, and direction of all predictors."""
+    rows = []
+    for name, fact in FACTS.items():
+        values: predictors.Scores = {}
+        for one in facts:
+            if one[name] is not None:
+                values.setdefault(one["target"], {})[one["source"]] = one[name]
+        rows.append({"name": fact.title, "values": values, "higher": fact.higher, "kind": "fact"})
+    kin = {
+        t: {s: float(sum(a == b for a, b in zip(BRANCHES[t], BRANCHES[s], strict=True))) for s in r}
+        for t, r in final.items()
+    }
+    rows.append({"name": "kinship", "values": kin, "higher": True, "kind": "fact"})
+    rows.append(
+        {"name": "other targets", "values": elsewhere(final), "higher": False, "kind": "grid"}
+    )
+    looks = {target: looks_of(target) for target in final}
+    for name in dict.fromkeys(name for found in looks.values() for name in found):
+        values = {target: found[name] for target, found in looks.items() if name in found}
+        rows.append({"name": name, "values": values, "higher": False, "kind": "probe"})
+    return rows
+
+
+def elsewhere(final: predictors.Scores) -> predictors.Scores:
+    """How a source does on the other targets: bits less those of the same target's mean."""
+    level = {target: sum(row.values()) / len(row) for target, row in final.items()}
+    found: predictors.Scores = {}
+    for target, scores in final.items():
+        for source in scores:
+            gains = [
+                row[source] - level[other]
+                for other, row in final.items()
+                if other != target and source in row
+            ]
+            if gains:
+                found.setdefault(target, {})[source] = sum(gains) / len(gains)
+    return found
+
+
+# -- the page
+
+
+def score_table(grid: dict[str, dict[str, Any]]) -> Any:
+    """Sources down, targets across."""
+    targets = list(grid)
+    best = {t: min(g.mean(BITS) for g in grid[t].values()) for t in targets}
+    rows = []
+    for source in LANGUAGES:
+        cells: list[str | Cell] = [source]
+        for target in targets:
+            group = grid[target].get(source)
+            mean = None if group is None else group.mean(BITS)
+            rank = BEST if mean is not None and mean == best[target] else 0
+            cells.append(Cell(numbers.fixed(mean, 3), rank=rank))
+        rows.append(row(*cells))
+    random = [scratch_of(target) for target in targets]
+    if any(value is not None for value in random):
+        cells = [numbers.fixed(value, 3) for value in random]
+        rows.append(row("random weights", *cells, role="reference"))
+    spread = [
+        numbers.fixed(max(g.mean(BITS) for g in grid[t].values()) - best[t], 3) for t in targets
+    ]
+    rows.append(row("worst less best", *spread, role="reference"))
+    return table("bits per character", ("source", *targets), rows)
+
+
+def predictor_table(found: list[dict[str, Any]]) -> Any:
+    rows = []
+    for one in found:
+        held = one["held"]
+        mean = numbers.fixed(held["correlation"], 2)
+        between = "" if held["low"] is None else f"[{held['low']:.2f}, {held['high']:.2f}]"
+        p = numbers.ABSENT if held["p"] is None else numbers.fixed(held["p"], 3)
+        sign = "higher" if one["higher"] else "lower"
+        known = sum(value is not None for value in held["by_target"].values())
+        regret = numbers.fixed(held["regret"], 3)
+        rows.append((one["name"], sign, Cell(mean, under=between), p, str(known), regret))
+    head = ("predictor", "good is", "Spearman", "p", "targets", "regret")
+    return table("predictors", head, rows)
+
+
+def drawing(found: list[dict[str, Any]]) -> Figure:
+    """Correlations with their intervals, one line each."""
+    shown = [one for one in found if one["held"]["correlation"] is not None]
+
+    def draw(axes: Any, form: str) -> None:
+        colours = {"fact": 0, "grid": 1, "probe": 2}
+        for place, one in enumerate(reversed(shown)):
+            held, index = one["held"], colours[one["kind"]]
+            ends = [held["low"], held["high"]]
+            figure.line(axes, ends, [place, place], index, linestyle="-", linewidth=1.2)
+            figure.line(axes, [held["correlation"]], [place], index, marker="o", markersize=4)
+        axes.axvline(0, color=figure.FAINT, linewidth=0.8)
+        axes.set_yticks(range(len(shown)), [one["name"] for one in reversed(shown)], fontsize=7)
+        axes.set_xlim(-1.05, 1.05)
+        axes.set_ylim(-0.7, len(shown) - 0.3)
+        axes.set_xlabel("Spearman's correlation with the final bits per character")
+        if form == "wide":
+            axes.set_position([0.2, 0.13, 0.77, 0.78])
+
+    told = "; ".join(f"{one['name']} {one['held']['correlation']:.2f}" for one in shown)
+    names = (("fact", 0), ("other targets of the grid", 1), ("the run's own early loss", 2))
+    return Figure("predictors", draw, names, told, "", 1.25)
+
+
+def ranking_lines(grid: dict[str, dict[str, Any]]) -> list[str]:
+    """What the intervals over the test text allow to say of each target."""
+    return [
+        f"- **{target}**: {sources.verdict(sources.standings(groups, Resampling()))}"
+        for target, groups in grid.items()
+    ]
+
+
+def made() -> dict[Path, str]:
+    """All files of the page, from what lies in docs/sources."""
+    every = {target: groups_of(target) for target in TARGETS}
+    grid = {target: groups for target, groups in every.items() if len(groups) > 2}
+    final = {t: {s: g.mean(BITS) for s, g in groups.items()} for t, groups in grid.items()}
+    lines = (FOLDER / "facts.jsonl").read_text(encoding="utf-8").splitlines()
+    facts = [json.loads(line) for line in lines]
+    found = []
+    for one in predictors_of(final, facts):
+        held = predictors.held(one["values"], final, higher=one["higher"])
+        shown = {key: one[key] for key in ("name", "kind", "higher")}
+        found.append(shown | {"held": asdict(held)})
+    chance = sum(sum(row.values()) / len(row) - min(row.values()) for row in final.values()) / len(
+        final
+    )
+    cells = sum(map(len, final.values()))
+    seeds = {len(group.values(BITS)) for groups in grid.values() for group in groups.values()}
+    picture = drawing(found)
+    notes = FOLDER / "notes.md"
+    parts = [
+        HEAD,
+        notes.read_text(encoding="utf-8").strip() if notes.is_file() else "",
+        "## Bits per character\n",
+        f"{cells} grafts, {len(grid)} targets, seeds a cell: {', '.join(map(str, sorted(seeds)))}. "
+        "Lower is better; the best source of each target is bold. Columns do not compare.",
+        markdown(score_table(grid)),
+        "What intervals over blocks of the test text (and seeds, where there are two) tell apart:",
+        "\n".join(ranking_lines(grid)),
+        "## Predictors\n",
+        "Spearman's correlation with the final score within a target, mean over the targets; "
+        "positive where the predictor points to good sources. Intervals: targets, and sources "
+        "within them, drawn again. p: one-sided, the predictor's values permuted among the sources "
+        "of each target. Regret: bits per character that its first choice is worse than the best "
+        f"source; a source drawn at random: {chance:.3f}.",
+        markdown(predictor_table(found)),
+        f"![{picture.description}](sources/predictors.svg)",
+    ]
+    page = "\n\n".join(part for part in parts if part) + "\n"
+    held = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    return {
+        DOCS / "source-grid.md": page,
+        FOLDER / "predictors.svg": picture.alone(),
+        FOLDER / "predictors.json": held,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--facts", action="store_true", help="measure the facts again")
+    if parser.parse_args().facts:
+        write_rows(FOLDER / "facts.jsonl", measure_facts())
+    for path, text in made().items():
+        write_text(path, text)
+        print(path.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""`lingraft sources`: it parses, calls and prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lingraft.commands import console
+from lingraft.commands import options as ask
+from lingraft.commands.study import end
+from lingraft.errors import RecipeError
+from lingraft.recipe.methods import read_recipe, recipe_from
+
+if TYPE_CHECKING:
+    from lingraft.recipe import Recipe
+
+
+def command(
+    recipe: Annotated[
+        Path | None,
+        typer.Argument(help="A recipe (TOML), or the folder of a run. Or use --text and --lang."),
+    ] = None,
+    candidates: Annotated[
+        str,
+        typer.Option(
+            help="Models with commas between them: directories, Hub ids, names of "
+            "`lingraft list models`."
+        ),
+    ] = "",
+    text: Annotated[
+        list[str] | None,
+        typer.Option(help="Raw text of the target: files, directories, or hub:DATASET."),
+    ] = None,
+    lang: Annotated[str | None, typer.Option(help="Target language, a BCP 47 code.")] = None,
+    source_text: Annotated[
+        list[str] | None,
+        typer.Option(help="CANDIDATE=PATH: text of its language, to compare; more than once."),
+    ] = None,
+    out_dir: Annotated[
+        Path | None, typer.Option("--out", help="The folder; runs/sources-NAME by default.")
+    ] = None,
+    facts_only: Annotated[
+        bool, typer.Option("--facts-only", help="Train nothing; with --out, write the table.")
+    ] = False,
+    steps: Annotated[int, typer.Option(min=1, help="Optimiser steps of a probe.")] = 200,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Seeds, counted up from the recipe's.")
+    ] = 2,
+    words: Annotated[
+        int, typer.Option(min=1, help="Held-out words that are scored for bits per character.")
+    ] = 1_000,
+    vocab_size: Annotated[
+        int | None, typer.Option(help="Pieces of the target's vocabulary (50000).")
+    ] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak; the preset's: 1e-4.")] = None,
+    batch_tokens: Annotated[
+        int | None, typer.Option(help="Tokens in a step; the preset's: 256 sentences.")
+    ] = None,
+    settings: ask.Settings = None,
+    jobs: ask.Jobs = 1,
+    resume: ask.ResumeStudy = False,
+    overwrite: ask.OverwriteStudy = False,
+) -> None:
+    """Choose the model to start from: compare candidates by facts, then by a short graft of each.
+
+    With a recipe:     lingraft sources recipes/demo.toml --candidates demo/source,xlm-r-base
+
+    Without:           lingraft sources --candidates A,B --text ko.txt --lang ko --facts-only
+
+    The probe grafts every candidate onto the target for --steps steps with --seeds seeds, with the
+    settings of the recipe's first phase, all parts trained, and ranks candidates by bits per
+    character of held-out words, as far as the intervals tell them apart. A killed probe goes on
+    with the same command. What comes out: OUT/sources.html, sources.md, sources.jsonl, and the
+    study in OUT/probe.
+    """
+    from lingraft.probing import sources
+
+    chosen = sources.candidates(ask.names_in(candidates), source_text or [])
+    shorthand = {
+        "vocab_size": vocab_size,
+        "learning_rate": learning_rate,
+        "batch_tokens": batch_tokens,
+    }
+    asked = _recipe(recipe, {"--text": text, "--lang": lang}, shorthand, settings or [], chosen)
+    base = sources.base_of(asked, chosen[0], steps, words)
+    from lingraft.probing import sources_page as results
+
+    default = None if facts_only else Path("runs") / base.name
+    folder = out_dir or default
+    if folder is not None:
+        results.checked_folder(folder)
+    rows, target = results.facts_of(base, chosen)
+    tables = [results.fact_table(rows, target)]
+    console.show(tables[0])
+    tally = None
+    if not facts_only and folder is not None:
+        from lingraft.stats import Resampling
+        from lingraft.study import planning, runner
+
+        study = sources.study_of(base, chosen, seeds)
+        options = runner.Options(jobs, resume=resume, overwrite=overwrite)
+        tally = runner.run(study, folder / results.PROBE, options)
+        found = planning.current_rows(study, folder / results.PROBE)
+        standings = sources.standings(sources.by_candidate(found), Resampling())
+        rows = results.with_standings(rows, standings)
+        tables.append(results.probe_table(standings, steps))
+        console.show(tables[-1])
+    if folder is not None:
+        written = results.write(folder, rows, tables, base.texts[0].language)
+        console.line(f"page: {written}; rows: {folder / results.ROWS}")
+    if tally is not None:
+        end(tally)
+
+
+def _recipe(
+    path: Path | None,
+    text: dict[str, Any],
+    shorthand: dict[str, Any],
+    settings: list[str],
+    chosen: list[Any],
+) -> Recipe:
+    """The recipe that is named, or the one that the options stand for."""
+    given = [f"--{name.replace('_', '-')}" for name, value in shorthand.items() if value]
+    given += [name for name, value in text.items() if value]
+    if path is not None:
+        if given:
+            raise RecipeError(
+                f"{given[0]}: belongs to the form without a recipe; "
+                "with one, use --set (say --set seed=1)"
+            )
+        return read_recipe(path / "recipe.toml" if path.is_dir() else path, settings)
+    missing = [name for name, value in text.items() if not value]
+    if missing:
+        raise RecipeError(f"give a recipe, or --text and --lang; missing: {', '.join(missing)}")
+    tokens = shorthand["batch_tokens"]
+    data: dict[str, Any] = {
+        "name": str(text["--lang"]),
+        "language": text["--lang"],
+        "corpus": {"text": list(text["--text"])},
+        "source": {"model": chosen[0].model},
+        "tokenizer": ask.given(vocab_size=shorthand["vocab_size"]),
+        "method": ask.given(
+            learning_rate=shorthand["learning_rate"],
+            batch=None if tokens is None else {"size": tokens, "unit": "tokens"},
+        ),
+    }
+    return recipe_from(data, settings, "command line")

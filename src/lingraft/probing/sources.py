@@ -1,0 +1,239 @@
+"""Choose a source: graft each candidate for a few steps, and rank only what intervals tell apart.
+
+The probe is a study whose axis is `source.model`: one phase with the settings of the recipe's
+first, everything trained; the same text, split, vocabulary, words and seeds for all candidates.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import RecipeError
+from lingraft.probing.initialisers import shortened
+from lingraft.recipe import Source, catalogue
+from lingraft.recipe.methods import settled
+from lingraft.stats import Resampling, interval
+from lingraft.study import recipe as studies
+from lingraft.study.analysis import difference, replicates, shared_blocks
+from lingraft.study.results import BITS, collect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lingraft.recipe import Recipe
+    from lingraft.study.recipe import Study
+    from lingraft.study.results import Group
+    from lingraft.study.rows import AnyRow
+
+AXIS = "source.model"
+LOOKS = 4
+"""Looks at the validation text in a probe."""
+ONE_KIND = "unigram"
+"""Of the target's vocabulary where the recipe leaves it to the source: one for all candidates."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that may become the source."""
+
+    label: str
+    """As it was named."""
+    model: str
+    """Directory or Hub id."""
+    texts: tuple[str, ...] = ()
+    """Text of its language, where some is given."""
+
+
+def candidates(names: Sequence[str], texts: Sequence[str] = ()) -> list[Candidate]:
+    """The candidates that names stand for.
+
+    Args:
+        names: directories, Hub ids, or names of `lingraft list models`.
+        texts: CANDIDATE=PATH, the candidate as in `names`.
+
+    Raises:
+        RecipeError: none is named, one is named twice, or a text belongs to none.
+    """
+    if not names:
+        raise RecipeError(
+            "--candidates: name the models to choose from, say --candidates demo/source,xlm-r-base"
+        )
+    found: dict[str, Candidate] = {}
+    for name in names:
+        model = catalogue.resolve(name)
+        if any(model == other.model for other in found.values()):
+            raise RecipeError(f"--candidates: '{name}' is named twice; leave one out")
+        found[name] = Candidate(name, model)
+    for text in texts:
+        name, _, path = text.partition("=")
+        if not path or name not in found:
+            raise RecipeError(
+                f"--source-text {text}: write CANDIDATE=PATH, the candidate as in --candidates: "
+                f"{', '.join(found)}"
+            )
+        found[name] = replace(found[name], texts=(*found[name].texts, path))
+    return list(found.values())
+
+
+def with_source(recipe: Recipe, candidate: Candidate) -> Recipe:
+    """The recipe with a candidate for its source."""
+    return recipe.model_copy(update={"source": Source(model=candidate.model)})
+
+
+def base_of(recipe: Recipe, first: Candidate, steps: int, words: int) -> Recipe:
+    """The recipe that every cell of the probe starts from.
+
+    Args:
+        recipe: complete.
+        first: a candidate; each cell has its own.
+        steps: of the one phase.
+        words: that are scored for bits per character.
+
+    Raises:
+        RecipeError: the recipe reads several texts, does not train, draws the source's weights
+            anew, or keeps the source's vocabulary.
+    """
+    if recipe.streams:
+        raise RecipeError(
+            "sources: the recipe reads several texts, and a source is chosen for one language; "
+            "give a recipe with language and [corpus]"
+        )
+    if not recipe.phases or recipe.graft.source_weights == "random":
+        raise RecipeError(
+            f"sources: method '{recipe.method.name}' does not learn from the source's weights, so "
+            "all candidates would do the same; set method.name=xpt"
+        )
+    if recipe.tokenizer.kind in ("keep", "extend"):
+        raise RecipeError(
+            f"sources: tokenizer.kind '{recipe.tokenizer.kind}' gives every candidate a vocabulary "
+            "of its own; compare them with one of the target's: set unigram, byte-bpe or wordpiece"
+        )
+    kind = ONE_KIND if recipe.tokenizer.kind == "source" else recipe.tokenizer.kind
+    phase = shortened(recipe.phases[0], steps, ["all"])
+    looks = phase.validation.model_copy(update={"every_steps": math.ceil(steps / LOOKS)})
+    changes = {
+        "source": Source(model=first.model),
+        "tokenizer": recipe.tokenizer.model_copy(update={"kind": kind}),
+        "phases": (phase.model_copy(update={"validation": looks}),),
+        "baselines": (),
+        "evaluation": recipe.evaluation.model_copy(
+            update={"sentences": 200, "words": words, "samples": 0}
+        ),
+        "name": f"sources-{recipe.name}",
+    }
+    return settled(recipe.model_copy(update=changes))
+
+
+def study_of(base: Recipe, chosen: Sequence[Candidate], seeds: int) -> Study:
+    """The probe as a study.
+
+    Args:
+        base: see `base_of`.
+        chosen: the candidates.
+        seeds: how many, counted up from the recipe's own.
+    """
+    plain = base.model_dump(mode="json", exclude_none=True)
+    names = [candidate.label for candidate in chosen]
+    axes = {AXIS: names, "seed": list(range(base.seed, base.seed + seeds))}
+    study: dict[str, Any] = {"name": base.name, "base": plain, "grids": [axes]}
+    study |= {"keep": "none", "initial_loss": True, "set": {"phases": plain["phases"]}}
+    return studies.decode(study, "sources")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a candidate stands after the probe."""
+
+    candidate: str
+    seeds: int
+    bits: float
+    """Per character of the held-out words, mean over the seeds."""
+    low: float | None
+    """Bounds of the 95 % interval over blocks of words and seeds; None without blocks."""
+    high: float | None
+    rank: int
+    """1 + how many candidates are better with an interval that does not hold 0."""
+    ahead_of: tuple[str, ...]
+    """Candidates that are worse with such an interval."""
+
+
+def by_candidate(rows: Iterable[AnyRow]) -> dict[str, Group]:
+    """The probe's groups by candidate; of seeds that failed nothing is there."""
+    groups = [group for group in collect(rows).groups if group.rows(BITS)]
+    return {str(group.cells[0].end.axes[AXIS]): group for group in groups}
+
+
+def standings(groups: Mapping[str, Group], resampling: Resampling) -> list[Standing]:
+    """The candidates by bits per character, and which of them the intervals tell apart.
+
+    The draws are the same for all: blocks of the test text and seeds, in pairs (`stats`). A
+    candidate is ahead of another where the 95 % interval of their difference does not hold 0.
+
+    Args:
+        groups: by candidate, with bits per character over the same words.
+        resampling: how intervals are drawn.
+
+    Raises:
+        DataError: two candidates were scored on other texts.
+    """
+    worse: dict[str, list[str]] = {name: [] for name in groups}
+    names = sorted(groups, key=lambda name: groups[name].mean(BITS) or math.inf)
+    for at, name in enumerate(names):
+        for other in names[at + 1 :]:
+            low, high = _bounds(groups[name], groups[other], resampling)
+            if high is not None and high < 0:
+                worse[name].append(other)
+            elif low is not None and low > 0:
+                worse[other].append(name)
+    found = []
+    for name in names:
+        group = groups[name]
+        low, high = own_interval(group, resampling)
+        rank = 1 + sum(name in others for others in worse.values())
+        values = group.values(BITS)
+        mean = group.mean(BITS)
+        assert mean is not None
+        found.append(Standing(name, len(values), mean, low, high, rank, tuple(worse[name])))
+    return sorted(found, key=lambda one: (one.rank, one.bits))
+
+
+def _bounds(one: Group, other: Group, resampling: Resampling) -> tuple[float | None, float | None]:
+    if not one.rows(BITS).keys() & other.rows(BITS).keys():
+        return None, None  # each failed where the other did not
+    found = difference(one, other, BITS, resampling)
+    return found.low, found.high
+
+
+def own_interval(group: Group, resampling: Resampling) -> tuple[float | None, float | None]:
+    """The 95 % interval of a candidate's own bits per character, over blocks and seeds."""
+    rows = group.rows(BITS)
+    kept_B = shared_blocks(list(rows.values()))
+    if kept_B is None:
+        return None, None
+    drawn_RS = replicates(list(rows.values()), BITS, kept_B, resampling)
+    return interval(resampling.mean(drawn_RS, list(rows)))
+
+
+def verdict(found: Sequence[Standing]) -> str:
+    """What the intervals allow to say, in a sentence or two."""
+    if len(found) < 2:
+        return "One candidate: there is nothing to choose."
+    first = [one.candidate for one in found if one.rank == 1]
+    others = [one for one in found if one.rank > 1]
+    if not others:
+        return f"No candidate can be told from the others: {_listed(first)} tie."
+    if len(first) == 1:
+        return (
+            f"{first[0]} is best of {len(found)}: every interval of its difference to another "
+            f"candidate lies below 0 ({found[0].bits:.3f} bits per character)."
+        )
+    are = "is" if len(others) == 1 else "are"
+    behind = _listed(one.candidate for one in others)
+    return f"{_listed(first)} tie for the first place; {behind} {are} behind one of them or more."
+
+
+def _listed(names: Iterable[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last

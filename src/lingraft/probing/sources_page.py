@@ -1,0 +1,230 @@
+"""What `lingraft sources` leaves: rows of JSON, tables in Markdown, and a page."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.pipeline import preflight, sizes
+from lingraft.probing.facts import FACTS, OF_TEXT, Profile, limited, of_texts, of_tokenizer
+from lingraft.probing.sources import verdict, with_source
+from lingraft.report import numbers, page
+from lingraft.report.table import BEST, Cell, Column, markdown, row, table
+from lingraft.rundir import write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from lingraft.probing.sources import Candidate, Standing
+    from lingraft.recipe import Recipe
+    from lingraft.report.table import Table
+
+logger = logging.getLogger(__name__)
+
+ROWS, TABLES, PAGE, PROBE = "sources.jsonl", "sources.md", "sources.html", "probe"
+OURS = {ROWS, PROBE}
+"""What a folder of ours holds, one at least."""
+DECIMALS = 3
+FEW_SEEDS = (
+    "The intervals are over blocks of words and over seeds; with two seeds they are rather too "
+    "narrow, and with many candidates some pair differs by chance: where it matters, --seeds 5."
+)
+
+Row = dict[str, Any]
+"""Of one candidate: its name, `model`, what is known of it, the facts, and after the probe its
+standing."""
+
+
+def checked_folder(out: Path) -> Path:
+    """OUT, where nothing lies that is not ours.
+
+    Raises:
+        RecipeError: something else does.
+    """
+    if out.exists() and not out.is_dir():
+        raise RecipeError(f"--out: {out} is a file; name a folder")
+    present = sorted(path.name for path in out.iterdir()) if out.is_dir() else []
+    if present and not OURS & set(present):
+        raise RecipeError(
+            f"{out}: holds files but nothing of lingraft sources ({present[0]} …); "
+            "choose another --out"
+        )
+    return out
+
+
+# -- facts
+
+
+def about(candidate: Candidate, recipe: Recipe) -> Row:
+    """Kind, parameters and licence of a candidate, from its files; None for what is not there.
+
+    Raises:
+        DataError: there is no such model, or its files are broken.
+        UnsupportedModelError: it is of a family that lingraft does not graft onto.
+    """
+    try:
+        family, folder = preflight.source_of(with_source(recipe, candidate))
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(f"candidate '{candidate.label}': {error}") from None
+    if family is None or folder is None:
+        return dict.fromkeys(("kind", "parameters", "licence"))
+    shapes = sizes.tensor_shapes(folder)
+    parameters = None if shapes is None else sum(math.prod(shape) for shape in shapes.values())
+    return {"kind": family.model_type, "parameters": parameters, "licence": licence(folder)}
+
+
+def licence(folder: Path) -> str | None:
+    """What the front matter of a model's README calls its licence."""
+    path = folder / "README.md"
+    if not path.is_file():
+        return None
+    _, _, rest = path.read_text(encoding="utf-8", errors="replace").partition("---\n")
+    try:
+        front = yaml.safe_load(rest.partition("\n---")[0])
+    except yaml.YAMLError:
+        return None
+    found = front.get("license") if isinstance(front, dict) else None
+    return str(found) if found else None
+
+
+def facts_of(recipe: Recipe, chosen: Sequence[Candidate]) -> tuple[list[Row], Row]:
+    """A row for each candidate with all that is known of it, and what is known of the target.
+
+    Raises:
+        LingraftError: a text or a candidate cannot be read.
+    """
+    from lingraft.corpus.stage import read_clean
+    from lingraft.tokenizer import files
+
+    rows: list[Row] = []
+    for candidate in chosen:  # what is wrong with the last one is said before work begins
+        rows.append({"candidate": candidate.label, "model": candidate.model})
+        rows[-1] |= about(candidate, recipe)
+    (stream,) = recipe.texts
+    sentences = list(limited(read_clean(stream.corpus.text, stream.corpus, stream.language)))
+    target = Profile.of(sentences)
+    for candidate, found in zip(chosen, rows, strict=True):
+        tokenizer = files.load(candidate.model)
+        found["vocabulary"] = len(tokenizer)
+        found |= of_tokenizer(tokenizer, sentences, target)
+        found |= dict.fromkeys(OF_TEXT)
+        if candidate.texts:
+            own = Profile.of(read_clean(candidate.texts, stream.corpus, stream.language))
+            found |= of_texts(target, own)
+        logger.info("facts of %s: done", candidate.label)
+    known = {"sentences": len(sentences), "characters": sum(map(len, sentences))}
+    return rows, known | {"ttr": target.ratio, "ttr_words": target.ratio_words}
+
+
+# -- tables
+
+
+def fact_table(rows: Sequence[Row], target: Row) -> Table:
+    """The free facts, a row each candidate; columns in which nothing is known are left out."""
+    names = [name for name in FACTS if any(found.get(name) is not None for found in rows)]
+    head = ["candidate", "kind", "parameters", "pieces"]
+    head += [FACTS[name].title for name in names]
+    if any(found["licence"] for found in rows):
+        head.append("licence")
+    shown = []
+    for found in rows:
+        cells = [str(found["candidate"]), found["kind"] or numbers.ABSENT]
+        cells += [numbers.short(found["parameters"]), numbers.count(found["vocabulary"])]
+        cells += [_shown(found.get(name), FACTS[name].shown_as) for name in names]
+        if len(head) > len(cells):
+            cells.append(found["licence"] or numbers.ABSENT)
+        shown.append(cells)
+    ratio = numbers.fixed(target["ttr"], DECIMALS)
+    notes = [f"Target text: {target['characters']:,} characters; type-token ratio {ratio} over "
+             f"{target['ttr_words']:,} words."]  # fmt: skip
+    notes += [f"{FACTS[name].title}: {FACTS[name].note}." for name in names]
+    if "licence" in head:
+        notes.append("Licence: as the model's README says.")
+    if not set(OF_TEXT) & set(names):
+        notes.append("With --source-text CANDIDATE=PATH the two texts are compared as well.")
+    return table("what is known without training", head, shown, notes)
+
+
+def _shown(value: float | None, shown_as: str) -> str:
+    return numbers.percent(value) if shown_as == "share" else numbers.fixed(value, 2)
+
+
+def probe_table(found: Sequence[Standing], steps: int) -> Table:
+    """The probe's ranking; candidates that the intervals do not tell apart share a rank."""
+    best = min((one.bits for one in found), default=0.0)
+    head = ("candidate", "rank", "bits/char", "more than the lowest", "seeds")
+    head_row = (*head, Column("ahead of", "long"))
+    ranks = [one.rank for one in found]
+    rows = [
+        row(
+            one.candidate,
+            f"{one.rank}{' =' if ranks.count(one.rank) > 1 else ''}",
+            Cell(
+                numbers.fixed(one.bits, DECIMALS),
+                under=_between(one),
+                rank=BEST if one.rank == 1 and ranks.count(1) == 1 else 0,
+            ),
+            numbers.fixed(one.bits - best, DECIMALS),
+            str(one.seeds),
+            ", ".join(one.ahead_of) or numbers.ABSENT,
+        )
+        for one in found
+    ]
+    notes = [
+        verdict(found),
+        "Ahead of: the 95 % interval of the difference (paired bootstrap over blocks of held-out "
+        "words and over seeds) does not hold 0. Rank: 1 + how many are ahead; = is a tie.",
+        FEW_SEEDS,
+    ]
+    return table(f"after {steps} steps", head_row, rows, notes)
+
+
+def _between(one: Standing) -> str:
+    if one.low is None or one.high is None:
+        return ""
+    return f"[{one.low:.{DECIMALS}f}, {one.high:.{DECIMALS}f}]"
+
+
+# -- files
+
+
+def write(out: Path, rows: Sequence[Row], tables: Sequence[Table], name: str) -> Path:
+    """Write rows, tables and page; returns the page.
+
+    Args:
+        out: the folder; see `checked_folder`.
+        rows: of the candidates.
+        tables: the facts, and the ranking where there was a probe.
+        name: of the target.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps(found, ensure_ascii=False) for found in rows]
+    write_text(out / ROWS, "\n".join(lines) + "\n")
+    parts = [f"## {one.title.capitalize()}\n\n{markdown(one)}\n" for one in tables]
+    write_text(out / TABLES, f"# Sources for {name}\n\n" + "\n".join(parts))
+    shown = page.render(
+        "sources",
+        title=f"Sources for {name}",
+        verdict=tables[-1].notes[0],
+        facts=[("candidates", str(len(rows))), ("target", name)],
+        made_from=f"{ROWS} and {PROBE}/results.jsonl",
+        tables=tables,
+    )
+    write_text(out / PAGE, shown)
+    return out / PAGE
+
+
+def with_standings(rows: Sequence[Row], found: Sequence[Standing]) -> list[Row]:
+    """The rows with what the probe found; of a candidate that failed, as they are."""
+    standing: Mapping[str, Row] = {
+        one.candidate: {key: value for key, value in asdict(one).items() if key != "candidate"}
+        for one in found
+    }
+    return [one | standing.get(str(one["candidate"]), {}) for one in rows]
