@@ -143,7 +143,7 @@ def test_products_with_gradients_equal_the_fused_kernel_without(family, tiny_mod
 def test_the_isolation_check_refuses_a_model_that_leaks(tiny_model, monkeypatch):
     packed = PackedModel(tiny_model("bert"), FAMILIES["bert"])
     monkeypatch.setattr(
-        PackedModel, "_additive", staticmethod(lambda allowed, dtype: torch.zeros(allowed.shape))
+        PackedModel, "additive", staticmethod(lambda allowed, dtype: torch.zeros(allowed.shape))
     )
     with pytest.raises(UnsupportedModelError, match="packed rows change the logits of this bert"):
         check_isolation(packed, 1)

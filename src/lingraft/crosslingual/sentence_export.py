@@ -260,7 +260,7 @@ def _check(model: PreTrainedModel, folder: Path, layer: int, picks: bool) -> flo
     Raises:
         DataError: they differ.
     """
-    again: PreTrainedModel = AutoModel.from_pretrained(str(folder), dtype=torch.float32)
+    again, _ = load_model(AutoModel, str(folder))
     wanted = _states(model, layer)
     difference = _difference(wanted, _states(again.train(mode=False), layer))
     if not difference <= CLOSE or bool(again.config.output_hidden_states) != picks:
