@@ -85,15 +85,23 @@ def measure_facts() -> list[dict[str, Any]]:
 
 
 def groups_of(target: str, seed: int | None = None) -> dict[str, Any]:
-    """Finished grafts of a target by source, of one seed or of all; empty where there are none."""
+    """Finished grafts of a target by source, of one seed or of all that every source has.
+
+    Empty where a source is missing.
+    """
     path = FOLDER / f"{target}.jsonl"
-    rows = [
-        one
-        for one in (read(path) if path.is_file() else [])
-        if one.axes["method"] == "xpt" and seed in (None, one.axes["seed"])
-    ]
-    groups = {language_of(name): group for name, group in sources.by_candidate(rows).items()}
-    return groups if len(groups) > len(LANGUAGES) - 2 else {}
+    every = read(path) if path.is_file() else []
+    rows = [one for one in every if one.axes["method"] == "xpt"]
+    seeds: dict[str, set[Any]] = {}
+    for ended in finished(rows).values():
+        axes = ended[0].axes
+        seeds.setdefault(str(axes[sources.AXIS]), set()).add(axes["seed"])
+    if len(seeds) < len(LANGUAGES) - 1:
+        return {}
+    common = set.intersection(*seeds.values())
+    wanted = common if seed is None else common & {seed}
+    chosen = [one for one in rows if one.axes["seed"] in wanted]
+    return {language_of(name): group for name, group in sources.by_candidate(chosen).items()}
 
 
 def scratch_of(target: str) -> float | None:
