@@ -110,13 +110,18 @@ def test_every_cell_has_the_same_text_vocabulary_and_phase_and_its_own_source(re
     assert [cell.recipe.seed for cell in cells] == [0, 1, 0, 1]
     for cell in cells:
         (only,) = cell.recipe.phases
-        assert only.train == ("all",)
+        assert only.train == ("itl",)
         assert (only.budget.value, only.budget.unit) == (200, "steps")
         assert (only.optimiser.learning_rate, only.masking.rate) == (3e-3, 0.3)
         assert only.validation.every_steps == 50
         assert cell.recipe.tokenizer.kind == "unigram"
         assert cell.recipe.evaluation.words == 50
         assert cell.recipe.corpus == asked.corpus
+
+
+def test_other_parts_may_train(recipe, tiny_source):
+    (chosen,) = sources.candidates([str(tiny_source("roberta"))])
+    assert sources.base_of(recipe(), chosen, 5, 5, ["all"]).phases[0].train == ("all",)
 
 
 # -- the command

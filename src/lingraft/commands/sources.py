@@ -51,6 +51,10 @@ def command(
     words: Annotated[
         int, typer.Option(min=1, help="Held-out words that are scored for bits per character.")
     ] = 1_000,
+    train: Annotated[
+        str,
+        typer.Option(help="Parts that train, with commas between them; the first phase's own."),
+    ] = "",
     vocab_size: Annotated[
         int | None, typer.Option(help="Pieces of the target's vocabulary (50000).")
     ] = None,
@@ -69,9 +73,9 @@ def command(
 
     Without:           lingraft sources --candidates A,B --text ko.txt --lang ko --facts-only
 
-    The probe grafts every candidate onto the target for --steps steps with --seeds seeds, with the
-    settings of the recipe's first phase, all parts trained, and ranks candidates by bits per
-    character of held-out words, as far as the intervals tell them apart. A killed probe goes on
+    The probe grafts every candidate onto the target and trains it for --steps steps as the recipe's
+    first phase does, with --seeds seeds, and ranks candidates by bits per character of held-out
+    words, as far as the intervals tell them apart. A killed probe goes on
     with the same command. What comes out: OUT/sources.html, sources.md, sources.jsonl, and the
     study in OUT/probe.
     """
@@ -84,7 +88,7 @@ def command(
         "batch_tokens": batch_tokens,
     }
     asked = _recipe(recipe, {"--text": text, "--lang": lang}, shorthand, settings or [], chosen)
-    base = sources.base_of(asked, chosen[0], steps, words)
+    base = sources.base_of(asked, chosen[0], steps, words, ask.names_in(train))
     from lingraft.probing import sources_page as results
 
     default = None if facts_only else Path("runs") / base.name

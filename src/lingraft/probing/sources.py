@@ -1,7 +1,7 @@
 """Choose a source: graft each candidate for a few steps, and rank only what intervals tell apart.
 
-The probe is a study whose axis is `source.model`: one phase with the settings of the recipe's
-first, everything trained; the same text, split, vocabulary, words and seeds for all candidates.
+The probe is a study whose axis is `source.model`: the recipe's first phase cut to so many steps;
+the same text, split, vocabulary, words and seeds for all candidates.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def with_source(recipe: Recipe, candidate: Candidate) -> Recipe:
     return recipe.model_copy(update={"source": Source(model=candidate.model)})
 
 
-def base_of(recipe: Recipe, first: Candidate, steps: int, words: int) -> Recipe:
+def base_of(
+    recipe: Recipe, first: Candidate, steps: int, words: int, train: Sequence[str] = ()
+) -> Recipe:
     """The recipe that every cell of the probe starts from.
 
     Args:
@@ -90,6 +92,7 @@ def base_of(recipe: Recipe, first: Candidate, steps: int, words: int) -> Recipe:
         first: a candidate; each cell has its own.
         steps: of the one phase.
         words: that are scored for bits per character.
+        train: the parts that train; empty takes those of the recipe's first phase.
 
     Raises:
         RecipeError: the recipe reads several texts, does not train, draws the source's weights
@@ -111,7 +114,7 @@ def base_of(recipe: Recipe, first: Candidate, steps: int, words: int) -> Recipe:
             "of its own; compare them with one of the target's: set unigram, byte-bpe or wordpiece"
         )
     kind = ONE_KIND if recipe.tokenizer.kind == "source" else recipe.tokenizer.kind
-    phase = shortened(recipe.phases[0], steps, ["all"])
+    phase = shortened(recipe.phases[0], steps, train or recipe.phases[0].train)
     looks = phase.validation.model_copy(update={"every_steps": math.ceil(steps / LOOKS)})
     changes = {
         "source": Source(model=first.model),
