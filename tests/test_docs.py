@@ -128,7 +128,9 @@ def test_the_demos_table_counts_ties_where_there_are_any(
     assert f"Ties: 12 of {asked:,}." in demo_table.table([{**row, "ties": 2} for row in rows])
 
 
-@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "docs/papers.md", "docs/log.md"])
+@pytest.mark.parametrize(
+    "page", [*PAGES, "docs/veco.md", "CONTRIBUTING.md", "docs/papers.md", "docs/log.md"]
+)
 def test_links_to_files_in_the_repository_lead_somewhere(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     targets = [t.partition("#")[0] for t in re.findall(r"\]\(([^)]+)\)", text) if "://" not in t]
