@@ -41,8 +41,9 @@ COMMANDS = {
     "probe-source": ("--task", "--data", "--seeds", "--first-seed", "--out", "--phase", "--source",
                      "--set", "--paper", "--cut", "--train-examples", "--precision",
                      "--keep-models", "--resume", "--overwrite"),
-    "retrieve": ("--pairs", "--languages", "--dev", "--mine", "--gold", "--dev-mine", "--dev-gold",
-                 "--threshold", "--layer", "--pool", "--parity", "--sentences", "--label", "--mteb",
+    "retrieve": ("--pairs", "--task", "--data", "--languages", "--dev", "--mine", "--gold",
+                 "--dev-mine", "--dev-gold", "--threshold", "--layer", "--pool", "--parity",
+                 "--sentences", "--label", "--mteb",
                  "--resamples", "--out", "--overwrite"),
     "export-sentences": ("--out", "--layer", "--pool", "--retrieval"),
 }  # fmt: skip

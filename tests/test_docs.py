@@ -145,7 +145,11 @@ def test_the_demos_table_counts_ties_where_there_are_any(
 
 
 @pytest.mark.parametrize(
-    "page", [*PAGES, *CONSOLE_PAGES, "CONTRIBUTING.md", "docs/papers.md", "docs/log.md"]
+    "page",
+    [
+        *(*PAGES, *CONSOLE_PAGES, "CONTRIBUTING.md"),
+        *("docs/veco.md", "docs/papers.md", "docs/log.md"),
+    ],
 )
 def test_links_to_files_in_the_repository_lead_somewhere(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ import lingraft
 from lingraft.models import loading
 from lingraft.models.modules import MODULES
 from lingraft.recipe.decoding import load
+from lingraft.recipe.methods import recipe_from
 from lingraft.rundir import Run
 
 EN = ("the", "a", "old", "small", "green", "house", "tree", "dog", "walks", "runs", "sees")
@@ -93,6 +97,14 @@ def finished(command, recipe, tmp_path_factory):
     ended = command("adapt", recipe, "--out", out, *LIMIT)
     assert ended.status == 0, ended.err
     return Run(out)
+
+
+def test_the_recipe_in_the_docs_is_one():
+    page = (Path(__file__).parent.parent / "docs/veco.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    first, second = recipe_from(tomllib.loads(block)).phases
+    assert (first.budget.value, second.budget.value) == (2_000, 18_000)
+    assert second.mixture.draw == "alternate"
 
 
 def test_the_stages_are_those_of_the_paper(finished):

@@ -107,6 +107,11 @@ def add(cases):
     }
     for wrong, arguments in tasks.items():
         cases[wrong] = retrieve({}, "--task", *arguments)
+    cases["a development set to mine without its pairs"] = retrieve(
+        {f"de-en.{split}.{code}": text for split in ("test", "dev")
+         for code, text in (("de", TEXT), ("en", OTHER))},
+        *("--task", "bucc2018", "--data", ".", "--languages", "de"),
+    )  # fmt: skip
     cases["results of mteb that are not there"] = mteb({"results/README.md": "none"})
     cases["results of mteb that are broken"] = mteb({"results/bert/r/Tatoeba.json": '{"scores'})
     export(cases)

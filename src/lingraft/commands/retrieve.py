@@ -292,6 +292,12 @@ def _mined(records: Sequence[Retrieval], data: Path, options: Options) -> list[T
         held = None
         if options.threshold is None:
             held = Texts.of(retrieval.read(one, data, "dev"), by_id=by_id)
+            if held.gold is None:
+                raise DataError(
+                    f"{one.name}: the pairs of its development set are missing "
+                    f"({', '.join(one.files['dev'].gold or ())}), which choose the threshold; get "
+                    "them, or give --threshold"
+                )
         found.append(Task(texts, held, one.language))
     return found
 

@@ -90,14 +90,16 @@ def _cells(paths: Sequence[Path]) -> Iterator[Sequence[str]]:
         yield left, right
 
 
-def check_filled(text: str | Sequence[str], where: str) -> None:
+def check_filled(
+    text: str | Sequence[str], where: str, mend: str = "leave the line out on both sides"
+) -> None:
     """Refuse a sentence of nothing or of spaces.
 
     Raises:
         DataError: it is one.
     """
     if not (text.strip() if isinstance(text, str) else text):
-        raise DataError(f"{where}: the sentence is empty; leave the line out on both sides")
+        raise DataError(f"{where}: the sentence is empty; {mend}")
 
 
 def with_ids(path: Path, *, bare: bool = False) -> dict[str, str]:
@@ -124,7 +126,7 @@ def with_ids(path: Path, *, bare: bool = False) -> dict[str, str]:
                 f"{where}: has {len(one)} column{'s'[: len(one) != 1]}; write id TAB sentence on "
                 f"every line{more}"
             )
-        check_filled(one[1], where)
+        check_filled(one[1], where, "take it out")
         if one[0] in found:
             raise DataError(f"{where}: the id '{one[0]}' stands there twice")
         found[one[0]] = one[1]
