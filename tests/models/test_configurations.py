@@ -41,7 +41,7 @@ def load(folder):
     recipe = recipe_from(
         {"name": "x", "language": "ko", "source": {"model": folder}, "corpus": {"text": ["ko"]}}
     )
-    preflight._source(recipe)
+    preflight.source_of(recipe)
     position_settings(recipe)
     load_model(folder)
     Scorer.load(folder, 1, "fp32")
