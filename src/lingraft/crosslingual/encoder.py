@@ -14,10 +14,9 @@ from transformers import AutoModel
 
 from lingraft.errors import DataError
 from lingraft.pretrained.load import (
-    first_position,
-    load_config,
     load_model,
     load_tokenizer,
+    longest_text,
     quiet_transformers,
 )
 
@@ -67,10 +66,8 @@ class Encoder:
             raise DataError(
                 f"{name}: its tokenizer has no padding token, so texts cannot be padded"
             )
-        config = load_config(name, revision)
         model, _ = load_model(AutoModel, name, revision)
-        longest = int(getattr(config, "max_position_embeddings", 512))
-        longest -= first_position(config, int(tokenizer.pad_token_id))
+        longest = longest_text(model.config, int(tokenizer.pad_token_id))
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return cls(name, model.train(mode=False).to(device), tokenizer, longest)
 

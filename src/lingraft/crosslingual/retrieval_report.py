@@ -12,7 +12,7 @@ import numpy as np
 
 from lingraft.crosslingual import by_layer
 from lingraft.report import numbers
-from lingraft.report.table import BEST, Cell, Column, comma_separated, row, table
+from lingraft.report.table import BEST, Cell, Column, row, table
 from lingraft.stats import Resampling, interval
 
 if TYPE_CHECKING:
@@ -226,11 +226,6 @@ class Report:
             name = f"curve-{label}"
             drawn[name] = _figure(name, curves, f"{label}, by language.")
         return drawn
-
-    def sheet(self, made: Table) -> str:
-        """A table as CSV."""
-        head = [column.whole for column in made.columns]
-        return comma_separated(head, ([cell.whole for cell in one.cells] for one in made.rows))
 
 
 def _figure(name: str, curves: Mapping[str, Mapping[int, float]], about: str) -> Figure:

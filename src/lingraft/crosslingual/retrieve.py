@@ -8,7 +8,7 @@ from lingraft.crosslingual import retrieval
 from lingraft.crosslingual.layers import RESULTS
 from lingraft.crosslingual.retrieval import WAYS
 from lingraft.crosslingual.retrieval_report import Chosen, Report
-from lingraft.report.table import markdown
+from lingraft.report.table import markdown, shown_as_csv
 from lingraft.rundir import write_rows, write_text
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def retrieve(
         made["differences"] = differences
     for name, one in made.items():
         write_text(out / f"{name}.md", markdown(one) + "\n")
-        write_text(out / f"{name}.csv", report.sheet(one))
+        write_text(out / f"{name}.csv", shown_as_csv(one))
     for name, drawn in report.figures().items():
         write_text(out / f"{name}.svg", drawn.alone())
     for model in chosen:

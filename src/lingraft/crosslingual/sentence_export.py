@@ -26,7 +26,7 @@ from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models import modules as added
 from lingraft.models.export import settings_for_4_57
 from lingraft.pretrained.checkpoints import folder_of
-from lingraft.pretrained.load import first_position, load_model, load_tokenizer, quiet_transformers
+from lingraft.pretrained.load import load_model, load_tokenizer, longest_text, quiet_transformers
 from lingraft.rundir import removed_on_failure, write_json, writing
 from lingraft.tokenizer import files as tokenizer_files
 
@@ -140,8 +140,7 @@ def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -
             tokenizer.save_pretrained(out)
         _finish_config(out / "config.json", hidden_states=picks)
         pad = int(tokenizer.pad_token_id or 0)
-        longest = int(getattr(model.config, "max_position_embeddings", LONGEST))
-        longest = min(LONGEST, longest - first_position(model.config, pad))
+        longest = min(LONGEST, longest_text(model.config, pad))
         _write_modules(out, int(model.config.hidden_size), longest, pool, layer if picks else None)
         difference = _check(model, out, layer, picks)
     return Exported(layer, int(cut.config.num_hidden_layers), depth, difference)

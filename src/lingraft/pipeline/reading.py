@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
     from lingraft.recipe import Phase, Recipe, Stream
+    from lingraft.training.data import Text
 
 logger = logging.getLogger(__name__)
 
@@ -73,12 +74,9 @@ def _reading(
 
     def under(name: str, also: tuple[Reading, ...] = ()) -> Reading:
         made = units[OBJECTIVES[name].reads]
-        train = made("train")
-        if section.sentences is not None:
-            train = subset(train, section.sentences, stream.corpus.split_seed)
         return Reading(
             entry.stream,
-            train,
+            _share(made("train"), section.sentences, stream),
             made("valid"),
             name,
             entry.masking or section.masking,
@@ -128,10 +126,12 @@ def training_text(folder: Path, stream: Stream, sentences: int | None) -> Tokens
     Raises:
         DataError: it is missing, empty, or smaller than the share.
     """
-    whole = _whole(folder, stream, "train")
-    if sentences is None:
-        return whole
-    return subset(whole, sentences, stream.corpus.split_seed)
+    return _share(_whole(folder, stream, "train"), sentences, stream)
+
+
+def _share(units: Text, sentences: int | None, stream: Stream) -> Text:
+    """So many sentences or pairs of a stream; None takes all."""
+    return units if sentences is None else subset(units, sentences, stream.corpus.split_seed)
 
 
 def nonempty(tokens: Tokens, what: str) -> Tokens:

@@ -14,14 +14,12 @@ from lingraft.evaluation import words
 from lingraft.evaluation.scorer import Scorer
 from lingraft.objectives.common import TokenIds
 from lingraft.pipeline import evaluating
-from lingraft.pretrained.load import check_longest, first_position, load_config
+from lingraft.pretrained.load import check_longest, load_config, longest_text
 from lingraft.recipe import Corpus, catalogue
 from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from transformers import PreTrainedConfig
 
 LONGEST = 512
 
@@ -67,7 +65,7 @@ def evaluate(
     lines = list(islice(corpus_stage.read_clean(list(text), section, language), sentences))
     if not lines:
         raise DataError(f"{', '.join(text)}: holds no sentences; give UTF-8 text")
-    longest = check_longest(model, _longest(config, ids.pad))
+    longest = check_longest(model, min(LONGEST, longest_text(config, ids.pad)))
     encoded = tokenizer(lines, truncation=True, max_length=longest)["input_ids"]
     arrays = [np.array(row, dtype=np.int64) for row in encoded]
     scorer = Scorer.load(model, ids.pad, precision)
@@ -89,9 +87,3 @@ def evaluate(
         chosen = words.choose(lines, num_words, seed)
         answer["words"] = words.bits_per_character(scorer, tokenizer, chosen, longest)
     return answer
-
-
-def _longest(config: PreTrainedConfig, pad_id: int) -> int:
-    """The longest sentence in tokens that the model reads, `LONGEST` at most."""
-    positions = int(getattr(config, "max_position_embeddings", LONGEST))
-    return min(positions - first_position(config, pad_id), LONGEST)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import UnsupportedModelError
 from lingraft.models import source
 from lingraft.objectives.distillation import Teacher
-from lingraft.pretrained.load import check_longest, first_position
+from lingraft.pretrained.load import check_longest, longest_text
 from lingraft.recipe.streams import distilled
 from lingraft.tokenizer import files as tokenizer_files
 
@@ -44,9 +44,7 @@ def of(recipe: Recipe, phase: Phase, student: LoadedSource, tokenizer: Path) -> 
             f"phase '{phase.name}': distil: the teacher '{name}' has states of width {width} and "
             f"the model of width {ours}; name a teacher of the same width"
         )
-    config = loaded.model.config
-    positions = int(getattr(config, "max_position_embeddings", LONGEST))
-    longest = min(LONGEST, positions - first_position(config, int(theirs.pad_token_id)))
+    longest = min(LONGEST, longest_text(loaded.model.config, int(theirs.pad_token_id)))
     teacher = Teacher.of(
         loaded.model,
         loaded.family,

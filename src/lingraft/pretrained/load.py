@@ -36,6 +36,8 @@ DEEPEST = 1_000
 """Layers; transformers builds as many as config.json asks for, a thousand million too."""
 SHORTEST = 8
 """Tokens that a model must read at once; as in the recipe's tokenizer.max_tokens."""
+USUAL_LENGTH = 512
+"""Tokens that a model reads whose configuration names no positions."""
 COUNTS_FROM_PADDING = ("roberta", "xlm-roberta", "camembert", "xlm-roberta-xl")
 """Architectures whose first position is the padding id + 1."""
 LEAST_BYTES = 0.5
@@ -193,6 +195,12 @@ def load_model(
 def first_position(config: PreTrainedConfig, pad_id: int) -> int:
     """The position of a text's first token: so many of a model's positions are never used."""
     return pad_id + 1 if config.model_type in COUNTS_FROM_PADDING else 0
+
+
+def longest_text(config: PreTrainedConfig, pad_id: int) -> int:
+    """Tokens that a model reads at once, special tokens included; where it does not say, 512."""
+    positions = int(getattr(config, "max_position_embeddings", USUAL_LENGTH))
+    return positions - first_position(config, pad_id)
 
 
 def check_longest(name: str | None, longest: int) -> int:

@@ -87,7 +87,8 @@ def paired_bits(ours: Path, theirs: Path, stream: str, other: str) -> PairedBits
     characters = np.array([float(first[key].characters) for key in common])
     characters_B = np.bincount(where, weights=characters, minlength=records.BLOCKS)
     used = characters_B > 0
-    drawn_RB = Resampling().draws(int(used.sum()), "blocks")
+    resampling = Resampling()
+    drawn_RB = resampling.draws(int(used.sum()), "blocks")
     totals, replicates = [], []
     for words in (first, second):
         bits = np.array([words[key].nats / math.log(2) for key in common])
@@ -97,7 +98,7 @@ def paired_bits(ours: Path, theirs: Path, stream: str, other: str) -> PairedBits
     gains = replicates[0] - replicates[1]
     low = high = None
     if int(used.sum()) >= FEWEST_BLOCKS:
-        found = Resampling().difference({(0,): totals[0] - totals[1]}, gains[:, None])
+        found = resampling.difference({(0,): totals[0] - totals[1]}, gains[:, None])
         low, high = found.low, found.high
     return PairedBits(stream, other, len(common), totals[0], totals[1], low, high)
 

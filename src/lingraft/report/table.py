@@ -242,6 +242,12 @@ def comma_separated(head: Iterable[str], rows: Iterable[Iterable[object]]) -> st
     return file.getvalue()
 
 
+def shown_as_csv(shown: Table) -> str:
+    """A CSV file of a table's cells as they are shown."""
+    head = [column.whole for column in shown.columns]
+    return comma_separated(head, ([cell.whole for cell in line.cells] for line in shown.rows))
+
+
 # -- terminal
 
 

@@ -34,8 +34,10 @@ def of(results: Results, sentences: int | None, resampling: Resampling) -> Itera
         head = ("method", *results.streams, "seeds")
         size = f"{title}, {size_text(sentences)}" if len(results.sizes) > 1 else title
         yield table(size, head, rows, mixed_means(groups))
+        if metric != BITS:
+            continue
         less = tables.differences(results, sentences, resampling, names)
-        if less is not None and metric == BITS:
+        if less is not None:
             yield replace(less, title=f"{size}, differences")
 
 
