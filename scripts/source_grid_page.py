@@ -22,7 +22,7 @@ from lingraft.report.figure import Figure
 from lingraft.report.table import BEST, Cell, markdown, row, table
 from lingraft.rundir import write_rows, write_text
 from lingraft.stats import Resampling
-from lingraft.study.results import BITS
+from lingraft.study.metrics import BITS
 from lingraft.study.rows import CurveRow, finished, read
 
 ROOT = Path(__file__).parents[1]

@@ -6,7 +6,8 @@ from synthetic_study import cell_rows, study_rows
 from lingraft.errors import DataError
 from lingraft.stats import Resampling
 from lingraft.study.analysis import difference, replicates, shared_blocks
-from lingraft.study.results import BITS, LOSS, METRICS, PERPLEXITY, collect
+from lingraft.study.metrics import BITS, LOSS, METRICS, PERPLEXITY
+from lingraft.study.results import collect
 
 RESAMPLING = Resampling(2_000)
 

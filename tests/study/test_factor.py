@@ -7,7 +7,8 @@ from synthetic_study import cell_rows, power_law, study_rows
 from lingraft.errors import DataError
 from lingraft.stats import Resampling
 from lingraft.study.factor import BELOW, NOT_REACHED, Factor, factor, reached_at
-from lingraft.study.results import BITS, LOSS, PERPLEXITY, collect
+from lingraft.study.metrics import BITS, LOSS, PERPLEXITY
+from lingraft.study.results import collect
 
 RESAMPLING = Resampling(2_000)
 SIZES = [1_000, 4_000, 16_000]

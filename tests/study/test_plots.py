@@ -6,7 +6,8 @@ from synthetic_study import cell_rows, initialiser_rows, study_rows
 
 from lingraft.stats import Resampling
 from lingraft.study import plots
-from lingraft.study.results import BITS, LOSS, PERPLEXITY, collect
+from lingraft.study.metrics import BITS, LOSS, PERPLEXITY
+from lingraft.study.results import collect
 
 RESAMPLING = Resampling(200)
 

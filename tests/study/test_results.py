@@ -3,7 +3,8 @@ import math
 import pytest
 from synthetic_study import cell_rows, failed_rows, study_rows
 
-from lingraft.study.results import BITS, LOSS, PERPLEXITY, collect
+from lingraft.study.metrics import BITS, LOSS, PERPLEXITY
+from lingraft.study.results import collect
 
 
 def test_cells_that_differ_in_the_seed_alone_stand_together():

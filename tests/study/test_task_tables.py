@@ -12,7 +12,8 @@ from lingraft.stats import Resampling
 from lingraft.study import document, page, plots, tables, task_tables
 from lingraft.study.analysis import difference
 from lingraft.study.factor import NOT_REACHED, factor
-from lingraft.study.results import collect, metric_named
+from lingraft.study.metrics import metric_named
+from lingraft.study.results import collect
 from lingraft.study.rows import append
 
 RESAMPLING = Resampling(500)

@@ -8,7 +8,8 @@ from synthetic_study import cell_rows
 from lingraft.report.table import BEST, Table
 from lingraft.stats import Resampling
 from lingraft.study import document, page, plots, tables
-from lingraft.study.results import BITS, collect
+from lingraft.study.metrics import BITS
+from lingraft.study.results import collect
 
 RESAMPLING = Resampling(200)
 WORDS = 120

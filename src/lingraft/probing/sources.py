@@ -17,7 +17,8 @@ from lingraft.recipe.methods import settled
 from lingraft.stats import Resampling, interval
 from lingraft.study import recipe as studies
 from lingraft.study.analysis import difference, replicates, shared_blocks
-from lingraft.study.results import BITS, collect
+from lingraft.study.metrics import BITS
+from lingraft.study.results import collect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -9,7 +9,7 @@ import numpy as np
 
 from lingraft import stats
 from lingraft.errors import DataError
-from lingraft.study.results import TASK, metric_named
+from lingraft.study.metrics import TASK, metric_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from lingraft.finetuning import outcomes
 from lingraft.report import variants
 from lingraft.report.row import Blocks, Score
 from lingraft.rundir import read_json
-from lingraft.study.results import BITS, PERPLEXITY
+from lingraft.study.metrics import BITS, PERPLEXITY
 from lingraft.study.rows import AnyRow, CurveRow, EndRow, MetricRow, TaskRow
 from lingraft.tasks.examples import RelationExample, TextExample, document
 from lingraft.tasks.predictions import LabelPrediction, align

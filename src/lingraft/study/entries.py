@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from lingraft.report import numbers
 from lingraft.report.table import Cell
-from lingraft.study.results import TASK, metric_named
+from lingraft.study.metrics import TASK, metric_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lingraft.study.analysis import Difference
-    from lingraft.study.results import Group, Metric
+    from lingraft.study.metrics import Metric
+    from lingraft.study.results import Group
 
 MIXED = "§"
 

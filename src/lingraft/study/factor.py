@@ -16,7 +16,7 @@ import numpy as np
 
 from lingraft.stats import interval
 from lingraft.study.analysis import checked, replicates, shared_blocks
-from lingraft.study.results import metric_named
+from lingraft.study.metrics import metric_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

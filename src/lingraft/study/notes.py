@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lingraft.report import numbers
-from lingraft.study.results import BITS, METRICS, PERPLEXITY, metric_named
+from lingraft.study.metrics import BITS, METRICS, PERPLEXITY, metric_named
 from lingraft.study.words import word_sets
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from lingraft.report import page as skeleton
 from lingraft.rundir import write_text
 from lingraft.stats import Resampling
 from lingraft.study import grid, plots, recipe, stream_tables, tables, task_tables
+from lingraft.study.metrics import BITS, LOSS, METRICS, PERPLEXITY
 from lingraft.study.notes import asked
-from lingraft.study.results import BITS, LOSS, METRICS, PERPLEXITY, collect, size_text
+from lingraft.study.results import collect, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

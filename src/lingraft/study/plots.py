@@ -16,17 +16,9 @@ from lingraft.report import figure, numbers
 from lingraft.report.figure import FAINT, Figure, colour
 from lingraft.study.analysis import incomparable
 from lingraft.study.factor import BELOW, NOT_REACHED, factor
+from lingraft.study.metrics import BITS, LOSS, PERPLEXITY, TASK, UNIGRAMS, metric_named
 from lingraft.study.notes import asked
-from lingraft.study.results import (
-    BITS,
-    LOSS,
-    PERPLEXITY,
-    TASK,
-    UNIGRAMS,
-    Array,
-    metric_named,
-    size_text,
-)
+from lingraft.study.results import Array, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,85 +10,26 @@ import numpy as np
 
 from lingraft.finetuning.outcomes import told
 from lingraft.recipe.records import METHODS
-from lingraft.report import numbers
 from lingraft.report.variants import STREAM, TITLES
+from lingraft.study.metrics import BITS, LOSS, PERPLEXITY, TASK
 from lingraft.study.rows import CurveRow, EndRow, MetricRow, TaskRow, fine_tuned, latest
 from lingraft.study.words import on_common
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from lingraft.study.rows import AnyRow, Tuned, Value
 
 Array = np.ndarray[Any, Any]
 
-PERPLEXITY = "mask-only/perplexity"
-LOSS = "mask-only/loss"
-BITS = "bits_per_character"
-UNIGRAMS = "unigram_perplexity"
 INITIALISER = "graft.embeddings"
 RANDOM = "random"
 PLACES = ("method", "sentences", "seed")
 """Axes that every table knows; any other becomes part of the row's label."""
 REFERENCES = ("scratch", "xlm")
 """Methods from random weights, which others are measured against; the first that is there."""
-TASK = "task/"
-"""What the names of metrics of fine-tuned models begin with."""
 Key = tuple[int, ...]
 """Which model of a group: its seed; fine-tuned, its seed and that of the fine-tuning."""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """How a metric is called, shown, and made from the mean that its blocks give."""
-
-    title: str
-    lower: bool
-    """Lower is better."""
-    show: Callable[[float | None], str]
-    scale: Callable[[Array], Array]
-    by_tokens: bool = True
-    """Depends on the masks, so it does not compare across vocabularies."""
-
-
-def _same(mean: Array) -> Array:
-    return mean
-
-
-def _percent(mean: Array) -> Array:
-    return 100 * mean
-
-
-def _exp(mean: Array) -> Array:
-    return np.exp(np.minimum(mean, 700.0))
-
-
-def _decimals(number: int) -> Callable[[float | None], str]:
-    return lambda value: numbers.fixed(value, number)
-
-
-METRICS = {
-    PERPLEXITY: Metric("PPL", lower=True, show=numbers.significant, scale=_exp),
-    LOSS: Metric("nats", lower=True, show=_decimals(3), scale=_same),
-    **{
-        f"mask-only/hits@{k}": Metric(f"hits@{k}", lower=False, show=_decimals(1), scale=_percent)
-        for k in (1, 3, 5, 10)
-    },
-    "mask-only/mrr": Metric("MRR", lower=False, show=_decimals(4), scale=_same),
-    "mask-only/mr": Metric("MR", lower=True, show=numbers.significant, scale=_same),
-    BITS: Metric("bits/char", lower=True, show=_decimals(3), scale=_same, by_tokens=False),
-}
-
-
-def metric_named(name: str) -> Metric:
-    """A key of METRICS, that of a stream (`stream/NAME/KEY`) or `task/NAME/SCORE` in per cent."""
-    if name.startswith(STREAM):
-        _, stream, of_text = name.split("/", 2)
-        return replace(METRICS[of_text], title=stream)
-    if not name.startswith(TASK):
-        return METRICS[name]
-    title = name.removeprefix(TASK).replace("/", " ").replace("_", " ")
-    return Metric(title, lower=False, show=_decimals(1), scale=_percent, by_tokens=False)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from lingraft.log import progress
 from lingraft.rundir import Run, write_json
 from lingraft.study import collect, estimate, planning, processes, rows, steps, studydir
 from lingraft.study.cell import NO_ROOM, STEPS
+from lingraft.study.metrics import PERPLEXITY
 from lingraft.study.planning import CellPlan, results_path
-from lingraft.study.results import PERPLEXITY
 from lingraft.study.rows import MetricRow, TaskRow
 from lingraft.study.steps import TaskStep
 from lingraft.study.studydir import StudyDir

@@ -10,7 +10,8 @@ from lingraft.report.variants import STREAM
 from lingraft.study import tables
 from lingraft.study.analysis import incomparable
 from lingraft.study.entries import mixed_means, named, spread
-from lingraft.study.results import BITS, PERPLEXITY, metric_named, size_text
+from lingraft.study.metrics import BITS, PERPLEXITY, metric_named
+from lingraft.study.results import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,6 +12,7 @@ from lingraft.report.variants import TITLES
 from lingraft.study.analysis import difference, incomparable
 from lingraft.study.entries import MIXED, MIXED_PAIRS, interval, mixed_means, named, spread
 from lingraft.study.factor import factor
+from lingraft.study.metrics import BITS, LOSS, METRICS, PERPLEXITY, TASK, UNIGRAMS, metric_named
 from lingraft.study.notes import (
     OTHER_MASKS,
     OTHER_WORDS,
@@ -20,18 +21,7 @@ from lingraft.study.notes import (
     quality_notes,
     words_note,
 )
-from lingraft.study.results import (
-    BITS,
-    INITIALISER,
-    LOSS,
-    METRICS,
-    PERPLEXITY,
-    RANDOM,
-    TASK,
-    UNIGRAMS,
-    metric_named,
-    size_text,
-)
+from lingraft.study.results import INITIALISER, RANDOM, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
