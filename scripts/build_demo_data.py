@@ -329,14 +329,8 @@ def build_english(debs: Path, folder: Path) -> None:
     print(f"{file}: {file.stat().st_size:,} bytes")
 
 
-def main() -> int:
-    """Read the command line and build."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--english", type=Path, metavar="DIR", help="write the English training text here instead"
-    )
+def run(parser: argparse.ArgumentParser, build: Callable[[argparse.Namespace, Path], None]) -> int:
+    """Read the command line and build, with the packages in --debs or a folder that goes again."""
     parser.add_argument(
         "--debs", type=Path, metavar="DIR", help="keep the downloaded packages here"
     )
@@ -345,14 +339,29 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="lingraft-debs-") as temporary:
             debs = options.debs or Path(temporary)
             debs.mkdir(parents=True, exist_ok=True)
-            if options.english is None:
-                build_pairs(debs)
-            else:
-                build_english(debs, options.english)
+            build(options, debs)
     except LingraftError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def main() -> int:
+    """The demo's pairs, or the English text of its source."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--english", type=Path, metavar="DIR", help="write the English training text here instead"
+    )
+
+    def build(options: argparse.Namespace, debs: Path) -> None:
+        if options.english is None:
+            build_pairs(debs)
+        else:
+            build_english(debs, options.english)
+
+    return run(parser, build)
 
 
 if __name__ == "__main__":

@@ -17,12 +17,14 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import lzma
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from build_study_data import stretches
+
 from lingraft.corpus.cleaning.decontamination import Evaluations
 from lingraft.corpus.cleaning.sentences import splitter
+from lingraft.tasks.sentences import lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,13 +63,6 @@ FEWEST_LETTERS = 12
 """Shorter texts ("Open the file.") are no test sentence's own; a run of 13 words always counts."""
 
 
-def opened(path: Path) -> Iterator[str]:
-    """The lines of a file, compressed or not."""
-    raw = path.read_bytes()
-    text = lzma.decompress(raw) if path.suffix == ".xz" else raw
-    yield from text.decode().splitlines()
-
-
 def strings(value: object) -> Iterator[str]:
     """All strings in a row of JSON; a list of words is one text."""
     if isinstance(value, str):
@@ -85,7 +80,7 @@ def judged_by(data: Path) -> Iterator[str]:
         for path in sorted((data / folder).glob(pattern)):
             if not any(code in path.name for code in LANGUAGES.get(folder, ("",))):
                 continue
-            for line in opened(path):
+            for line in lines(path):
                 row = line.split("\t") if ".tsv" in path.name else json.loads(line)
                 yield from row if isinstance(row, list) else strings(row)
 
@@ -94,10 +89,9 @@ def documents(data: Path, folders: dict[str, tuple[str, ...]]) -> Iterator[tuple
     """Stretches of lines of each file, with their names."""
     for folder, names in folders.items():
         for name in names:
-            path = data / folder / f"{name}.txt.xz"
-            lines = list(opened(path if path.exists() else path.with_suffix("")))
-            for start in range(0, len(lines), STRETCH_LINES):
-                yield f"{folder}/{name}#{start}", lines[start : start + STRETCH_LINES]
+            (path,) = (data / folder).glob(f"{name}.txt*")
+            for number, stretch in enumerate(stretches(lines(path), STRETCH_LINES)):
+                yield f"{folder}/{name}#{number * STRETCH_LINES}", stretch
 
 
 def write(data: Path, out: Path) -> None:
@@ -108,10 +102,10 @@ def write(data: Path, out: Path) -> None:
     for language, folders in SOURCES.items():
         kept = dropped = written = characters = 0
         with gzip.GzipFile(out / f"{language}.jsonl.gz", "wb", compresslevel=6, mtime=0) as file:
-            for name, lines in documents(data, folders):
-                marks = evaluations.contaminated(lines).tolist()
-                clean = [line for line, found in zip(lines, marks, strict=True) if not found]
-                dropped += len(lines) - len(clean)
+            for name, stretch in documents(data, folders):
+                marks = evaluations.contaminated(stretch).tolist()
+                clean = [line for line, found in zip(stretch, marks, strict=True) if not found]
+                dropped += len(stretch) - len(clean)
                 if clean:
                     text = "\n".join(clean)
                     row = json.dumps({"id": name, "text": text}, ensure_ascii=False)
@@ -125,7 +119,7 @@ def write(data: Path, out: Path) -> None:
     folder = out.with_name(f"{out.name}-lexicon")
     folder.mkdir(exist_ok=True)
     for language, name in LEXICONS.items():
-        pairs = list(opened(data / "dict_wechsel" / f"{name}.tsv.xz"))
+        pairs = list(lines(data / "dict_wechsel" / f"{name}.tsv.xz"))
         (folder / f"en-{language}.tsv").write_text("\n".join(pairs) + "\n", encoding="utf-8")
         print(f"en-{language}: {len(pairs):,} pairs")
 

@@ -14,8 +14,6 @@ import gzip
 import json
 import re
 import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from build_demo_data import (
@@ -26,14 +24,15 @@ from build_demo_data import (
     aligned,
     fetch,
     help_pages,
+    run,
     write_pairs,
 )
 
 from lingraft.corpus.split import position
-from lingraft.errors import LingraftError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 SEVERAL_FILE = REPOSITORY / "demo/data/libreoffice-help.de-fr-ja.jsonl.gz"
 LANGUAGES = ("de", "fr", "ja")
@@ -95,23 +94,11 @@ def build(debs: Path) -> None:
 
 
 def main() -> int:
-    """Read the command line and build."""
+    """The pages of the three languages."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--debs", type=Path, metavar="DIR", help="keep the downloaded packages here"
-    )
-    options = parser.parse_args()
-    try:
-        with tempfile.TemporaryDirectory(prefix="lingraft-debs-") as temporary:
-            debs = options.debs or Path(temporary)
-            debs.mkdir(parents=True, exist_ok=True)
-            build(debs)
-    except LingraftError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return run(parser, lambda _, debs: build(debs))
 
 
 if __name__ == "__main__":

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import itertools
 import json
-import lzma
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from build_study_data import stretches
+
+from lingraft.tasks.sentences import lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,16 +39,11 @@ MANUALS = {
 }
 
 
-def lines_of(path: Path) -> list[str]:
-    with lzma.open(path, "rt", encoding="utf-8") as file:
-        return [line.rstrip("\n") for line in file]
-
-
 def shared_paragraphs(data: Path) -> dict[str, list[str]]:
     """By language, the paragraphs that all languages have, in the order of the first file."""
     sides: dict[str, dict[str, str]] = {}
     for language, code in LANGUAGES.items():
-        pairs = (line.split("\t") for line in lines_of(data / HELP.format(code)))
+        pairs = (line.split("\t") for line in lines(data / HELP.format(code)))
         of_language: dict[str, str] = {}
         for english, other in pairs:
             of_language.setdefault(english, other)
@@ -57,19 +54,15 @@ def shared_paragraphs(data: Path) -> dict[str, list[str]]:
     return {"en": keys} | texts
 
 
-def documents(lines: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
+def documents(paragraphs: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
     """Ids and texts of stretches of lines."""
-    source = iter(lines)
-    for number in itertools.count():
-        part = list(itertools.islice(source, LINES))
-        if not part:
-            return
-        yield f"{name}-{number:05}", "\n".join(part)
+    for number, stretch in enumerate(stretches(paragraphs, LINES)):
+        yield f"{name}-{number:05}", "\n".join(stretch)
 
 
-def drawn(lines: Iterable[str], name: str) -> list[tuple[str, str]]:
+def drawn(paragraphs: Iterable[str], name: str) -> list[tuple[str, str]]:
     """Documents up to TARGET_BYTES, drawn by a hash of their ids, in their own order."""
-    every = list(documents(lines, name))
+    every = list(documents(paragraphs, name))
     order = sorted(every, key=lambda pair: hashlib.blake2b(pair[0].encode()).digest())
     chosen, size = set(), 0
     for key, text in order:
@@ -92,11 +85,11 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
     given = parser.parse_args()
-    for language, lines in shared_paragraphs(given.data).items():
-        write(documents(lines, f"help-{language}"), given.out / "source" / f"{language}.jsonl")
+    for language, paragraphs in shared_paragraphs(given.data).items():
+        write(documents(paragraphs, f"help-{language}"), given.out / "source" / f"{language}.jsonl")
     for language, path in MANUALS.items():
         write(
-            drawn(lines_of(given.data / path), f"python-{language}"),
+            drawn(lines(given.data / path), f"python-{language}"),
             given.out / "target" / f"{language}.jsonl",
         )
 

@@ -12,7 +12,9 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 @pytest.fixture(scope="module")
 def data():
-    return runpy.run_path(str(SCRIPTS / "build_source_grid_data.py"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SCRIPTS)  # as python scripts/… does
+        return runpy.run_path(str(SCRIPTS / "build_source_grid_data.py"))
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,7 @@ def test_paragraphs_are_those_that_all_languages_have(data, tmp_path, monkeypatc
     }
     names = data["shared_paragraphs"].__globals__
     monkeypatch.setitem(names, "LANGUAGES", {"de": "de", "ja": "ja"})
-    monkeypatch.setitem(names, "lines_of", lambda path: by_file[str(path.relative_to(tmp_path))])
+    monkeypatch.setitem(names, "lines", lambda path: by_file[str(path.relative_to(tmp_path))])
     assert data["shared_paragraphs"](tmp_path) == {"en": ["two"], "de": ["zwei"], "ja": ["二"]}
 
 
