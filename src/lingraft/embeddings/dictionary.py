@@ -91,13 +91,18 @@ def dictionary(
             ids = _pieces(translations, segment)
             if ids:
                 combinations[target_id] = Combination.mean(ids, "combined")
+    _check_use(lexicons, hits)
+    return Plan(matches, combinations, lexicons=_told(lexicons, hits))
+
+
+def _check_use(lexicons: Mapping[str, Lexicon], hits: Mapping[str, Counter[str]]) -> None:
+    """Refuse dictionaries of which no word is of use."""
     if not any(counts["words"] for counts in hits.values()):
         pairs = sum(len(lexicon.translations) for lexicon in lexicons.values())
         raise DataError(
             f"resources.lexicons: none of their {pairs:,} words is a word of "
             f"the new vocabulary that the source lacks; {ORDER}"
         )
-    return Plan(matches, combinations, lexicons=_told(lexicons, hits))
 
 
 def _told(
