@@ -391,7 +391,7 @@ def test_a_prediction_of_another_kind_is_an_error(name: str) -> None:
         "tokens": _tagged(["O"], ["O"])[0],
         "chunks": _tagged(["O"], ["O"])[0],
         "attachment": _parsed([(0, "VP")], [(0, "VP")])[0],
-        **dict.fromkeys(SCORERS, [TranslationExample("0", "", "")]),
+        **{key: [TranslationExample("0", "", "")] for key in SCORERS},
     }
     asked = "answers" in name
     other = _answered([([], "")])[0] if asked else [TextExample("0", "", None, "0", 1.0)]

@@ -10,10 +10,10 @@ import logging
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.finetuning.coders.common import Coder, Item, padded
+from lingraft.models.generation import translate
 from lingraft.models.losses import IGNORED, summed_cross_entropy
 from lingraft.tasks.examples import TranslationExample
 from lingraft.tasks.predictions import TranslationPrediction
@@ -208,31 +208,3 @@ class TranslationCoder(Coder):
 def _translated(example: Example) -> TranslationExample:
     assert isinstance(example, TranslationExample)
     return example
-
-
-@torch.no_grad()
-def translate(
-    model: Any,
-    tokenizer: Any,
-    texts: Sequence[str],
-    *,
-    beams: int | None = None,
-    max_new_tokens: int | None = None,
-) -> list[str]:
-    """Translations of texts, in their order (stand-in for `models.generation.translate`)."""
-    order = sorted(range(len(texts)), key=lambda index: -len(texts[index]))
-    found: dict[int, str] = {}
-    options = {"num_beams": beams, "max_new_tokens": max_new_tokens}
-    for start in range(0, len(order), 32):
-        group = order[start : start + 32]
-        encoded = tokenizer([texts[index] for index in group], padding=True, return_tensors="pt")
-        ids = model.generate(
-            input_ids=encoded["input_ids"].to(model.device),
-            attention_mask=encoded["attention_mask"].to(model.device),
-            **{key: value for key, value in options.items() if value is not None},
-        )
-        said = tokenizer.batch_decode(
-            ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        found |= dict(zip(group, (" ".join(text.split()) for text in said), strict=True))
-    return [found[index] for index in range(len(texts))]
