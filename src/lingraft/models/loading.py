@@ -61,7 +61,8 @@ def own_tensors(model: PreTrainedModel, module: Module) -> dict[str, torch.Tenso
 
 def save(model: PreTrainedModel, folder: Path) -> None:
     """Write configuration and stock tensors, and in files of their own what modules add."""
-    modules = owners_of(model.state_dict())
+    # the cross-attention of a decoder is stock
+    modules = [] if model.config.is_encoder_decoder else owners_of(model.state_dict())
     if not modules:
         model.save_pretrained(folder)
         return
