@@ -124,7 +124,7 @@ def test_length_comes_from_the_call_then_the_checkpoint_then_fairseq_and_never_p
     tiny_model,
 ):
     def longest(model, asked=None):
-        settings = generation._settings(model, None, asked, None)
+        settings = generation._settings(model, None, asked)
         return settings.max_new_tokens, settings.max_length
 
     model, _ = made("bart", tiny_model)
@@ -140,8 +140,8 @@ def test_length_comes_from_the_call_then_the_checkpoint_then_fairseq_and_never_p
 
 def test_sampling_of_the_checkpoint_is_off_and_its_beams_are_kept(tiny_model):
     model, _ = made("t5", tiny_model, do_sample=True, num_beams=5)
-    settings = generation._settings(model, None, None, 8)
-    assert (settings.do_sample, settings.num_beams, settings.forced_bos_token_id) == (False, 5, 8)
+    settings = generation._settings(model, None, None)
+    assert (settings.do_sample, settings.num_beams) == (False, 5)
     assert model.generation_config.do_sample
 
 
