@@ -49,6 +49,10 @@ COMMANDS = {
                  "--dev-mine", "--dev-gold", "--threshold", "--layer", "--pool", "--parity",
                  "--sentences", "--label", "--mteb",
                  "--resamples", "--out", "--overwrite"),
+    "translate": ("--text", "--out", "--beams", "--max-new-tokens", "--batch-tokens",
+                  "--source-language", "--target-language", "--prefix", "--overwrite"),
+    "score-translations": ("--reference", "--source", "--metrics", "--lang", "--resamples",
+                           "--export-comet", "--comet", "--out", "--overwrite"),
     "export-sentences": ("--out", "--layer", "--pool", "--retrieval"),
 }  # fmt: skip
 
@@ -108,7 +112,8 @@ def test_importing_lingraft_loads_nothing_heavy():
         ("--help",),
         ("--version",),
         *((name, "--help") for name in ("adapt", "finetune", "study", "bench", "align")),
-        *((name, "--help") for name in ("retrieve", "export-sentences")),
+        *((name, "--help") for name in ("retrieve", "export-sentences", "translate")),
+        ("score-translations", "--help"),
         ("check", "RECIPE"),
     ],
     ids=" ".join,

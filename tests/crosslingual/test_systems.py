@@ -17,24 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-WORDS = [
-    "the",
-    "a",
-    "dog",
-    "cat",
-    "house",
-    "runs",
-    "sleeps",
-    "over",
-    "small",
-    "big",
-    "file",
-    "open,",
-    "choose.",
-    "it's",
-    "e-mail",
-    "don't",
-]
+TEXT = "the a dog cat house runs sleeps over small big file open, choose. it's e-mail don't"
+WORDS = TEXT.split()
 
 
 def noisy(lines: list[str], share: float, drawn: random.Random) -> list[str]:
