@@ -54,6 +54,8 @@ COMMANDS = {
     "score-translations": ("--reference", "--source", "--metrics", "--lang", "--resamples",
                            "--export-comet", "--comet", "--out", "--overwrite"),
     "export-sentences": ("--out", "--layer", "--pool", "--retrieval"),
+    "encoder-decoder": ("--out", "--decoder-layers", "--keep", "--format", "--random", "--seed",
+                        "--trim", "--decoder-start"),
 }  # fmt: skip
 
 
@@ -112,8 +114,8 @@ def test_importing_lingraft_loads_nothing_heavy():
         ("--help",),
         ("--version",),
         *((name, "--help") for name in ("adapt", "finetune", "study", "bench", "align")),
-        *((name, "--help") for name in ("retrieve", "export-sentences", "translate")),
-        ("score-translations", "--help"),
+        *((name, "--help") for name in ("retrieve", "export-sentences", "encoder-decoder")),
+        *((name, "--help") for name in ("translate", "score-translations")),
         ("check", "RECIPE"),
     ],
     ids=" ".join,

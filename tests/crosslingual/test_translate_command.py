@@ -143,6 +143,8 @@ def test_the_source_language_is_read_and_the_target_language_comes_first(
     model.resize_token_embeddings(len(tokenizer))
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
+    saved = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(saved | {"src_lang": None}))
     source, target = codes[1], codes[2]
     with pytest.raises(
         RecipeError, match=f"--source-language: '.*' translates between {len(codes)}"

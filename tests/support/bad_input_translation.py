@@ -14,7 +14,6 @@ def add(cases):
     cases["a language where the translator has none"] = translated("--target-language", "de")
     cases["a text to translate that is empty"] = translated(text="")
     cases["translations where a file is already"] = existing_file
-    cases["half of other translations"] = half
     cases["translations with fewer lines than the reference"] = scored("the house\n")
     cases["a file of translations that is empty"] = scored("")
     cases["a score of translations that does not exist"] = scored(REFERENCE, "--metrics", "ter")
@@ -45,12 +44,6 @@ def encoder(place):
 
 def existing_file(place):
     place.write("hyp.txt", "mine")
-    return translated()(place)
-
-
-def half(place):
-    place.write("hyp.txt.partial", "mine\n")
-    place.write("hyp.txt.partial.json", '{"made_of": "another", "size": 5, "counts": {}}')
     return translated()(place)
 
 

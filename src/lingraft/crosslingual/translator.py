@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
 
 LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{2,3}_[A-Z][A-Za-z]{1,3})")
 """Tokens that name languages: `__en__` of M2M, `en_XX` of mBART, `eng_Latn` of NLLB."""
@@ -114,6 +117,8 @@ def _choose_languages(
         option = "decoder_start_token_id"
     if target is None and known and getattr(decoding, option) not in known.values():
         raise _no_language("target", name, known)
+    if source is None and known:
+        logger.info("%s: reads %s, as its tokenizer says", name, tokenizer.src_lang)
     if source is not None:
         _check_language("source", source, name, known)
         tokenizer.src_lang = source
