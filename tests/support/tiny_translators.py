@@ -82,7 +82,8 @@ def varied(kind: str, **settings: Any) -> Any:
             else:
                 parameter.fill_("norm" in name.lower() and name.endswith("weight"))
         model.get_output_embeddings().weight.normal_()
-    model.generation_config.update(**settings)
+    # a pad within a text has no position of its own in RoBERTa, unless it is read from the cache
+    model.generation_config.update(suppress_tokens=[model.config.pad_token_id], **settings)
     return model
 
 

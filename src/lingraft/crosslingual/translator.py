@@ -71,7 +71,7 @@ class Translator:
         if type(config) not in AutoModelForSeq2SeqLM._model_mapping:
             raise UnsupportedModelError(
                 f"{name}: is no encoder–decoder but a model of type '{config.model_type}'; "
-                "`lingraft encoder-decoder` makes one of an encoder, which `lingraft finetune` "
+                "lingraft encoder-decoder makes one of an encoder, which lingraft finetune "
                 "then teaches to translate"
             )
         tokenizer = load_tokenizer(name)
