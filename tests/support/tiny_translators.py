@@ -61,6 +61,32 @@ def translator(kind: str, **changes: Any) -> Any:
         return model.eval()
 
 
+SEEDS = {"bart": 2, "t5": 1, "encoder-decoder": 3}
+"""With which `varied` models say different things of different sentences."""
+
+
+def varied(kind: str, **settings: Any) -> Any:
+    """A `translator` whose translations depend on their text and differ from token to token.
+
+    Its tokenizer is `build("xlm-roberta")`, each piece of which can be read. `settings` are those
+    of its generation.
+    """
+    import torch
+
+    model = translator(kind, tie_word_embeddings=False)
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(SEEDS[kind])
+        for name, parameter in model.named_parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(std=1.0 if kind == "t5" else 0.1)
+            else:
+                parameter.fill_("norm" in name.lower() and name.endswith("weight"))
+        model.get_output_embeddings().weight.normal_()
+    # a pad within a text has no position of its own in RoBERTa, unless it is read from the cache
+    model.generation_config.update(suppress_tokens=[model.config.pad_token_id], **settings)
+    return model
+
+
 def save(folder: Path, kind: str, **changes: Any) -> Path:
     """The folder of a `translator` with its tokenizer."""
     translator(kind, **changes).save_pretrained(folder)
