@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lingraft.comparison import tables, transfer
+from lingraft.comparison import checks, tables, transfer
 from lingraft.comparison.collect import collect
 from lingraft.comparison.errors import analyse
 from lingraft.comparison.significance import RESAMPLES, differences
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lingraft.comparison.errors import Errors
     from lingraft.comparison.significance import Tested
     from lingraft.comparison.transfer import Transfer
+    from lingraft.report.figure import Figure
     from lingraft.report.table import Table
     from lingraft.tasks import Task
 
@@ -58,9 +59,11 @@ def compare(
     scores = tables.scores(comparison, tested)
     less = tables.differences(comparison, tested)
     languages = transfer.section(tables.settings_of(comparison), tested)
-    made = {out: render(comparison, scores, less, errors, languages)} | _files(
+    curves = list(checks.curves(comparison))
+    made = {out: render(comparison, scores, less, errors, languages, curves)} | _files(
         out, comparison, tested, scores, less, errors
     )
+    made |= {out.with_name(f"{out.stem}-{one.name}.svg"): one.alone() for one in curves}
     if languages is not None:
         made |= transfer.files(languages, out)
     for path, text in made.items():
@@ -75,6 +78,7 @@ def render(
     less: Table | None,
     errors: Sequence[Errors],
     languages: Transfer | None,
+    curves: Sequence[Figure] = (),
 ) -> str:
     """The page."""
     runs = sum(len(runs) for part in comparison.parts for runs in part.runs.values())
@@ -91,6 +95,7 @@ def render(
         "unofficial": [part for part in comparison.parts if not part.official],
         "scores": scores,
         "languages": languages,
+        "curves": curves,
         "differences": less,
         "reference": comparison.reference,
         "errors": errors,
