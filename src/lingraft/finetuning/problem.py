@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 TASK = "task"
 """The one term of a task's loss."""
-GROUP_COST = {"cpu": 32}
+GROUP_COST = {"cpu": 128}
 """By kind of device, tokens that could be computed in the time that one more micro-batch costs."""
 USUAL_COST = 1_024
 
