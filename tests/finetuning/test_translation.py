@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,19 +16,34 @@ import torch
 from sacrebleu.metrics import BLEU
 from safetensors.torch import load_file
 from torch import nn
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    GenerationConfig,
+    MBart50Tokenizer,
+    MBartTokenizer,
+    NllbTokenizer,
+)
 
+from lingraft.errors import UnsupportedModelError
 from lingraft.finetuning import heads
+from lingraft.finetuning.coders.common import Shape
+from lingraft.finetuning.coders.translation import TranslationCoder
 from lingraft.finetuning.outcomes import outcomes, predictions
 from lingraft.finetuning.problem import TASK, Finetuning, Judged
 from lingraft.models.losses import summed_cross_entropy
 from lingraft.tasks import TASKS
-from lingraft.tasks.definition import task_in
+from lingraft.tasks.definition import Changes, changed, decode, task_in, task_of
 from lingraft.tasks.examples import TranslationExample
 from lingraft.tasks.predictions import TranslationPrediction
 from lingraft.training import averaging
 
 EVERY_MODEL = pytest.mark.parametrize("kind", ["encoder-decoder", "bart", "t5"])
+TABLE = {
+    "name": "ko-en",
+    "kind": "translation",
+    "files": {"train": "train.tsv", "test": "test.tsv"},
+}
 BY_HEART = 'steps=150,batch=8,batch_unit="examples",learning_rate=0.01,dropout=0,warmup=0.1'
 BY_HEART += ",attention_dropout=0,check_every=75"
 SHORT_RUN = "steps=8,batch=60,learning_rate=0.003,check_every=2,average_last=3,dropout=0.1"
@@ -124,6 +140,37 @@ def test_long_pairs_are_left_out_of_training_and_cut_elsewhere(problem, caplog):
     cut, whole = made.coder.encode([long, short])
     assert (cut.cut, len(cut.ids), len(cut.target)) == (True, 16, 16)
     assert not whole.cut
+
+
+@pytest.mark.parametrize("kind", [NllbTokenizer, MBart50Tokenizer, MBartTokenizer])
+def test_the_target_language_comes_first(kind, tmp_path):
+    codes = ("eng_Latn", "kor_Hang") if kind is NllbTokenizer else ("en_XX", "ko_KR")
+    task = replace(task_in(tiny.write_task(tmp_path)), codes=codes)
+    tokenizer = kind()
+    source, target = tokenizer.convert_tokens_to_ids(list(codes))
+    shape = Shape(tokenizer, 1, 64, types=False, generation=GenerationConfig(**tiny.IDS))
+    coder = TranslationCoder(task, shape)
+    (item,) = coder.encode([TranslationExample("0", "a", "a")])
+    assert source in item.ids
+    assert item.target[-1] == 2
+    read = [coder.start, *item.target]
+    assert read.index(target) == (0 if kind is MBartTokenizer else 1)
+    assert read.count(target) == 1
+    model = tiny.translator("bart")
+    coder.adapt(model)
+    key = "decoder_start_token_id" if kind is MBartTokenizer else "forced_bos_token_id"
+    assert getattr(model.generation_config, key) == target
+    for wrong, said in ((None, "say which two"), (("en", codes[1]), "are not both languages")):
+        with pytest.raises(UnsupportedModelError, match=said):
+            TranslationCoder(replace(task, codes=wrong), replace(shape, tokenizer=kind()))
+
+
+def test_what_is_set_last_of_steps_and_epochs_holds():
+    updates = task_of(decode(TABLE), Path()).alternatives["veco2021"]
+    assert (updates.steps, updates.check_every) == (100_000, 5_000)
+    assert changed(updates, Changes(epochs=3)).steps is None
+    assert changed(updates, Changes(checks_per_epoch=2)).check_every is None
+    assert changed(updates, Changes(epochs=3, steps=7)).steps == 7
 
 
 # -- averages

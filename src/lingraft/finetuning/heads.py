@@ -79,7 +79,7 @@ DROPOUT_KEYS = (
 HIDDEN_DROPOUT = (
     *("hidden_dropout_prob", "dropout", "dropout_rate", "embedding_dropout", "mlp_dropout"),
 )
-ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout", "dropout_rate")
+ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")
 PARSER_TENSORS, PARSER_SETTINGS = "parser.safetensors", "parser.json"
 PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
 WEIGHTS = ("*.safetensors", "*.bin")
@@ -211,7 +211,8 @@ def dropout_settings(
             settings[name] = changed
     for keys, value in wanted.items() if not inner else ():
         known = [key for key in keys if hasattr(config, key)]
-        if value is not None and not known:
+        single = everywhere is not None and hasattr(config, "dropout_rate")  # T5's is everywhere
+        if value is not None and not (known or single):
             raise UnsupportedModelError(
                 f"models of type '{config.model_type}' have none of the keys {', '.join(keys)} in "
                 "their configuration; leave dropout and attention_dropout out"
