@@ -37,10 +37,9 @@ if TYPE_CHECKING:
 
 TASK = "task"
 """The one term of a task's loss."""
-FEW = 8
-"""A micro-batch of fewer inputs is not split further, however much their lengths differ."""
-SHORTEST = 2 / 3
-"""Of the longest input of a micro-batch: shorter ones go to the next."""
+GROUP_COST = {"cpu": 32}
+"""By kind of device, tokens that could be computed in the time that one more micro-batch costs."""
+USUAL_COST = 1_024
 
 
 class WithLoss(nn.Module):
@@ -57,31 +56,35 @@ class WithLoss(nn.Module):
         return (losses, outputs) if batch.predict else losses
 
 
-def micro_batches(sizes: Sequence[tuple[int, ...]], tokens: int) -> list[list[int]]:
-    """Inputs grouped so that little is padding and no group is larger than `tokens`, padding too.
+def micro_batches(sizes: Sequence[tuple[int, ...]], tokens: int, each: int) -> list[list[int]]:
+    """Inputs in groups of at most `tokens`, with as little padding and as few groups as possible.
 
-    The inputs of a step are sorted by length; a group ends where it is full, or where it has `FEW`
-    inputs and the next is much shorter than its longest. So the random batches stay those of the
-    paper, and only within a batch like goes with like.
+    The inputs of a step are put in the order of their lengths, and cut where the sum over the
+    groups, of their tokens with padding and `each`, is least. So the random batches stay those of
+    the paper, and only within a batch like goes with like.
 
     Args:
         sizes: tokens of each input; of a pair for encoder and decoder, of both sides.
         tokens: of a group; an input that is longer has a group to itself.
+        each: tokens that could be computed in the time that one more group costs.
     """
-    groups: list[list[int]] = []
-    widths: tuple[int, ...] = ()
-    for index in sorted(range(len(sizes)), key=lambda index: max(sizes[index]), reverse=True):
-        group = groups[-1] if groups else []
-        wider = tuple(map(max, widths, sizes[index])) if group else sizes[index]
-        full = (len(group) + 1) * sum(wider) > tokens
-        shorter = len(group) >= FEW and sum(sizes[index]) < SHORTEST * sum(widths)
-        if not group or full or shorter:
-            groups.append([index])
-            widths = sizes[index]
-        else:
-            group.append(index)
-            widths = wider
-    return groups
+    order = sorted(range(len(sizes)), key=lambda index: max(sizes[index]), reverse=True)
+    sizes_NK = np.array([sizes[index] for index in order])
+    least, starts = np.zeros(len(order) + 1), [0] * (len(order) + 1)
+    for end in range(1, len(order) + 1):  # the best way to cut what stands before `end`
+        most = max(1, tokens // max(1, int(sizes_NK[end - 1].sum())))
+        first = max(0, end - most)
+        widths = np.maximum.accumulate(sizes_NK[first:end][::-1]).sum(1)
+        padded = widths * np.arange(1, len(widths) + 1)
+        allowed = (padded <= tokens) | (np.arange(len(widths)) == 0)
+        costs = np.where(allowed, padded + each + least[first:end][::-1], np.inf)
+        starts[end] = end - 1 - int(costs.argmin())
+        least[end] = costs.min()
+    groups, end = [], len(order)
+    while end:
+        groups.append(order[starts[end] : end])
+        end = starts[end]
+    return groups[::-1]
 
 
 class Judged(NamedTuple):
@@ -108,6 +111,8 @@ class Finetuning:
         self.model, self.coder, self.shape = model, coder, shape
         self.items, self.dev = train, dev
         self.micro_batch_tokens = micro_batch_tokens
+        device = next(model.parameters()).device.type
+        self.group_cost = GROUP_COST.get(device, USUAL_COST)
         self.module = WithLoss(model, coder)
         dropout.use_bits(self.module)
         attend_fast(self.module)
@@ -116,7 +121,9 @@ class Finetuning:
 
     def batches(self, items: Sequence[Item], *, predict: bool) -> list[tuple[list[int], TaskBatch]]:
         """Micro-batches, each with the places of its inputs in `items`."""
-        groups = micro_batches([self.coder.size(item) for item in items], self.micro_batch_tokens)
+        groups = micro_batches(
+            [self.coder.size(item) for item in items], self.micro_batch_tokens, self.group_cost
+        )
         return [
             (group, collate(self.coder, self.shape, [items[i] for i in group], predict=predict))
             for group in groups
