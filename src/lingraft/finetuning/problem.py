@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from lingraft.finetuning.coders.biaffine import Parser
     from lingraft.finetuning.coders.common import Coder, Item, Shape, TaskBatch
+    from lingraft.finetuning.plugged import Plugged
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.task import Task
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from lingraft.training.phase import Work
 
 TASK = "task"
-"""The one term of a task's loss."""
+"""The one term of a task's loss; with partners that of the inputs, and `PARTNER` that of those."""
+PARTNER = "partner"
 FEW = 8
 """A micro-batch of fewer inputs is not split further, however much their lengths differ."""
 SHORTEST = 2 / 3
@@ -46,18 +48,33 @@ SHORTEST = 2 / 3
 class WithLoss(nn.Module):
     """Model and loss as one module: a distributed wrapper sees the whole forward pass."""
 
-    def __init__(self, model: PreTrainedModel | Parser, coder: Coder) -> None:
+    def __init__(self, model: PreTrainedModel | Parser | Plugged, coder: Coder) -> None:
         super().__init__()
         self.model, self.coder = model, coder
 
     def forward(self, batch: TaskBatch) -> Any:
-        """The summed loss, as the one term `TASK`; with `batch.predict` also the outputs."""
+        """The summed loss, as the one term `TASK`; with `batch.predict` also the outputs.
+
+        With partners two terms, of which each counts half.
+        """
+        if batch.partner is not None:
+            return self._pairs(batch, batch.partner)
         if self.coder.head == "parser":
             outputs = self.model(words=batch.targets, **batch.inputs)
         else:
             outputs = dict(self.model(**batch.inputs))
         losses = {TASK: LossSum(self.coder.loss(outputs, batch.targets), batch.count)}
         return (losses, outputs) if batch.predict else losses
+
+    def _pairs(self, batch: TaskBatch, other: TaskBatch) -> Any:
+        outputs, theirs = self.model(batch.inputs, other.inputs, both=not batch.predict)
+        nats = self.coder.loss(outputs, batch.targets)
+        if batch.predict:
+            return {TASK: LossSum(nats, batch.count)}, outputs
+        return {
+            TASK: LossSum(nats / 2, batch.count),
+            PARTNER: LossSum(self.coder.loss(theirs, other.targets) / 2, other.count),
+        }
 
 
 def micro_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:
@@ -98,7 +115,7 @@ class Finetuning:
 
     def __init__(
         self,
-        model: PreTrainedModel | Parser,
+        model: PreTrainedModel | Parser | Plugged,
         coder: Coder,
         shape: Shape,
         train: Sequence[Item],
@@ -111,12 +128,12 @@ class Finetuning:
         self.module = WithLoss(model, coder)
         dropout.use_bits(self.module)
         attend_fast(self.module)
-        self.lengths = np.array([len(item.ids) for item in train])
+        self.lengths = np.array([item.tokens for item in train])
         self.trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
 
     def batches(self, items: Sequence[Item], *, predict: bool) -> list[tuple[list[int], TaskBatch]]:
         """Micro-batches, each with the places of its inputs in `items`."""
-        groups = micro_batches([len(item.ids) for item in items], self.micro_batch_tokens)
+        groups = micro_batches([item.tokens for item in items], self.micro_batch_tokens)
         return [
             (group, collate(self.coder, self.shape, [items[i] for i in group], predict=predict))
             for group in groups
@@ -132,10 +149,14 @@ class Finetuning:
         weight = 1.0 if len(mine) else 0.0
         places = indices[mine] if len(mine) else indices[:1]
         found = self.batches([self.items[int(place)] for place in places], predict=False)
+        chosen = [self.items[int(place)] for place in indices]
+        targets = {TASK: sum(map(self.coder.count, chosen))}
+        if others := [item.partner for item in chosen if item.partner]:
+            targets[PARTNER] = sum(map(self.coder.count, others))
         return Step(
             [batch for _, batch in found],  # type: ignore[misc]
             [weight] * len(found),
-            {TASK: sum(self.coder.count(self.items[int(place)]) for place in indices)},
+            targets,
             int(self.lengths[indices].sum()),
             len(indices),
         )

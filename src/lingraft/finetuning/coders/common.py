@@ -50,6 +50,15 @@ class Item:
     """What the coder needs to read the outputs."""
     cut: bool = False
     """Whether the input was longer than the model reads."""
+    partner: Item | None = None
+    """Of a model that is plugged in: what this input is read with."""
+    soft: Array | None = None
+    """[T, C] A teacher's probabilities, in place of the label that is right."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that the model reads for it, the partner's included."""
+        return len(self.ids) + (len(self.partner.ids) if self.partner else 0)
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,8 @@ class TaskBatch:
     """How many targets there are, over all inputs."""
     predict: bool = False
     """Give the outputs beside the loss."""
+    partner: TaskBatch | None = None
+    """The partners of the inputs, in their order."""
 
     def to(self, device: torch.device) -> TaskBatch:
         """The same on another device."""
@@ -71,6 +82,7 @@ class TaskBatch:
             {key: value.to(device) for key, value in self.targets.items()},
             self.count,
             self.predict,
+            self.partner and self.partner.to(device),
         )
 
 
@@ -194,7 +206,9 @@ def collate(coder: Coder, shape: Shape, items: Sequence[Item], *, predict: bool)
         if item.types is not None:
             inputs["token_type_ids"][row, :size] = torch.from_numpy(item.types)
     count = sum(coder.count(item) for item in items)
-    return TaskBatch(inputs, coder.targets(items, width), count, predict)
+    others = [item.partner for item in items if item.partner]
+    partner = collate(coder, shape, others, predict=predict) if others else None
+    return TaskBatch(inputs, coder.targets(items, width), count, predict, partner)
 
 
 def padded(rows: Sequence[Sequence[int]], width: int, fill: int = IGNORED) -> Tensor:
