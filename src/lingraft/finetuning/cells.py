@@ -67,10 +67,15 @@ class Cell:
         """The record that a split is scored with."""
         return self.transfer.task_of(split) if self.transfer else self.task
 
+    def read(self, split: str) -> str:
+        """What the examples of a split are read with."""
+        assert self.plug_in is not None
+        return partners.note(self.data, split, self.plug_in)
+
     def said(self) -> dict[str, Any]:
         """For scores.json: how it was plugged in, and what each split was read with."""
         assert self.plug_in is not None
-        read = {split: partners.note(self.data, split) for split in self.data.splits}
+        read = {split: self.read(split) for split in self.data.splits}
         return {"plug_in": self.plug_in.model_dump() | {"read": read}}
 
     @property
@@ -142,8 +147,10 @@ def plan(recipe: Finetune, base: Path) -> list[Cell]:
 
 def _alone(task: Task, recipe: Finetune, base: Path) -> Data:
     """The examples of a task in one language; of models that are plugged in with translations."""
-    data = task_data.load(task, recipe, base)
     if recipe.plug == "out":
-        return data
+        return task_data.load(task, recipe, base)
+    whole = recipe.model_copy(update={"train_examples": None})
+    data = task_data.load(task, whole, base)
     directory = None if recipe.data == HUB else task_data.directory_of(task, recipe, base)
-    return partners.of_task(data, task, directory, recipe.plug_in)
+    data = partners.of_task(data, task, directory, recipe.plug_in)
+    return task_data.part_of(data, recipe.train_examples, task.name)

@@ -161,7 +161,7 @@ def _checked(data: Data, task: Task, plug_in: PlugIn) -> Data:
         )
     if len(kept) < len(taught):
         logger.info(
-            "%s: %d of %d training examples have a translation, and are learnt with it",
+            "%s: %d pairs of an example and its translation are learnt, of %d examples",
             task.name,
             len(kept),
             len(taught),
@@ -186,14 +186,18 @@ def _checked(data: Data, task: Task, plug_in: PlugIn) -> Data:
     return replace(data, splits={**data.splits, TRAIN: kept})
 
 
-def note(data: Data, split: str) -> str:
+def note(data: Data, split: str, plug_in: PlugIn) -> str:
     """What a split's examples are read with, for scores.json and the log."""
-    there, all_of_them = len(data.partners.get(split, {})), len(data.splits[split])
-    if split == TRAIN or there == all_of_them:
-        return "each with its translation"
-    if not there:
+    there, examples = data.partners[split], data.splits[split]
+    number = sum(one.id in there for one in examples)
+    what = "translation"
+    if split != TRAIN and plug_in.test_partner == "original":
+        what = "original in the first training language"
+    if number == len(examples):
+        return f"each with its {what}"
+    if not number:
         return "each with itself"
-    return f"{there:,} of {all_of_them:,} with their translations, the others with themselves"
+    return f"{number:,} of {len(examples):,} with the {what}, the others with themselves"
 
 
 def items(

@@ -265,7 +265,7 @@ class _Call:
         examples = cell.data.splits[split]
         if cell.plug_in is None:
             return coder.encode(examples)
-        logger.info("%s %s: read %s", cell.task.name, split, partners.note(cell.data, split))
+        logger.info("%s %s: read %s", cell.task.name, split, cell.read(split))
         teacher = None
         if split == TRAIN and cell.teacher is not None:
             tokens, temperature = self.training.micro_batch_tokens, cell.plug_in.temperature

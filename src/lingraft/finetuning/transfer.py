@@ -209,7 +209,7 @@ def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
             data = _data(transfer, recipe, files)
             if files.plugged:
                 data = partners.across(data, transfer, files, recipe.plug_in)
-            yield transfer, data
+            yield transfer, task_data.part_of(data, recipe.train_examples, transfer.name)
 
 
 def _family(name: str, base: Path, recipe: Finetune) -> Family:
@@ -329,8 +329,7 @@ def _data(transfer: Transfer, recipe: Finetune, files: Files) -> Data:
     evaluation = tuple(split_in(split, language) for language, split in reported)
     if not evaluation:
         raise RecipeError(f"test_languages: {transfer.family} has none of them; name others")
-    made = Data(splits, names, evaluation)
-    return task_data.part_of(made, recipe.train_examples, transfer.name)
+    return Data(splits, names, evaluation)
 
 
 def _taught(
