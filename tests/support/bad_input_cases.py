@@ -15,6 +15,7 @@ from pathlib import Path
 import bad_input_alignment
 import bad_input_corpora
 import bad_input_models
+import bad_input_plugged
 import bad_input_retrieval
 import bad_input_sources
 import bad_input_streams
@@ -397,4 +398,5 @@ bad_input_tasks.add(CASES)
 bad_input_retrieval.add(CASES)
 bad_input_transfer.add(CASES)
 bad_input_translation.add(CASES)
+bad_input_plugged.add(CASES)
 bad_input_sources.add(CASES)

@@ -17,6 +17,7 @@ from lingraft.recipe.decoding import checked, load
 from lingraft.tasks import conllu, klue_ner, klue_re, squad, text, translation, words
 from lingraft.tasks.dependency import files as klue_dp
 from lingraft.tasks.metrics import SCORES
+from lingraft.tasks.reading import MISSING
 from lingraft.tasks.task import Hub, Kind, Settings, Spans, Split, Task
 
 if TYPE_CHECKING:
@@ -110,6 +111,10 @@ class Columns(Section):
     words: Spellings = ("words",)
     """Tagging in JSONL: a list of strings."""
     tags: Spellings = ("tags",)
+    translation: Spellings = ("translation",)
+    """The text in another language, for models that are plugged in (docs/veco.md)."""
+    translation_pair: Spellings = ("translation_pair",)
+    """And the second text."""
 
 
 class Changes(Section):
@@ -179,6 +184,11 @@ class Definition(Paper):
     codes: Annotated[tuple[str, str], Field(strict=False)] | None = None
     """Translation: what the tokenizer of a model of many languages calls source and target."""
     columns: Columns = Columns()
+    translations: Files | None = None
+    """The same examples, by their ids, in another language; answers may be missing. Columns do it
+    too."""
+    aligned: bool = False
+    """Examples with the same id in two of its languages are translations of each other."""
     labels: Names = ()
     """Empty takes those of the training file, sorted."""
     aliases: dict[str, str] = {}
@@ -303,8 +313,30 @@ def task_of(definition: Definition, base: Path | None = None) -> Task:
         wants=lambda row: _wanted(row, definition.only),
         repeats_ids=definition.repeats_ids,
         codes=definition.codes,
+        aligned=definition.aligned,
+        translation=lambda: _translation(definition, base),
         definition=(
             None if base is None else definition.model_dump(mode="json", exclude_unset=True)
+        ),
+    )
+
+
+def _translation(definition: Definition, base: Path | None) -> Task | None:
+    """The record by which translations of the examples are read: from other files or columns."""
+    folders = definition.folders or (".",)  # as a benchmark's, its answers may be hidden
+    if definition.translations is not None:
+        changes: dict[str, Any] = {"files": definition.translations, "translations": None}
+        return task_of(definition.model_copy(update=changes | {"folders": folders}), base)
+    if FORMATS[definition.format or definition.kind] is not text:
+        return None
+    columns = definition.columns
+    texts = {"text": columns.translation, "pair": columns.translation_pair}
+    changes = {"columns": columns.model_copy(update=texts), "folders": folders}
+    task = task_of(definition.model_copy(update=changes), base)
+    return replace(
+        task,
+        wants=lambda row: (
+            row.find(columns.translation) is not MISSING and _wanted(row, definition.only)
         ),
     )
 
