@@ -150,7 +150,7 @@ def coder() -> TranslationCoder:
     )
     tokenizer = tokenizer_of(token_ids(VOCABULARY))
     shape = Shape(tokenizer, PAD, LONGEST, types=False, generation=generation)
-    task: Any = SimpleNamespace(codes=None, settings=settings(64))
+    task: Any = SimpleNamespace(codes=None, metrics=(), settings=settings(64))
     return TranslationCoder(task, shape)
 
 

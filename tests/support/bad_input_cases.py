@@ -22,6 +22,7 @@ import bad_input_streams
 import bad_input_tasks
 import bad_input_transfer
 import bad_input_translation
+import bad_input_translators
 
 from lingraft.pipeline import preflight
 
@@ -397,6 +398,7 @@ bad_input_alignment.add(CASES)
 bad_input_tasks.add(CASES)
 bad_input_retrieval.add(CASES)
 bad_input_transfer.add(CASES)
+bad_input_translators.add(CASES)
 bad_input_translation.add(CASES)
 bad_input_plugged.add(CASES)
 bad_input_sources.add(CASES)
