@@ -14,6 +14,7 @@ from pathlib import Path
 
 import bad_input_alignment
 import bad_input_corpora
+import bad_input_encoder_decoder
 import bad_input_models
 import bad_input_retrieval
 import bad_input_sources
@@ -395,3 +396,4 @@ bad_input_tasks.add(CASES)
 bad_input_retrieval.add(CASES)
 bad_input_transfer.add(CASES)
 bad_input_sources.add(CASES)
+bad_input_encoder_decoder.add(CASES)
