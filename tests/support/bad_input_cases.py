@@ -14,6 +14,7 @@ from pathlib import Path
 
 import bad_input_alignment
 import bad_input_corpora
+import bad_input_encoder_decoder
 import bad_input_models
 import bad_input_plugged
 import bad_input_retrieval
@@ -402,3 +403,4 @@ bad_input_translators.add(CASES)
 bad_input_translation.add(CASES)
 bad_input_plugged.add(CASES)
 bad_input_sources.add(CASES)
+bad_input_encoder_decoder.add(CASES)
