@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.crosslingual import by_layer
+from lingraft.crosslingual.layers import named
 from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, Column, row, table
 from lingraft.stats import Resampling, interval
@@ -183,12 +184,12 @@ class Report:
     def rows(self, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """One row a number, for results.jsonl: every layer, language and direction."""
         for one in self.chosen:
+            names = named(one.found.label, one.found.name, one.found.fingerprint)
             for language, answers in one.found.test.items():
                 for way in self.ways:
                     for layer, value in enumerate(answers.accuracies(way)):
                         yield {
-                            "model": one.found.label,
-                            "model_fingerprint": one.found.fingerprint,
+                            **names,
                             "language": language,
                             "direction": way,
                             "layer": layer,

@@ -76,6 +76,10 @@ def retrieve(
         for pairs in test:
             path = out / model.found.label / f"predictions-{pairs.language}.tsv"
             write_text(path, report.predictions(model, pairs))
-    settings = {"pool": options.pool, "protocol": "xtreme" if options.parity else "metaxlm"}
+    settings = {
+        "task": options.task,
+        "pool": options.pool,
+        "protocol": "xtreme" if options.parity else "metaxlm",
+    }
     write_rows(out / RESULTS, report.rows(settings))
     return list(made.values())

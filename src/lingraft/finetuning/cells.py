@@ -11,6 +11,7 @@ from lingraft.finetuning import data as task_data
 from lingraft.finetuning import heads, transfer
 from lingraft.finetuning.outcomes import split_in
 from lingraft.finetuning.recipe import tasks_of
+from lingraft.pretrained.checkpoints import weights_fingerprint
 from lingraft.rundir import FORMAT, fingerprint
 from lingraft.tasks import rules
 from lingraft.tasks.splits import DEV, TRAIN
@@ -57,7 +58,7 @@ class Cell:
     @property
     def weights(self) -> str:
         """Fingerprint of the checkpoint's weights."""
-        return heads.weights_fingerprint(self.folder)
+        return weights_fingerprint(self.folder)
 
     @cached_property
     def rules(self) -> dict[str, dict[str, dict[str, float]]]:

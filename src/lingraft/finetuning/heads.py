@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,17 +25,15 @@ from lingraft.finetuning.coders.texts import LabelCoder, RelationCoder, ScoreCod
 from lingraft.models import export
 from lingraft.models.modules import MODULES, in_folder
 from lingraft.models.source import load_model
-from lingraft.pretrained.checkpoints import folder_of
+from lingraft.pretrained.checkpoints import WEIGHTS, files_digest, folder_of
 from lingraft.pretrained.load import load_config, one_line
 from lingraft.pretrained.load import load_model as load_pretrained
 from lingraft.recipe import catalogue
-from lingraft.rundir import digest, write_json, writing
+from lingraft.rundir import write_json, writing
 from lingraft.tasks.markers import MARKERS
 from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from torch import nn
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
@@ -71,7 +68,6 @@ DROPOUT_KEYS = (
 """What architectures call the dropout before the last layer."""
 PARSER_TENSORS, PARSER_SETTINGS = "parser.safetensors", "parser.json"
 PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
-WEIGHTS = ("*.safetensors", "*.bin")
 SETTINGS = (
     *("config.json", "tokenizer*.json", "vocab.*", "merges.txt"),
     *(module.settings_file for module in MODULES.values()),
@@ -103,22 +99,9 @@ def resolve(name: str, base: Path) -> Path:
     return folder
 
 
-def weights_fingerprint(folder: Path) -> str:
-    """SHA-256 of the weight files, in the order of their names."""
-    pattern = next(pattern for pattern in WEIGHTS if any(folder.glob(pattern)))
-    return _digest(folder.glob(pattern))
-
-
 def settings_fingerprint(folder: Path) -> str:
     """SHA-256 of configuration and tokenizer."""
-    return _digest({path for pattern in SETTINGS for path in folder.glob(pattern)})
-
-
-def _digest(paths: Iterable[Path]) -> str:
-    files = hashlib.sha256()
-    for path in sorted(paths):
-        files.update(path.name.encode() + bytes.fromhex(digest(path)))
-    return files.hexdigest()
+    return files_digest({path for pattern in SETTINGS for path in folder.glob(pattern)})
 
 
 def tokenizer_for(folder: Path, task: Task) -> PreTrainedTokenizerFast:
