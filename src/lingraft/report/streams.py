@@ -241,7 +241,7 @@ def draws(variant: Variant) -> Table | None:
                     numbers.percent(stream["probability"], 2),
                     numbers.count(stream["draws"]),
                     numbers.percent(stream["draws"] / total, 2),
-                    numbers.fixed(stream["draws"] / stream["sentences"], 2),
+                    numbers.fixed(stream["draws"] / stream.get("samples", stream["sentences"]), 2),
                 )
             )
     head = ("stream", Column("phase", "text"), "sentences", "probability", "draws", "share")
