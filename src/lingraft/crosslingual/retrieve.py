@@ -65,7 +65,7 @@ def retrieve(
     chosen = [chosen_layer(one, options) for one in found]
     report = Report(chosen, ways(options), options.resamples)
     made = {"accuracies": report.accuracies(), "layers": report.layers()}
-    if (differences := report.differences()) is not None:
+    if (differences := report.compared()) is not None:
         made["differences"] = differences
     for name, one in made.items():
         write_text(out / f"{name}.md", markdown(one) + "\n")
