@@ -12,6 +12,7 @@ from lingraft.finetuning import data as task_data
 from lingraft.finetuning import heads, partners, plugged, teachers, transfer
 from lingraft.finetuning.outcomes import split_in
 from lingraft.finetuning.recipe import HUB, tasks_of
+from lingraft.pretrained.checkpoints import weights_fingerprint
 from lingraft.rundir import FORMAT, fingerprint
 from lingraft.tasks import rules
 from lingraft.tasks.splits import DEV, TRAIN
@@ -81,7 +82,7 @@ class Cell:
     @property
     def weights(self) -> str:
         """Fingerprint of the checkpoint's weights."""
-        return heads.weights_fingerprint(self.folder)
+        return weights_fingerprint(self.folder)
 
     @cached_property
     def rules(self) -> dict[str, dict[str, dict[str, float]]]:
@@ -108,7 +109,7 @@ class Cell:
             parts |= self.transfer.decisive()
         if self.plug_in:
             settings = self.plug_in.model_dump(exclude={"teacher"})
-            teacher = self.teacher and heads.weights_fingerprint(self.teacher)
+            teacher = self.teacher and weights_fingerprint(self.teacher)
             parts["plug_in"] = settings | {"teacher": teacher}
         parts = json.loads(json.dumps(parts))
         return parts | {"fingerprint": fingerprint(parts)}

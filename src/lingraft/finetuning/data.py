@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.extras import require
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning.recipe import HUB
-from lingraft.tasks import Data, cut, splits
+from lingraft.tasks import Data, splits
 from lingraft.tasks.reading import Row
-from lingraft.tasks.splits import DEV, SELECTION_SHARE, TRAIN, cut_name
+from lingraft.tasks.splits import DEV, TRAIN, with_selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,13 +134,7 @@ def from_hub(task: Task) -> Data:
     splits_needed = dict.fromkeys([TRAIN, *([DEV] if DEV in hub.splits else []), *task.evaluation])
     examples = {split: hub_split(task, split) for split in splits_needed}
     names = {split: split for split in examples}
-    if DEV not in examples:
-        examples |= cut(examples[TRAIN], {TRAIN: 1 - SELECTION_SHARE, DEV: SELECTION_SHARE})
-        names |= {
-            TRAIN: cut_name(TRAIN, 1 - SELECTION_SHARE, 0),
-            DEV: cut_name(TRAIN, SELECTION_SHARE, 0),
-        }
-    return Data(examples, names, task.evaluation)
+    return with_selection(examples, names, task.evaluation)
 
 
 def hub_split(task: Task, split: str) -> list[Example]:

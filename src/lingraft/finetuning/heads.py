@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -34,17 +33,15 @@ from lingraft.models.encoder_decoder import tie_embeddings
 from lingraft.models.families import family_of
 from lingraft.models.modules import MODULES, in_folder
 from lingraft.models.source import load_model
-from lingraft.pretrained.checkpoints import folder_of
+from lingraft.pretrained.checkpoints import WEIGHTS, files_digest, folder_of
 from lingraft.pretrained.load import load_config, load_generation, load_tokenizer, one_line
 from lingraft.pretrained.load import load_model as load_pretrained
 from lingraft.recipe import catalogue
-from lingraft.rundir import digest, write_json, writing
+from lingraft.rundir import write_json, writing
 from lingraft.tasks.markers import MARKERS
 from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from torch import nn
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
@@ -86,7 +83,6 @@ HIDDEN_DROPOUT = (
 ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout", "dropout_rate")
 PARSER_TENSORS, PARSER_SETTINGS = "parser.safetensors", "parser.json"
 PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
-WEIGHTS = ("*.safetensors", "*.bin")
 SETTINGS = (
     *("config.json", "tokenizer*.json", "vocab.*", "merges.txt"),
     *(module.settings_file for module in MODULES.values()),
@@ -118,22 +114,9 @@ def resolve(name: str, base: Path) -> Path:
     return folder
 
 
-def weights_fingerprint(folder: Path) -> str:
-    """SHA-256 of the weight files, in the order of their names."""
-    pattern = next(pattern for pattern in WEIGHTS if any(folder.glob(pattern)))
-    return _digest(folder.glob(pattern))
-
-
 def settings_fingerprint(folder: Path) -> str:
     """SHA-256 of configuration and tokenizer."""
-    return _digest({path for pattern in SETTINGS for path in folder.glob(pattern)})
-
-
-def _digest(paths: Iterable[Path]) -> str:
-    files = hashlib.sha256()
-    for path in sorted(paths):
-        files.update(path.name.encode() + bytes.fromhex(digest(path)))
-    return files.hexdigest()
+    return files_digest({path for pattern in SETTINGS for path in folder.glob(pattern)})
 
 
 def tokenizer_for(folder: Path, task: Task) -> PreTrainedTokenizerFast:

@@ -19,7 +19,7 @@ from lingraft.finetuning.families import ALL, named
 from lingraft.finetuning.outcomes import language_of, learnt, split_in
 from lingraft.finetuning.recipe import HUB, MEAN, check_paper, with_settings
 from lingraft.tasks import Data, cut, find
-from lingraft.tasks.splits import DEV, SELECTION_SHARE, TEST, TRAIN, cut_name, read_split
+from lingraft.tasks.splits import DEV, SELECTION, TEST, TRAIN, cut_name, named_cut, read_split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -337,7 +337,8 @@ def _taught(
 ) -> tuple[list[Example], str, list[Example], str]:
     """Training and development examples of a language, and what each of them is."""
     task, dev = transfer.tasks[language], split_in(DEV, language)
-    shares, seed, origin = {TRAIN: 1 - SELECTION_SHARE, DEV: SELECTION_SHARE}, 0, TRAIN
+    shares: Mapping[str, float] = SELECTION
+    seed, origin = 0, TRAIN
     if files.cut is not None and files.cuts(TRAIN):
         shares, seed, found = files.cut.shares, files.cut.seed, files.origin(language)
         if found is None:
@@ -355,11 +356,11 @@ def _taught(
         return whole, TRAIN, files.examples(language, DEV), files.name(language, DEV)
     lead = transfer.train[0]
     led = files.plugged and task.aligned and language != lead and files.has(lead, origin)
-    parts = cut(files.examples(lead if led else language, origin), shares, seed)
+    examples = files.examples(lead if led else language, origin)
+    parts, names = named_cut(examples, shares, seed, origin)
     if led:
         parts = _followed(files.examples(language, origin), parts)
-    train_note, dev_note = (cut_name(origin, shares[one], seed) for one in (TRAIN, DEV))
-    return parts[TRAIN], train_note, parts[DEV], dev_note
+    return parts[TRAIN], names[TRAIN], parts[DEV], names[DEV]
 
 
 def _followed(

@@ -313,6 +313,7 @@ def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float:
     per_epoch = plan.text_bytes / BYTES_PER_TOKEN
     if phase.sentences is not None:
         per_epoch = min(per_epoch, phase.sentences * TOKENS_PER_SENTENCE)
+    per_sample = recipe.tokenizer.max_tokens if phase.join_sentences else TOKENS_PER_SENTENCE
     if phase.budget.unit == "tokens":
         return phase.budget.value
     if phase.budget.unit == "epochs":
@@ -320,7 +321,7 @@ def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float:
     return (
         phase.budget.value
         * phase.batch.size
-        * (TOKENS_PER_SENTENCE if phase.batch.unit == "sentences" else 1)
+        * (per_sample if phase.batch.unit == "sentences" else 1)
     )
 
 

@@ -144,6 +144,9 @@ class Method(Section):
     sentences: Annotated[int, Field(ge=1)] | None = None
     """Train on this many sentences only, in every phase; the vocabulary is that of the whole text.
     """
+    join_sentences: bool | None = None
+    """A sample is a block of sentences (`phases.join_sentences`), not one; None takes the preset's:
+    metaxlm2021 joins, the others do not."""
     learning_rate: Annotated[float, Field(gt=0)] | None = None
     """None takes the preset's."""
     max_gradient_norm: Annotated[float, Field(gt=0)] | None = None

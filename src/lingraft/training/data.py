@@ -16,6 +16,7 @@ import numpy as np
 from lingraft.errors import DataError
 from lingraft.models.packed import PackedBatch, assemble, pack
 from lingraft.objectives.mlm import sentence_keys
+from lingraft.tokenizer.blocks import Blocks
 from lingraft.tokenizer.pairs import TokenPairs
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Reading:
 
     stream: str
     """Its name; empty for the one stream of the short form."""
-    train: Tokens | TokenPairs
+    train: Tokens | Blocks | TokenPairs
     valid: Tokens | TokenPairs
     objective: str
     """A key of `objectives.OBJECTIVES`."""
@@ -81,6 +82,11 @@ class Reading:
     """The same units under more objectives."""
     bilingual: bool = False
     """Whether its units are translations."""
+
+    @property
+    def size(self) -> int:
+        """Sentences or pairs of its training text, blocks or not."""
+        return len(self.train.tokens if isinstance(self.train, Blocks) else self.train)
 
     @property
     def label(self) -> str:
@@ -228,7 +234,7 @@ class Hidden:
 class Batcher:
     """Turns sentence indices into packed, corrupted micro-batches."""
 
-    tokens: Tokens | TokenPairs
+    tokens: Tokens | Blocks | TokenPairs
     objective: Objective
     vocabulary: TokenIds
     masking: Masking
