@@ -22,7 +22,7 @@ from lingraft.pretrained.checkpoints import folder_of, refuse_code
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import baseline
 from lingraft.recipe.reach import SPREAD, reach
-from lingraft.recipe.run import NEED_LEXICONS
+from lingraft.recipe.run import KEEPING, NEED_LEXICONS
 from lingraft.recipe.streams import distilled
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def check_names(recipe: Recipe) -> None:
                 "source.architecture: there are no weights to start from; "
                 'set method.name = "scratch", and no other method as a baseline'
             )
-        if recipe.tokenizer.kind in ("source", "keep", "extend"):
+        if recipe.tokenizer.kind in ("source", "replace", *KEEPING):
             raise RecipeError(
                 "tokenizer.kind: there is no source tokenizer to follow or to keep; "
                 "set unigram, byte-bpe or wordpiece"
@@ -116,9 +116,11 @@ def _check_teachers(recipe: Recipe) -> None:
 def _check_lexicons(recipe: Recipe, grafts: Sequence[Graft]) -> None:
     """Refuse an initialiser without the dictionaries that it needs."""
     for graft in grafts:
-        if graft.embeddings in NEED_LEXICONS and not recipe.resources.lexicons:
+        needing = [name for name in graft.initialisers if name in NEED_LEXICONS]
+        if needing and not recipe.resources.lexicons:
+            key = "embeddings" if graft.embeddings in needing else "output_embeddings"
             raise RecipeError(
-                f"resources.lexicons: is empty, and graft.embeddings = '{graft.embeddings}' needs "
+                f"resources.lexicons: is empty, and graft.{key} = '{needing[0]}' needs "
                 "a bilingual lexicon; set resources.lexicons (--lexicons), or use another "
                 "initialiser"
             )
