@@ -20,6 +20,7 @@ import bad_input_sources
 import bad_input_streams
 import bad_input_tasks
 import bad_input_transfer
+import bad_input_vocabularies
 
 from lingraft.pipeline import preflight
 
@@ -395,3 +396,4 @@ bad_input_tasks.add(CASES)
 bad_input_retrieval.add(CASES)
 bad_input_transfer.add(CASES)
 bad_input_sources.add(CASES)
+bad_input_vocabularies.add(CASES)

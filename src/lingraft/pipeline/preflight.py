@@ -16,7 +16,7 @@ from lingraft.models.modules import in_folder, wanted_by
 from lingraft.models.parts import (
     trained_parts,
 )
-from lingraft.pipeline import pairs
+from lingraft.pipeline import pairs, vocabularies
 from lingraft.pipeline.sizes import grafted_sizes, tensor_shapes
 from lingraft.pretrained.checkpoints import folder_of, refuse_code
 from lingraft.recipe import catalogue
@@ -260,12 +260,8 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
             "the source has no .safetensors file, so its size is not known before it is loaded"
         )
         return
-    if recipe.tokenizer.kind == "extend":
-        plan.notes.append(
-            "how many pieces the source's vocabulary lacks is known once it is trained: "
-            "the sizes given are those where it lacks all"
-        )
     tied = bool(_config(folder).get("tie_word_embeddings", True))
+    plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
     grafted = grafted_sizes(shapes, family, recipe, tied=tied)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
 
