@@ -217,14 +217,14 @@ def test_a_run_with_the_vocabulary_ends_in_a_stock_model_and_says_what_became_of
     if kind == "replace":
         assert result["extension"] is None
         return
-    assert 0 <= result["source_text"]["changed"] <= result["changed"]["changed"] <= 1
+    english, target = result["source_text"]["changed"], result["changed"]["changed"]
     assert "of the source&#39;s" in shown or "of the source's" in shown
     if kind == "trim":
-        assert result["changed"]["changed"] == 0
+        assert (english > 0.2, target) == (True, 0)
         assert result["extension"]["removed"] > 50
     else:
         assert len(tokenizer) == 320 + result["extension"]["added"]
-        assert result["changed"]["changed"] > 0.05
+        assert english < 0.05 < target
     if kind == "extend":
         assert result["extension"] == {"source": 320, "added": 40, "unreachable": 0}
 

@@ -141,12 +141,17 @@ def _wrap(state: dict[str, Any], source: PreTrainedTokenizerFast) -> PreTrainedT
         for role, token in source.special_tokens_map.items()
         if role in ROLES
     }
+    set_otherwise: dict[str, Any] = {}
+    if source.chat_template:
+        set_otherwise["chat_template"] = source.chat_template
+    if source.padding_side != "right":
+        set_otherwise["padding_side"] = source.padding_side
     return PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer.from_str(json.dumps(state)),
         model_input_names=list(source.model_input_names),
         model_max_length=source.model_max_length,
         clean_up_tokenization_spaces=False,
-        **({"chat_template": source.chat_template} if source.chat_template else {}),
+        **set_otherwise,
         **roles,
     )
 
