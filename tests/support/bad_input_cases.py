@@ -24,6 +24,7 @@ import bad_input_tasks
 import bad_input_transfer
 import bad_input_translation
 import bad_input_translators
+import bad_input_vocabularies
 
 from lingraft.pipeline import preflight
 
@@ -404,3 +405,4 @@ bad_input_translation.add(CASES)
 bad_input_plugged.add(CASES)
 bad_input_sources.add(CASES)
 bad_input_encoder_decoder.add(CASES)
+bad_input_vocabularies.add(CASES)
