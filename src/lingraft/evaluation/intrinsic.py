@@ -75,15 +75,8 @@ def mask_text(
         lengths = np.array([len(ids) for ids in some])
         keys = sentence_keys(np.arange(start, start + len(some)), seed)
         hidden = corrupt(np.concatenate(some), lengths, keys, vocabulary, masking)
-        ends = np.cumsum(lengths)
-        cuts = np.searchsorted(hidden.masked, ends[:-1])
-        parts = (
-            np.split(hidden.ids, ends[:-1]),
-            np.split(hidden.masked, cuts),
-            np.split(hidden.targets, cuts),
-        )
-        for before, ids, masked, targets in zip(ends - lengths, *parts, strict=True):
-            item = Item(ids, masked - before, targets)
+        for parts in zip(*hidden.by_sentence(lengths), strict=True):
+            item = Item(*parts)
             for part in (item.ids, item.masked, item.targets):
                 digest.update(part.astype(np.int32).tobytes())
             items.append(item)

@@ -19,7 +19,7 @@ import torch
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.kinds import KINDS
 from lingraft.models.modules import owners_of
-from lingraft.models.parts import layer_index, tied_once
+from lingraft.models.parts import goes_with_place, inserted, layer_index, tied_once
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -88,8 +88,30 @@ def layer_plan(num_layers: int, before: int, after: int, initialiser: str) -> li
     return [first] * before + list(range(num_layers)) + [last] * after
 
 
+def is_tied(model: PreTrainedModel) -> bool:
+    """Whether the output projection is the word embeddings.
+
+    T5's and mT5's configurations say so in transformers 5 even where it is not.
+    """
+    return model.get_output_embeddings().weight is model.get_input_embeddings().weight
+
+
+def layer_plans(
+    config: PreTrainedConfig, family: Family, before: int, after: int, initialiser: str
+) -> tuple[list[int | None], ...]:
+    """Of each list of layers its `layer_plan`; which list gets what is said in `parts.inserted`."""
+    return tuple(
+        layer_plan(int(getattr(config, one.depth_key)), front, back, initialiser)
+        for one, (front, back) in zip(family.lists, inserted(family, before, after), strict=True)
+    )
+
+
 def deeper_config(
-    config: PreTrainedConfig, family: Family, plan: Sequence[int | None], changes: Mapping[str, Any]
+    config: PreTrainedConfig,
+    family: Family,
+    plan: Sequence[int | None],
+    changes: Mapping[str, Any],
+    decoder_plan: Sequence[int | None] | None = None,
 ) -> PreTrainedConfig:
     """The configuration of the target: other depth and vocabulary settings, all else as it was.
 
@@ -97,7 +119,9 @@ def deeper_config(
     layers).
     """
     target = copy.deepcopy(config)
-    setattr(target, family.depth_key, len(plan))
+    for one, layers in zip(family.lists, (plan, decoder_plan), strict=False):
+        if layers is not None:
+            setattr(target, one.depth_key, len(layers))
     if family.layer_types_key:
         types = list(getattr(config, family.layer_types_key))
         first = next((index for index in plan if index is not None), 0)
@@ -127,6 +151,7 @@ def rebuild(
     source: PreTrainedModel,
     family: Family,
     plan: Sequence[int | None],
+    decoder_plan: Sequence[int | None] | None = None,
     *,
     config_changes: Mapping[str, Any],
     seed: int,
@@ -140,6 +165,7 @@ def rebuild(
         source: any stock model of `family`.
         family: its record.
         plan: for each target layer the source layer it starts from, or None (see `layer_plan`).
+        decoder_plan: the same of the second list of layers; None leaves it as it is.
         config_changes: configuration values to set (vocabulary size, special ids).
         seed: fixes the fresh weights.
         keep_source: False leaves every weight fresh (method scratch, and the 'w/ random' ablation).
@@ -157,8 +183,11 @@ def rebuild(
             f"the source has {module.part}, which cannot be grafted onto; "
             "choose the model without them"
         )
-    target = build(type(source), deeper_config(source.config, family, plan, config_changes), seed)
-    tensors, tied = source.state_dict(), bool(source.config.tie_word_embeddings)
+    config = deeper_config(source.config, family, plan, config_changes, decoder_plan)
+    target = build(type(source), config, seed)
+    tensors, tied = source.state_dict(), is_tied(source)
+    if not tied:
+        untie(target)
     available = {
         name: tensors[name].detach()
         for name in tied_once(tensors, family, tied=tied)
@@ -166,17 +195,34 @@ def rebuild(
     }
     account = Account()
     with torch.no_grad():
+        plans = [list(plan)]
+        if family.decoder_list:
+            depth = int(getattr(source.config, family.decoder_list.depth_key))
+            plans.append(list(range(depth) if decoder_plan is None else decoder_plan))
         used = _Filling(
-            target, available, family, plan, account, keep_source, frozenset(missing)
+            target, available, family, plans, account, keep_source, frozenset(missing)
         ).run(vocabulary)
-    target.tie_weights()
+    if tied:
+        target.tie_weights()
+    if source.generation_config is not None:
+        target.generation_config = copy.deepcopy(source.generation_config)
+        target.generation_config.update(**config_changes)
     for name in sorted(set(available) - used):
         account.entries.append(
             Entry(name, "dropped", name, tuple(available[name].shape), _why_dropped(name, family))
         )
-    same = target.get_output_embeddings().weight is target.get_input_embeddings().weight
-    assert same == tied, f"tied in the source: {tied}, in the target: {same}"
+    assert is_tied(target) == tied, f"tied in the source: {tied}, not so in the target"
     return target, account
+
+
+def untie(model: PreTrainedModel) -> None:
+    """Give a model an output projection of its own, and let transformers not tie it again."""
+    head = model.get_output_embeddings()
+    if is_tied(model):
+        head.weight = torch.nn.Parameter(head.weight.detach().clone())
+    tied = model.all_tied_weights_keys
+    for name in [name for name in tied if model.get_parameter(name) is head.weight]:
+        del tied[name]
 
 
 @dataclass(frozen=True)
@@ -194,12 +240,11 @@ class Vocabulary:
     def of(cls, model: PreTrainedModel, family: Family, note: str) -> Vocabulary:
         """The vocabulary of a model."""
         tensors = model.state_dict()
-        tied = model.config.tie_word_embeddings
         return cls(
             tensors[family.word_embeddings],
-            tensors[family.output_bias[0]] if family.output_bias else None,
+            tensors[family.output_bias[0]].flatten() if family.output_bias else None,
             note,
-            None if tied else tensors[family.decoder],
+            None if is_tied(model) else tensors[family.decoder],
         )
 
     def tensors(self, family: Family) -> dict[str, torch.Tensor]:
@@ -219,7 +264,8 @@ class _Filling:
     target: PreTrainedModel
     available: Mapping[str, torch.Tensor]
     family: Family
-    plan: Sequence[int | None]
+    plans: Sequence[Sequence[int | None]]
+    """One for each list of layers."""
     account: Account
     keep_source: bool
     missing: frozenset[str]
@@ -229,7 +275,7 @@ class _Filling:
         used: set[str] = set()
         tensors = self.target.state_dict()
         replaced = vocabulary.tensors(self.family) if vocabulary else {}
-        tied = bool(self.target.config.tie_word_embeddings)
+        tied = is_tied(self.target)
         for name in tied_once(tensors, self.family, tied=tied):
             tensor = tensors[name]
             if name in replaced:
@@ -271,14 +317,19 @@ class _Filling:
 
     def origin(self, name: str) -> str | None:
         """The source's name for what this tensor starts from; None in a fresh layer."""
-        index = layer_index(name, self.family)
-        if index is None:
+        number = layer_index(name, self.family)
+        if number is None or goes_with_place(name, self.family):
             return name
-        source = self.plan[index]
+        one, plan = next(
+            (one, plan)
+            for one, plan in zip(self.family.lists, self.plans, strict=True)
+            if name.startswith(one.layers + ".")
+        )
+        index = number - one.first
+        source = plan[index]
         if source is None:
             return None
-        prefix = f"{self.family.layers}.{index}."
-        return f"{self.family.layers}.{source}.{name[len(prefix) :]}"
+        return f"{one.layers}.{source}.{name.removeprefix(f'{one.layers}.{index}.')}"
 
     def stand_in_norm(self, name: str, tensor: torch.Tensor) -> None:
         """Give the old first layer, which had no attention norm, one that is near the identity.

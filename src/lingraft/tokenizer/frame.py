@@ -4,16 +4,38 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import UnsupportedModelError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from transformers import PreTrainedTokenizerFast
 
 ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token", "unk_token", "mask_token")
 NO_LIMIT = int(1e30)  # transformers' own number for "no maximal length"
+SENTINEL = re.compile(r"▁?<extra_id_(\d+)>")
+"""T5's; mT5's vocabulary spells them with a word start."""
+LANGUAGE_CODE = re.compile(r"[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__")
+"""Of mBART (ko_KR), NLLB (kor_Hang) and M2M (__ko__)."""
+
+
+def sentinel_ids(vocabulary: Mapping[str, int]) -> tuple[int, ...]:
+    """Ids of `<extra_id_0>`, `<extra_id_1>` … in this order."""
+    found = {m[1]: index for piece, index in vocabulary.items() if (m := SENTINEL.fullmatch(piece))}
+    return tuple(found[number] for number in sorted(found, key=int))
+
+
+def kept_by_name(tokens: Iterable[str]) -> dict[str, str]:
+    """Tokens whose role is their name, which a new vocabulary keeps: role -> token."""
+    return {
+        token.removeprefix("▁"): token
+        for token in tokens
+        if SENTINEL.fullmatch(token) or LANGUAGE_CODE.fullmatch(token)
+    }
 
 
 @dataclass(frozen=True)
