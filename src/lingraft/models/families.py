@@ -104,6 +104,8 @@ class Family:
     first_layer_has: str | None = None
     """Tensor that the first layer of a list alone has, for all of them (T5's relative positions):
     it goes with the place, not with the layer, and is of the part positions."""
+    decoder_start: Literal["pad", "eos"] = "eos"
+    """What a decoder that is trained from nothing starts with."""
     head_scale_key: str | None = None
     """Configuration key of whether states are multiplied by D^-½ before the head."""
     corruption: Literal["spans", "infilling"] | None = None
@@ -241,6 +243,7 @@ def _t5_like(model_type: str, head_scale_key: str | None) -> Family:
         head=("lm_head",),
         head_tensors=(),
         head_scale_key=head_scale_key,
+        decoder_start="pad",
         dropout_keys=("dropout_rate",),
         layer_output="layer.1.DenseReluDense.wo.weight",
         kind="seq2seq",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
     from lingraft.models.families import Family
 
+Plan: TypeAlias = "Sequence[int | None]"
+"""For each layer of the target, the source layer that it starts from; None for a fresh one."""
+Plans: TypeAlias = "Plan | tuple[Plan, ...]"
+"""One for each list of layers; a list alone is that of the first, and leaves the second as it is.
+"""
 FATES = ("copied", "fresh", "resized", "dropped")
 
 
@@ -106,12 +111,18 @@ def layer_plans(
     )
 
 
+def each_plan(config: PreTrainedConfig, family: Family, plan: Plans) -> list[Plan]:
+    """The plan of each list of layers."""
+    given = list(plan) if isinstance(plan, tuple) else [plan]
+    others = family.lists[len(given) :]
+    return [*given, *(range(int(getattr(config, one.depth_key))) for one in others)]
+
+
 def deeper_config(
     config: PreTrainedConfig,
     family: Family,
-    plan: Sequence[int | None],
+    plan: Plans,
     changes: Mapping[str, Any],
-    decoder_plan: Sequence[int | None] | None = None,
 ) -> PreTrainedConfig:
     """The configuration of the target: other depth and vocabulary settings, all else as it was.
 
@@ -119,9 +130,10 @@ def deeper_config(
     layers).
     """
     target = copy.deepcopy(config)
-    for one, layers in zip(family.lists, (plan, decoder_plan), strict=False):
-        if layers is not None:
-            setattr(target, one.depth_key, len(layers))
+    plans = each_plan(config, family, plan)
+    for one, layers in zip(family.lists, plans, strict=True):
+        setattr(target, one.depth_key, len(layers))
+    plan = plans[0]
     if family.layer_types_key:
         types = list(getattr(config, family.layer_types_key))
         first = next((index for index in plan if index is not None), 0)
@@ -150,8 +162,7 @@ def build(
 def rebuild(
     source: PreTrainedModel,
     family: Family,
-    plan: Sequence[int | None],
-    decoder_plan: Sequence[int | None] | None = None,
+    plan: Plans,
     *,
     config_changes: Mapping[str, Any],
     seed: int,
@@ -165,7 +176,6 @@ def rebuild(
         source: any stock model of `family`.
         family: its record.
         plan: for each target layer the source layer it starts from, or None (see `layer_plan`).
-        decoder_plan: the same of the second list of layers; None leaves it as it is.
         config_changes: configuration values to set (vocabulary size, special ids).
         seed: fixes the fresh weights.
         keep_source: False leaves every weight fresh (method scratch, and the 'w/ random' ablation).
@@ -183,8 +193,7 @@ def rebuild(
             f"the source has {module.part}, which cannot be grafted onto; "
             "choose the model without them"
         )
-    config = deeper_config(source.config, family, plan, config_changes, decoder_plan)
-    target = build(type(source), config, seed)
+    target = build(type(source), deeper_config(source.config, family, plan, config_changes), seed)
     tensors, tied = source.state_dict(), is_tied(source)
     if not tied:
         untie(target)
@@ -195,10 +204,7 @@ def rebuild(
     }
     account = Account()
     with torch.no_grad():
-        plans = [list(plan)]
-        if family.decoder_list:
-            depth = int(getattr(source.config, family.decoder_list.depth_key))
-            plans.append(list(range(depth) if decoder_plan is None else decoder_plan))
+        plans = each_plan(source.config, family, plan)
         used = _Filling(
             target, available, family, plans, account, keep_source, frozenset(missing)
         ).run(vocabulary)
@@ -264,7 +270,7 @@ class _Filling:
     target: PreTrainedModel
     available: Mapping[str, torch.Tensor]
     family: Family
-    plans: Sequence[Sequence[int | None]]
+    plans: Sequence[Plan]
     """One for each list of layers."""
     account: Account
     keep_source: bool

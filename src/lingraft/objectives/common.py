@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from lingraft.errors import DataError
-from lingraft.tokenizer.frame import sentinel_ids
+from lingraft.tokenizer.frame import kept_ids, sentinel_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ class TokenIds:
             len(tokenizer),
             mask,
             tokenizer.pad_token_id,
-            tuple(sorted({*tokenizer.all_special_ids, *sentinels})),
+            tuple(sorted({*tokenizer.all_special_ids, *kept_ids(tokenizer).values()})),
             sentinels,
             tokenizer.unk_token_id,
         )

@@ -84,9 +84,7 @@ def _with_sentinels(text: Array, gone: Array, sentinels: tuple[int, ...]) -> Arr
     return marked[~gone | begins]
 
 
-def infilled(
-    text: Array, mask: int, masking: Masking, generator: np.random.Generator
-) -> Array:
+def infilled(text: Array, mask: int, masking: Masking, generator: np.random.Generator) -> Array:
     """The sentence with a mask token for each span that is gone.
 
     No two spans touch: each has a place of its own between two tokens that stay.

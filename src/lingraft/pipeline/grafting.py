@@ -16,16 +16,12 @@ from lingraft.embeddings.common import Initialised, Provenance
 from lingraft.embeddings.material import Material
 from lingraft.errors import UnsupportedModelError
 from lingraft.models import export, source
-from lingraft.models.graft import Entry, layer_plan, rebuild
+from lingraft.models.graft import Entry, is_tied, layer_plans, rebuild
 from lingraft.models.graft import Vocabulary as NewVocabulary
 from lingraft.models.kinds import KINDS
 from lingraft.models.loading import own_tensors
 from lingraft.models.modules import MODULES, Stack
-from lingraft.models.parts import (
-    itl_layers,
-    sizes_by_part,
-    tied_once,
-)
+from lingraft.models.parts import inserted, sizes_by_part, tied_once, translation_layers
 from lingraft.rundir import write_json
 from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -78,17 +74,20 @@ class Grafting:
             if whole
             else self.initialised(loaded, origin, target)
         )
-        depth = int(getattr(loaded.model.config, loaded.family.depth_key))
-        plan = layer_plan(
-            depth, settings.layers_before, settings.layers_after, settings.layer_initialiser
+        plans = layer_plans(
+            loaded.model.config,
+            loaded.family,
+            settings.layers_before,
+            settings.layers_after,
+            settings.layer_initialiser,
         )
-        changes = export.vocabulary_settings(loaded.model.config, target)
+        changes = export.vocabulary_settings(loaded.model.config, target, origin)
         if whole:
             changes["vocab_size"] = len(_rows(loaded))
         model, account = rebuild(
             loaded.model,
             loaded.family,
-            plan,
+            plans,
             config_changes=changes,
             seed=self.seed_for("graft"),
             keep_source=settings.source_weights == "pretrained" and recipe.source.model is not None,
@@ -149,7 +148,15 @@ class Grafting:
             copy_special_tokens=settings.copies_special_tokens,
             material=self.material,
         )
-        return keep_rows(made, _rows(loaded), origin) if self.keeps_rows else made
+        if self.keeps_rows:
+            return keep_rows(made, _rows(loaded), origin)
+        start = getattr(loaded.model.config, "decoder_start_token_id", None)
+        pads = origin.specials.get("pad"), target.specials.get("pad")
+        return (
+            keep_start(made, _rows(loaded), *pads)
+            if start is not None and start == pads[0]
+            else made
+        )
 
     def new_vocabulary(
         self, loaded: source.LoadedSource, initialised: Initialised
@@ -184,6 +191,8 @@ class Grafting:
         self, model: PreTrainedModel, family: Family, account: Account
     ) -> dict[str, int]:
         """Put into the model what the recipe asks for; the size of each module."""
+        if family.decoder_list is not None:
+            return dict.fromkeys(MODULES, 0)  # no module fits two stacks: `check_fits`
         depth = int(getattr(model.config, family.depth_key))
         last = f"{family.layers}.{depth - 1}."  # has all tensors; ModernBERT's first lacks one
         tensors = model.state_dict().items()
@@ -239,23 +248,38 @@ def keep_rows(made: Initialised | None, source_VD: torch.Tensor, origin: Vocabul
     return Initialised(target_UD, provenance, made.lexicons)
 
 
+def keep_start(
+    made: Initialised, source_VD: torch.Tensor, theirs: int | None, ours: int | None
+) -> Initialised:
+    """Copy the padding's row where a decoder starts with it, as T5's does; else it is zero."""
+    if theirs is None or ours is None:
+        return made
+    rules, source_ids = list(made.provenance.rules), made.provenance.source_ids.copy()
+    rules[ours], source_ids[ours] = "special", theirs
+    target_UD = made.target_UD.clone()
+    target_UD[ours] = source_VD[theirs].float()
+    provenance = Provenance(tuple(rules), source_ids, made.provenance.combinations)
+    return Initialised(target_UD, provenance, made.lexicons)
+
+
 def _rows(loaded: source.LoadedSource) -> torch.Tensor:
     return loaded.model.get_input_embeddings().get_parameter("weight").detach()
 
 
 def _counts(model: PreTrainedModel, loaded: source.LoadedSource, recipe: Recipe) -> dict[str, Any]:
-    tensors = model.state_dict()
-    tied = bool(model.config.tie_word_embeddings)
-    names = tied_once(tensors, loaded.family, tied=tied)
+    family = loaded.family
+    tensors = dict(model.named_parameters(remove_duplicate=False))
+    names = tied_once(tensors, family, tied=is_tied(model))
     sizes = {name: tensors[name].numel() for name in names}
-    depth = int(getattr(model.config, loaded.family.depth_key))
     before, after = recipe.graft.layers_before, recipe.graft.layers_after
-    itl = itl_layers(depth, before, after)
+    depth = sum(int(getattr(model.config, one.depth_key)) for one in family.lists)
+    new = [sum(sides) for sides in zip(*inserted(family, before, after), strict=True)]
+    itl = translation_layers(model.config, family, before, after)
     return {
-        "model_type": loaded.family.model_type,
-        "layers": {"source": depth - before - after, "before": before, "after": after},
+        "model_type": family.model_type,
+        "layers": {"source": depth - sum(new), "before": new[0], "after": new[1]},
         "parameters": {
             "total": sum(sizes.values()),
-            "by_part": sizes_by_part(sizes, loaded.family, itl),
+            "by_part": sizes_by_part(sizes, family, itl),
         },
     }

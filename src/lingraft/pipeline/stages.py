@@ -20,7 +20,7 @@ from lingraft.embeddings import INITIALISERS
 from lingraft.errors import UnsupportedModelError
 from lingraft.models import source
 from lingraft.models.families import family_of
-from lingraft.models.parts import itl_layers
+from lingraft.models.parts import translation_layers
 from lingraft.objectives.common import TokenIds
 from lingraft.pipeline import grafting, teaching
 from lingraft.pipeline.preflight import named_files
@@ -31,6 +31,7 @@ from lingraft.recipe import Resources
 from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
 from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
+from lingraft.tokenizer.frame import speak
 from lingraft.tokenizer.shards import encode
 from lingraft.tokenizer.statistics import statistics
 from lingraft.tokenizer.vocabulary import Vocabulary
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from transformers import PreTrainedTokenizerFast
 
+    from lingraft.models.families import Family
     from lingraft.recipe import Phase, Recipe, Stream
     from lingraft.rundir import Run
 
@@ -98,6 +100,18 @@ def source_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast | None:
     return tokenizer_files.load(recipe.source.model, recipe.source.revision)
 
 
+def family_now(recipe: Recipe) -> Family:
+    """The family of the source, whose configuration is downloaded where it is not here.
+
+    Raises:
+        UnsupportedModelError: it has no record.
+    """
+    if recipe.source.architecture is not None:
+        return family_of(str(recipe.source.architecture["model_type"]))
+    config = pretrained.load_config(str(recipe.source.model), recipe.source.revision)
+    return family_of(config.model_type)
+
+
 def position_settings(recipe: Recipe) -> tuple[int | None, int]:
     """The padding id that position rows depend on (or None), and the longest readable sentence."""
     if recipe.source.architecture is not None:
@@ -107,7 +121,8 @@ def position_settings(recipe: Recipe) -> tuple[int | None, int]:
     else:
         config = pretrained.load_config(str(recipe.source.model), recipe.source.revision)
         family = family_of(config.model_type)
-        pad, longest = config.pad_token_id, int(config.max_position_embeddings)
+        pad = config.pad_token_id
+        longest = int(getattr(config, "max_position_embeddings", pretrained.USUAL_LENGTH))
     if not family.pad_decides_positions:
         return None, pretrained.check_longest(recipe.source.model, longest)
     if pad is None:
@@ -142,6 +157,8 @@ def tokenizer(context: Context, corpus_made: str) -> str:
             pad_id=pad_id,
             seed=seed_for(recipe.split_seed, "tokenizer"),
         )
+        if theirs is not None:
+            speak(ours, recipe.tokenizer.language_code, recipe.languages[0])
         max_tokens = min(recipe.tokenizer.max_tokens, longest)
         ours.model_max_length = longest
         tokenizer_files.save(ours, folder)
@@ -299,12 +316,12 @@ def phase(context: Context, index: int, before_made: str) -> str:
     loaded = source.load_model(str(weights_before(context, index)), settings=changed)
     folder = run.stage("tokenizer").path
     loaded_tokenizer = tokenizer_files.load(str(folder))
-    depth = int(getattr(loaded.model.config, loaded.family.depth_key))
+    before, after = recipe.graft.layers_before, recipe.graft.layers_after
     job = Job(
         phase=section,
         training=recipe.training,
         family=loaded.family,
-        itl_layers=itl_layers(depth, recipe.graft.layers_before, recipe.graft.layers_after),
+        itl_layers=translation_layers(loaded.model.config, loaded.family, before, after),
         readings=readings(folder, recipe, section, loaded_tokenizer),
         vocabulary=TokenIds.of(loaded_tokenizer),
         **teaching.of(recipe, section, loaded, folder),

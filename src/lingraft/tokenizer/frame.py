@@ -8,12 +8,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import UnsupportedModelError
+from tokenizers import AddedToken, processors
+
+from lingraft.errors import RecipeError, UnsupportedModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token", "unk_token", "mask_token")
 NO_LIMIT = int(1e30)  # transformers' own number for "no maximal length"
@@ -29,12 +31,22 @@ def sentinel_ids(vocabulary: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(found[number] for number in sorted(found, key=int))
 
 
-def kept_by_name(tokens: Iterable[str]) -> dict[str, str]:
-    """Tokens whose role is their name, which a new vocabulary keeps: role -> token."""
+def kept_ids(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
+    """Ids of the tokens whose role is their name, which a new vocabulary keeps."""
+    found = {
+        piece.removeprefix("▁"): index
+        for piece, index in tokenizer.get_vocab().items()
+        if SENTINEL.fullmatch(piece)
+    }
+    return found | language_codes(tokenizer)
+
+
+def language_codes(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
+    """Ids of the special tokens that name a language."""
     return {
-        token.removeprefix("▁"): token
-        for token in tokens
-        if SENTINEL.fullmatch(token) or LANGUAGE_CODE.fullmatch(token)
+        token.content: index
+        for index, token in tokenizer.added_tokens_decoder.items()
+        if token.special and LANGUAGE_CODE.fullmatch(token.content)
     }
 
 
@@ -56,6 +68,13 @@ class Frame:
     """What the tokenizer returns for the model."""
     max_length: int = NO_LIMIT
     """Longest input of the model, in tokens."""
+    last: tuple[str, ...] = ()
+    """Special tokens behind all pieces: sentinels and language codes, kept by name."""
+
+    @property
+    def specials(self) -> int:
+        """How many special tokens there are."""
+        return len(self.tokens) + len(self.last)
 
     def with_pad_at(self, pad_id: int | None) -> Frame:
         """The same frame with the padding token at a given id; the others keep their order.
@@ -123,28 +142,34 @@ def frame_of(source: PreTrainedTokenizerFast) -> Frame:
     for role, other in (("cls_token", "bos_token"), ("sep_token", "eos_token")):
         if role not in roles and other in roles:
             roles[role] = roles[other]
-    missing = [role for role in ROLES[2:] if role not in roles]
+    kept = kept_ids(source)
+    needed: tuple[str, ...] = ROLES[2:]
+    if any(SENTINEL.fullmatch(token) for token in kept):
+        needed = ("eos_token", "pad_token", "unk_token")  # sentinels stand for spans
+        roles.pop("sep_token", None)
+    missing = [role for role in needed if role not in roles]
     if missing:
         raise UnsupportedModelError(
-            f"the source tokenizer has no {', '.join(missing)}; a masked language model needs "
-            f"{', '.join(ROLES[2:])}; set them in its tokenizer_config.json"
+            f"the source tokenizer has no {', '.join(missing)}; its model needs "
+            f"{', '.join(needed)}; set them in its tokenizer_config.json"
         )
     tokens = sorted(set(roles.values()), key=source.convert_tokens_to_ids)
-    single, pair = _templates(source, roles)
-    mask = source.added_tokens_decoder[source.mask_token_id]
+    single, pair = _templates(source, {*roles.values(), *kept})
+    mask = source.added_tokens_decoder.get(source.mask_token_id)
     return Frame(
         tokens=tuple(tokens),
         roles=roles,
         single=single,
         pair=pair,
-        stripping=mask.content if mask.lstrip else None,
+        stripping=mask.content if mask is not None and mask.lstrip else None,
         input_names=tuple(source.model_input_names),
         max_length=source.model_max_length,
+        last=tuple(sorted(kept, key=lambda token: kept[token])),
     )
 
 
 def _templates(
-    source: PreTrainedTokenizerFast, roles: dict[str, str]
+    source: PreTrainedTokenizerFast, known: set[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     processor = json.loads(source.backend_tokenizer.to_str())["post_processor"] or {"type": "none"}
     steps: list[dict[str, Any]] = (
@@ -153,13 +178,13 @@ def _templates(
     for step in steps:
         if step["type"] in ("RobertaProcessing", "BertProcessing"):
             cls, sep = step["cls"][0], step["sep"][0]
-            _check_known((cls, sep), roles)
+            _check_known((cls, sep), known)
             single = (f"{cls}:0", "$A:0", f"{sep}:0")
             if step["type"] == "RobertaProcessing":
                 return single, (*single, f"{sep}:0", "$B:0", f"{sep}:0")
             return single, (*single, "$B:1", f"{sep}:1")
         if step["type"] == "TemplateProcessing":
-            _check_known(tuple(step["special_tokens"]), roles)
+            _check_known(tuple(step["special_tokens"]), known)
             return _written(step["single"]), _written(step["pair"])
     raise UnsupportedModelError(
         "the source tokenizer puts no special tokens around a sentence (its post-processor is "
@@ -178,10 +203,64 @@ def _written(template: list[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(pieces)
 
 
-def _check_known(tokens: tuple[str, ...], roles: dict[str, str]) -> None:
-    unknown = sorted(set(tokens) - set(roles.values()))
+def _check_known(tokens: tuple[str, ...], known: set[str]) -> None:
+    unknown = sorted(set(tokens) - known)
     if unknown:
         raise UnsupportedModelError(
             f"the source tokenizer puts {', '.join(unknown)} around sentences, but no role of "
             f"{', '.join(ROLES)} has that token; set the roles in its tokenizer_config.json"
         )
+
+
+def code_of(frame: Frame) -> str | None:
+    """The language code that stands around sentences; None where none does."""
+    found = (piece.rsplit(":", 1)[0] for piece in frame.single)
+    return next((token for token in found if LANGUAGE_CODE.fullmatch(token)), None)
+
+
+def speak(tokenizer: PreTrainedTokenizerFast, wanted: str | None, language: str) -> None:
+    """Let the code of the target's language stand around sentences, in place of the source's own.
+
+    Args:
+        tokenizer: whatever it is made from; changed in place.
+        wanted: the code, one of the tokenizer's or a new one; None takes that of the language.
+        language: of the target, say ko.
+
+    Raises:
+        RecipeError: the language has no code here, or there are no codes at all.
+    """
+    frame, codes = frame_of(tokenizer), language_codes(tokenizer)
+    before = code_of(frame)
+    if before is None:
+        if wanted is not None:
+            raise RecipeError(
+                f"tokenizer.language_code: '{wanted}' has no place, the source tokenizer puts no "
+                "language code around sentences; leave it out"
+            )
+        return
+    short = language.lower().split("-")[0]
+    found = [code for code in codes if code.strip("_").split("_")[0] == short]
+    code = wanted or (found[0] if found else None)
+    if code is None:
+        raise RecipeError(
+            f"tokenizer.language_code: the source tokenizer has no code of '{short}'; "
+            f"give one of its own ({', '.join(sorted(codes)[:8])} …), a near language's, or a new "
+            "one, spelt like them"
+        )
+    if not LANGUAGE_CODE.fullmatch(code):
+        raise RecipeError(
+            f"tokenizer.language_code: '{code}' is not spelt as the source tokenizer's codes are "
+            f"({before}); spell it so"
+        )
+    backend = tokenizer.backend_tokenizer
+    backend.add_special_tokens([AddedToken(code, special=True, normalized=False)])
+    single, pair = (
+        [piece.replace(f"{before}:", f"{code}:") for piece in template]
+        for template in (frame.single, frame.pair)
+    )
+    names = {piece.rsplit(":", 1)[0] for piece in (*single, *pair)} - {"$A", "$B"}
+    backend.post_processor = processors.TemplateProcessing(
+        single=single,
+        pair=pair,
+        special_tokens=[(name, backend.token_to_id(name)) for name in sorted(names)],
+    )
