@@ -60,14 +60,15 @@ def assemble_stacks(
     Args:
         sentences: token ids that the encoder reads.
         masked: places of the predicted tokens within each target.
-        targets: token ids that the decoder writes; all of them.
+        targets: token ids that the decoder writes, predicted or not.
         rows: sentence indices by row.
         pad_id: fills the rows.
         objective: whose loss the batch is for.
     """
     nothing = [np.zeros(0, np.int64)] * len(sentences)
     own = assemble(sentences, nothing, nothing, rows, _width_of(sentences, rows), pad_id, objective)
-    written = assemble(targets, masked, targets, rows, _width_of(targets, rows), pad_id, objective)
+    gold = [target[places] for target, places in zip(targets, masked, strict=True)]
+    written = assemble(targets, masked, gold, rows, _width_of(targets, rows), pad_id, objective)
     return StacksBatch(
         own.input_ids_NT,
         own.positions_NT,
