@@ -97,9 +97,7 @@ def _model(family: str, **changes: object) -> PreTrainedModel:
         "vocab_size": SIZE,  # as often in real models, a few rows more than there are pieces
         "pad_token_id": tokenizer.pad_token_id,
         "bos_token_id": tokenizer.cls_token_id,
-        "eos_token_id": tokenizer.eos_token_id
-        if record.decoder_list
-        else tokenizer.sep_token_id,
+        "eos_token_id": tokenizer.eos_token_id if record.decoder_list else tokenizer.sep_token_id,
     }
     if record.decoder_list is not None:
         ids["decoder_start_token_id"] = getattr(tokenizer, STARTS.get(family, "eos_token_id"))

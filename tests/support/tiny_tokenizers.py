@@ -130,7 +130,9 @@ def _xlm_roberta() -> PreTrainedTokenizerBase:
     )
 
 
-def _unigram(first: list[str], last: list[str], single: str, **roles: str) -> PreTrainedTokenizerBase:
+def _unigram(
+    first: list[str], last: list[str], single: str, **roles: str
+) -> PreTrainedTokenizerBase:
     """Special tokens, pieces, and at the end tokens that are known by their name."""
     learnt = _learn(pre_tokenizers.Metaspace(), [], SIZE - len(first) - len(last))
     pieces = sorted(learnt.get_vocab(), key=lambda piece: (-len(piece), piece))

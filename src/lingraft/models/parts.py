@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models.modules import owner_of
@@ -10,8 +10,6 @@ from lingraft.recipe import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from transformers import PreTrainedConfig
 
     from lingraft.models.families import Family
 
@@ -87,9 +85,7 @@ def inserted(family: Family, before: int, after: int) -> list[tuple[int, int]]:
     return [(before, after if one.reaches_head else 0) for one in family.lists]
 
 
-def translation_layers(
-    config: PreTrainedConfig, family: Family, before: int, after: int
-) -> frozenset[int]:
+def translation_layers(config: Any, family: Family, before: int, after: int) -> frozenset[int]:
     """Numbers of the implicit translation layers of a grafted model.
 
     Args:

@@ -31,7 +31,7 @@ from lingraft.recipe import Resources
 from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
 from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
-from lingraft.tokenizer.frame import speak
+from lingraft.tokenizer.frame import code_for, speak
 from lingraft.tokenizer.shards import encode
 from lingraft.tokenizer.statistics import statistics
 from lingraft.tokenizer.vocabulary import Vocabulary
@@ -148,7 +148,9 @@ def tokenizer(context: Context, corpus_made: str) -> str:
         return made
     pad_id, longest = position_settings(recipe)
     text = run.stage("corpus").path
-    theirs = source_tokenizer(recipe)
+    theirs, language = source_tokenizer(recipe), recipe.languages[0]
+    wanted = recipe.tokenizer.language_code
+    code = code_for(theirs, wanted, language) if theirs is not None else None
     with stage.building(made) as (folder, result):
         ours, extension = tokenizer_extension.make(
             recipe.tokenizer,
@@ -157,8 +159,8 @@ def tokenizer(context: Context, corpus_made: str) -> str:
             pad_id=pad_id,
             seed=seed_for(recipe.split_seed, "tokenizer"),
         )
-        if theirs is not None:
-            speak(ours, recipe.tokenizer.language_code, recipe.languages[0])
+        if code is not None:
+            speak(ours, code)
         max_tokens = min(recipe.tokenizer.max_tokens, longest)
         ours.model_max_length = longest
         tokenizer_files.save(ours, folder)

@@ -218,41 +218,44 @@ def code_of(frame: Frame) -> str | None:
     return next((token for token in found if LANGUAGE_CODE.fullmatch(token)), None)
 
 
-def speak(tokenizer: PreTrainedTokenizerFast, wanted: str | None, language: str) -> None:
-    """Let the code of the target's language stand around sentences, in place of the source's own.
+def code_for(source: PreTrainedTokenizerFast, wanted: str | None, language: str) -> str | None:
+    """The code that is to stand around the target's sentences; None where none does.
 
     Args:
-        tokenizer: whatever it is made from; changed in place.
-        wanted: the code, one of the tokenizer's or a new one; None takes that of the language.
+        source: the source's tokenizer.
+        wanted: one of its codes or a new one; None takes that of the language.
         language: of the target, say ko.
 
     Raises:
         RecipeError: the language has no code here, or there are no codes at all.
     """
-    frame, codes = frame_of(tokenizer), language_codes(tokenizer)
-    before = code_of(frame)
+    before, codes = code_of(frame_of(source)), sorted(language_codes(source))
     if before is None:
         if wanted is not None:
             raise RecipeError(
                 f"tokenizer.language_code: '{wanted}' has no place, the source tokenizer puts no "
                 "language code around sentences; leave it out"
             )
-        return
+        return None
     short = language.lower().split("-")[0]
-    found = [code for code in codes if code.strip("_").split("_")[0] == short]
-    code = wanted or (found[0] if found else None)
+    code = wanted or next((c for c in codes if c.strip("_").split("_")[0] == short), None)
     if code is None:
         raise RecipeError(
-            f"tokenizer.language_code: the source tokenizer has no code of '{short}'; "
-            f"give one of its own ({', '.join(sorted(codes)[:8])} …), a near language's, or a new "
-            "one, spelt like them"
+            f"tokenizer.language_code: the source tokenizer has no code of '{short}'; give one of "
+            f"its own ({', '.join(codes[:8])} …), a near language's, or a new one, spelt like them"
         )
     if not LANGUAGE_CODE.fullmatch(code):
         raise RecipeError(
             f"tokenizer.language_code: '{code}' is not spelt as the source tokenizer's codes are "
             f"({before}); spell it so"
         )
-    backend = tokenizer.backend_tokenizer
+    return code
+
+
+def speak(tokenizer: PreTrainedTokenizerFast, code: str) -> None:
+    """Let a language code stand around sentences in place of the one that does, in place."""
+    frame, backend = frame_of(tokenizer), tokenizer.backend_tokenizer
+    before = code_of(frame)
     backend.add_special_tokens([AddedToken(code, special=True, normalized=False)])
     single, pair = (
         [piece.replace(f"{before}:", f"{code}:") for piece in template]
