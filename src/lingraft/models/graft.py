@@ -210,7 +210,7 @@ def rebuild(
         ).run(vocabulary)
     if tied:
         target.tie_weights()
-    if source.generation_config is not None:
+    if source.can_generate():
         target.generation_config = copy.deepcopy(source.generation_config)
         target.generation_config.update(**config_changes)
     for name in sorted(set(available) - used):
