@@ -51,7 +51,7 @@ def graft(source, family, before=1, after=1, *, initialiser="random", **options)
 
 def fronts(family, before, after):
     """Of each list of layers, what stands before and after the source's."""
-    return [(one, before, after * one.reaches_head) for one in FAMILIES[family].lists]
+    return [(one, before, after) for one in FAMILIES[family].lists]
 
 
 def layer(model, family, number):

@@ -47,11 +47,28 @@ def vocabulary_settings(
         if present.get(key) is not None
     }
     changes["pad_token_id"] = vocabulary.specials.get("pad")
-    kind = KINDS[family_of(config.model_type).kind]
-    for key in kind.kept_ids:
-        if present.get(key) is not None:
-            changes[key] = _same_role(key, int(present[key]), origin or vocabulary, vocabulary)
-    return changes
+    return changes | _kept(config.model_type, present, vocabulary, origin or vocabulary)
+
+
+def generation_settings(
+    model: PreTrainedModel, vocabulary: Vocabulary, origin: Vocabulary
+) -> dict[str, Any]:
+    """Values of the generation configuration that follow from a vocabulary."""
+    if not model.can_generate():
+        return {}
+    present = model.generation_config.to_dict()
+    return _kept(model.config.model_type, present, vocabulary, origin)
+
+
+def _kept(
+    model_type: str, present: Mapping[str, Any], vocabulary: Vocabulary, origin: Vocabulary
+) -> dict[str, Any]:
+    """Ids whose role depends on the model, where it has them."""
+    return {
+        key: _same_role(key, int(present[key]), origin, vocabulary)
+        for key in KINDS[family_of(model_type).kind].kept_ids
+        if present.get(key) is not None
+    }
 
 
 def _same_role(key: str, old: int, origin: Vocabulary, vocabulary: Vocabulary) -> int:

@@ -42,8 +42,6 @@ class LayerList:
     """Configuration key of their number."""
     first: int = 0
     """Number of the first of them, so that a number names one layer of the model."""
-    reaches_head: bool = True
-    """Whether the head reads what the last of them gives."""
 
 
 DECODER = 1_000
@@ -114,7 +112,7 @@ class Family:
     @property
     def lists(self) -> tuple[LayerList, ...]:
         """Its lists of layers."""
-        own = LayerList(self.layers, self.depth_key, reaches_head=self.decoder_list is None)
+        own = LayerList(self.layers, self.depth_key)
         return (own, self.decoder_list) if self.decoder_list else (own,)
 
     @property

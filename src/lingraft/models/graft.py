@@ -19,7 +19,7 @@ import torch
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.kinds import KINDS
 from lingraft.models.modules import owners_of
-from lingraft.models.parts import goes_with_place, inserted, layer_index, tied_once
+from lingraft.models.parts import goes_with_place, layer_index, tied_once
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -104,10 +104,14 @@ def is_tied(model: PreTrainedModel) -> bool:
 def layer_plans(
     config: PreTrainedConfig, family: Family, before: int, after: int, initialiser: str
 ) -> tuple[list[int | None], ...]:
-    """Of each list of layers its `layer_plan`; which list gets what is said in `parts.inserted`."""
+    """Of each list of layers its `layer_plan`.
+
+    An encoder–decoder gets as many in both: the language enters both through the embeddings and
+    leaves through the head, and stock T5 does not generate where its decoder is the deeper one.
+    """
     return tuple(
-        layer_plan(int(getattr(config, one.depth_key)), front, back, initialiser)
-        for one, (front, back) in zip(family.lists, inserted(family, before, after), strict=True)
+        layer_plan(int(getattr(config, one.depth_key)), before, after, initialiser)
+        for one in family.lists
     )
 
 
@@ -143,7 +147,8 @@ def deeper_config(
             filled.append(types[nearest])
         setattr(target, family.layer_types_key, filled)
     for key, value in changes.items():
-        setattr(target, key, value)
+        if key in target or key not in KINDS[family.kind].kept_ids:  # else generate()'s alone
+            setattr(target, key, value)
     target._name_or_path = ""
     return target
 

@@ -76,17 +76,8 @@ def itl_layers(num_layers: int, before: int, after: int) -> frozenset[int]:
     return frozenset(range(before)) | frozenset(range(num_layers - after, num_layers))
 
 
-def inserted(family: Family, before: int, after: int) -> list[tuple[int, int]]:
-    """Of each list of layers, how many translation layers stand before and after it.
-
-    The new language enters through the embeddings that every list reads, and leaves through the
-    head, which reads the last list alone.
-    """
-    return [(before, after if one.reaches_head else 0) for one in family.lists]
-
-
 def translation_layers(config: Any, family: Family, before: int, after: int) -> frozenset[int]:
-    """Numbers of the implicit translation layers of a grafted model.
+    """Numbers of the implicit translation layers of a grafted model, in each list of layers.
 
     Args:
         config: of the grafted model.
@@ -96,8 +87,8 @@ def translation_layers(config: Any, family: Family, before: int, after: int) -> 
     """
     return frozenset(
         one.first + index
-        for one, (front, back) in zip(family.lists, inserted(family, before, after), strict=True)
-        for index in itl_layers(int(getattr(config, one.depth_key)), front, back)
+        for one in family.lists
+        for index in itl_layers(int(getattr(config, one.depth_key)), before, after)
     )
 
 

@@ -21,7 +21,7 @@ from lingraft.models.graft import Vocabulary as NewVocabulary
 from lingraft.models.kinds import KINDS
 from lingraft.models.loading import own_tensors
 from lingraft.models.modules import MODULES, Stack
-from lingraft.models.parts import inserted, sizes_by_part, tied_once, translation_layers
+from lingraft.models.parts import sizes_by_part, tied_once, translation_layers
 from lingraft.rundir import write_json
 from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -82,6 +82,7 @@ class Grafting:
             settings.layer_initialiser,
         )
         changes = export.vocabulary_settings(loaded.model.config, target, origin)
+        changes |= export.generation_settings(loaded.model, target, origin)
         if whole:
             changes["vocab_size"] = len(_rows(loaded))
         model, account = rebuild(
@@ -272,12 +273,16 @@ def _counts(model: PreTrainedModel, loaded: source.LoadedSource, recipe: Recipe)
     names = tied_once(tensors, family, tied=is_tied(model))
     sizes = {name: tensors[name].numel() for name in names}
     before, after = recipe.graft.layers_before, recipe.graft.layers_after
+    stacks = len(family.lists)
     depth = sum(int(getattr(model.config, one.depth_key)) for one in family.lists)
-    new = [sum(sides) for sides in zip(*inserted(family, before, after), strict=True)]
     itl = translation_layers(model.config, family, before, after)
     return {
         "model_type": family.model_type,
-        "layers": {"source": depth - sum(new), "before": new[0], "after": new[1]},
+        "layers": {
+            "source": depth - stacks * (before + after),
+            "before": stacks * before,
+            "after": stacks * after,
+        },
         "parameters": {
             "total": sum(sizes.values()),
             "by_part": sizes_by_part(sizes, family, itl),

@@ -13,7 +13,6 @@ from lingraft.models.kinds import KINDS
 from lingraft.models.modules import Stack, wanted_by
 from lingraft.models.parts import (
     goes_with_place,
-    inserted,
     layer_index,
     sizes_by_part,
     tied_once,
@@ -88,7 +87,7 @@ def grafted_sizes(
     totals = sizes_by_part(sizes, family, frozenset())
     before, after = recipe.graft.layers_before, recipe.graft.layers_after
     last = one_layer = 0
-    for one, new in zip(family.lists, inserted(family, before, after), strict=True):
+    for one in family.lists:
         last = max(index for index in layers if one.first <= index < one.first + DECODER)
         # the last layer has all tensors; ModernBERT's first lacks one
         one_layer = sum(
@@ -96,7 +95,7 @@ def grafted_sizes(
             for name, size in sizes.items()
             if layer_index(name, family) == last and not goes_with_place(name, family)
         )
-        totals["itl"] += sum(new) * one_layer
+        totals["itl"] += (before + after) * one_layer
     if family.first_layer_lacks and before and before + last > 0:
         missing = sizes.get(f"{family.layers}.{last}.{family.first_layer_lacks}", 0)
         totals["itl"] -= missing
