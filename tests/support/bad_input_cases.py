@@ -17,6 +17,7 @@ import bad_input_corpora
 import bad_input_models
 import bad_input_retrieval
 import bad_input_sources
+import bad_input_stacks
 import bad_input_streams
 import bad_input_tasks
 import bad_input_transfer
@@ -395,3 +396,4 @@ bad_input_tasks.add(CASES)
 bad_input_retrieval.add(CASES)
 bad_input_transfer.add(CASES)
 bad_input_sources.add(CASES)
+bad_input_stacks.add(CASES)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from lingraft.errors import UnsupportedModelError
+from lingraft.models.kinds import KINDS
 
 if TYPE_CHECKING:
     from lingraft.models.kinds import KindName
@@ -282,3 +283,16 @@ def family_of(model_type: str) -> Family:
             "(a new family is one record in models/families.py)"
         )
     return FAMILIES[model_type]
+
+
+def check_masked(family: Family, what: str) -> None:
+    """Refuse what knows encoders alone.
+
+    Raises:
+        UnsupportedModelError: the family is of another kind.
+    """
+    if family.kind != "masked":
+        raise UnsupportedModelError(
+            f"{what}: is for masked language models, and a {family.model_type} model is a "
+            f"{KINDS[family.kind].title}; give an encoder"
+        )

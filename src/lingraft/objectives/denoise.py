@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lingraft.errors import RecipeError
 from lingraft.models.losses import summed_cross_entropy
 from lingraft.objectives.common import Array, Corrupted, Losses, LossSum, Objective, TokenIds
 
@@ -119,7 +120,16 @@ def infilled(text: Array, mask: int, masking: Masking, generator: np.random.Gene
 def corrupt(
     ids: Array, lengths: Array, keys: Array, vocabulary: TokenIds, masking: Masking
 ) -> Corrupted:
-    """Hide spans of every sentence; arguments as in `mlm.corrupt`."""
+    """Hide spans of every sentence; arguments as in `mlm.corrupt`.
+
+    Raises:
+        RecipeError: sentinels are asked for that the vocabulary lacks.
+    """
+    if masking.scheme == "spans" and not vocabulary.sentinels:
+        raise RecipeError(
+            "masking.scheme: 'spans' needs sentinels (<extra_id_0> …), which this vocabulary "
+            "lacks; set infilling"
+        )
     around = np.array([index for index in vocabulary.special if index != vocabulary.unk])
     sources, targets = [], []
     for sentence, key in zip(np.split(ids, np.cumsum(lengths)[:-1]), keys, strict=True):

@@ -38,8 +38,8 @@ def suited(recipe: Recipe, family: Family | None) -> Recipe:
         for name in names:
             if (name == "denoise") != (own == "denoise") and not (own and name == "mlm"):
                 raise RecipeError(
-                    f"phase '{phase.name}': objective '{name}' does not train a "
-                    f"{KINDS[family.kind].title} ({family.model_type}); take '{own or 'mlm'}'"
+                    f"phase '{phase.name}': objective '{name}' does not train "
+                    f"{KINDS[family.kind].title}s ({family.model_type}); take '{own or 'mlm'}'"
                 )
     if own is None:
         return recipe

@@ -8,8 +8,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tokenizers import AddedToken, processors
-
 from lingraft.errors import RecipeError, UnsupportedModelError
 
 if TYPE_CHECKING:
@@ -254,6 +252,8 @@ def code_for(source: PreTrainedTokenizerFast, wanted: str | None, language: str)
 
 def speak(tokenizer: PreTrainedTokenizerFast, code: str) -> None:
     """Let a language code stand around sentences in place of the one that does, in place."""
+    from tokenizers import AddedToken, processors  # light commands read this file
+
     frame, backend = frame_of(tokenizer), tokenizer.backend_tokenizer
     before = code_of(frame)
     backend.add_special_tokens([AddedToken(code, special=True, normalized=False)])
