@@ -47,7 +47,10 @@ def vocabulary_settings(
         if present.get(key) is not None
     }
     changes["pad_token_id"] = vocabulary.specials.get("pad")
-    return changes | _kept(config.model_type, present, vocabulary, origin or vocabulary)
+    changes |= _kept(config.model_type, present, vocabulary, origin or vocabulary)
+    if vocabulary.code is not None:  # mBART's first checkpoints leave it to the language
+        changes.setdefault("decoder_start_token_id", vocabulary.code)
+    return changes
 
 
 def generation_settings(

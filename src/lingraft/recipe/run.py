@@ -16,8 +16,8 @@ class Source(Section):
     """The pretrained model that the language is grafted onto."""
 
     model: str | None = None
-    """A masked language model: a directory, a Hub id (say FacebookAI/roberta-base), or a name of
-    `lingraft list models`."""
+    """A masked language model or an encoder–decoder: a directory, a Hub id (say
+    FacebookAI/roberta-base), or a name of `lingraft list models`."""
     revision: str | None = None
     """Branch, tag or commit on the Hub."""
     architecture: dict[str, Any] | None = None

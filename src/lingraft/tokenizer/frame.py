@@ -25,17 +25,15 @@ LANGUAGE_CODE = re.compile(r"[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{
 
 def sentinel_ids(vocabulary: Mapping[str, int]) -> tuple[int, ...]:
     """Ids of `<extra_id_0>`, `<extra_id_1>` … in this order."""
-    found = {m[1]: index for piece, index in vocabulary.items() if (m := SENTINEL.fullmatch(piece))}
+    lowest = sorted(vocabulary.items(), key=lambda entry: -entry[1])  # of two spellings, if any
+    found = {m[1]: index for piece, index in lowest if (m := SENTINEL.fullmatch(piece))}
     return tuple(found[number] for number in sorted(found, key=int))
 
 
 def kept_ids(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
     """Ids of the tokens whose role is their name, which a new vocabulary keeps."""
-    found = {
-        piece.removeprefix("▁"): index
-        for piece, index in tokenizer.get_vocab().items()
-        if SENTINEL.fullmatch(piece)
-    }
+    sentinels = enumerate(sentinel_ids(tokenizer.get_vocab()))
+    found = {f"<extra_id_{number}>": index for number, index in sentinels}
     return found | language_codes(tokenizer)
 
 
