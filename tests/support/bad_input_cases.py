@@ -19,6 +19,7 @@ import bad_input_models
 import bad_input_plugged
 import bad_input_retrieval
 import bad_input_sources
+import bad_input_stacks
 import bad_input_streams
 import bad_input_tasks
 import bad_input_transfer
@@ -406,3 +407,4 @@ bad_input_plugged.add(CASES)
 bad_input_sources.add(CASES)
 bad_input_encoder_decoder.add(CASES)
 bad_input_vocabularies.add(CASES)
+bad_input_stacks.add(CASES)

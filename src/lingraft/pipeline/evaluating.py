@@ -10,6 +10,7 @@ import numpy as np
 from lingraft.corpus.streams import folder_of, read_lines
 from lingraft.evaluation import intrinsic, records, samples, words
 from lingraft.evaluation.scorer import Scorer
+from lingraft.models.families import family_of
 from lingraft.models.source import load_model
 from lingraft.objectives.common import TokenIds
 from lingraft.pipeline.reading import nonempty
@@ -18,7 +19,8 @@ from lingraft.pipeline.stages import (
     source_tokenizer,
     weights_before,
 )
-from lingraft.pretrained.load import quiet_transformers
+from lingraft.pipeline.suiting import denoising
+from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import Masking
 from lingraft.rundir import FORMAT, fingerprint, write_text
 from lingraft.tokenizer import files as tokenizer_files
@@ -45,9 +47,9 @@ def evaluate(context: Context, trained: str) -> str:
     folder = run.stage("tokenizer").path
     ours = tokenizer_files.load(str(folder))
     ids = TokenIds.of(ours)
-    scorer = Scorer.load(
-        str(weights_before(context, len(recipe.phases))), ids.pad, recipe.training.precision
-    )
+    weights = str(weights_before(context, len(recipe.phases)))
+    family = family_of(load_config(weights).model_type)
+    scorer = Scorer.load(weights, ids.pad, recipe.training.precision, family.kind)
     with stage.building(made) as (partial, result):
         result["form"] = FORMAT["evaluation"]
         found = {
@@ -115,7 +117,9 @@ def _evaluate_stream(
     result["unigram_entropy"] = intrinsic.unigram_entropy(
         train.counts(ids.size), result.pop("targets"), ids.ordinary
     )
-    if section.words:
+    if (
+        section.words and "mask-only" in result["metrics"]
+    ):  # a word has no bits where spans are hidden
         scored = words.measure(scorer, tokenizer, _words(context, stream), _longest(context))
         result["words"] = records.word_metrics(scored)
         result["blocks"]["words"] = records.word_blocks(scored)
@@ -145,6 +149,9 @@ def evaluate_sentences(
 ) -> dict[str, Any]:
     """Intrinsic metrics under both masking schemes, and sample predictions.
 
+    Of an encoder–decoder those of what its decoder writes when spans are hidden, given what it has
+    written so far.
+
     Args:
         scorer: the model.
         tokenizer: its tokenizer.
@@ -158,12 +165,17 @@ def evaluate_sentences(
     metrics, masks, shown = {}, {}, []
     blocks: dict[str, dict[str, records.Blocks]] = {}
     targets = np.zeros(0, dtype=np.int64)
-    for scheme in intrinsic.SCHEMES:
-        text = intrinsic.mask_text(sentences, ids, name, Masking(rate=rate, scheme=scheme), seed)
+    maskings = [Masking(rate=rate, scheme=scheme) for scheme in intrinsic.SCHEMES]
+    family = scorer.packed.family if scorer.packed else None
+    if family is not None and family.corruption is not None:
+        maskings = [denoising(Masking(rate=rate), family)]
+    for masking in maskings:
+        scheme = masking.scheme
+        text = intrinsic.mask_text(sentences, ids, name, masking, seed)
         scores = intrinsic.measure(scorer, text)
         metrics[scheme] = scores.metrics()
         masks[scheme] = text.fingerprint
-        if scheme == "mask-only":
+        if scheme != "bert":
             blocks[scheme] = scores.blocks()
             shown = samples.predictions(scorer, tokenizer, text, samples.choose(text, number))
             targets = np.concatenate([item.targets for item in text.items])

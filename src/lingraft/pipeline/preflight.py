@@ -18,6 +18,7 @@ from lingraft.models.parts import (
 )
 from lingraft.pipeline import pairs, vocabularies
 from lingraft.pipeline.sizes import grafted_sizes, tensor_shapes
+from lingraft.pipeline.suiting import suited
 from lingraft.pretrained.checkpoints import folder_of, refuse_code
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import baseline
@@ -188,6 +189,7 @@ def check(recipe: Recipe) -> Plan:
     check_names(recipe)
     plan = Plan()
     files = check_inputs(recipe)
+    recipe = suited(recipe, source_of(recipe)[0])
     plan.text_files, plan.text_bytes = (
         len(files),
         sum(int(entry.get("bytes") or 0) for entry in files),

@@ -16,8 +16,8 @@ class Source(Section):
     """The pretrained model that the language is grafted onto."""
 
     model: str | None = None
-    """A masked language model: a directory, a Hub id (say FacebookAI/roberta-base), or a name of
-    `lingraft list models`."""
+    """A masked language model or an encoder–decoder: a directory, a Hub id (say
+    FacebookAI/roberta-base), or a name of `lingraft list models`."""
     revision: str | None = None
     """Branch, tag or commit on the Hub."""
     architecture: dict[str, Any] | None = None
@@ -85,6 +85,10 @@ class Tokenizer(Section):
     (XLM takes 0.5)."""
     streams: Names = ()
     """Of several streams those whose text the vocabulary is trained on; none named takes all."""
+    language_code: str | None = None
+    """Of mBART and M2M/NLLB, whose sentences carry one: the special token that names the target's
+    language, one of the source's (a near language's, say) or a new one. None takes the source's own
+    code of the language."""
     max_tokens: Annotated[int, Field(ge=8, le=65_536)] = 512
     """Longer sentences are cut into pieces of at most this many tokens, special tokens included."""
 

@@ -68,8 +68,7 @@ def train_phase(job: Job, model: PreTrainedModel, accelerator: Accelerator) -> d
         Stopped: SIGTERM or SIGINT came; a checkpoint was written.
     """
     problem = MaskedText(job, model.to(accelerator.device))
-    # Nobody counts what the passes of a pair take, so the log has no MFU then.
-    flops = None if problem.reads_pairs else problem.useful_flops
+    flops = problem.useful_flops if problem.counted else None  # without it the log has no MFU
     parts = sorted(trained_parts(job.phase.train, job.phase.name))
     result = run_phase(job, problem, model, accelerator, flops) | {"train": parts}
     streams = problem.streams(job, result["steps"])
