@@ -281,10 +281,8 @@ class _Trainer:
         if not math.isfinite(found.loss):
             raise self.diverged(f"validation loss {found.loss}")
         if self.job.average_last:
-            main = self.accelerator.is_main_process
-            averaging.keep(
-                self.job.folder, self.model, state.step, self.job.average_last, main=main
-            )
+            main, last = self.accelerator.is_main_process, self.job.average_last
+            averaging.keep(self.job.folder, self.model, state.step, last, main=main)
         if found.to_minimise < state.best:
             state.best, state.best_loss = found.to_minimise, found.loss
             state.best_step, state.looks_since_best = state.step, 0
