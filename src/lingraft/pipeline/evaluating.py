@@ -112,6 +112,7 @@ def _evaluate_stream(
         rate=section.rate,
         seed=section.seed,
         number=section.samples,
+        denoising=_denoising(context, scorer),
     )
     train, ids = Tokens.open(folder, f"{stream.prefix}train"), TokenIds.of(tokenizer)
     result["unigram_entropy"] = intrinsic.unigram_entropy(
@@ -125,6 +126,15 @@ def _evaluate_stream(
         result["blocks"]["words"] = records.word_blocks(scored)
         write_text(partial / f"{stream.prefix}{records.WORDS_FILE}", records.text_of(scored))
     return result
+
+
+def _denoising(context: Context, scorer: Scorer) -> Masking | None:
+    """What is hidden from an encoder–decoder: what its last phase hid. None of other models."""
+    family = scorer.packed.family if scorer.packed else None
+    if family is None or family.corruption is None:
+        return None
+    phases = context.recipe.phases
+    return denoising(phases[-1].masking if phases else Masking(), family)
 
 
 def _longest(context: Context) -> int:
@@ -146,6 +156,7 @@ def evaluate_sentences(
     rate: float,
     seed: int,
     number: int,
+    denoising: Masking | None = None,
 ) -> dict[str, Any]:
     """Intrinsic metrics under both masking schemes, and sample predictions.
 
@@ -159,17 +170,15 @@ def evaluate_sentences(
         rate: share of the tokens to hide.
         seed: of the masks.
         number: of sample sentences.
+        denoising: what is hidden from an encoder–decoder; None masks words under both schemes.
     """
     ids = TokenIds.of(tokenizer)
     name = hashlib.blake2b(tokenizer.backend_tokenizer.to_str().encode(), digest_size=8).hexdigest()
     metrics, masks, shown = {}, {}, []
     blocks: dict[str, dict[str, records.Blocks]] = {}
     targets = np.zeros(0, dtype=np.int64)
-    maskings = [Masking(rate=rate, scheme=scheme) for scheme in intrinsic.SCHEMES]
-    family = scorer.packed.family if scorer.packed else None
-    if family is not None and family.corruption is not None:
-        maskings = [denoising(Masking(rate=rate), family)]
-    for masking in maskings:
+    schemes = [Masking(rate=rate, scheme=scheme) for scheme in intrinsic.SCHEMES]
+    for masking in [denoising] if denoising else schemes:
         scheme = masking.scheme
         text = intrinsic.mask_text(sentences, ids, name, masking, seed)
         scores = intrinsic.measure(scorer, text)
