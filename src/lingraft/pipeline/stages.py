@@ -148,6 +148,7 @@ def tokenizer(context: Context, corpus_made: str) -> str:
         recipe.tokenizer,
         source_fingerprint(recipe),
         recipe.split_seed,  # not the run's seed: runs with several seeds share a vocabulary
+        *(["continued"] if recipe.tokenizer.kind == "extend" else []),  # once it was 'append'
         *([contents(names)] if (names := _source_text(recipe)) else []),
     )
     if stage.is_done(made):
