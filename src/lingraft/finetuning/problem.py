@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 TASK = "task"
 """The one term of a task's loss; with partners that of the inputs, and `PARTNER` that of those."""
 PARTNER = "partner"
-GROUP_COST = {"cpu": 32}
+GROUP_COST = {"cpu": 128}
 """By kind of device, tokens that could be computed in the time that one more micro-batch costs."""
 USUAL_COST = 1_024
 
