@@ -182,12 +182,15 @@ def test_padding_and_special_tokens_of_tagged_text_have_no_label(problem):
 
 def test_like_lengths_share_a_micro_batch_and_no_batch_is_too_large():
     lengths = [10, 60, 12, 58] * 8
-    groups = micro_batches(lengths, 1_000)
+    groups = micro_batches([(length,) for length in lengths], 1_000)
     assert sorted(index for group in groups for index in group) == list(range(32))
     assert [len(group) for group in groups] == [16, 16]
-    for group in micro_batches(lengths, 100):
+    for group in micro_batches([(length,) for length in lengths], 100):
         assert len(group) * max(lengths[i] for i in group) <= 100
-    assert micro_batches([500], 100) == [[0]]
+    assert micro_batches([(500,)], 100) == [[0]]
+    pairs = [(10, 30), (10, 2), (9, 30), (30, 10)] * 8
+    for group in micro_batches(pairs, 200):
+        assert len(group) * sum(max(pairs[i][side] for i in group) for side in (0, 1)) <= 200
 
 
 def test_token_types_go_only_to_models_that_have_several(problem):

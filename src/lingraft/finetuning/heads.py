@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from huggingface_hub import snapshot_download
@@ -13,21 +14,24 @@ from safetensors.torch import load_file, save_file
 from transformers import (
     AutoModel,
     AutoModelForQuestionAnswering,
+    AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
 )
 
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.finetuning.coders.biaffine import Parser
+from lingraft.finetuning.coders.common import Shape
 from lingraft.finetuning.coders.parsing import ParseCoder
 from lingraft.finetuning.coders.spans import SpanCoder
 from lingraft.finetuning.coders.tagging import TagCoder
 from lingraft.finetuning.coders.texts import LabelCoder, RelationCoder, ScoreCoder
+from lingraft.finetuning.coders.translation import TranslationCoder
 from lingraft.models import export
 from lingraft.models.modules import MODULES, in_folder
 from lingraft.models.source import load_model
 from lingraft.pretrained.checkpoints import folder_of
-from lingraft.pretrained.load import load_config, one_line
+from lingraft.pretrained.load import load_config, load_generation, load_tokenizer, one_line
 from lingraft.pretrained.load import load_model as load_pretrained
 from lingraft.recipe import catalogue
 from lingraft.rundir import digest, write_json, writing
@@ -51,6 +55,7 @@ HEADS: dict[str, Any] = {
     "token": AutoModelForTokenClassification,
     "span": AutoModelForQuestionAnswering,
     "parser": AutoModel,
+    "translation": AutoModelForSeq2SeqLM,
 }
 CODERS: dict[str, type[Coder]] = {
     "classification": LabelCoder,
@@ -60,6 +65,7 @@ CODERS: dict[str, type[Coder]] = {
     "relation": RelationCoder,
     "parsing": ParseCoder,
     "span": SpanCoder,
+    "translation": TranslationCoder,
 }
 """By a task's kind."""
 DROPOUT_KEYS = (
@@ -69,6 +75,10 @@ DROPOUT_KEYS = (
     "seq_classif_dropout",
 )
 """What architectures call the dropout before the last layer."""
+HIDDEN_DROPOUT = (
+    *("hidden_dropout_prob", "dropout", "dropout_rate", "embedding_dropout", "mlp_dropout"),
+)
+ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout", "dropout_rate")
 PARSER_TENSORS, PARSER_SETTINGS = "parser.safetensors", "parser.json"
 PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
 WEIGHTS = ("*.safetensors", "*.bin")
@@ -123,6 +133,8 @@ def _digest(paths: Iterable[Path]) -> str:
 
 def tokenizer_for(folder: Path, task: Task) -> PreTrainedTokenizerFast:
     """The model's tokenizer; with the entity markers where the task needs them."""
+    if task.kind == "translation":  # needs no offsets, so any kind will do
+        return cast("PreTrainedTokenizerFast", load_tokenizer(str(folder)))
     tokenizer = tokenizer_files.load(folder)
     if task.kind == "relation":
         tokenizer.add_special_tokens({"extra_special_tokens": list(MARKERS)})
@@ -164,7 +176,7 @@ def build(
 
 def _settings(task: Task, config: PreTrainedConfig) -> dict[str, Any]:
     head = CODERS[task.kind].head
-    settings: dict[str, Any] = {}
+    settings = dropout_settings(config, task.settings.dropout, task.settings.attention_dropout)
     if head in ("sequence", "token"):
         settings["id2label"] = dict(enumerate(task.labels))
         settings["label2id"] = {label: index for index, label in enumerate(task.labels)}
@@ -182,7 +194,56 @@ def _settings(task: Task, config: PreTrainedConfig) -> dict[str, Any]:
     return settings
 
 
+def dropout_settings(
+    config: PreTrainedConfig, everywhere: float | None, attention: float | None
+) -> dict[str, Any]:
+    """Configuration values for a dropout, in those of encoder and decoder too where it has them.
+
+    Raises:
+        UnsupportedModelError: the configuration has no such dropout.
+    """
+    wanted = {HIDDEN_DROPOUT: everywhere, ATTENTION_DROPOUT: attention}
+    settings: dict[str, Any] = {}
+    inner = {name: getattr(config, name) for name in config.sub_configs}
+    for name, one in inner.items():
+        if changed := dropout_settings(one, everywhere, attention):
+            settings[name] = changed
+    for keys, value in wanted.items() if not inner else ():
+        known = [key for key in keys if hasattr(config, key)]
+        if value is not None and not known:
+            raise UnsupportedModelError(
+                f"models of type '{config.model_type}' have none of the keys {', '.join(keys)} in "
+                "their configuration; leave dropout and attention_dropout out"
+            )
+        if value is not None:
+            settings |= dict.fromkeys(known, value)
+    return settings
+
+
+def _translator(folder: Path, settings: dict[str, Any]) -> PreTrainedModel:
+    model, info = load_pretrained(HEADS["translation"], str(folder), settings=settings)
+    lacking = sorted(name for name in info["missing_keys"] if ".pooler." not in name)
+    if lacking:
+        raise DataError(
+            f"{folder}: the checkpoint lacks {len(lacking)} tensors that its config.json speaks of "
+            f"('{lacking[0]}' is one); save or download the model again"
+        )
+    for name, parameter in model.named_parameters():
+        if ".pooler." in name:  # no loss reaches it
+            parameter.requires_grad_(False)
+    if tie_embeddings(model):
+        logger.info("%s: encoder and decoder share their embeddings", folder)
+    return model
+
+
+def tie_embeddings(model: Any) -> bool:
+    """Stand-in for `models.encoder_decoder.tie_embeddings`."""
+    return False
+
+
 def _stock(folder: Path, head: str, settings: dict[str, Any]) -> PreTrainedModel:
+    if head == "translation":
+        return _translator(folder, settings)
     model, info = load_pretrained(
         HEADS[head],
         str(folder),
@@ -267,6 +328,19 @@ def _fill(module: nn.Module, stored: dict[str, torch.Tensor], folder: Path) -> N
             parameter.copy_(stored[name])
 
 
+def shape_of(folder: Path, task: Task, tokenizer: PreTrainedTokenizerFast) -> Shape:
+    """What a coder must know of a checkpoint.
+
+    Raises:
+        UnsupportedModelError: the architecture has no head for the task, or it cannot be padded.
+    """
+    config, head = load_config(str(folder)), CODERS[task.kind].head
+    shape = Shape.of(tokenizer, config, forward_of(config, head), task.settings.max_length)
+    if head != "translation":
+        return shape
+    return replace(shape, generation=load_generation(str(folder), config))
+
+
 def forward_of(config: PreTrainedConfig, head: str) -> Any:
     """The forward function of the class that a head has for an architecture.
 
@@ -276,6 +350,12 @@ def forward_of(config: PreTrainedConfig, head: str) -> Any:
     try:
         return HEADS[head]._model_mapping[type(config)].forward
     except KeyError:
+        if head == "translation":
+            raise UnsupportedModelError(
+                f"a translation needs an encoder and a decoder, and models of type "
+                f"'{config.model_type}' are not both; make one of it with "
+                "`lingraft encoder-decoder`, or choose BART, T5, mBART or M2M100"
+            ) from None
         raise UnsupportedModelError(
             f"transformers has no {HEADS[head].__name__} for models of type "
             f"'{config.model_type}'; choose an encoder such as BERT, RoBERTa, ELECTRA or ModernBERT"

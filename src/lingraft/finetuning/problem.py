@@ -52,15 +52,12 @@ class WithLoss(nn.Module):
 
     def forward(self, batch: TaskBatch) -> Any:
         """The summed loss, as the one term `TASK`; with `batch.predict` also the outputs."""
-        if self.coder.head == "parser":
-            outputs = self.model(words=batch.targets, **batch.inputs)
-        else:
-            outputs = dict(self.model(**batch.inputs))
+        outputs = self.coder.run(self.model, batch)
         losses = {TASK: LossSum(self.coder.loss(outputs, batch.targets), batch.count)}
         return (losses, outputs) if batch.predict else losses
 
 
-def micro_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:
+def micro_batches(sizes: Sequence[tuple[int, ...]], tokens: int) -> list[list[int]]:
     """Inputs grouped so that little is padding and no group is larger than `tokens`, padding too.
 
     The inputs of a step are sorted by length; a group ends where it is full, or where it has `FEW`
@@ -68,19 +65,22 @@ def micro_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:
     paper, and only within a batch like goes with like.
 
     Args:
-        lengths: tokens of each input.
+        sizes: tokens of each input; of a pair for encoder and decoder, of both sides.
         tokens: of a group; an input that is longer has a group to itself.
     """
     groups: list[list[int]] = []
-    for index in np.argsort(-np.asarray(lengths), kind="stable").tolist():
+    widths: tuple[int, ...] = ()
+    for index in sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True):
         group = groups[-1] if groups else []
-        longest = lengths[group[0]] if group else 0
-        full = (len(group) + 1) * longest > tokens
-        shorter = len(group) >= FEW and lengths[index] < SHORTEST * longest
+        wider = tuple(map(max, widths, sizes[index])) if group else sizes[index]
+        full = (len(group) + 1) * sum(wider) > tokens
+        shorter = len(group) >= FEW and sum(sizes[index]) < SHORTEST * sum(widths)
         if not group or full or shorter:
             groups.append([index])
+            widths = sizes[index]
         else:
             group.append(index)
+            widths = wider
     return groups
 
 
@@ -111,12 +111,12 @@ class Finetuning:
         self.module = WithLoss(model, coder)
         dropout.use_bits(self.module)
         attend_fast(self.module)
-        self.lengths = np.array([len(item.ids) for item in train])
+        self.lengths = np.array([sum(coder.size(item)) for item in train])
         self.trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
 
     def batches(self, items: Sequence[Item], *, predict: bool) -> list[tuple[list[int], TaskBatch]]:
         """Micro-batches, each with the places of its inputs in `items`."""
-        groups = micro_batches([len(item.ids) for item in items], self.micro_batch_tokens)
+        groups = micro_batches([self.coder.size(item) for item in items], self.micro_batch_tokens)
         return [
             (group, collate(self.coder, self.shape, [items[i] for i in group], predict=predict))
             for group in groups
@@ -170,6 +170,8 @@ class Finetuning:
         accelerator: Accelerator,
         examples: Sequence[Example],
         items: Sequence[Item],
+        *,
+        best: bool = False,
     ) -> tuple[list[Prediction], float]:
         """What the present weights say, and their mean loss; the same on every process.
 
@@ -178,6 +180,7 @@ class Finetuning:
             accelerator: its device; of several processes each predicts a share.
             examples: labelled.
             items: their inputs.
+            best: of a model that writes, whether time matters less than quality.
         """
         module.eval()
         rank, num_ranks = accelerator.process_index, accelerator.num_processes
@@ -190,6 +193,9 @@ class Finetuning:
             loss += losses[TASK].nats.double()
             collected = self.coder.collect(outputs, [items[places[i]] for i in group])
             found += [(places[i], one) for i, one in zip(group, collected, strict=True)]
+        written = self.coder.generate(self.model, [items[place] for place in places], best=best)
+        if written is not None:
+            found = list(zip(places, written, strict=True))
         if num_ranks > 1:
             found = list(gather_object(found))
         found.sort(key=lambda pair: pair[0])

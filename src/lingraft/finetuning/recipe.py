@@ -266,11 +266,18 @@ def phase_of(settings: Settings, name: str, steps_per_epoch: float) -> Phase:
         name: of the phase.
         steps_per_epoch: optimiser steps of a pass over the training examples.
     """
+    budget = Budget(value=settings.epochs, unit="epochs")
+    every: int | None = max(1, round(steps_per_epoch / settings.checks_per_epoch))
+    if settings.steps:
+        budget, every = Budget(value=settings.steps, unit="steps"), None
+    unit: Literal["sentences", "tokens"] = "sentences"
+    if settings.batch_unit == "tokens":
+        unit = "tokens"
     return Phase(
         name=name,
         train=("all",),
-        budget=Budget(value=settings.epochs, unit="epochs"),
-        batch=Batch(size=settings.batch),
+        budget=budget,
+        batch=Batch(size=settings.batch, unit=unit),
         optimiser=Optimiser(
             learning_rate=settings.learning_rate,
             betas=settings.betas,
@@ -280,7 +287,7 @@ def phase_of(settings: Settings, name: str, steps_per_epoch: float) -> Phase:
         ),
         schedule=Schedule(shape=settings.schedule, warmup=settings.warmup),
         validation=Validation(
-            every_steps=max(1, round(steps_per_epoch / settings.checks_per_epoch)),
+            every_steps=settings.check_every or every,
             patience=settings.patience,
         ),
     )

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer
 from lingraft.errors import RecipeError
 from lingraft.recipe.base import Decay, Names, Section
 from lingraft.recipe.decoding import checked, load
-from lingraft.tasks import conllu, klue_ner, klue_re, squad, text, words
+from lingraft.tasks import conllu, klue_ner, klue_re, squad, text, translation, words
 from lingraft.tasks.dependency import files as klue_dp
 from lingraft.tasks.metrics import SCORES
 from lingraft.tasks.task import Hub, Kind, Settings, Spans, Split, Task
@@ -34,6 +34,7 @@ FORMATS: dict[str, Format] = {
     "relation": klue_re,
     "parsing": klue_dp,
     "span": squad,
+    "translation": translation,
     "klue-ner": klue_ner,
     "universal-dependencies": conllu,
 }
@@ -101,7 +102,7 @@ class Columns(Section):
 
     text: Spellings = ("text",)
     pair: Spellings = ("pair",)
-    """The second text of a pair."""
+    """The second text of a pair; the translation."""
     label: Spellings = ("label",)
     score: Spellings = ("score",)
     id: Annotated[tuple[str, ...], BeforeValidator(_spellings), PlainSerializer(_short)] = ("id",)
@@ -115,8 +116,12 @@ class Changes(Section):
     """What differs from a task's own settings; None leaves those."""
 
     epochs: Count | None = None
+    steps: Count | None = None
+    """Optimiser steps, in place of epochs."""
     batch: Count | None = None
     """Examples a step; for spans windows."""
+    batch_unit: Literal["examples", "tokens"] | None = None
+    """What `batch` counts; of translations the tokens of both sides."""
     learning_rate: Annotated[float, Field(gt=0)] | None = None
     warmup: Annotated[float, Field(ge=0)] | None = None
     """Below 1 a share of all steps, else a number of steps."""
@@ -129,7 +134,16 @@ class Changes(Section):
     """Largest gradient norm; 0 clips nothing."""
     classifier_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     schedule: Literal["linear", "constant"] | None = None
+    dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """Everywhere in the model but on attention weights."""
+    attention_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    decay_all: bool | None = None
+    """Weight decay on biases and normalisation weights too."""
     checks_per_epoch: Count | None = None
+    check_every: Count | None = None
+    """Steps between two checks, in place of checks_per_epoch."""
+    average_last: Annotated[int, Field(ge=0)] | None = None
+    """Keep the mean of the weights at so many last checks; 0 keeps those of the best check."""
     patience: Annotated[int, Field(ge=0)] | None = None
     """Checks without a better one; 0 never stops early."""
     doc_stride: Count | None = None
@@ -140,6 +154,10 @@ class Changes(Section):
     """Spans: tokens of an answer."""
     null_threshold: float | None = None
     """Spans: by how much "no answer" must be likelier than the best answer to be said."""
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """Translation: what share of each target is spread over the vocabulary."""
+    beams: Count | None = None
+    """Translation: of the final translations; checks translate greedily."""
 
 
 class Paper(Changes):
@@ -157,6 +175,9 @@ class Definition(Paper):
     """CSV, TSV or JSONL; tagging: JSONL, or CoNLL (a word a line, its tag last, gaps between
     sentences); span: JSON like SQuAD's, or JSONL with id, question, context and answers."""
     language: str = "und"
+    """Of translations, that of the target."""
+    codes: Annotated[tuple[str, str], Field(strict=False)] | None = None
+    """Translation: what the tokenizer of a model of many languages calls source and target."""
     columns: Columns = Columns()
     labels: Names = ()
     """Empty takes those of the training file, sorted."""
@@ -253,6 +274,8 @@ def task_of(definition: Definition, base: Path | None = None) -> Task:
     reader = FORMATS[definition.format or definition.kind]
     splits = _splits(definition, base)
     assert definition.selection is not None
+    translates = definition.kind == "translation"
+    usual, known = (translation.USUAL, translation.SETTINGS) if translates else (DEFAULTS, {})
     return Task(
         name=definition.name,
         title=definition.title or definition.name,
@@ -267,17 +290,19 @@ def task_of(definition: Definition, base: Path | None = None) -> Task:
         example=lambda row: reader.example(row, definition),
         metrics=definition.metrics,
         selection=definition.selection,
-        settings=changed(DEFAULTS, definition),
+        settings=changed(usual, definition),
         labels=definition.labels,
         headline=definition.headline,
         evaluation=definition.evaluation or _reported(splits),
         folders=definition.folders,
         hub=definition.hub,
-        alternatives={name: changed(DEFAULTS, paper) for name, paper in definition.papers.items()},
+        alternatives=known
+        | {name: changed(usual, paper) for name, paper in definition.papers.items()},
         spans=changed(Spans(), definition) if definition.kind == "span" else None,
         note=definition.note,
         wants=lambda row: _wanted(row, definition.only),
         repeats_ids=definition.repeats_ids,
+        codes=definition.codes,
         definition=(
             None if base is None else definition.model_dump(mode="json", exclude_unset=True)
         ),
@@ -317,7 +342,8 @@ def _settled(definition: Definition, base: Path) -> Definition:
             f"task {name}: kind is {kind!r}, which only benchmarks have; a task of your own is "
             f"{', '.join(SCORES)} or pair"
         )
-    metrics = definition.metrics or tuple(known)
+    translates = kind == "translation"
+    metrics = definition.metrics or (translation.METRICS if translates else tuple(known))
     for metric in metrics:
         if metric not in known:
             raise RecipeError(
@@ -337,7 +363,8 @@ def _settled(definition: Definition, base: Path) -> Definition:
         )
     scores = [score for metric in metrics for score in known[metric]]
     selection = definition.selection or scores[0]
-    headline = definition.headline or tuple(known[metric][0] for metric in metrics)
+    usual = [one for one in metrics if not translates or one in translation.HEADLINE] or metrics
+    headline = definition.headline or tuple(known[metric][0] for metric in usual)
     for key, score in (("selection", selection), *(("headline", score) for score in headline)):
         if score not in scores:
             raise RecipeError(
@@ -349,7 +376,7 @@ def _settled(definition: Definition, base: Path) -> Definition:
 
 def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
     """The labels of the training file, sorted; of tags O comes last."""
-    if definition.kind in ("regression", "span"):
+    if definition.kind in ("regression", "span", "translation"):
         return ()
     found: set[str] = set()
     if definition.files.train is None:

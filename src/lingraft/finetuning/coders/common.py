@@ -83,6 +83,8 @@ class Shape:
     max_length: int
     types: bool
     """Whether the model tells two texts apart by token types."""
+    generation: Any = None
+    """The generation configuration of a model that writes."""
 
     @classmethod
     def of(
@@ -109,10 +111,11 @@ class Shape:
                 "its tokenizer_config.json"
             )
         pad = int(tokenizer.pad_token_id)
-        positions = getattr(config, "max_position_embeddings", None)
         limits = [wanted, tokenizer.model_max_length]
-        if isinstance(positions, int) and positions > 0:
-            limits.append(positions - first_position(config, pad))
+        for one in (config, *(getattr(config, name) for name in config.sub_configs)):
+            positions = getattr(one, "max_position_embeddings", None)
+            if isinstance(positions, int) and positions > 0:
+                limits.append(positions - first_position(one, pad))
         types = (
             int(getattr(config, "type_vocab_size", 0) or 0) > 1
             and "token_type_ids" in inspect.signature(forward).parameters
@@ -156,9 +159,24 @@ class Coder(ABC):
     def encode(self, examples: Sequence[Example]) -> list[Item]:
         """The inputs; an example may become several."""
 
+    def encode_training(self, examples: Sequence[Example]) -> list[Item]:
+        """The inputs to learn from."""
+        return self.encode(examples)
+
+    def adapt(self, model: Any) -> None:  # noqa: B027 - most kinds need nothing
+        """Set what a new model must know of the task."""
+
+    def size(self, item: Item) -> tuple[int, ...]:
+        """Tokens of an input; of a model with an encoder and a decoder, of each."""
+        return (len(item.ids),)
+
     def count(self, item: Item) -> int:
         """How many targets an input has: what the summed loss is divided by."""
         return 1
+
+    def run(self, model: Any, batch: TaskBatch) -> Any:
+        """What the model says of a micro-batch: the outputs for `loss` and `collect`."""
+        return dict(model(**batch.inputs))
 
     @abstractmethod
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
@@ -171,6 +189,16 @@ class Coder(ABC):
     @abstractmethod
     def collect(self, outputs: Any, items: Sequence[Item]) -> list[Any]:
         """What `decode` wants to know of each input, on the CPU."""
+
+    def generate(self, model: Any, items: Sequence[Item], *, best: bool) -> list[Any] | None:
+        """What the model writes for each input, in place of `collect`; None where it only reads.
+
+        Args:
+            model: without a distributed wrapper.
+            items: the inputs.
+            best: whether time matters less than quality.
+        """
+        return None
 
     @abstractmethod
     def decode(
