@@ -7,6 +7,8 @@
 - `test-pud.tsv`, `test-tatoeba.tsv`: UD-PUD and Tatoeba;
 - `train.tsv`: the other Help pages, and the pairs of data/par_en_ko that TAKEN names. What it has
   of LibreOffice Help is not taken, since it has lost its pages;
+- `train-help.tsv`: of these the pairs of LibreOffice, pages and program, which translators are
+  fine-tuned on;
 - `en.jsonl.gz`, `ko.jsonl.gz`: documents in one language. Files that have lost their pages are cut
   into stretches of lines; Help pages are whole;
 - `en-sides.jsonl.gz`, `ko-sides.jsonl.gz`: the sides of `train.tsv`, as text without translations;
@@ -45,6 +47,7 @@ TAKEN = (
 )  # fmt: skip
 """Of par_en_ko. Left out: Microsoft's pages (Korean from a machine), par_korean_parallel (paired by
 paragraph, loosely), what is tested on; the non-commercial rows are not in the file."""
+PROGRAM = ("par_libreoffice_ui",)
 DOCUMENTS = {
     "en": {
         "mono_en_debian_docs": ("gimp", "gnome", "handbook", "install", "reference"),
@@ -94,14 +97,16 @@ def checked(pairs: Iterable[Sides], dropped: Counter[str]) -> Iterator[Sides]:
         yield pair.source, pair.target
 
 
-def training_pairs(data: Path, pages: list[tuple[str, list[Sides]]]) -> Iterator[Sides]:
-    """Of the pages and of par_en_ko, before any check."""
+def training_pairs(
+    data: Path, pages: list[tuple[str, list[Sides]]], taken: Sequence[str] = TAKEN
+) -> Iterator[Sides]:
+    """Of the pages and of folders in par_en_ko, before any check."""
     for _, page in pages:
         yield from page
     (path,) = (data / "par_en_ko").glob("*.tsv*")
     for line in lines(path):
         folder, english, korean = line.split("\t")
-        if folder in TAKEN:
+        if folder in taken:
             yield english, korean
 
 
@@ -164,6 +169,9 @@ def write(data: Path, out: Path) -> dict[str, dict[str, int]]:
     marks = evaluations.contaminated([en for en, _ in good])
     marks |= evaluations.contaminated([ko for _, ko in good])
     train = [pair for pair, found in zip(good, marks, strict=True) if not found]
+    help_pairs = set(checked(training_pairs(data, pages["train"], PROGRAM), Counter()))
+    near = [pair for pair in train if pair in help_pairs]
+    counts["train-help.tsv"] = write_pairs(near, out / "train-help.tsv")
     counts["train.tsv"] = write_pairs(train, out / "train.tsv")
     counts["train.tsv"] |= dict(dropped) | {"in dev or test": int(marks.sum())}
     for column, language in enumerate(("en", "ko")):

@@ -18,7 +18,6 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM
 
-
 WIDTH, LAYERS, HEADS, FEED_FORWARD, POSITIONS = 256, 6, 4, 512, 130
 DISTANCES = (-1, 1, -2, 2)
 """Of the place that each head of the first layer looks at."""
