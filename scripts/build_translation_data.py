@@ -1,6 +1,7 @@
 """Write the text of recipes/veco-*.toml: English-Korean pairs, documents beside them, three tests.
 
     python scripts/build_translation_data.py data build/translation
+    python scripts/build_translation_data.py --demo     # demo/data/*.tsv.gz, of Help pages alone
 
 - `test-help.tsv`, `dev.tsv`: pairs of LibreOffice Help pages that are held out as whole pages, the
   same as the demo holds out (`demo/data/libreoffice-help.en-ko.jsonl.gz`);
@@ -66,11 +67,15 @@ FEWEST_WORDS = 4
 """Of the English side of a held-out pair: titles and menu entries are not tested."""
 LIMITS = Limits(max_characters=400)
 Sides = tuple[str, str]
+"""English and Korean."""
+Pages = dict[str, list[tuple[str, list[Sides]]]]
+"""By the side of the split: id, and pairs."""
+Counts = dict[str, dict[str, int]]
 
 
-def help_pages() -> dict[str, list[tuple[str, list[Sides]]]]:
-    """Pages of LibreOffice Help by the side of the split: id, and pairs (English, Korean)."""
-    found: dict[str, list[tuple[str, list[Sides]]]] = {"train": [], "valid": [], "test": []}
+def help_pages() -> Pages:
+    """All pages of LibreOffice Help."""
+    found: Pages = {"train": [], "valid": [], "test": []}
     for line in lines(PAIRS_FILE):
         row = json.loads(line)
         pairs = list(zip(row["en"].split("\n"), row["text"].split("\n"), strict=True))
@@ -124,7 +129,8 @@ def documents(
 
 
 def write_pairs(pairs: Sequence[Sides], path: Path) -> dict[str, int]:
-    path.write_text("".join(f"{en}\t{ko}\n" for en, ko in pairs), encoding="utf-8")
+    text = "".join(f"{en}\t{ko}\n" for en, ko in pairs).encode()
+    path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
     return {
         "pairs": len(pairs),
         "English words": sum(len(english.split()) for english, _ in pairs),
@@ -142,7 +148,37 @@ def write_documents(rows: Iterable[tuple[str, list[str]]], path: Path) -> dict[s
     return dict(counts)
 
 
-def write(data: Path, out: Path) -> dict[str, dict[str, int]]:
+def evaluations_of(pages: Pages, texts: list[str]) -> Evaluations:
+    """What must not be trained on: texts, and every line of a held-out page, chosen or not."""
+    held = [page for kind in ("test", "valid") for _, page in pages[kind]]
+    lines_of = [side for page in held for pair in page for side in pair]
+    return Evaluations(texts + lines_of, splitter("en", split_sentences=False))
+
+
+def allowed(pairs: list[Sides], evaluations: Evaluations) -> list[Sides]:
+    """Pairs of which no side is in dev or test."""
+    marks = evaluations.contaminated([english for english, _ in pairs])
+    marks |= evaluations.contaminated([korean for _, korean in pairs])
+    return [pair for pair, found in zip(pairs, marks, strict=True) if not found]
+
+
+def write_demo() -> Counts:
+    """Pairs of Help pages alone: what may lie in the repository."""
+    pages, seen = help_pages(), set[str]()
+    sets = {
+        "test": held_out(pages["test"], TEST_PAIRS, seen),
+        "dev": held_out(pages["valid"], DEV_PAIRS, seen),
+    }
+    every = (pair for _, page in pages["train"] for pair in page)
+    sets["train"] = allowed(list(checked(every, Counter())), evaluations_of(pages, []))
+    names = {kind: f"libreoffice-help.pairs-{kind}.tsv.gz" for kind in sets}
+    return {
+        names[kind]: write_pairs(pairs, PAIRS_FILE.parent / names[kind])
+        for kind, pairs in sets.items()
+    }
+
+
+def write(data: Path, out: Path) -> Counts:
     """Write all files.
 
     Returns:
@@ -157,23 +193,17 @@ def write(data: Path, out: Path) -> dict[str, dict[str, int]]:
         "test-tatoeba.tsv": _two_columns(data / "par_tatoeba/eng-kor.tsv.xz"),
     }
     counts = {name: write_pairs(pairs, out / name) for name, pairs in sets.items()}
-    # every line of a held-out page counts, chosen or not
     texts = [side for pairs in sets.values() for pair in pairs for side in pair]
-    texts += [
-        side for kind in ("test", "valid") for _, page in pages[kind] for p in page for side in p
-    ]
-    evaluations = Evaluations(texts, splitter("en", split_sentences=False))
+    evaluations = evaluations_of(pages, texts)
 
     dropped: Counter[str] = Counter()
     good = list(checked(training_pairs(data, pages["train"]), dropped))
-    marks = evaluations.contaminated([en for en, _ in good])
-    marks |= evaluations.contaminated([ko for _, ko in good])
-    train = [pair for pair, found in zip(good, marks, strict=True) if not found]
+    train = allowed(good, evaluations)
+    dropped["in dev or test"] = len(good) - len(train)
     help_pairs = set(checked(training_pairs(data, pages["train"], PROGRAM), Counter()))
     near = [pair for pair in train if pair in help_pairs]
     counts["train-help.tsv"] = write_pairs(near, out / "train-help.tsv")
-    counts["train.tsv"] = write_pairs(train, out / "train.tsv")
-    counts["train.tsv"] |= dict(dropped) | {"in dev or test": int(marks.sum())}
+    counts["train.tsv"] = write_pairs(train, out / "train.tsv") | dropped
     for column, language in enumerate(("en", "ko")):
         left: Counter[str] = Counter()
         rows = _clean(documents(data, language, pages["train"]), evaluations, left)
@@ -202,12 +232,14 @@ def _clean(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("data", type=Path, help="folder with the input folders")
-    parser.add_argument("out", type=Path)
+    parser.add_argument("data", type=Path, nargs="?", help="folder with the input folders")
+    parser.add_argument("out", type=Path, nargs="?")
+    parser.add_argument("--demo", action="store_true", help="the pairs of Help pages alone")
     arguments = parser.parse_args()
-    counts = write(arguments.data, arguments.out)
+    counts = write_demo() if arguments.demo else write(arguments.data, arguments.out)
     text = json.dumps(counts, ensure_ascii=False, indent=1)
-    (arguments.out / "counts.json").write_text(text + "\n", encoding="utf-8")
+    if not arguments.demo:
+        (arguments.out / "counts.json").write_text(text + "\n", encoding="utf-8")
     print(text)
 
 
