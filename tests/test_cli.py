@@ -50,6 +50,8 @@ COMMANDS = {
                  "--sentences", "--label", "--mteb",
                  "--resamples", "--out", "--overwrite"),
     "export-sentences": ("--out", "--layer", "--pool", "--retrieval"),
+    "encoder-decoder": ("--out", "--decoder-layers", "--keep", "--format", "--random", "--seed",
+                        "--trim", "--decoder-start"),
 }  # fmt: skip
 
 
@@ -108,7 +110,7 @@ def test_importing_lingraft_loads_nothing_heavy():
         ("--help",),
         ("--version",),
         *((name, "--help") for name in ("adapt", "finetune", "study", "bench", "align")),
-        *((name, "--help") for name in ("retrieve", "export-sentences")),
+        *((name, "--help") for name in ("retrieve", "export-sentences", "encoder-decoder")),
         ("check", "RECIPE"),
     ],
     ids=" ".join,

@@ -28,6 +28,7 @@ from lingraft.finetuning.coders.tagging import TagCoder
 from lingraft.finetuning.coders.texts import LabelCoder, RelationCoder, ScoreCoder
 from lingraft.finetuning.coders.translation import TranslationCoder
 from lingraft.models import export
+from lingraft.models.encoder_decoder import tie_embeddings
 from lingraft.models.modules import MODULES, in_folder
 from lingraft.models.source import load_model
 from lingraft.pretrained.checkpoints import folder_of
@@ -234,11 +235,6 @@ def _translator(folder: Path, settings: dict[str, Any]) -> PreTrainedModel:
     if tie_embeddings(model):
         logger.info("%s: encoder and decoder share their embeddings", folder)
     return model
-
-
-def tie_embeddings(model: Any) -> bool:
-    """Stand-in for `models.encoder_decoder.tie_embeddings`."""
-    return False
 
 
 def _stock(folder: Path, head: str, settings: dict[str, Any]) -> PreTrainedModel:

@@ -70,7 +70,7 @@ def micro_batches(sizes: Sequence[tuple[int, ...]], tokens: int) -> list[list[in
     """
     groups: list[list[int]] = []
     widths: tuple[int, ...] = ()
-    for index in sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True):
+    for index in sorted(range(len(sizes)), key=lambda index: max(sizes[index]), reverse=True):
         group = groups[-1] if groups else []
         wider = tuple(map(max, widths, sizes[index])) if group else sizes[index]
         full = (len(group) + 1) * sum(wider) > tokens

@@ -85,7 +85,11 @@ def make(
             "the source tokenizer lower-cases its text, and so does the model that keeps it"
         )
     if section.kind == "keep":
-        return _wrap(_copy(source), source), {"source": len(source), "added": 0, "unreachable": 0}
+        return wrapped(backend_of(source), source), {
+            "source": len(source),
+            "added": 0,
+            "unreachable": 0,
+        }
     return extend(section, source, Sample(sentences, section.train_sentences, seed))
 
 
@@ -107,11 +111,11 @@ def extend(
     """
     kind = tokenizer_files.kind_of(source)
     learnt = _learn(kind, section, source, sample)
-    state: dict[str, Any] = json.loads(_copy(source).to_str())
+    state: dict[str, Any] = json.loads(backend_of(source).to_str())
     theirs: dict[str, int] = source.get_vocab()
     added = ADD[kind](state, learnt, max(theirs.values()) + 1)
     backend = Tokenizer.from_str(json.dumps(state))
-    ours = _wrap(backend, source)
+    ours = wrapped(backend, source)
     now: dict[str, int] = ours.get_vocab()
     moved = [piece for piece, index in theirs.items() if now[piece] != index]
     if moved:
@@ -129,14 +133,15 @@ def extend(
     return ours, {"source": len(source), "added": len(added), "unreachable": unreachable}
 
 
-def _copy(source: PreTrainedTokenizerFast) -> Tokenizer:
+def backend_of(source: PreTrainedTokenizerFast) -> Tokenizer:
+    """A copy of a tokenizer's backend, which cuts and pads nothing."""
     backend = Tokenizer.from_str(source.backend_tokenizer.to_str())
     backend.no_truncation()
     backend.no_padding()
     return backend
 
 
-def _wrap(backend: Tokenizer, source: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
+def wrapped(backend: Tokenizer, source: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
     """The tokenizer around a backend, with the source's special tokens, inputs and length."""
     frame = frame_of(source)  # also refuses a tokenizer without the roles that are needed
     by_id, vocabulary = source.added_tokens_decoder, source.get_vocab()
@@ -158,7 +163,7 @@ def _learn(
     kind: str, section: recipe.Tokenizer, source: PreTrainedTokenizerFast, sample: Sample
 ) -> dict[str, Any]:
     """The model part of tokenizer.json of a vocabulary trained on text as the source reads it."""
-    backend, frame = _copy(source), frame_of(source)
+    backend, frame = backend_of(source), frame_of(source)
     normaliser = backend.normalizer or normalizers.Sequence([])
     model: models.Model
     if kind == "byte-bpe":
