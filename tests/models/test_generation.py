@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 import pytest
-import torch
-from tiny_tokenizers import SIZE, build
-from transformers import (
-    BartConfig,
-    BartForConditionalGeneration,
-    EncoderDecoderConfig,
-    EncoderDecoderModel,
-    T5Config,
-    T5ForConditionalGeneration,
-)
+from tiny_tokenizers import build
+from tiny_translators import varied
 
 from lingraft.models import generation
 from lingraft.models.generation import translate
@@ -26,59 +18,13 @@ TEXTS = [
     "A café",
     "Open the file.",
 ]
-FORMS = ("bart", "t5", "encoder-decoder")
-
-
-def made(form, tiny_model, **changes):
-    tokenizer = build("xlm-roberta")
-    ids = {
-        "pad_token_id": tokenizer.pad_token_id,
-        "eos_token_id": tokenizer.sep_token_id,
-        "decoder_start_token_id": tokenizer.sep_token_id,
-    }
-    if form == "bart":
-        stacks = {
-            f"{side}_{name}": value
-            for side in ("encoder", "decoder")
-            for name, value in (("layers", 2), ("attention_heads", 2), ("ffn_dim", 48))
-        }
-        config = BartConfig(
-            vocab_size=SIZE, d_model=32, max_position_embeddings=126, **stacks, **ids
-        )
-        model = BartForConditionalGeneration(config)
-        model.generation_config.forced_eos_token_id = None
-    elif form == "t5":
-        shape = {"d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 2, "num_heads": 2}
-        config = T5Config(vocab_size=SIZE, **shape, **ids)
-        model = T5ForConditionalGeneration(config)
-    else:
-        whole = tiny_model("xlm-roberta").config
-        config = EncoderDecoderConfig.from_encoder_decoder_configs(whole, whole, **ids)
-        model = EncoderDecoderModel(config)
-    seed = 2 if form == "encoder-decoder" else 1
-    _randomise(model, std=1.0 if form == "t5" else 0.1, seed=seed)
-    for name, value in {**ids, **changes}.items():
-        setattr(model.generation_config, name, value)
-    return model.eval(), tokenizer
-
-
-def _randomise(model, std, seed):
-    """Weights with which translations depend on their text and differ from token to token."""
-    torch.manual_seed(seed)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if parameter.ndim > 1:
-                parameter.normal_(std=std)
-            else:
-                parameter.fill_("norm" in name.lower() and name.endswith("weight"))
-        head = model.get_output_embeddings()
-        head.weight = torch.nn.Parameter(torch.randn_like(head.weight))
+KINDS = ("bart", "t5", "encoder-decoder")
 
 
 @pytest.mark.parametrize("beams", [1, 4])
-@pytest.mark.parametrize("form", FORMS)
-def test_a_translation_depends_neither_on_its_batch_nor_on_the_cache(form, beams, tiny_model):
-    model, tokenizer = made(form, tiny_model)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_translation_depends_neither_on_its_batch_nor_on_the_cache(kind, beams):
+    model, tokenizer = varied(kind), build("xlm-roberta")
     options = {"beams": beams, "max_new_tokens": 12}
     together = translate(model, tokenizer, TEXTS, batch_tokens=10_000, **options)
     alone = [translate(model, tokenizer, [text], **options)[0] for text in TEXTS]
@@ -101,8 +47,8 @@ def test_a_translation_depends_neither_on_its_batch_nor_on_the_cache(form, beams
     assert (together[0], together[1], together[4]) == (together[6], "", "")
 
 
-def test_only_what_is_not_empty_reaches_the_model_and_every_line_is_counted(tiny_model):
-    model, tokenizer = made("bart", tiny_model)
+def test_only_what_is_not_empty_reaches_the_model_and_every_line_is_counted():
+    model, tokenizer = varied("bart"), build("xlm-roberta")
     sizes, done, stock = [], [], model.generate
 
     def seen(**given):
@@ -120,41 +66,39 @@ def test_only_what_is_not_empty_reaches_the_model_and_every_line_is_counted(tiny
     assert translate(model, tokenizer, []) == []
 
 
-def test_length_comes_from_the_call_then_the_checkpoint_then_fairseq_and_never_passes_the_positions(
-    tiny_model,
-):
+def test_length_comes_from_call_then_checkpoint_then_fairseq_and_never_passes_the_positions():
     def longest(model, asked=None):
-        settings = generation._settings(model, None, asked, None)
+        settings = generation._settings(model, None, asked)
         return settings.max_new_tokens, settings.max_length
 
-    model, _ = made("bart", tiny_model)
+    model = varied("bart")
     model.generation_config.max_length = None
-    assert longest(model) == (125, None)  # of 126 positions the first is the start token's
+    assert longest(model) == (63, None)  # of 64 positions the first is the start token's
     assert longest(model, 7) == (7, None)
     model.generation_config.max_length = 20
     assert longest(model) == (None, 20)
-    assert longest(made("t5", tiny_model)[0]) == (generation.MOST_NEW_TOKENS, None)
-    assert longest(made("t5", tiny_model, max_new_tokens=9)[0]) == (9, None)
-    assert longest(made("encoder-decoder", tiny_model)[0]) == (127, None)
+    assert longest(varied("t5")) == (generation.MOST_NEW_TOKENS, None)
+    assert longest(varied("t5", max_new_tokens=9)) == (9, None)
+    assert longest(varied("encoder-decoder")) == (63, None)
 
 
-def test_sampling_of_the_checkpoint_is_off_and_its_beams_are_kept(tiny_model):
-    model, _ = made("t5", tiny_model, do_sample=True, num_beams=5)
-    settings = generation._settings(model, None, None, 8)
-    assert (settings.do_sample, settings.num_beams, settings.forced_bos_token_id) == (False, 5, 8)
+def test_sampling_of_the_checkpoint_is_off_and_its_beams_are_kept():
+    model = varied("t5", do_sample=True, num_beams=5)
+    settings = generation._settings(model, None, None)
+    assert (settings.do_sample, settings.num_beams) == (False, 5)
     assert model.generation_config.do_sample
 
 
-def test_a_text_that_is_too_long_is_cut_and_said(tiny_model, caplog):
-    model, tokenizer = made("encoder-decoder", tiny_model)
+def test_a_text_that_is_too_long_is_cut_and_said(caplog):
+    model, tokenizer = varied("encoder-decoder"), build("xlm-roberta")
     long = " ".join(["file"] * 400)
     found = translate(model, tokenizer, [long, "file"], beams=1, max_new_tokens=3)
-    assert "1 of 2 texts have more than the 128 tokens" in caplog.text
+    assert "1 of 2 texts have more than the 64 tokens" in caplog.text
     assert found == translate(model, tokenizer, [long + " more", "file"], beams=1, max_new_tokens=3)
 
 
-def test_no_translation_holds_a_line_break_and_the_mode_of_the_model_is_kept(tiny_model):
-    model, tokenizer = made("bart", tiny_model)
+def test_no_translation_holds_a_line_break_and_the_mode_of_the_model_is_kept():
+    model, tokenizer = varied("bart"), build("xlm-roberta")
     model.train()
     tokenizer = _Breaking(tokenizer)
     assert translate(model, tokenizer, ["Open"], beams=1, max_new_tokens=2) == ["a b c"]

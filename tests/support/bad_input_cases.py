@@ -20,6 +20,7 @@ import bad_input_sources
 import bad_input_streams
 import bad_input_tasks
 import bad_input_transfer
+import bad_input_translation
 
 from lingraft.pipeline import preflight
 
@@ -30,8 +31,9 @@ ENGLISH = "The quick brown fox jumps over the lazy dog number {}.\n"
 class Place:
     """The working directory of a case, with what cases are made of."""
 
-    def __init__(self, folder, korean_text, fixtures):
+    def __init__(self, folder, korean_text, fixtures, hide):
         self.folder, self.korean_text = folder, korean_text
+        self.hide = hide
         self.source_of, self.model_of, self.finished = fixtures
         self.lock = None
 
@@ -394,4 +396,5 @@ bad_input_alignment.add(CASES)
 bad_input_tasks.add(CASES)
 bad_input_retrieval.add(CASES)
 bad_input_transfer.add(CASES)
+bad_input_translation.add(CASES)
 bad_input_sources.add(CASES)

@@ -61,6 +61,32 @@ def translator(kind: str, **changes: Any) -> Any:
         return model.eval()
 
 
+SEEDS = {"bart": 3, "t5": 1, "encoder-decoder": 4}
+"""With which `varied` models say different things of different sentences."""
+
+
+def varied(kind: str, **settings: Any) -> Any:
+    """A `translator` whose translations depend on their text and differ from token to token.
+
+    Its tokenizer is `build("xlm-roberta")`, each piece of which can be read. `settings` are those
+    of its generation.
+    """
+    import torch
+
+    model = translator(kind)
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(SEEDS[kind])
+        for name, parameter in model.named_parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(std=1.0 if kind == "t5" else 0.1)
+            else:
+                parameter.fill_("norm" in name.lower() and name.endswith("weight"))
+        head = model.get_output_embeddings()
+        head.weight = torch.nn.Parameter(torch.randn_like(head.weight))
+    model.generation_config.update(**settings)
+    return model
+
+
 def save(folder: Path, kind: str, **changes: Any) -> Path:
     """The folder of a `translator` with its tokenizer."""
     translator(kind, **changes).save_pretrained(folder)

@@ -38,25 +38,24 @@ def translate(
     beams: int | None = None,
     max_new_tokens: int | None = None,
     batch_tokens: int = BATCH_TOKENS,
-    forced_bos: int | None = None,
     on_batch: Callable[[int], object] | None = None,
 ) -> list[str]:
     """Translate texts in batches of like lengths; a translation does not depend on its batch.
 
     Args:
         model: an encoder–decoder with `generate()`, on any device.
-        tokenizer: of the model; its source language is set where it has one.
+        tokenizer: of the model; where there are several languages, `src_lang` says the source, and
+            `forced_bos_token_id` of the model's `generation_config` the target.
         texts: in any order. One of white space alone has an empty translation.
         beams: of beam search, 1 is greedy; None takes the value of `generation_config`.
         max_new_tokens: of a translation; None takes the value of `generation_config`.
         batch_tokens: source tokens of a batch, padding included, times beams.
-        forced_bos: id of the first token, which names the target language in mBART, M2M and NLLB.
         on_batch: called after every batch with the number of texts that it finished.
 
     Returns:
         The translations, each on one line without special tokens, in the order of the texts.
     """
-    settings = _settings(model, beams, max_new_tokens, forced_bos)
+    settings = _settings(model, beams, max_new_tokens)
     translations = [""] * len(texts)
     filled = [place for place, text in enumerate(texts) if text.strip()]
     sequences = _encoded(model, tokenizer, [texts[place] for place in filled])
@@ -84,15 +83,13 @@ def translate(
 
 
 def _settings(
-    model: PreTrainedModel, beams: int | None, max_new_tokens: int | None, forced_bos: int | None
+    model: PreTrainedModel, beams: int | None, max_new_tokens: int | None
 ) -> GenerationConfig:
     """The checkpoint's own, changed as asked; never sampling, never past the last position."""
     settings: GenerationConfig = copy.deepcopy(model.generation_config)
     settings.do_sample, settings.num_return_sequences = False, 1
     if beams is not None:
         settings.num_beams = beams
-    if forced_bos is not None:
-        settings.forced_bos_token_id = forced_bos
     if max_new_tokens is None and settings.max_new_tokens is None and settings.max_length is None:
         max_new_tokens = MOST_NEW_TOKENS
     if max_new_tokens is not None:
