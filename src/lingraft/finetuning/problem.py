@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from lingraft.finetuning.coders.biaffine import Parser
     from lingraft.finetuning.coders.common import Coder, Item, Shape, TaskBatch
+    from lingraft.finetuning.plugged import Plugged
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.task import Task
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from lingraft.training.phase import Work
 
 TASK = "task"
-"""The one term of a task's loss."""
+"""The one term of a task's loss; with partners that of the inputs, and `PARTNER` that of those."""
+PARTNER = "partner"
 GROUP_COST = {"cpu": 128}
 """By kind of device, tokens that could be computed in the time that one more micro-batch costs."""
 USUAL_COST = 1_024
@@ -45,15 +47,30 @@ USUAL_COST = 1_024
 class WithLoss(nn.Module):
     """Model and loss as one module: a distributed wrapper sees the whole forward pass."""
 
-    def __init__(self, model: PreTrainedModel | Parser, coder: Coder) -> None:
+    def __init__(self, model: PreTrainedModel | Parser | Plugged, coder: Coder) -> None:
         super().__init__()
         self.model, self.coder = model, coder
 
     def forward(self, batch: TaskBatch) -> Any:
-        """The summed loss, as the one term `TASK`; with `batch.predict` also the outputs."""
+        """The summed loss, as the one term `TASK`; with `batch.predict` also the outputs.
+
+        With partners two terms, of which each counts half.
+        """
+        if batch.partner is not None:
+            return self._pairs(batch, batch.partner)
         outputs = self.coder.run(self.model, batch)
         losses = {TASK: LossSum(self.coder.loss(outputs, batch.targets), batch.count)}
         return (losses, outputs) if batch.predict else losses
+
+    def _pairs(self, batch: TaskBatch, other: TaskBatch) -> Any:
+        outputs, theirs = self.model(batch.inputs, other.inputs, both=not batch.predict)
+        nats = self.coder.loss(outputs, batch.targets)
+        if batch.predict:
+            return {TASK: LossSum(nats, batch.count)}, outputs
+        return {
+            TASK: LossSum(nats / 2, batch.count),
+            PARTNER: LossSum(self.coder.loss(theirs, other.targets) / 2, other.count),
+        }
 
 
 def micro_batches(sizes: Sequence[tuple[int, ...]], tokens: int, each: int) -> list[list[int]]:
@@ -101,7 +118,7 @@ class Finetuning:
 
     def __init__(
         self,
-        model: PreTrainedModel | Parser,
+        model: PreTrainedModel | Parser | Plugged,
         coder: Coder,
         shape: Shape,
         train: Sequence[Item],
@@ -139,10 +156,14 @@ class Finetuning:
         weight = 1.0 if len(mine) else 0.0
         places = indices[mine] if len(mine) else indices[:1]
         found = self.batches([self.items[int(place)] for place in places], predict=False)
+        chosen = [self.items[int(place)] for place in indices]
+        targets = {TASK: sum(map(self.coder.count, chosen))}
+        if others := [item.partner for item in chosen if item.partner]:
+            targets[PARTNER] = sum(map(self.coder.count, others))
         return Step(
             [batch for _, batch in found],  # type: ignore[misc]
             [weight] * len(found),
-            {TASK: sum(self.coder.count(self.items[int(place)]) for place in indices)},
+            targets,
             int(self.lengths[indices].sum()),
             len(indices),
         )
