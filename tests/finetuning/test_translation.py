@@ -15,6 +15,7 @@ import tiny_translators as tiny
 import torch
 from sacrebleu.metrics import BLEU
 from safetensors.torch import load_file
+from tiny_tokenizers import build
 from torch import nn
 from transformers import (
     AutoModelForSeq2SeqLM,
@@ -171,6 +172,44 @@ def test_what_is_set_last_of_steps_and_epochs_holds():
     assert changed(updates, Changes(epochs=3)).steps is None
     assert changed(updates, Changes(checks_per_epoch=2)).check_every is None
     assert changed(updates, Changes(epochs=3, steps=7)).steps == 7
+
+
+def test_dropout_reaches_both_stacks(tmp_path):
+    changes = {"dropout": 0.3, "attention_dropout": 0.2}
+    for kind, found in (("encoder-decoder", {0.2, 0.3}), ("t5", {0.3})):
+        folder = tiny.save(tmp_path / kind, kind)
+        task = task_in(tiny.write_task(tmp_path / "task"))
+        task = replace(task, settings=replace(task.settings, **changes))
+        model = heads.build(folder, task, heads.tokenizer_for(folder, task), seed=0)
+        drops = [one for one in model.modules() if isinstance(one, nn.Dropout)]
+        assert {one.p for one in drops} == found
+    config = tiny.translator("bart").config
+    wanted = {"dropout": 0.3, "attention_dropout": 0.2}
+    assert heads.dropout_settings(config, 0.3, 0.2) == wanted
+    with pytest.raises(UnsupportedModelError, match="attention_dropout"):
+        heads.dropout_settings(tiny.translator("t5").config, None, 0.2)
+
+
+def test_equal_embeddings_stay_one_in_training_and_are_two_on_disk(tmp_path):
+    stock = tiny.translator("encoder-decoder")
+    stock.encoder.embeddings.load_state_dict(stock.decoder.roberta.embeddings.state_dict())
+    stock.save_pretrained(tmp_path / "model")
+    build("roberta").save_pretrained(tmp_path / "model")
+    task = task_in(tiny.write_task(tmp_path / "task"))
+    tokenizer = heads.tokenizer_for(tmp_path / "model", task)
+    model = heads.build(tmp_path / "model", task, tokenizer, seed=0)
+    assert model.get_encoder().get_input_embeddings().weight is (
+        model.get_decoder().get_input_embeddings().weight
+    )
+    with torch.no_grad():
+        model.get_output_embeddings().weight.add_(1)
+    heads.save(model, tokenizer, tmp_path / "saved")
+    _, info = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "saved", output_loading_info=True)
+    assert not any(info.values())
+    again = heads.build(tmp_path / "saved", task, tokenizer, seed=1)
+    heads.restore(again, tmp_path / "saved")
+    for one, other in zip(model.parameters(), again.parameters(), strict=True):
+        assert torch.equal(one, other)
 
 
 # -- averages
