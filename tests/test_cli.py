@@ -41,7 +41,7 @@ COMMANDS = {
     "finetune": ("--task", "--data", "--seeds", "--first-seed", "--out", "--set", "--paper",
                  "--label", "--cut", "--train-examples", "--precision", "--keep-models",
                  "--train-language", "--test-languages", "--select-on", "--directions",
-                 "--resume", "--overwrite"),
+                 "--plug", "--teacher", "--resume", "--overwrite"),
     "probe-source": ("--task", "--data", "--seeds", "--first-seed", "--out", "--phase", "--source",
                      "--set", "--paper", "--cut", "--train-examples", "--precision",
                      "--keep-models", "--resume", "--overwrite"),

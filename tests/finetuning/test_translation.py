@@ -236,6 +236,14 @@ def test_the_other_direction_is_the_same_files_with_the_columns_swapped(run, tmp
     assert [one.translation for one in predictions(found, "test")] == [ko for ko, _ in tiny.PAIRS]
 
 
+def test_a_missing_package_is_named_before_anything_is_trained(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
+    ended = run("bart", "out", SHORT_RUN)
+    assert ended.status == 1
+    assert 'needs the package sacrebleu; run: pip install "lingraft[translate]"' in ended.err
+    assert "step" not in ended.err
+
+
 def weights(folder):
     """The digest of what is kept of a seed."""
     return hashlib.sha256((folder / "best" / "model.safetensors").read_bytes()).hexdigest()

@@ -14,13 +14,18 @@ from pathlib import Path
 
 import bad_input_alignment
 import bad_input_corpora
+import bad_input_encoder_decoder
 import bad_input_models
+import bad_input_plugged
 import bad_input_retrieval
 import bad_input_sources
+import bad_input_stacks
 import bad_input_streams
 import bad_input_tasks
 import bad_input_transfer
 import bad_input_translation
+import bad_input_translators
+import bad_input_vocabularies
 
 from lingraft.pipeline import preflight
 
@@ -397,4 +402,9 @@ bad_input_tasks.add(CASES)
 bad_input_retrieval.add(CASES)
 bad_input_transfer.add(CASES)
 bad_input_translation.add(CASES)
+bad_input_translators.add(CASES)
+bad_input_plugged.add(CASES)
 bad_input_sources.add(CASES)
+bad_input_encoder_decoder.add(CASES)
+bad_input_vocabularies.add(CASES)
+bad_input_stacks.add(CASES)

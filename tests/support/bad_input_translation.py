@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bad_input_translators
 from tiny_tokenizers import build
 from tiny_translators import varied
 
@@ -22,6 +23,7 @@ def add(cases):
     cases["COMET's scores of other translations"] = comet
     cases["scores in a folder of other files"] = other_files
     cases["scores of translations without sacrebleu"] = no_sacrebleu
+    bad_input_translators.add(cases)
 
 
 def translated(*more, text="a\n"):

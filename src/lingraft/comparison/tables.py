@@ -247,25 +247,12 @@ def _less(tested: Tested | None) -> Cell:
     if tested is None:
         return Cell(numbers.ABSENT)
     found = tested.found
-    assert found.low is not None
-    assert found.high is not None
     assert found.p is not None
     return Cell(
-        signed(found.value),
-        f"[{signed(found.low)}, {signed(found.high)}] {shown_p(found.p)}",
+        numbers.signed(found.value, 1),
+        f"{numbers.between(found.low, found.high, 1, sign=True)} {numbers.probability(found.p)}",
         mark=tested.mark,
     )
-
-
-def signed(value: float) -> str:
-    """A difference of scores: +1.2, −0.3, 0.0."""
-    text = numbers.fixed(abs(value), 1)
-    return text if float(text) == 0 else f"{'+' if value > 0 else '−'}{text}"
-
-
-def shown_p(p: float) -> str:
-    """A probability to three decimals."""
-    return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
 
 
 def _tested_notes(tested: Sequence[Tested]) -> tuple[str, ...]:

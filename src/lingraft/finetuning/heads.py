@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from transformers import (
 )
 
 from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.finetuning import plugged
 from lingraft.finetuning.coders.biaffine import Parser
 from lingraft.finetuning.coders.common import Shape
 from lingraft.finetuning.coders.parsing import ParseCoder
@@ -27,25 +27,26 @@ from lingraft.finetuning.coders.spans import SpanCoder
 from lingraft.finetuning.coders.tagging import TagCoder
 from lingraft.finetuning.coders.texts import LabelCoder, RelationCoder, ScoreCoder
 from lingraft.finetuning.coders.translation import TranslationCoder
+from lingraft.finetuning.plugged import Plugged
 from lingraft.models import export
 from lingraft.models.encoder_decoder import tie_embeddings
+from lingraft.models.families import family_of
 from lingraft.models.modules import MODULES, in_folder
 from lingraft.models.source import load_model
-from lingraft.pretrained.checkpoints import folder_of
+from lingraft.pretrained.checkpoints import WEIGHTS, files_digest, folder_of
 from lingraft.pretrained.load import load_config, load_generation, load_tokenizer, one_line
 from lingraft.pretrained.load import load_model as load_pretrained
 from lingraft.recipe import catalogue
-from lingraft.rundir import digest, write_json, writing
+from lingraft.rundir import write_json, writing
 from lingraft.tasks.markers import MARKERS
 from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from torch import nn
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
     from lingraft.finetuning.coders.common import Coder
+    from lingraft.finetuning.recipe import PlugIn
     from lingraft.tasks.task import Task
 
 logger = logging.getLogger(__name__)
@@ -82,7 +83,6 @@ HIDDEN_DROPOUT = (
 ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout", "dropout_rate")
 PARSER_TENSORS, PARSER_SETTINGS = "parser.safetensors", "parser.json"
 PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
-WEIGHTS = ("*.safetensors", "*.bin")
 SETTINGS = (
     *("config.json", "tokenizer*.json", "vocab.*", "merges.txt"),
     *(module.settings_file for module in MODULES.values()),
@@ -114,22 +114,9 @@ def resolve(name: str, base: Path) -> Path:
     return folder
 
 
-def weights_fingerprint(folder: Path) -> str:
-    """SHA-256 of the weight files, in the order of their names."""
-    pattern = next(pattern for pattern in WEIGHTS if any(folder.glob(pattern)))
-    return _digest(folder.glob(pattern))
-
-
 def settings_fingerprint(folder: Path) -> str:
     """SHA-256 of configuration and tokenizer."""
-    return _digest({path for pattern in SETTINGS for path in folder.glob(pattern)})
-
-
-def _digest(paths: Iterable[Path]) -> str:
-    files = hashlib.sha256()
-    for path in sorted(paths):
-        files.update(path.name.encode() + bytes.fromhex(digest(path)))
-    return files.hexdigest()
+    return files_digest({path for pattern in SETTINGS for path in folder.glob(pattern)})
 
 
 def tokenizer_for(folder: Path, task: Task) -> PreTrainedTokenizerFast:
@@ -143,8 +130,12 @@ def tokenizer_for(folder: Path, task: Task) -> PreTrainedTokenizerFast:
 
 
 def build(
-    folder: Path, task: Task, tokenizer: PreTrainedTokenizerFast, seed: int
-) -> PreTrainedModel | Parser:
+    folder: Path,
+    task: Task,
+    tokenizer: PreTrainedTokenizerFast,
+    seed: int,
+    plug_in: PlugIn | None = None,
+) -> PreTrainedModel | Parser | Plugged:
     """The pretrained encoder in fp32 with a new head; what is new depends on the seed alone.
 
     Args:
@@ -152,6 +143,7 @@ def build(
         task: its kind says which head, its labels how wide.
         tokenizer: of `tokenizer_for`; rows for tokens that it has more are added.
         seed: of the head and of added rows.
+        plug_in: plugs cross-attention in, with these settings; None leaves it out.
 
     Raises:
         DataError: the checkpoint is broken, or is not an encoder's.
@@ -161,6 +153,8 @@ def build(
     settings = _settings(task, load_config(str(folder)))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
+        if plug_in is not None:
+            return _plugged(folder, task, settings, plug_in)
         if any(not module.exportable for module in in_folder(folder)):
             model = _with_modules(folder, head, settings)
         else:
@@ -277,8 +271,33 @@ def _with_modules(folder: Path, head: str, settings: dict[str, Any]) -> PreTrain
     return model.float()
 
 
-def save(model: PreTrainedModel | Parser, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+def _plugged(folder: Path, task: Task, settings: dict[str, Any], plug_in: PlugIn) -> Plugged:
+    """With cross-attention, and with the head that the checkpoint has if it fits."""
+    plugged.check(folder, str(folder))
+    model = load_model(str(folder), settings=settings).model
+    config, site = model.config, family_of(model.config.model_type).cross_site
+    assert site is not None
+    given = [getattr(config, key, None) for key in DROPOUT_KEYS]
+    dropout = next((one for one in given if one is not None), getattr(config, site.dropout))
+    kind = CODERS[task.kind].head
+    outputs = 1 if kind == "score" else len(task.labels)
+    head = plugged.HEADS[kind](int(config.hidden_size), outputs, float(dropout))
+    made = Plugged(model, head, stop_gradient=plug_in.stop_gradient)
+    path = folder / plugged.TENSORS
+    stored = load_file(path) if path.is_file() else {}
+    shapes = {name: tensor.shape for name, tensor in head.state_dict().items()}
+    if {name: tensor.shape for name, tensor in stored.items()} == shapes:
+        head.load_state_dict(stored)
+        logger.info("%s: has a head for as many labels already, which is trained further", folder)
+    return made
+
+
+def save(
+    model: PreTrainedModel | Parser | Plugged, tokenizer: PreTrainedTokenizerFast, folder: Path
+) -> None:
     """Write a checkpoint that stock transformers loads; of a parser, the encoder is one.
+
+    Of a model that is plugged in `lingraft.load` loads all but the head, and `build` that too.
 
     Raises:
         DataError: it cannot be written.
@@ -290,12 +309,16 @@ def save(model: PreTrainedModel | Parser, tokenizer: PreTrainedTokenizerFast, fo
             save_file(tensors, folder / PARSER_TENSORS)
             relations = len(model.head.relations.bias)
             write_json(folder / PARSER_SETTINGS, {"relations": relations})
+        elif isinstance(model, Plugged):
+            export.save(model.model, folder)
+            tensors = {name: value.contiguous() for name, value in model.head.state_dict().items()}
+            save_file(tensors, folder / plugged.TENSORS)
         else:
             export.save(model, folder)
         tokenizer.save_pretrained(folder)
 
 
-def restore(model: PreTrainedModel | Parser, folder: Path) -> None:
+def restore(model: PreTrainedModel | Parser | Plugged, folder: Path) -> None:
     """Put saved weights back into the model that wrote them.
 
     Raises:
@@ -305,11 +328,21 @@ def restore(model: PreTrainedModel | Parser, folder: Path) -> None:
         _fill(model.head, load_file(folder / PARSER_TENSORS), folder)
         restore(model.encoder, folder)
         return
+    if isinstance(model, Plugged):
+        _fill(model.head, load_file(folder / plugged.TENSORS), folder)
+        start = f"{model.model.base_model_prefix}."  # the head for masked words is as it was
+        stored = {name.removeprefix(start): tensor for name, tensor in _stored(folder).items()}
+        _fill(model.model.base_model, stored, folder)
+        return
+    _fill(model, _stored(folder), folder)
+
+
+def _stored(folder: Path) -> dict[str, torch.Tensor]:
     stored: dict[str, torch.Tensor] = {}
     for path in sorted(folder.glob("*.safetensors")):
-        if path.name != PARSER_TENSORS:
+        if path.name not in (PARSER_TENSORS, plugged.TENSORS):
             stored |= load_file(path)
-    _fill(model, stored, folder)
+    return stored
 
 
 def _fill(module: nn.Module, stored: dict[str, torch.Tensor], folder: Path) -> None:

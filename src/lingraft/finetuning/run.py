@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
 from lingraft.finetuning import data as task_data
-from lingraft.finetuning import heads, outcomes
+from lingraft.finetuning import heads, outcomes, partners
 from lingraft.finetuning.cells import plan
 from lingraft.finetuning.coders.common import say_what_was_cut
 from lingraft.finetuning.outcomes import SCORES
 from lingraft.finetuning.problem import Finetuning, Judged
 from lingraft.finetuning.recipe import phase_of
+from lingraft.finetuning.teachers import Teacher
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Training
 from lingraft.rundir import Run, clear_temporary, read_json, write_json
@@ -106,7 +107,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        return f"{self.cell.label} on {self.cell.task.name}, seed {self.seed}"
+        return f"{self.cell.shown} on {self.cell.task.name}, seed {self.seed}"
 
     @property
     def is_done(self) -> bool:
@@ -141,7 +142,7 @@ class _Call:
             Job(
                 cell,
                 seed,
-                self.out / cell.label / cell.task.name / f"seed-{seed}",
+                self.out / cell.place / f"seed-{seed}",
                 cell.inputs(seed, precision),
             )
             for cell in cells
@@ -212,7 +213,7 @@ class _Call:
         if self.accelerator.is_main_process:
             claim(job)
         self.accelerator.wait_for_everyone()
-        model = heads.build(cell.folder, cell.task, encoded.tokenizer, job.seed)
+        model = heads.build(cell.folder, cell.task, encoded.tokenizer, job.seed, cell.plug_in)
         encoded.coder.adapt(model)
         model.to(self.accelerator.device)
         problem = Finetuning(
@@ -260,14 +261,23 @@ class _Call:
             tokenizer = heads.tokenizer_for(cell.folder, task)
             shape = heads.shape_of(cell.folder, task, tokenizer)
             coder = heads.CODERS[task.kind](task, shape)
-            items = {
-                split: (coder.encode_training if split == TRAIN else coder.encode)(examples)
-                for split, examples in cell.data.splits.items()
-            }
+            items = {split: self.inputs(cell, coder, split) for split in cell.data.splits}
             for split in items:
                 say_what_was_cut(items[split], shape, f"{task.name} {split}")
             self.encoded = Encoded(cell, tokenizer, shape, coder, items)
         return self.encoded
+
+    def inputs(self, cell: Cell, coder: Coder, split: str) -> list[Item]:
+        """Of a split; for a model that is plugged in with their partners."""
+        examples = cell.data.splits[split]
+        if cell.plug_in is None:
+            return (coder.encode_training if split == TRAIN else coder.encode)(examples)
+        logger.info("%s %s: read %s", cell.task.name, split, cell.read(split))
+        teacher = None
+        if split == TRAIN and cell.teacher is not None:
+            tokens, temperature = self.training.micro_batch_tokens, cell.plug_in.temperature
+            teacher = Teacher(cell.teacher, cell.task, self.accelerator, tokens, temperature)
+        return partners.items(coder, examples, cell.data.partners[split], teacher)
 
     def predict(
         self, encoded: Encoded, problem: Finetuning, folder: Path
@@ -308,7 +318,7 @@ class _Call:
             job.folder / SCORES,
             {
                 "model": cell.model,
-                "model_label": cell.label,
+                "model_label": cell.shown,
                 "model_fingerprint": cell.weights,
                 "task": task.name,
                 "task_definition": task.definition,
@@ -322,6 +332,7 @@ class _Call:
                 "signatures": signatures(task.metrics),
                 "averaged": result.get("averaged", []),
                 "settings": asdict(task.settings),
+                **(cell.said() if cell.plug_in else {}),
                 "best": {
                     "step": best,
                     "epoch": round(best / steps, 2),

@@ -57,20 +57,11 @@ def check(name: str, config: PreTrainedConfig) -> None:
         raise UnsupportedModelError(f"{name}: --format bart: {reason}; use encoder-decoder")
 
 
-@torch.no_grad()
-def of(model: EncoderDecoderModel) -> BartForConditionalGeneration:
-    """The same layers as BART: equal hidden states, and logits without the head's transform.
-
-    BART has no token types: row 0 of theirs is added into the positions. Its position rows start at
-    2, whatever the padding id, and count padding too: pad sources on the right.
-
-    Args:
-        model: as `assemble` gives it, of an encoder that `check` lets through.
-    """
+def _config(model: EncoderDecoderModel) -> BartConfig:
     settings: Any = model.config  # of which transformers says that a stack's could be None
-    encoder, decoder, tensors = settings.encoder, settings.decoder, model.state_dict()
+    encoder, decoder = settings.encoder, settings.decoder
     first = first_position(encoder, encoder.pad_token_id)
-    config = BartConfig(
+    return BartConfig(
         vocab_size=encoder.vocab_size,
         max_position_embeddings=encoder.max_position_embeddings - first,
         d_model=encoder.hidden_size,
@@ -93,6 +84,20 @@ def of(model: EncoderDecoderModel) -> BartForConditionalGeneration:
         bos_token_id=encoder.bos_token_id,
         eos_token_id=encoder.eos_token_id,
     )
+
+
+@torch.no_grad()
+def of(model: EncoderDecoderModel) -> BartForConditionalGeneration:
+    """The same layers as BART: equal hidden states, and logits without the head's transform.
+
+    BART has no token types: row 0 of theirs is added into the positions. Its position rows start at
+    2, whatever the padding id, and count padding too: pad sources on the right.
+
+    Args:
+        model: as `assemble` gives it, of an encoder that `check` lets through.
+    """
+    tensors, encoder = model.state_dict(), model.get_encoder().config
+    first = first_position(encoder, encoder.pad_token_id)
     wanted: dict[str, torch.Tensor] = {}
     base = f"decoder.{model.decoder.base_model_prefix}."
     for stack, prefix in (("encoder", "encoder."), ("decoder", base)):
@@ -111,7 +116,7 @@ def of(model: EncoderDecoderModel) -> BartForConditionalGeneration:
             index, _, rest = name.removeprefix(layers).partition(".")
             module, _, kind = rest.rpartition(".")
             wanted[f"{place}.layers.{index}.{NAMES[module]}.{kind}"] = tensors[name]
-    made = build(BartForConditionalGeneration, config, 0)
+    made = build(BartForConditionalGeneration, _config(model), 0)
     absent, strays = made.load_state_dict(wanted, strict=False)
     assert not strays, f"{strays} have no place"
     made.tie_weights()

@@ -9,14 +9,16 @@ import re
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import Field
 
 from lingraft.errors import RecipeError
 from lingraft.recipe.base import Decay, Names, Section
 from lingraft.recipe.decoding import checked, load
 from lingraft.tasks import conllu, klue_ner, klue_re, squad, text, translation, words
+from lingraft.tasks.columns import Columns, Files, Headers
 from lingraft.tasks.dependency import files as klue_dp
 from lingraft.tasks.metrics import SCORES
+from lingraft.tasks.reading import MISSING
 from lingraft.tasks.task import Hub, Kind, Settings, Spans, Split, Task
 
 if TYPE_CHECKING:
@@ -40,76 +42,6 @@ FORMATS: dict[str, Format] = {
 }
 """Kind of a task, or its `format` → the module that reads its files."""
 Count = Annotated[int, Field(ge=1)]
-
-
-def _spellings(value: Any) -> Any:
-    """A string is a list of one."""
-    if isinstance(value, list) and all(isinstance(name, str) for name in value):
-        return tuple(value)
-    if not isinstance(value, str | tuple):
-        raise ValueError(f"must be a string or a list of strings; got {value!r:.80}")
-    return (value,) if isinstance(value, str) else value
-
-
-def _parts(value: Any) -> Any:
-    """A name, or a list of its spellings, is a list of one part."""
-    if isinstance(value, list) and value and all(isinstance(part, list) for part in value):
-        return tuple(map(_spellings, value))
-    return (_spellings(value),)
-
-
-def _short(value: Any) -> Any:
-    """The same with what is alone in a list taken out of it."""
-    while isinstance(value, tuple) and len(value) == 1:
-        value = value[0]
-    return value
-
-
-Some = Annotated[tuple[str, ...], Field(min_length=1)]
-Spellings = Annotated[Some, BeforeValidator(_spellings), PlainSerializer(_short)]
-"""What a column is called: one name, or several of which the first that is there counts."""
-Parts = Annotated[tuple[Some, ...], BeforeValidator(_parts), PlainSerializer(_short)]
-"""A file; a list of spellings of its name; or a list of such lists: files that are all needed.
-
-In a benchmark's, a spelling with * stands for all files that it fits, as one part."""
-
-
-def _headers(value: Any) -> Any:
-    """A list of names is a list of one header."""
-    one = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
-    return ((tuple(value),) if value else ()) if one else tuple(map(tuple, value))
-
-
-Headers = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_headers)]
-"""The columns of TSV files that may lack a header: one list, or one a number of columns."""
-
-
-class Files(Section):
-    """The files of a task: a user's own relative to the recipe, a benchmark's to its folders."""
-
-    train: Parts | None = None
-    """None: a language that a benchmark only tests; one's own task must have it."""
-    dev: Parts | None = None
-    """Chooses the best checkpoint; None cuts 5 % of train for it."""
-    dev_mismatched: Parts | None = None
-    """GLUE's MNLI has two development sets."""
-    test: Parts | None = None
-    """What is reported; None reports dev."""
-
-
-class Columns(Section):
-    """The names of the columns, in the official files, in conversions and on the Hub."""
-
-    text: Spellings = ("text",)
-    pair: Spellings = ("pair",)
-    """The second text of a pair; the translation."""
-    label: Spellings = ("label",)
-    score: Spellings = ("score",)
-    id: Annotated[tuple[str, ...], BeforeValidator(_spellings), PlainSerializer(_short)] = ("id",)
-    """Rows without one are numbered."""
-    words: Spellings = ("words",)
-    """Tagging in JSONL: a list of strings."""
-    tags: Spellings = ("tags",)
 
 
 class Changes(Section):
@@ -179,6 +111,11 @@ class Definition(Paper):
     codes: Annotated[tuple[str, str], Field(strict=False)] | None = None
     """Translation: what the tokenizer of a model of many languages calls source and target."""
     columns: Columns = Columns()
+    translations: Files | None = None
+    """The same examples, by their ids, in another language; answers may be missing. Columns do it
+    too."""
+    aligned: bool = False
+    """Examples with the same id in two of its languages are translations of each other."""
     labels: Names = ()
     """Empty takes those of the training file, sorted."""
     aliases: dict[str, str] = {}
@@ -303,8 +240,30 @@ def task_of(definition: Definition, base: Path | None = None) -> Task:
         wants=lambda row: _wanted(row, definition.only),
         repeats_ids=definition.repeats_ids,
         codes=definition.codes,
+        aligned=definition.aligned,
+        translation=lambda: _translation(definition, base),
         definition=(
             None if base is None else definition.model_dump(mode="json", exclude_unset=True)
+        ),
+    )
+
+
+def _translation(definition: Definition, base: Path | None) -> Task | None:
+    """The record by which translations of the examples are read: from other files or columns."""
+    folders = definition.folders or (".",)  # as a benchmark's, its answers may be hidden
+    if definition.translations is not None:
+        changes: dict[str, Any] = {"files": definition.translations, "translations": None}
+        return task_of(definition.model_copy(update=changes | {"folders": folders}), base)
+    if FORMATS[definition.format or definition.kind] is not text:
+        return None
+    columns = definition.columns
+    texts = {"text": columns.translation, "pair": columns.translation_pair}
+    changes = {"columns": columns.model_copy(update=texts), "folders": folders}
+    task = task_of(definition.model_copy(update=changes), base)
+    return replace(
+        task,
+        wants=lambda row: (
+            row.find(columns.translation) is not MISSING and _wanted(row, definition.only)
         ),
     )
 

@@ -165,6 +165,10 @@ class Task:
     """What a reader of the numbers must know."""
     wants: Callable[[Row], bool] = lambda row: True
     """Whether a record is of the task's language; some files hold all."""
+    aligned: bool = False
+    """Examples with the same id in two of the benchmark's languages are translations."""
+    translation: Callable[[], Task | None] = lambda: None
+    """The record by which translations of its examples are read, under the same ids."""
     repeats_ids: bool = False
     """Ids may occur several times; the later ones get a number."""
     codes: tuple[str, str] | None = None

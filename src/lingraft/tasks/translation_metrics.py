@@ -73,7 +73,13 @@ class Scorer:
         return weighted
 
     def signature(self) -> str:
-        """What sacrebleu prints beside the score, for one reference a sentence."""
+        """What sacrebleu prints beside the score, for one reference a sentence.
+
+        Raises:
+            DataError: sacrebleu or sacremoses is not installed.
+        """
+        if self.moses:
+            require("sacremoses", "tokenised BLEU", EXTRA)
         metric = self.metric()
         metric.num_refs = 1
         return ("moses-a|" if self.moses else "") + str(metric.get_signature())

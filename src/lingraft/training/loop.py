@@ -68,8 +68,7 @@ def train_phase(job: Job, model: PreTrainedModel, accelerator: Accelerator) -> d
         Stopped: SIGTERM or SIGINT came; a checkpoint was written.
     """
     problem = MaskedText(job, model.to(accelerator.device))
-    # Nobody counts what the passes of a pair take, so the log has no MFU then.
-    flops = None if problem.reads_pairs else problem.useful_flops
+    flops = problem.useful_flops if problem.counted else None  # without it the log has no MFU
     parts = sorted(trained_parts(job.phase.train, job.phase.name))
     result = run_phase(job, problem, model, accelerator, flops) | {"train": parts}
     streams = problem.streams(job, result["steps"])
@@ -282,10 +281,8 @@ class _Trainer:
         if not math.isfinite(found.loss):
             raise self.diverged(f"validation loss {found.loss}")
         if self.job.average_last:
-            main = self.accelerator.is_main_process
-            averaging.keep(
-                self.job.folder, self.model, state.step, self.job.average_last, main=main
-            )
+            main, last = self.accelerator.is_main_process, self.job.average_last
+            averaging.keep(self.job.folder, self.model, state.step, last, main=main)
         if found.to_minimise < state.best:
             state.best, state.best_loss = found.to_minimise, found.loss
             state.best_step, state.looks_since_best = state.step, 0

@@ -50,6 +50,10 @@ class Item:
     """What the coder needs to read the outputs."""
     cut: bool = False
     """Whether the input was longer than the model reads."""
+    partner: Item | None = None
+    """Of a model that is plugged in: what this input is read with."""
+    soft: Array | None = None
+    """[T, C] A teacher's probabilities, in place of the label that is right."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ class TaskBatch:
     """How many targets there are, over all inputs."""
     predict: bool = False
     """Give the outputs beside the loss."""
+    partner: TaskBatch | None = None
+    """The partners of the inputs, in their order."""
 
     def to(self, device: torch.device) -> TaskBatch:
         """The same on another device."""
@@ -71,6 +77,7 @@ class TaskBatch:
             {key: value.to(device) for key, value in self.targets.items()},
             self.count,
             self.predict,
+            self.partner and self.partner.to(device),
         )
 
 
@@ -167,8 +174,8 @@ class Coder(ABC):
         """Set what a new model must know of the task."""
 
     def size(self, item: Item) -> tuple[int, ...]:
-        """Tokens of an input; of a model with an encoder and a decoder, of each."""
-        return (len(item.ids),)
+        """Tokens of an input and of its partner; with an encoder and a decoder, of each."""
+        return tuple(len(one.ids) for one in (item, item.partner) if one is not None)
 
     def count(self, item: Item) -> int:
         """How many targets an input has: what the summed loss is divided by."""
@@ -222,7 +229,9 @@ def collate(coder: Coder, shape: Shape, items: Sequence[Item], *, predict: bool)
         if item.types is not None:
             inputs["token_type_ids"][row, :size] = torch.from_numpy(item.types)
     count = sum(coder.count(item) for item in items)
-    return TaskBatch(inputs, coder.targets(items, width), count, predict)
+    others = [item.partner for item in items if item.partner]
+    partner = collate(coder, shape, others, predict=predict) if others else None
+    return TaskBatch(inputs, coder.targets(items, width), count, predict, partner)
 
 
 def padded(rows: Sequence[Sequence[int]], width: int, fill: int = IGNORED) -> Tensor:

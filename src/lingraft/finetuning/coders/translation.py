@@ -17,6 +17,7 @@ from lingraft.models.generation import translate
 from lingraft.models.losses import IGNORED, summed_cross_entropy
 from lingraft.tasks.examples import TranslationExample
 from lingraft.tasks.predictions import TranslationPrediction
+from lingraft.tasks.translation_metrics import signatures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,7 @@ class TranslationCoder(Coder):
 
     def __init__(self, task: Task, shape: Shape) -> None:
         super().__init__(task, shape)
+        signatures(task.metrics)  # asks for sacrebleu before anything is trained
         tokenizer, generation = shape.tokenizer, shape.generation
         self.start = generation.decoder_start_token_id
         end = generation.eos_token_id
