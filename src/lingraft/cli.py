@@ -19,7 +19,8 @@ from lingraft.recipe import decoding
 
 COMMANDS: tuple[str, ...] = ("adapt", "check", "stage", "evaluate", "report", "list", "corpus")
 COMMANDS += ("study", "probe", "sources", "compare", "finetune", "probe-source")
-COMMANDS += ("retrieve", "export-sentences", "align", "encoder-decoder", "bench")
+COMMANDS += ("retrieve", "export-sentences", "align", "encoder-decoder", "translate")
+COMMANDS += ("score-translations", "bench")
 """In the order of the help; each is `command` of a module that imports what is heavy later."""
 
 app = typer.Typer(

@@ -40,8 +40,8 @@ from lingraft.pretrained.load import load_config, load_model, longest_text, quie
 from lingraft.rundir import check_free, removed_on_failure, writing
 from lingraft.tasks.sentences import lines
 from lingraft.tokenizer import files as tokenizer_files
-from lingraft.tokenizer import trimming
-from lingraft.tokenizer.extension import backend_of, wrapped
+from lingraft.tokenizer.extension import state_of, wrapped
+from lingraft.tokenizer.trimming import without_unused
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -318,11 +318,15 @@ def _tokenizer(
     given: PreTrainedTokenizerFast, config: PreTrainedConfig, family: Family, texts: Sequence[Path]
 ) -> tuple[PreTrainedTokenizerFast, list[int] | None]:
     """The tokenizer, and the old id of each of its ids where pieces were left out."""
-    kept, rows = wrapped(backend_of(given), given), None
+    state, rows = state_of(given), None
     if texts:
-        occurring = trimming.pieces_in(given, _sentences(texts))
         fixed = int(config.pad_token_id) if family.pad_decides_positions else -1
-        kept, rows = trimming.trim(given, occurring, fixed)
+        state = without_unused(state, _sentences(texts), fixed)
+    kept = wrapped(state, given)
+    if texts:
+        before: dict[str, int] = given.get_vocab()
+        after: dict[str, int] = kept.get_vocab()
+        rows = [before[piece] for piece in sorted(after, key=after.__getitem__)]
     kept.model_input_names = ["input_ids", "attention_mask"]  # a sentence has one token type
     return kept, rows
 

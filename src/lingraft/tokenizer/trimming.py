@@ -1,125 +1,140 @@
-"""A vocabulary without the pieces that a text never has.
+"""The source's vocabulary without the pieces that a text does not use.
 
-Text whose pieces are all kept falls into the same pieces as before:
+What stays: pieces that occur in the text, all bytes, all special and added tokens, the characters
+of what occurs, of merging vocabularies every piece on the way to one that stays, and of Unigram the
+piece with the worst score, from which the score of an unknown character follows. So the text falls
+into the very same pieces as before. Ids close up in the source's order.
 
-- Unigram: the best segmentation is still there, and the worst score, from which the score of an
-  unknown character follows, is kept with its piece.
-- WordPiece: the longest piece that fitted still fits.
-- byte-level BPE: kept with a piece are the pieces that its merges pass through, in their order, and
-  the 256 bytes, so that any other text can be spelt, too.
-
-Special tokens stay, by their roles, and so does every token that was added to the vocabulary.
-
-Source: SPEC A.7 (`--resized-dict-map` of VECO's code, Luo et al. 2021).
+Source: `--resized-dict-map` of VECO's code (Luo et al. 2021).
 """
 
 from __future__ import annotations
 
+import copy
 import json
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
 
-from lingraft.log import progress
-from lingraft.tokenizer.extension import backend_of, wrapped
-from lingraft.tokenizer.files import kind_of, plain_backend
-from lingraft.tokenizer.vocabulary import BYTE_OF, BYTE_PIECE
+from lingraft.tokenizer.algorithms import SPECIAL_SCORE
+from lingraft.tokenizer.state import (
+    BYTE_PIECE,
+    MERGING,
+    kind_of_state,
+    outside,
+    pieces_of,
+    renumber,
+)
+from lingraft.tokenizer.statistics import CHUNK, chunks
+from lingraft.tokenizer.vocabulary import BYTE_OF
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Set
+    from collections.abc import Iterable
 
-    from transformers import PreTrainedTokenizerFast
+    from lingraft import recipe
+    from lingraft.tokenizer.algorithms import Sample
 
-SENTENCES = 1_000
-"""That are encoded at once."""
-
-
-def pieces_in(tokenizer: PreTrainedTokenizerFast, sentences: Iterable[str]) -> set[int]:
-    """Ids of the pieces that occur in text; a literal special token is text."""
-    backend, found, left = plain_backend(tokenizer), set[int](), iter(sentences)
-    with progress("vocabulary: reading", None, "sentences") as ticker:
-        count = 0
-        while batch := list(islice(left, SENTENCES)):
-            for encoded in backend.encode_batch(batch, add_special_tokens=False):
-                found.update(encoded.ids)
-            count += len(batch)
-            ticker.update(count)
-    return found
+CONTINUES = "##"
 
 
 def trim(
-    source: PreTrainedTokenizerFast, occurring: Set[int], up_to: int = -1
-) -> tuple[PreTrainedTokenizerFast, list[int]]:
-    """Leave out the pieces that do not occur.
+    section: recipe.Tokenizer, state: dict[str, Any], sample: Sample
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """Leave out of a vocabulary what a text does not use.
 
     Args:
-        source: the tokenizer; it is not changed.
-        occurring: ids of pieces that are kept, with what they need (see the top of this file).
-        up_to: ids up to this one stay as they are (position rows can depend on the padding id).
+        section: of it nothing is read.
+        state: tokenizer.json of the source.
+        sample: the text.
 
     Returns:
-        The smaller tokenizer, and the old id of each of its ids.
-
-    Raises:
-        UnsupportedModelError: the tokenizer is of none of the three kinds, or lacks a role.
+        tokenizer.json, and how many pieces the source had (`source`) and were left out (`removed`).
     """
-    kind = kind_of(source)
-    state: dict[str, Any] = json.loads(backend_of(source).to_str())
-    ids: dict[str, int] = source.get_vocab()
-    piece_of = {index: piece for piece, index in ids.items()}
-    keep = {index for index in ids.values() if index in occurring or index <= up_to}
-    added = set(source.added_tokens_decoder) | set(source.all_special_ids)
+    del section
+    made = without_unused(state, sample.shown("finding pieces"))
+    before, after = (len(pieces_of(one) | outside(one)) for one in (state, made))
+    return made, {"source": before, "removed": before - after}
+
+
+def without_unused(
+    state: dict[str, Any], sentences: Iterable[str], up_to: int = -1
+) -> dict[str, Any]:
+    """tokenizer.json without the pieces that sentences do not use.
+
+    Args:
+        state: tokenizer.json; it is not changed.
+        sentences: the text; a literal special token in it is text.
+        up_to: ids up to this one stay as they are (position rows can depend on the padding id).
+    """
+    kind, pieces = kind_of_state(state), pieces_of(state) | outside(state)
+    used = _used(state, sentences)
+    used |= {token["content"] for token in state["added_tokens"]}
+    used |= {
+        piece
+        for piece, index in pieces.items()
+        if index <= up_to
+        or BYTE_PIECE.fullmatch(piece)
+        or (kind == "byte-bpe" and piece in BYTE_OF)
+    }
     model = state["model"]
-    if kind == "byte-bpe":
-        rank = {tuple(merge): order for order, merge in enumerate(model["merges"])}
-        passed = {part for index in keep - added for part in _passed(piece_of[index], rank)}
-        keep |= {ids[piece] for piece in passed | set(BYTE_OF) if piece in ids}
-    elif kind == "unigram":
-        scores = [score for _, score in model["vocab"]]
-        keep.add(scores.index(min(scores)))
-        if model.get("byte_fallback"):
-            keep |= {index for piece, index in ids.items() if BYTE_PIECE.fullmatch(piece)}
-    kept = sorted(keep | added)
-    _renumber(state, kind, {piece_of[old]: new for new, old in enumerate(kept)})
-    return wrapped(Tokenizer.from_str(json.dumps(state)), source), kept
-
-
-def _passed(piece: str, rank: dict[tuple[str, ...], int]) -> Iterator[str]:
-    """What merging a piece's characters, the earliest merge first, passes through."""
-    parts = list(piece)
-    while True:
-        ranked = [(rank[pair], at) for at, pair in enumerate(pairwise(parts)) if pair in rank]
-        if not ranked:
-            return
-        _, at = min(ranked)
-        parts[at : at + 2] = [parts[at] + parts[at + 1]]
-        yield parts[at]
-
-
-def _renumber(state: dict[str, Any], kind: str, new: dict[str, int]) -> None:
-    """Write the new ids wherever tokenizer.json names one."""
-    model = state["model"]
-    if kind == "unigram":
-        scores = dict(map(tuple, model["vocab"]))
-        unknown = model["unk_id"]
-        model["unk_id"] = unknown if unknown is None else new[model["vocab"][unknown][0]]
-        model["vocab"] = [(piece, scores.get(piece, min(scores.values()))) for piece in new]
+    unknown = model["vocab"][model["unk_id"]][0] if model.get("unk_id") is not None else None
+    used |= {unknown, model.get("unk_token")} & pieces.keys()
+    if kind in MERGING:
+        used |= _parts(model, used & pieces_of(state).keys())
     else:
-        model["vocab"] = new
-    if kind == "byte-bpe":
+        used |= _letters(used) & pieces.keys()
+    if kind == "unigram":
+        used.add(min(model["vocab"], key=lambda entry: entry[1])[0])
+    ordered = [piece for piece in sorted(pieces, key=pieces.__getitem__) if piece in used]
+    ids = {piece: index for index, piece in enumerate(ordered)}
+    model = model | {"vocab": ids}
+    if kind in MERGING:
+        merges = [tuple(merge) for merge in model["merges"]]
         model["merges"] = [
-            (left, right)
-            for left, right in model["merges"]
-            if left in new and right in new and left + right in new
+            (left, right) for left, right in merges if {left, right, left + right} <= used
         ]
-    for token in state["added_tokens"]:
-        token["id"] = new[token["content"]]
-    processor = state["post_processor"]
-    for step in processor["processors"] if processor["type"] == "Sequence" else [processor]:
-        for role in ("cls", "sep"):
-            if role in step:
-                step[role] = (step[role][0], new[step[role][0]])
-        for name, token in step.get("special_tokens", {}).items():
-            token["ids"] = [new[piece] for piece in token["tokens"]]
-            assert name in new, f"the template's {name} is no token"
+    elif kind == "unigram":
+        scores = dict(state["model"]["vocab"])
+        model["vocab"] = [(piece, scores.get(piece, SPECIAL_SCORE)) for piece in ordered]
+        model["unk_id"] = None if unknown is None else ids[unknown]
+    made = copy.deepcopy(state | {"model": model})
+    renumber(made, ids)
+    return made
+
+
+def _used(state: dict[str, Any], sentences: Iterable[str]) -> set[str]:
+    """Pieces that occur in the text."""
+    backend = Tokenizer.from_str(json.dumps(state))
+    backend.encode_special_tokens = True
+    ids: set[int] = set()
+    for chunk in chunks(sentences, CHUNK):
+        for row in backend.encode_batch_fast(chunk, add_special_tokens=False):
+            ids.update(row.ids)
+    return {piece for index in ids if (piece := backend.id_to_token(index)) is not None}
+
+
+def _parts(model: dict[str, Any], pieces: Iterable[str]) -> set[str]:
+    """What is merged on the way to the pieces, characters too: the commonest pair first."""
+    ranks = {tuple(merge): rank for rank, merge in enumerate(model["merges"])}
+    found: set[str] = set()
+    for piece in pieces:
+        symbols = list(piece)
+        if len(symbols) == 1 or BYTE_PIECE.fullmatch(piece):
+            continue
+        found.update(symbols)
+        while len(symbols) > 1:
+            pairs = list(pairwise(symbols))
+            best = min(pairs, key=lambda pair: ranks.get(pair, len(ranks)))
+            if best not in ranks:
+                break
+            place = pairs.index(best)
+            symbols[place : place + 2] = ["".join(best)]
+            found.add(symbols[place])
+    return found
+
+
+def _letters(pieces: Iterable[str]) -> set[str]:
+    """Every character of the pieces, at the start of a word and inside one."""
+    letters = {character for piece in pieces for character in piece.removeprefix(CONTINUES)}
+    return letters | {CONTINUES + letter for letter in letters}
