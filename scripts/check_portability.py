@@ -16,19 +16,21 @@ from pathlib import Path
 INNER = r"""
 import json, sys
 import torch, transformers
-from transformers import AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 sys.modules["lingraft"] = None  # an import of it would fail
 folder = sys.argv[1]
 tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-model, info = AutoModelForMaskedLM.from_pretrained(
-    folder, output_loading_info=True, trust_remote_code=False
-)
-mask = tokenizer.mask_token
+writes = AutoConfig.from_pretrained(folder).is_encoder_decoder
+auto = AutoModelForSeq2SeqLM if writes else AutoModelForMaskedLM
+model, info = auto.from_pretrained(folder, output_loading_info=True, trust_remote_code=False)
+mask = tokenizer.mask_token or tokenizer.unk_token
 texts = [f"{mask} 1234 test.", f"a {mask} b", "é 한국어 ไทย"]
 rows = []
 for text in texts:
     encoded = tokenizer(text, return_tensors="pt")
+    if writes:
+        encoded["decoder_input_ids"] = encoded["input_ids"].flip(1)
     with torch.no_grad():
         logits = model.eval()(**encoded).logits[0].float()
     rows.append({"ids": encoded["input_ids"][0].tolist(), "logits": logits[:, :200].tolist()})
