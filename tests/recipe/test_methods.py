@@ -92,9 +92,19 @@ def test_metaxlm_takes_table_7_of_its_paper_unless_another_preset_is_named():
     assert (optimiser.learning_rate, optimiser.betas) == (1e-4, (0.9, 0.98))
     assert (optimiser.epsilon, optimiser.weight_decay) == (1e-6, 0.01)
     assert (optimiser.max_gradient_norm, phase.dropout) == (1.0, 0.1)
+    assert phase.join_sentences
     assert (phase.schedule.shape, phase.schedule.warmup) == ("linear", 10_000)
     (phase,) = recipe(method={"name": "metaxlm", "preset": "xpt2021"}).phases
     assert (phase.batch.size, phase.optimiser.max_gradient_norm, phase.dropout) == (256, None, None)
+    assert not phase.join_sentences
+
+
+def test_sentences_are_joined_as_the_recipe_says_and_pairs_never():
+    (phase,) = recipe(method={"name": "metaxlm", "join_sentences": False}).phases
+    assert not phase.join_sentences
+    assert all(p.join_sentences for p in recipe(method={"join_sentences": True}).phases)
+    pairs = recipe(method={"name": "veco", "preset": "metaxlm2021"}, baselines=[{"method": "xlm"}])
+    assert not any(phase.join_sentences for phase in pairs.phases)
 
 
 def test_only_xlm_kd_has_a_teacher_as_a_method_and_as_a_baseline():

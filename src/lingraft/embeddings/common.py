@@ -206,8 +206,9 @@ def build(
 ) -> Initialised:
     """Draw all rows, then copy the matched ones, combine others and set the padding row to zero.
 
-    All rows are drawn, whatever is copied afterwards, so that a fresh row does not depend on what
-    else was matched.
+    Sentinels and language codes that both vocabularies have are no pieces of a language: their rows
+    are copied whatever the plan. All rows are drawn, whatever is copied afterwards, so that a fresh
+    row does not depend on what else was matched.
 
     Args:
         source_VD: [V, D] the source's word embeddings, of any floating type.
@@ -231,6 +232,11 @@ def build(
     if copy_special_tokens:
         shared = [role for role in target.specials if role in source.specials]
         chosen |= {target.specials[role]: ("special", source.specials[role]) for role in shared}
+    chosen |= {
+        index: ("special", source.kept[name])
+        for name, index in target.kept.items()
+        if name in source.kept
+    }
     pad = target.specials.get("pad", -1)
     chosen.pop(pad, None)
     combined = {

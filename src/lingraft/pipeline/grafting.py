@@ -17,16 +17,12 @@ from lingraft.embeddings.material import Material
 from lingraft.embeddings.norms import calibrated
 from lingraft.errors import UnsupportedModelError
 from lingraft.models import export, source
-from lingraft.models.graft import Entry, layer_plan, rebuild
+from lingraft.models.graft import Entry, is_tied, layer_plans, rebuild
 from lingraft.models.graft import Vocabulary as NewVocabulary
 from lingraft.models.kinds import KINDS
 from lingraft.models.loading import own_tensors
 from lingraft.models.modules import MODULES, Stack
-from lingraft.models.parts import (
-    itl_layers,
-    sizes_by_part,
-    tied_once,
-)
+from lingraft.models.parts import sizes_by_part, tied_once, translation_layers
 from lingraft.recipe.run import KEEPING
 from lingraft.rundir import write_json
 from lingraft.tokenizer.vocabulary import Vocabulary
@@ -77,18 +73,22 @@ class Grafting:
             target = target.padded(recipe.tokenizer.pad_to_multiple)
         loaded, origin = self.loaded_source(target)
         initialised, norms = self.initialised(loaded, origin, target)
-        depth = int(getattr(loaded.model.config, loaded.family.depth_key))
-        plan = layer_plan(
-            depth, settings.layers_before, settings.layers_after, settings.layer_initialiser
+        plans = layer_plans(
+            loaded.model.config,
+            loaded.family,
+            settings.layers_before,
+            settings.layers_after,
+            settings.layer_initialiser,
         )
-        changes = export.vocabulary_settings(loaded.model.config, target)
+        changes = export.vocabulary_settings(loaded.model.config, target, origin)
+        changes |= export.generation_settings(loaded.model, target, origin)
         if whole:
             changes["vocab_size"] = len(_rows(loaded))
         new, head = self.new_vocabulary(loaded, initialised, origin, target)
         model, account = rebuild(
             loaded.model,
             loaded.family,
-            plan,
+            plans,
             config_changes=changes,
             seed=self.seed_for("graft"),
             keep_source=settings.source_weights == "pretrained" and recipe.source.model is not None,
@@ -152,6 +152,10 @@ class Grafting:
             made = Initialised(*whole_matrix(_rows(loaded), origin))
         else:
             made = self.rows("embeddings", _rows(loaded), origin, target)
+            start = getattr(loaded.model.config, "decoder_start_token_id", None)
+            pads = origin.specials.get("pad"), target.specials.get("pad")
+            if start is not None and start == pads[0] and not self.keeps_rows:
+                made = keep_start(made, _rows(loaded), *pads)
         return calibrated(made, _rows(loaded), origin, target, self.recipe.graft.embedding_norms)
 
     def rows(
@@ -166,7 +170,7 @@ class Grafting:
             target: the new one.
         """
         names = self.recipe.graft.initialisers
-        kept = kept_ids(origin, target) if self.keeps_rows else {}
+        kept = same_pieces(origin, target) if self.keeps_rows else {}
         name = names[0] if which == "embeddings" else names[-1]
         made = INITIALISERS["random" if len(kept) == target.size else name].function(
             source_VD,
@@ -236,6 +240,8 @@ class Grafting:
         self, model: PreTrainedModel, family: Family, account: Account
     ) -> dict[str, int]:
         """Put into the model what the recipe asks for; the size of each module."""
+        if family.decoder_list is not None:
+            return dict.fromkeys(MODULES, 0)  # no module fits two stacks: `check_fits`
         depth = int(getattr(model.config, family.depth_key))
         last = f"{family.layers}.{depth - 1}."  # has all tensors; ModernBERT's first lacks one
         tensors = model.state_dict().items()
@@ -260,7 +266,7 @@ class Grafting:
         return sizes
 
 
-def kept_ids(origin: Vocabulary, target: Vocabulary) -> dict[int, int]:
+def same_pieces(origin: Vocabulary, target: Vocabulary) -> dict[int, int]:
     """For each id of the target that has a piece of the source's, or is unused in both, its id."""
     theirs = {piece: index for index, piece in enumerate(origin.pieces) if piece}
     kept = {i: theirs[piece] for i, piece in enumerate(target.pieces) if piece in theirs}
@@ -307,23 +313,42 @@ def whole_matrix(source_VD: torch.Tensor, origin: Vocabulary) -> tuple[torch.Ten
     return source_VD.float(), Provenance((KEPT,) * size, np.arange(size))
 
 
+def keep_start(
+    made: Initialised, source_VD: torch.Tensor, theirs: int | None, ours: int | None
+) -> Initialised:
+    """Copy the padding's row where a decoder starts with it, as T5's does; else it is zero."""
+    if theirs is None or ours is None:
+        return made
+    rules, source_ids = list(made.provenance.rules), made.provenance.source_ids.copy()
+    rules[ours], source_ids[ours] = "special", theirs
+    target_UD = made.target_UD.clone()
+    target_UD[ours] = source_VD[theirs].float()
+    provenance = Provenance(tuple(rules), source_ids, made.provenance.combinations)
+    return Initialised(target_UD, provenance, made.lexicons)
+
+
 def _rows(loaded: source.LoadedSource) -> torch.Tensor:
     return loaded.model.get_input_embeddings().get_parameter("weight").detach()
 
 
 def _counts(model: PreTrainedModel, loaded: source.LoadedSource, recipe: Recipe) -> dict[str, Any]:
-    tensors = model.state_dict()
-    tied = bool(model.config.tie_word_embeddings)
-    names = tied_once(tensors, loaded.family, tied=tied)
+    family = loaded.family
+    tensors = dict(model.named_parameters(remove_duplicate=False))
+    names = tied_once(tensors, family, tied=is_tied(model))
     sizes = {name: tensors[name].numel() for name in names}
-    depth = int(getattr(model.config, loaded.family.depth_key))
     before, after = recipe.graft.layers_before, recipe.graft.layers_after
-    itl = itl_layers(depth, before, after)
+    stacks = len(family.lists)
+    depth = sum(int(getattr(model.config, one.depth_key)) for one in family.lists)
+    itl = translation_layers(model.config, family, before, after)
     return {
-        "model_type": loaded.family.model_type,
-        "layers": {"source": depth - before - after, "before": before, "after": after},
+        "model_type": family.model_type,
+        "layers": {
+            "source": depth - stacks * (before + after),
+            "before": stacks * before,
+            "after": stacks * after,
+        },
         "parameters": {
             "total": sum(sizes.values()),
-            "by_part": sizes_by_part(sizes, loaded.family, itl),
+            "by_part": sizes_by_part(sizes, family, itl),
         },
     }

@@ -18,6 +18,7 @@ from lingraft.models.parts import (
 )
 from lingraft.pipeline import pairs, vocabularies
 from lingraft.pipeline.sizes import grafted_sizes, tensor_shapes
+from lingraft.pipeline.suiting import suited
 from lingraft.pretrained.checkpoints import folder_of, refuse_code
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import baseline
@@ -188,6 +189,7 @@ def check(recipe: Recipe) -> Plan:
     check_names(recipe)
     plan = Plan()
     files = check_inputs(recipe)
+    recipe = suited(recipe, source_of(recipe)[0])
     plan.text_files, plan.text_bytes = (
         len(files),
         sum(int(entry.get("bytes") or 0) for entry in files),
@@ -311,6 +313,7 @@ def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float:
     per_epoch = plan.text_bytes / BYTES_PER_TOKEN
     if phase.sentences is not None:
         per_epoch = min(per_epoch, phase.sentences * TOKENS_PER_SENTENCE)
+    per_sample = recipe.tokenizer.max_tokens if phase.join_sentences else TOKENS_PER_SENTENCE
     if phase.budget.unit == "tokens":
         return phase.budget.value
     if phase.budget.unit == "epochs":
@@ -318,7 +321,7 @@ def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float:
     return (
         phase.budget.value
         * phase.batch.size
-        * (TOKENS_PER_SENTENCE if phase.batch.unit == "sentences" else 1)
+        * (per_sample if phase.batch.unit == "sentences" else 1)
     )
 
 

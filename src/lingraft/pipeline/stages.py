@@ -23,7 +23,7 @@ from lingraft.embeddings import INITIALISERS
 from lingraft.errors import UnsupportedModelError
 from lingraft.models import source
 from lingraft.models.families import family_of
-from lingraft.models.parts import itl_layers
+from lingraft.models.parts import translation_layers
 from lingraft.objectives.common import TokenIds
 from lingraft.pipeline import grafting, teaching
 from lingraft.pipeline.preflight import named_files
@@ -34,6 +34,7 @@ from lingraft.recipe import Resources
 from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
 from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
+from lingraft.tokenizer.frame import code_for, speak
 from lingraft.tokenizer.shards import encode
 from lingraft.tokenizer.statistics import changed_tokens, statistics
 from lingraft.tokenizer.vocabulary import Vocabulary
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from transformers import PreTrainedTokenizerFast
 
+    from lingraft.models.families import Family
     from lingraft.recipe import Phase, Recipe, Stream
     from lingraft.rundir import Run
 
@@ -103,6 +105,18 @@ def source_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast | None:
     return tokenizer_files.load(recipe.source.model, recipe.source.revision)
 
 
+def family_now(recipe: Recipe) -> Family:
+    """The family of the source, whose configuration is downloaded where it is not here.
+
+    Raises:
+        UnsupportedModelError: it has no record.
+    """
+    if recipe.source.architecture is not None:
+        return family_of(str(recipe.source.architecture["model_type"]))
+    config = pretrained.load_config(str(recipe.source.model), recipe.source.revision)
+    return family_of(config.model_type)
+
+
 def position_settings(recipe: Recipe) -> tuple[int | None, int]:
     """The padding id that position rows depend on (or None), and the longest readable sentence."""
     if recipe.source.architecture is not None:
@@ -112,7 +126,8 @@ def position_settings(recipe: Recipe) -> tuple[int | None, int]:
     else:
         config = pretrained.load_config(str(recipe.source.model), recipe.source.revision)
         family = family_of(config.model_type)
-        pad, longest = config.pad_token_id, int(config.max_position_embeddings)
+        pad = config.pad_token_id
+        longest = int(getattr(config, "max_position_embeddings", pretrained.USUAL_LENGTH))
     if not family.pad_decides_positions:
         return None, pretrained.check_longest(recipe.source.model, longest)
     if pad is None:
@@ -140,7 +155,9 @@ def tokenizer(context: Context, corpus_made: str) -> str:
         return made
     pad_id, longest = position_settings(recipe)
     text = run.stage("corpus").path
-    theirs = source_tokenizer(recipe)
+    theirs, language = source_tokenizer(recipe), recipe.languages[0]
+    wanted = recipe.tokenizer.language_code
+    code = code_for(theirs, wanted, language) if theirs is not None else None
     with stage.building(made) as (folder, result):
         ours, extension = tokenizer_extension.make(
             recipe.tokenizer,
@@ -150,6 +167,8 @@ def tokenizer(context: Context, corpus_made: str) -> str:
             seed=seed_for(recipe.split_seed, "tokenizer"),
             causal=_is_causal(recipe),
         )
+        if code is not None:
+            speak(ours, code)
         max_tokens = min(recipe.tokenizer.max_tokens, longest)
         ours.model_max_length = longest
         tokenizer_files.save(ours, folder)
@@ -326,12 +345,12 @@ def phase(context: Context, index: int, before_made: str) -> str:
     loaded = source.load_model(str(weights_before(context, index)), settings=changed)
     folder = run.stage("tokenizer").path
     loaded_tokenizer = tokenizer_files.load(str(folder))
-    depth = int(getattr(loaded.model.config, loaded.family.depth_key))
+    before, after = recipe.graft.layers_before, recipe.graft.layers_after
     job = Job(
         phase=section,
         training=recipe.training,
         family=loaded.family,
-        itl_layers=itl_layers(depth, recipe.graft.layers_before, recipe.graft.layers_after),
+        itl_layers=translation_layers(loaded.model.config, loaded.family, before, after),
         readings=readings(folder, recipe, section, loaded_tokenizer),
         vocabulary=TokenIds.of(loaded_tokenizer),
         **teaching.of(recipe, section, loaded, folder),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.rundir import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+WEIGHTS = ("*.safetensors", "*.bin")
 
 
 def folder_of(name: str) -> Path | None:
@@ -45,6 +49,20 @@ def folder_of(name: str) -> Path | None:
             "directory, or an id such as FacebookAI/roberta-base"
         ) from None
     return None
+
+
+def weights_fingerprint(folder: Path) -> str:
+    """SHA-256 of the weight files, in the order of their names."""
+    pattern = next(pattern for pattern in WEIGHTS if any(folder.glob(pattern)))
+    return files_digest(folder.glob(pattern))
+
+
+def files_digest(paths: Iterable[Path]) -> str:
+    """SHA-256 of files' names and contents, in the order of the names."""
+    files = hashlib.sha256()
+    for path in sorted(paths):
+        files.update(path.name.encode() + bytes.fromhex(digest(path)))
+    return files.hexdigest()
 
 
 def refuse_code(name: str, settings: Mapping[str, Any], stock: bool) -> None:

@@ -53,12 +53,16 @@ class Schedule(Section):
 
 
 class Masking(Section):
-    """Which tokens are predicted (masked language modelling)."""
+    """Which tokens are predicted (masked language modelling, denoising)."""
 
     rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
     """Share of a sentence's tokens, special tokens never; at least one."""
-    scheme: Literal["bert", "mask-only"] = "bert"
-    """bert: 80 % <mask>, 10 % a random token, 10 % as it was; mask-only: always <mask>."""
+    scheme: Literal["bert", "mask-only", "spans", "infilling"] = "bert"
+    """bert: 80 % <mask>, 10 % a random token, 10 % as it was; mask-only: always <mask>. Of denoise:
+    'spans' puts a sentinel in place of each span, and the decoder writes the spans (T5);
+    'infilling' puts one <mask> there, and the decoder writes the whole sentence (BART)."""
+    mean_span: Annotated[float, Field(ge=1)] = 3.0
+    """Of denoise: mean length of a span, in tokens."""
 
 
 class Validation(Section):
@@ -140,6 +144,10 @@ class Phase(Section):
     sentences: Annotated[int, Field(ge=1)] | None = None
     """Train on this many sentences of the training text (of each stream's) only; smaller sets are
     contained in larger ones. The vocabulary is still that of the whole text. None takes all."""
+    join_sentences: bool = False
+    """A sample is a block of as many whole sentences as fit into tokenizer.max_tokens, in the order
+    of the text and over the ends of documents (MetaXLM); `batch` counts blocks. False: a sentence.
+    Validation reads sentences either way."""
     batch: Batch = Batch()
     """How much a step sees."""
     optimiser: Optimiser = Optimiser()

@@ -76,6 +76,8 @@ class Preset:
     validation: Validation
     dropout: float | None = None
     """None keeps the source's own."""
+    join_sentences: bool = False
+    """Whether a sample is a block of sentences; of methods that read no pairs."""
     pairs: PairSettings = PairSettings()
     """Of methods that read pairs."""
 
@@ -234,6 +236,7 @@ PRESETS: dict[str, Preset] = {
         Schedule(shape="linear", warmup=10_000),
         Validation(every_steps=1_000),
         dropout=0.1,
+        join_sentences=True,  # "several sentences that consist of at most 512 tokens"; SPEC G.3
     ),
     "veco2021": Preset(
         "Luo et al. 2021, table 8, large model; a first phase trains cross-attention alone",

@@ -16,8 +16,8 @@ class Source(Section):
     """The pretrained model that the language is grafted onto."""
 
     model: str | None = None
-    """A masked language model: a directory, a Hub id (say FacebookAI/roberta-base), or a name of
-    `lingraft list models`."""
+    """A masked language model or an encoder–decoder: a directory, a Hub id (say
+    FacebookAI/roberta-base), or a name of `lingraft list models`."""
     revision: str | None = None
     """Branch, tag or commit on the Hub."""
     architecture: dict[str, Any] | None = None
@@ -85,6 +85,10 @@ class Tokenizer(Section):
     (XLM takes 0.5)."""
     streams: Names = ()
     """Of several streams those whose text the vocabulary is trained on; none named takes all."""
+    language_code: str | None = None
+    """Of mBART and M2M/NLLB, whose sentences carry one: the special token that names the target's
+    language, one of the source's (a near language's, say) or a new one. None takes the source's own
+    code of the language."""
     max_tokens: Annotated[int, Field(ge=8, le=65_536)] = 512
     """Longer sentences are cut into pieces of at most this many tokens, special tokens included."""
 
@@ -194,6 +198,9 @@ class Method(Section):
     sentences: Annotated[int, Field(ge=1)] | None = None
     """Train on this many sentences only, in every phase; the vocabulary is that of the whole text.
     """
+    join_sentences: bool | None = None
+    """A sample is a block of sentences (`phases.join_sentences`), not one; None takes the preset's:
+    metaxlm2021 joins, the others do not."""
     learning_rate: Annotated[float, Field(gt=0)] | None = None
     """None takes the preset's."""
     max_gradient_norm: Annotated[float, Field(gt=0)] | None = None
@@ -256,7 +263,8 @@ class Evaluation(Section):
     sentences: Annotated[int, Field(ge=1)] = 10_000
     """At most this many test sentences."""
     rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
-    """Share of the tokens that is masked."""
+    """Share of the tokens that is masked; from an encoder–decoder what the last phase hid is
+    hidden."""
     words: Annotated[int, Field(ge=0)] = 2_000
     """Words that are scored for bits per character (the measure that compares vocabularies); 0
     leaves it out."""

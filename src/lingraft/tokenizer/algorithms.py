@@ -96,7 +96,7 @@ def train_unigram(
             sentence_iterator=sample.normalised(normaliser, "reading"),
             model_writer=written,
             model_type="unigram",
-            vocab_size=section.vocab_size - len(frame.tokens) + 1,  # with sentencepiece's own <unk>
+            vocab_size=section.vocab_size - frame.specials + 1,  # with sentencepiece's own <unk>
             hard_vocab_limit=False,
             character_coverage=section.character_coverage,
             normalization_rule_name="identity",
@@ -113,7 +113,7 @@ def train_unigram(
     except RuntimeError as error:
         needed = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
         if needed:
-            raise _too_small(section, int(needed[1]) + len(frame.tokens) - 1) from error
+            raise _too_small(section, int(needed[1]) + frame.specials - 1) from error
         raise DataError(
             f"tokenizer: sentencepiece cannot train on this text ({' '.join(str(error).split())}); "
             "give more text or a smaller tokenizer.vocab_size"
@@ -136,12 +136,12 @@ def train_byte_bpe(
         RecipeError: `vocab_size` has no room for the 256 bytes.
     """
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    if section.vocab_size < len(alphabet) + len(frame.tokens):
-        raise _too_small(section, len(alphabet) + len(frame.tokens))
+    if section.vocab_size < len(alphabet) + frame.specials:
+        raise _too_small(section, len(alphabet) + frame.specials)
     learner = Tokenizer(models.BPE())
     learner.pre_tokenizer = pre_tokenizer
     trainer = trainers.BpeTrainer(
-        vocab_size=section.vocab_size,
+        vocab_size=section.vocab_size - len(frame.last),
         min_frequency=MIN_FREQUENCY,
         special_tokens=list(frame.tokens),
         initial_alphabet=alphabet,
@@ -218,9 +218,9 @@ def train_wordpiece(
             yield rare.sub(" ", sentence) if rare is not None else sentence
 
     alphabet = sorted(_learn_merges(words("finding characters"), pre_tokenizer, 0, [], 1))
-    size = section.vocab_size - len(frame.tokens)
+    size = section.vocab_size - frame.specials
     if size < len(alphabet):
-        raise _too_small(section, len(alphabet) + len(frame.tokens))
+        raise _too_small(section, len(alphabet) + frame.specials)
     learnt = _learn_merges(words("reading"), pre_tokenizer, size, alphabet, MIN_FREQUENCY)
     pieces = sorted(learnt, key=lambda piece: learnt[piece])
     vocabulary = [*frame.tokens, *(piece for piece in pieces if piece not in frame.tokens)]

@@ -92,16 +92,16 @@ def make(
         )
     if not causal:
         frame_of(source)  # refuses a tokenizer without the roles that are needed
-    state = _state(source)
+    state = state_of(source)
     if mode == "keep":
-        return _wrap(state, source), {"source": len(source), "added": 0, "unreachable": 0}
+        return wrapped(state, source), {"source": len(source), "added": 0, "unreachable": 0}
     sample = Sample(sentences, section.train_sentences, seed)
     made, counts = (
         _extend(section, state, sample, _in_use(source))
         if mode == "extend"
         else CHANGES[mode](section, state, sample)
     )
-    ours = _wrap(made, source)
+    ours = wrapped(made, source)
     _check(ours, made, pad_id)
     if counts:
         shown = ", ".join(f"{number:,} {what}" for what, number in counts.items())
@@ -129,11 +129,12 @@ def _check(ours: PreTrainedTokenizerFast, made: dict[str, Any], pad_id: int | No
         )
 
 
-def _state(source: PreTrainedTokenizerFast) -> dict[str, Any]:
+def state_of(source: PreTrainedTokenizerFast) -> dict[str, Any]:
+    """tokenizer.json of a tokenizer that cuts and pads nothing."""
     return tokenizer_files.state_of(source) | {"truncation": None, "padding": None}
 
 
-def _wrap(state: dict[str, Any], source: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
+def wrapped(state: dict[str, Any], source: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
     """The tokenizer around a backend, with the source's special tokens, inputs and length."""
     by_id, vocabulary = source.added_tokens_decoder, source.get_vocab()
     roles = {

@@ -170,13 +170,13 @@ def _backend(kind: Kind, section: recipe.Tokenizer, frame: Frame, sample: Sample
 def _wrap(backend: Tokenizer, kind: Kind, frame: Frame) -> PreTrainedTokenizerFast:
     added = {
         token: AddedToken(token, special=True, normalized=False, lstrip=token == frame.stripping)
-        for token in frame.tokens
+        for token in (*frame.tokens, *frame.last)
     }
     backend.add_special_tokens(list(added.values()))
     template: Any = processors.TemplateProcessing(
         single=list(frame.single),
         pair=list(frame.pair),
-        special_tokens=[(token, index) for index, token in enumerate(frame.tokens)],
+        special_tokens=[(token, backend.token_to_id(token)) for token in added],
     )
     if kind == "byte-bpe":  # offsets of a word leave out the space before it, as in RoBERTa
         offsets = processors.ByteLevel(add_prefix_space=False, trim_offsets=True)

@@ -9,10 +9,11 @@ are a part of a character match byte for byte.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from lingraft.tokenizer.files import kind_of
+from lingraft.tokenizer.frame import LANGUAGE_CODE, kept_ids, language_codes
 from lingraft.tokenizer.state import BYTE_PIECE, PLACEHOLDER, WORD_START
 
 if TYPE_CHECKING:
@@ -66,6 +67,18 @@ class Vocabulary:
     "out."""
     special_ids: frozenset[int]
     """Ids of all special tokens, of these roles and of others."""
+    kept: dict[str, int] = field(default_factory=dict)
+    """Ids of the tokens that a new vocabulary keeps by name: sentinels and language codes."""
+
+    code: int | None = None
+    """Id of the language code that stands around sentences; None where none does."""
+
+    @property
+    def code_ids(self) -> frozenset[int]:
+        """Ids of all language codes."""
+        return frozenset(
+            index for name, index in self.kept.items() if LANGUAGE_CODE.fullmatch(name)
+        )
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase) -> Vocabulary:
@@ -80,9 +93,9 @@ class Vocabulary:
         for piece, index in ids.items():
             pieces[index] = piece
         added = tokenizer.added_tokens_decoder
-        special = {index for index, token in added.items() if token.special} | set(
-            tokenizer.all_special_ids
-        )
+        kept = kept_ids(tokenizer)
+        special = {index for index, token in added.items() if token.special}
+        special |= {*tokenizer.all_special_ids, *kept.values()}
         canonical = [
             None
             if index in special or not piece
@@ -97,7 +110,9 @@ class Vocabulary:
             for role, names in ROLES.items()
             if (name := next((name for name in names if name in found), None)) is not None
         }
-        return cls(len(pieces), pieces, canonical, specials, frozenset(special))
+        codes = set(language_codes(tokenizer).values())
+        code = next((i for i in tokenizer("0")["input_ids"] if i in codes), None) if codes else None
+        return cls(len(pieces), pieces, canonical, specials, frozenset(special), kept, code)
 
     def padded(self, multiple: int) -> Vocabulary:
         """The same with ids that no piece has at its end, until their number is a multiple."""

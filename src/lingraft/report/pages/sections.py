@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.recipe import PARTS
 from lingraft.report import numbers
 from lingraft.report.table import Cell, Column, Row, Table, row, table
-from lingraft.report.variants import HEADLINE_SCHEME
+from lingraft.report.variants import headline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -260,7 +260,7 @@ def languages(found: Sequence[Variant]) -> Table | None:
     rows = []
     for variant in found:
         for stream, result in (variant.result("evaluation") or {}).get("streams", {}).items():
-            metrics, words = result["metrics"][HEADLINE_SCHEME], result.get("words", {})
+            metrics, words = result["metrics"][headline(result)], result.get("words", {})
             rows.append(
                 (
                     variant.label,
