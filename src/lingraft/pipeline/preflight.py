@@ -263,9 +263,9 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
         )
         return
     tied = bool(_config(folder).get("tie_word_embeddings", True))
-    plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
     grafted = grafted_sizes(shapes, family, recipe, tied=tied)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
+    plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
 
 
 def _local_folder(name: str, revision: str | None) -> Path | None:
