@@ -39,7 +39,7 @@ from lingraft.tasks.examples import TranslationExample
 from lingraft.tasks.predictions import TranslationPrediction
 from lingraft.training import averaging
 
-EVERY_MODEL = pytest.mark.parametrize("kind", ["encoder-decoder", "bart", "t5"])
+EVERY_MODEL = pytest.mark.parametrize("kind", ["encoder-decoder", "bart", "t5", "marian"])
 TABLE = {
     "name": "ko-en",
     "kind": "translation",
@@ -298,7 +298,7 @@ def run(tmp_path, command):
     return made
 
 
-@pytest.mark.parametrize("kind", ["encoder-decoder", "bart"])
+@pytest.mark.parametrize("kind", ["encoder-decoder", "marian"])
 def test_eight_pairs_are_learnt_by_heart_and_the_checkpoint_is_stock(kind, run, tmp_path):
     ended = run(kind, "out", BY_HEART, "--keep-models")
     assert ended.status == 0, ended.err

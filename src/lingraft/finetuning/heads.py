@@ -82,11 +82,11 @@ HIDDEN_DROPOUT = (
 )
 ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")
 PARSER_TENSORS, PARSER_SETTINGS = "parser.safetensors", "parser.json"
-PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
+PATTERNS = ["*.json", "*.txt", "*.model", "*.spm", "*.safetensors"]
 SETTINGS = (
     *("config.json", "tokenizer*.json", "vocab.*", "merges.txt"),
     *(module.settings_file for module in MODULES.values()),
-    *("special_tokens_map.json", "added_tokens.json", "*.model"),
+    *("special_tokens_map.json", "added_tokens.json", "*.model", "*.spm"),
 )
 
 
@@ -347,7 +347,11 @@ def _stored(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def _fill(module: nn.Module, stored: dict[str, torch.Tensor], folder: Path) -> None:
-    wanted = dict(module.named_parameters())
+    wanted = {  # Marian does not store its sinusoids, which do not train
+        name: parameter
+        for name, parameter in module.named_parameters()
+        if parameter.requires_grad or name in stored
+    }
     if set(wanted) - set(stored):
         raise DataError(
             f"{folder}: lacks the tensor '{min(set(wanted) - set(stored))}'; "
