@@ -136,6 +136,29 @@ def tiny_source(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
     return saved
 
 
+@pytest.fixture(scope="session")
+def veco_source(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The same with cross-attention whose weights matter."""
+    import torch
+
+    from lingraft.models import cross_attention, loading
+    from lingraft.models.families import FAMILIES
+    from lingraft.models.modules import MODULES
+
+    @functools.cache
+    def saved(family: str) -> Path:
+        folder, model = tmp_path_factory.mktemp("veco") / family, _model(family)
+        cross_attention.insert(model, FAMILIES[family], DEPTH)
+        generator = torch.Generator().manual_seed(9)
+        for tensor in loading.own_tensors(model, MODULES["cross_attention"]).values():
+            tensor.normal_(0.0, 0.3, generator=generator)
+        loading.save(model, folder)
+        build(family).save_pretrained(folder)
+        return folder
+
+    return saved
+
+
 WORDS = """
 나는 학교에 가서 친구를 만나고 집에 와서 책을 읽었다 문서를 열고 형식을 선택한 다음 폴더에 둔다
 오늘은 날씨가 좋아서 우리는 함께 공원을 걸었다 커피를 마시며 음악을 듣는 시간이 가장 즐겁다

@@ -19,7 +19,7 @@ from lingraft import cli
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     *("README.md", "docs/guide.md", "docs/alignment.md", "docs/retrieval.md"),
-    "docs/multilingual.md",
+    *("docs/multilingual.md", "docs/translation.md"),
 )
 CONSOLE_PAGES = ("docs/sources.md",)
 """Pages whose console blocks are run, and which have no Python."""

@@ -337,3 +337,32 @@ def test_a_document_of_a_stream_of_pairs_is_a_pair(paired):
     assert "ko, en" in (run.path / "report.html").read_text(encoding="utf-8")
     (row,) = (row for row in run.metrics() if row["kind"] == "valid" and row["step"] == 2)
     assert row["loss/pairs/mlm"] > 0
+
+
+def test_two_streams_of_one_language_are_drawn_and_scored_by_their_names(
+    command, tiny_source, korean_text, tmp_path
+):
+    lines = korean_text.read_text(encoding="utf-8").splitlines(keepends=True)
+    for name, part in (("news", lines[::2]), ("books", lines[1::2])):
+        (tmp_path / f"{name}.txt").write_text("".join(part), encoding="utf-8")
+    streams = [
+        f'{{name = "{name}", language = "ko", corpus = {{text = ["{tmp_path / name}.txt"]}}}}'
+        for name in ("news", "books")
+    ]
+    sizes = ("tokenizer.max_tokens=64", "evaluation.sentences=8", "evaluation.words=4")
+    sizes += ("method.batch={size=4}", "method.join_sentences=true", "tokenizer.vocab_size=400")
+    sizes += ("method.name=xpt-sp", "method.budget={value=4}")
+    recipe = tmp_path / "recipe.toml"
+    source = f'[source]\nmodel = "{tiny_source("roberta")}"\n'
+    recipe.write_text(f"streams = [{', '.join(streams)}]\n{source}", encoding="utf-8")
+    options = [word for setting in sizes for word in ("--set", setting)]
+    ended = command("adapt", recipe, "--out", tmp_path / "run", *options)
+    assert ended.status == 0, ended.err
+    run = Run(tmp_path / "run")
+    assert list(run.stage("evaluation").result()["streams"]) == ["news", "books"]
+    drawn = run.stage("phase-1").result()["streams"]
+    for name in ("news", "books"):
+        text = Tokens.open(run.stage("tokenizer").path, f"{name}-train")
+        one = drawn[f"{name}/mlm"]
+        assert one["sentences"] == len(text) > 1.5 * one["samples"]
+    assert sum(one["draws"] for one in drawn.values()) == 4 * 4

@@ -91,7 +91,7 @@ def test_scores_of_models_and_baselines_stand_in_table_rows_figure_and_link_file
     assert row["found_possible"] == right
     table = (out / "table.md").read_text(encoding="utf-8")
     assert "oracle" in table
-    assert "Difference to bert" in table
+    assert "Less bert" in table
     assert all(name in ended.out for name in ("diagonal", "ibm1", "roberta", "en-ko", "rows"))
     assert (out / "aer.svg").read_text(encoding="utf-8").startswith("<svg")
 
@@ -109,8 +109,8 @@ def test_the_layer_chosen_on_dev_is_best_there_and_scored_elsewhere(
     assert "oracle" not in table
     assert "first 2 sentences" in table
     again = (tmp_path / "again/table.md").read_text(encoding="utf-8")
-    assert "Difference to roberta" in again
-    assert "Difference to bert" in table
+    assert "Less roberta" in again
+    assert "Less bert" in table
 
 
 def test_what_is_done_is_kept_and_gives_the_same_bytes(

@@ -218,7 +218,9 @@ def test_a_benchmark_is_read_as_its_files_are(
         given = ("retrieve", tiny_source("bert"), *how, "--languages", "ko,de")
         ended = command(*given, "--resamples", 200, "--out", tmp_path / out)
         assert ended.status == 0, ended.err
-    assert rows_of(tmp_path / "task") == rows_of(tmp_path / "files")
+    named = rows_of(tmp_path / "task")
+    assert {row["task"] for row in named} == {"tatoeba"}
+    assert [row | {"task": None} for row in named] == rows_of(tmp_path / "files")
     predicted = [(tmp_path / out / "bert/predictions-ko.tsv") for out in ("task", "files")]
     assert predicted[0].read_bytes() == predicted[1].read_bytes()
 

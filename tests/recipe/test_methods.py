@@ -92,9 +92,19 @@ def test_metaxlm_takes_table_7_of_its_paper_unless_another_preset_is_named():
     assert (optimiser.learning_rate, optimiser.betas) == (1e-4, (0.9, 0.98))
     assert (optimiser.epsilon, optimiser.weight_decay) == (1e-6, 0.01)
     assert (optimiser.max_gradient_norm, phase.dropout) == (1.0, 0.1)
+    assert phase.join_sentences
     assert (phase.schedule.shape, phase.schedule.warmup) == ("linear", 10_000)
     (phase,) = recipe(method={"name": "metaxlm", "preset": "xpt2021"}).phases
     assert (phase.batch.size, phase.optimiser.max_gradient_norm, phase.dropout) == (256, None, None)
+    assert not phase.join_sentences
+
+
+def test_sentences_are_joined_as_the_recipe_says_and_pairs_never():
+    (phase,) = recipe(method={"name": "metaxlm", "join_sentences": False}).phases
+    assert not phase.join_sentences
+    assert all(p.join_sentences for p in recipe(method={"join_sentences": True}).phases)
+    pairs = recipe(method={"name": "veco", "preset": "metaxlm2021"}, baselines=[{"method": "xlm"}])
+    assert not any(phase.join_sentences for phase in pairs.phases)
 
 
 def test_only_xlm_kd_has_a_teacher_as_a_method_and_as_a_baseline():
@@ -127,7 +137,7 @@ def test_xpt_on_a_random_source_is_xpt_but_for_the_weights():
 
 
 @pytest.mark.parametrize(
-    ("method", "kind"), [("continued", "keep"), ("lapt", "extend"), ("xpt", "source")]
+    ("method", "kind"), [("continued", "keep"), ("lapt", "append"), ("xpt", "source")]
 )
 def test_a_method_says_which_vocabulary_it_needs(method, kind):
     assert recipe(method={"name": method}).tokenizer.kind == kind
@@ -141,7 +151,7 @@ def test_what_the_recipe_says_of_the_tokenizer_wins_over_the_method():
     tables = {"method": {"name": "lapt"}, "tokenizer": {"kind": "unigram", "vocab_size": 99}}
     ours = recipe(**tables).tokenizer
     assert (ours.kind, ours.vocab_size) == ("unigram", 99)
-    assert recipe("tokenizer.vocab_size=99", method={"name": "lapt"}).tokenizer.kind == "extend"
+    assert recipe("tokenizer.vocab_size=99", method={"name": "lapt"}).tokenizer.kind == "append"
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -310,9 +320,9 @@ def test_a_baseline_of_an_adapter_run_has_no_adapters_and_its_own_layers():
     ("method", "other", "needs", "has"),
     [
         ("xpt", "continued", "keep", "source"),
-        ("xpt", "lapt", "extend", "source"),
-        ("lapt", "scratch", "source", "extend"),
-        ("lapt", "continued", "keep", "extend"),
+        ("xpt", "lapt", "append", "source"),
+        ("lapt", "scratch", "source", "append"),
+        ("lapt", "continued", "keep", "append"),
         ("continued", "xpt", "source", "keep"),
     ],
 )

@@ -35,3 +35,12 @@ from lingraft.report import numbers
 )
 def test_numbers_read_as_people_write_them(show, value, text):
     assert show(value).replace(numbers.NO_BREAK, " ") == text
+
+
+def test_a_difference_has_a_sign_unless_it_is_shown_as_nothing() -> None:
+    assert [numbers.signed(value, 1) for value in (1.25, -0.3, 0.04, -0.04)] == [
+        *("+1.2", "−0.3", "0.0", "0.0")
+    ]
+    assert numbers.between(-0.31, 0.4, 1, sign=True) == "[−0.3, +0.4]"
+    assert numbers.between(1, 2, 1) == "[1.0, 2.0]"
+    assert numbers.between(None, None, 1) == ""

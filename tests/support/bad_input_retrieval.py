@@ -112,6 +112,9 @@ def add(cases):
          for code, text in (("de", TEXT), ("en", OTHER))},
         *("--task", "bucc2018", "--data", ".", "--languages", "de"),
     )  # fmt: skip
+    cases["results of retrieval alone to compare"] = lambda place: [
+        *("compare", str(place.write("out/retrieve.json", "{}").parent.name))
+    ]
     cases["results of mteb that are not there"] = mteb({"results/README.md": "none"})
     cases["results of mteb that are broken"] = mteb({"results/bert/r/Tatoeba.json": '{"scores'})
     export(cases)

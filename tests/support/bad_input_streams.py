@@ -15,7 +15,7 @@ def add(cases):
     cases["streams beside a language"] = recipe('language = "ko"', TWO)
     cases["neither a text nor streams"] = recipe('language = "ko"', "")
     cases["two streams of one name"] = recipe("", STREAM.format("ko", "ko", "ko.txt") * 2)
-    cases["two streams of one language"] = recipe(
+    cases["two streams of one language and text"] = recipe(
         "", TWO + STREAM.format("more-korean", "ko", "ko.txt")
     )
     cases["a stream's name that cannot be a file"] = recipe(
@@ -79,6 +79,8 @@ def pairs(cases):
     cases["an objective twice for the same draws"] = recipe(cross, both + PHASE + of)
     of = 'data = [{ stream = "en-ko", objective = "ca_mlm", reset_positions = true }]'
     cases["positions reset for nobody"] = recipe(cross, both + PHASE + of)
+    of = 'join_sentences = true\ndata = [{ stream = "en-ko", objective = "ca_mlm" }]'
+    cases["pairs in blocks of sentences"] = recipe(cross, both + PHASE + of)
     alone = PHASE.replace('"all"', '"cross_attention"')
     of = 'data = [{ stream = "en-ko", objective = "ca_mlm", also = ["tlm"] }]'
     cases["a phase that trains what its objective never plugs in"] = recipe(

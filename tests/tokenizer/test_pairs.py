@@ -1,8 +1,9 @@
-"""Pairs over tokenised text: whose rows they are, how long they are, what is cut."""
+"""Pairs and blocks over tokenised text: whose rows they are, how long they are, what is cut."""
 
 import numpy as np
 import pytest
 
+from lingraft.tokenizer.blocks import Blocks
 from lingraft.tokenizer.pairs import Edges, TokenPairs, fitted, neighbours, translations
 from lingraft.tokenizer.shards import Tokens
 
@@ -74,3 +75,32 @@ def test_lengths_are_those_of_what_is_read(longest):
 def test_of_two_texts_the_longer_one_is_cut_until_both_fit():
     texts = np.array([[10, 2], [2, 10], [7, 7], [3, 3]])
     assert fitted(texts, 8).tolist() == [[6, 2], [2, 6], [4, 4], [3, 3]]
+
+
+def test_a_block_has_the_sentences_of_the_text_with_their_ends_and_one_beginning():
+    blocks = Blocks.of(tokens_of([2, 1], [3]), EDGES, 12)
+    (row,) = blocks.rows(np.arange(len(blocks)))
+    assert row.tolist() == [0, 10, 11, 2, 12, 2, 13, 14, 15, 2]  # over the end of a document
+
+
+def test_blocks_are_as_full_as_whole_sentences_make_them_and_lose_none():
+    drawn = np.random.default_rng(0)
+    tokens = tokens_of(*drawn.integers(1, 9, (30, 5)).tolist())
+    blocks = Blocks.of(tokens, EDGES, 20)
+    assert blocks.lengths.max() <= 20
+    assert blocks.lengths[1:].min() > 0
+    following = tokens.lengths[blocks.bounds[1:, 0]] - EDGES.before
+    assert (blocks.lengths[:-1] + following > 20).all()
+    joined = np.concatenate(blocks.rows(np.arange(len(blocks))))
+    alone = np.concatenate(tokens.rows(np.arange(len(tokens))))
+    assert joined[joined != 0].tolist() == alone[alone != 0].tolist()
+    assert (joined == 0).sum() == len(blocks)
+    lengths = [len(row) for row in blocks.rows(np.arange(len(blocks)))]
+    assert blocks.lengths.tolist() == lengths
+
+
+def test_a_sentence_longer_than_a_block_is_one_by_itself():
+    blocks = Blocks.of(tokens_of([3, 30, 3, 3]), EDGES, 12)
+    assert blocks.bounds.tolist() == [[0, 1], [1, 2], [2, 4]]
+    assert blocks.lengths.tolist() == [5, 32, 9]
+    assert blocks.subset(np.array([2, 0])).lengths.tolist() == [9, 5]

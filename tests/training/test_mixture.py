@@ -14,6 +14,8 @@ from lingraft.models.packed import PackedModel
 from lingraft.objectives import OBJECTIVES
 from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Batch, Masking, Mixture
+from lingraft.tokenizer.blocks import Blocks
+from lingraft.tokenizer.pairs import Edges
 from lingraft.training import checkpoint
 from lingraft.training.data import Batcher, Position, Reading
 from lingraft.training.loop import train_phase
@@ -56,6 +58,17 @@ def test_weights_go_before_sizes(tiny_tokens):
     assert probabilities(readings(1.0, 3.0), Mixture(alpha=1)).tolist() == [0.25, 0.75]
     assert probabilities(readings(None, None), Mixture(alpha=1)).tolist() == [0.9, 0.1]
     assert probabilities(readings(None, None), Mixture(alpha=0)).tolist() == [0.5, 0.5]
+
+
+def test_blocks_are_drawn_by_the_sentences_that_they_hold(tiny_tokens):
+    def reading(name, size, limit):
+        text = tiny_tokens(size)
+        blocks = Blocks.of(text, Edges(1, 1), limit)
+        assert len(blocks) < len(text)
+        return Reading(name, blocks, tiny_tokens(2), "mlm", Masking())
+
+    both = [reading("a", 90, 200), reading("b", 10, 50)]
+    assert probabilities(both, Mixture(alpha=1)).tolist() == [0.9, 0.1]
 
 
 @UNITS

@@ -148,11 +148,9 @@ class Subject:
         return source.from_architecture(section, size, _specials(), self.recipe.seed).model.config
 
     def _vocabulary(self, config: PreTrainedConfig) -> dict[str, Any]:
-        kind, size = self.recipe.tokenizer.kind, self.recipe.tokenizer.vocab_size
-        if self.shape is not None or kind == "keep":
-            size = int(config.vocab_size)
-        elif kind == "extend":
-            size += int(config.vocab_size)
+        size = int(config.vocab_size)
+        if self.shape is None:
+            size = self.recipe.tokenizer.most_rows(size)
         return {"vocab_size": size, **_specials()}
 
     def text(self, vocab_size: int) -> tuple[Tokens, TokenIds]:

@@ -12,7 +12,12 @@ from lingraft.commands import console
 
 def command(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="OUT", help="Folders that lingraft finetune wrote.")
+        list[Path],
+        typer.Argument(
+            metavar="OUT",
+            help="Folders that lingraft finetune wrote, and of lingraft retrieve --task (tatoeba, "
+            "bucc2018) with the same models: then XTREME's average is of all nine tasks.",
+        ),
     ],
     reference: Annotated[
         str | None,
@@ -35,6 +40,7 @@ def command(
     from lingraft.comparison import page
 
     target = out_file or folders[0] / "comparison.html"
-    scores, written = page.compare(folders, target, reference=reference, resamples=resamples)
-    console.show(scores, best="")
+    shown, written = page.compare(folders, target, reference=reference, resamples=resamples)
+    for made in shown:
+        console.show(made, best="")
     console.line(f"page: {written[0]} and {len(written) - 1} files beside it")

@@ -128,7 +128,7 @@ def command(
         records = _records(task, data, ask.names_in(languages))
         mines = mine is not None or (bool(records) and records[0].metric == "pair_f1")
         options = Options(
-            _pool(pool, parity, mining=mines), layer, threshold, parity is not None, resamples
+            _pool(pool, parity, mining=mines), layer, threshold, parity is not None, resamples, task
         )
         _check_fits(
             asked[0], mines=mines, dev=dev, sentences=sentences, languages=languages, gold=gold,

@@ -160,6 +160,17 @@ class Comparison:
     parts: tuple[Part, ...]
     reference: str
 
+    @property
+    def weights(self) -> dict[str, str]:
+        """Fingerprint of each model's weights, by label."""
+        return {
+            label: run.outcome.model_fingerprint
+            for part in self.parts
+            for runs in (part.runs, part.apart)
+            for label, of_label in runs.items()
+            for run in of_label
+        }
+
 
 def collect(folders: Sequence[Path], reference: str | None = None) -> Comparison:
     """Read the finished runs of some folders.

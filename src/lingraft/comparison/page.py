@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lingraft.comparison import tables, transfer
+from lingraft.comparison import checks, retrieved, tables, transfer
 from lingraft.comparison.collect import collect
 from lingraft.comparison.errors import analyse
 from lingraft.comparison.significance import RESAMPLES, differences
-from lingraft.errors import RecipeError
+from lingraft.errors import DataError, RecipeError
 from lingraft.report import page
 from lingraft.report.table import comma_separated, latex, markdown
 from lingraft.rundir import write_text
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lingraft.comparison.errors import Errors
     from lingraft.comparison.significance import Tested
     from lingraft.comparison.transfer import Transfer
+    from lingraft.report.figure import Figure
     from lingraft.report.table import Table
     from lingraft.tasks import Task
 
@@ -34,17 +35,18 @@ def compare(
     *,
     reference: str | None = None,
     resamples: int = RESAMPLES,
-) -> tuple[Table, list[Path]]:
+) -> tuple[list[Table], list[Path]]:
     """Compare models after fine-tuning, and write the page and the files beside it.
 
     Args:
-        folders: what `lingraft finetune --out` wrote.
+        folders: what `lingraft finetune --out` wrote, and what `lingraft retrieve --out` did.
         out: the page.
         reference: label of the model that the others are tested against.
         resamples: draws of the bootstrap.
 
     Returns:
-        The table of scores, and the files that were written, the page first.
+        The table of scores, that of XTREME where there is one, and the files that were written,
+        the page first.
 
     Raises:
         DataError: results are missing, broken, or do not belong together.
@@ -52,21 +54,32 @@ def compare(
     """
     if out.suffix != ".html":
         raise RecipeError(f"--out: is {out}; the page must end in .html")
-    comparison = collect(folders, reference)
+    searched = [folder for folder in folders if retrieved.is_retrieval(folder)]
+    tuned = [folder for folder in folders if folder not in searched]
+    if not tuned:
+        raise DataError(
+            f"{folders[0]}: is of lingraft retrieve, whose tables lie there; to compare it with "
+            "other tasks, name a folder of lingraft finetune too"
+        )
+    comparison = collect(tuned, reference)
+    found = retrieved.read(searched, comparison.weights)
     tested = differences(comparison, resamples)
     errors = [analyse(part) for part in comparison.parts]
     scores = tables.scores(comparison, tested)
     less = tables.differences(comparison, tested)
-    languages = transfer.section(tables.settings_of(comparison), tested)
-    made = {out: render(comparison, scores, less, errors, languages)} | _files(
+    languages = transfer.section(tables.settings_of(comparison), tested, found)
+    curves = list(checks.curves(comparison))
+    made = {out: render(comparison, scores, less, errors, languages, curves)} | _files(
         out, comparison, tested, scores, less, errors
     )
+    made |= {out.with_name(f"{out.stem}-{one.name}.svg"): one.alone() for one in curves}
     if languages is not None:
         made |= transfer.files(languages, out)
     for path, text in made.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
-    return scores, list(made)
+    xtreme = [languages.summary] if languages and languages.summary else []
+    return [scores, *xtreme], list(made)
 
 
 def render(
@@ -75,6 +88,7 @@ def render(
     less: Table | None,
     errors: Sequence[Errors],
     languages: Transfer | None,
+    curves: Sequence[Figure] = (),
 ) -> str:
     """The page."""
     runs = sum(len(runs) for part in comparison.parts for runs in part.runs.values())
@@ -91,6 +105,7 @@ def render(
         "unofficial": [part for part in comparison.parts if not part.official],
         "scores": scores,
         "languages": languages,
+        "curves": curves,
         "differences": less,
         "reference": comparison.reference,
         "errors": errors,

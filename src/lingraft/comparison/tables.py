@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -190,6 +191,7 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
                 f"{OTHER_EXAMPLES} {part.title}: {', '.join(part.apart)} was scored on other "
                 "examples and does not compare."
             )
+        notes += [f"{part.title} {metric_name(key)}: {told}." for key, told in _signatures(part)]
         if differing := differing_settings(part):
             by_setting[f"{part.family}: fine-tuned with different {', '.join(differing)}."] = None
     notes += by_setting
@@ -205,6 +207,13 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
             "only for models that have all."
         )
     return tuple(notes)
+
+
+def _signatures(part: Part) -> list[tuple[str, str]]:
+    """Score and sacrebleu's signature of it, for those that have one; two do not compare."""
+    runs = (run for runs in part.runs.values() for run in runs)
+    told = [(run.outcome.data.get("signatures") or {}).items() for run in runs]
+    return [one for one in dict.fromkeys(chain.from_iterable(told)) if one[0] in part.keys]
 
 
 def _own_note(task: Task) -> str:
@@ -238,25 +247,12 @@ def _less(tested: Tested | None) -> Cell:
     if tested is None:
         return Cell(numbers.ABSENT)
     found = tested.found
-    assert found.low is not None
-    assert found.high is not None
     assert found.p is not None
     return Cell(
-        signed(found.value),
-        f"[{signed(found.low)}, {signed(found.high)}] {shown_p(found.p)}",
+        numbers.signed(found.value, 1),
+        f"{numbers.between(found.low, found.high, 1, sign=True)} {numbers.probability(found.p)}",
         mark=tested.mark,
     )
-
-
-def signed(value: float) -> str:
-    """A difference of scores: +1.2, −0.3, 0.0."""
-    text = numbers.fixed(abs(value), 1)
-    return text if float(text) == 0 else f"{'+' if value > 0 else '−'}{text}"
-
-
-def shown_p(p: float) -> str:
-    """A probability to three decimals."""
-    return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
 
 
 def _tested_notes(tested: Sequence[Tested]) -> tuple[str, ...]:

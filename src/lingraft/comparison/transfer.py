@@ -15,10 +15,11 @@ from lingraft.report.table import Cell, Column, comma_separated, markdown, row, 
 from lingraft.tasks import GROUPS, xtreme
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from lingraft.comparison.across import BySeed, Directions, Setting
+    from lingraft.comparison.retrieved import Retrieved
     from lingraft.comparison.significance import Tested
     from lingraft.report.figure import Figure
     from lingraft.report.table import Table
@@ -43,18 +44,20 @@ class Transfer:
     """All numbers to full precision, as CSV."""
 
 
-def section(settings: Sequence[Setting], tested: Sequence[Tested]) -> Transfer | None:
+def section(
+    settings: Sequence[Setting], tested: Sequence[Tested], retrieved: Sequence[Retrieved] = ()
+) -> Transfer | None:
     """What there is to show of tasks in several languages; None without one."""
-    if not settings:
+    if not settings and not retrieved:
         return None
     matrices = across.directions(settings)
     return Transfer(
-        summary_table(settings),
+        summary_table(settings, retrieved),
         tuple(across.language_table(one, _marks(one, tested)) for one in settings),
         gap_bars(settings),
         tuple(across.direction_table(one) for one in matrices),
         tuple(heat_maps(matrices, settings)),
-        sheet(settings),
+        sheet(settings, retrieved),
     )
 
 
@@ -70,19 +73,19 @@ def _marks(setting: Setting, tested: Sequence[Tested]) -> dict[tuple[str, str, s
 # -- one number a task
 
 
-def summary_table(settings: Sequence[Setting]) -> Table | None:
+def summary_table(settings: Sequence[Setting], retrieved: Sequence[Retrieved] = ()) -> Table | None:
     """XTREME's one number of every task, averaged over languages, and what it averages to.
 
-    Only of what was trained in the one language that XTREME trains in. Groups of tasks and the
-    averages of seven and nine tasks are there where all their tasks are.
+    Only of what was trained in the one language that XTREME trains in, and of what needs no
+    training. Groups of tasks and the averages of seven and nine tasks are there where all their
+    tasks are.
     """
-    here = {(one.task, one.train): one for one in settings}
-    chosen = {
-        task: here[task, (GROUPS[task].train_language,)]
-        for task in xtreme.SEVEN
-        if (task, (GROUPS[task].train_language,)) in here
-    }
-    if len(chosen) < 2:
+    here: dict[str, Setting | Retrieved] = {one.task: one for one in retrieved}
+    for one in settings:
+        if one.task in xtreme.SEVEN and one.train == (GROUPS[one.task].train_language,):
+            here[one.task] = one
+    chosen = {task: here[task] for task in xtreme.NINE if task in here}
+    if len(chosen) < 2 and not retrieved:
         return None
     models = dict.fromkeys(label for one in chosen.values() for label in one.models)
     by_task = {label: _numbers(label, chosen) for label in models}
@@ -112,11 +115,12 @@ def summary_table(settings: Sequence[Setting]) -> Table | None:
     if len(chosen) < len(xtreme.NINE):
         lacking = [task for task in xtreme.NINE if task not in chosen]
         notes.append(f"No XTREME average: {', '.join(lacking)} are not there.")
-    titles = [*head, *(title for title, _ in wholes)]
+    notes += [one.note for one in retrieved]
+    titles = [*head, *(_whole_column(title, chosen, tasks) for title, tasks in wholes)]
     return table("XTREME, trained in English", titles, rows, notes)
 
 
-def _numbers(label: str, chosen: Mapping[str, Setting]) -> dict[str, BySeed]:
+def _numbers(label: str, chosen: Mapping[str, Setting | Retrieved]) -> dict[str, BySeed]:
     """Task → its number by seed, of the tasks that a model has in all languages."""
     found = {
         task: one.average(label, one.number) for task, one in chosen.items() if label in one.models
@@ -124,10 +128,18 @@ def _numbers(label: str, chosen: Mapping[str, Setting]) -> dict[str, BySeed]:
     return {task: values for task, values in found.items() if values}
 
 
-def _task_column(setting: Setting) -> Column:
+def _task_column(setting: Setting | Retrieved) -> Column:
     """Says how many of the task's languages the number is over, where it is not all."""
-    whole, here = len(GROUPS[setting.task].languages), len(setting.languages)
+    whole, here = len(xtreme.group_of(setting.task).languages), len(setting.languages)
     return Column(setting.task, under="" if here == whole else f"{here} of {whole} languages")
+
+
+def _whole_column(
+    title: str, chosen: Mapping[str, Setting | Retrieved], tasks: Iterable[str]
+) -> Column:
+    """Says so where a task lacks languages."""
+    partial = any(_task_column(chosen[task]).under for task in tasks)
+    return Column(title, under="not all languages" if partial else "")
 
 
 # -- figures
@@ -185,10 +197,15 @@ def heat_maps(matrices: Sequence[Directions], settings: Sequence[Setting]) -> It
 # -- files
 
 
-def sheet(settings: Sequence[Setting]) -> str:
+def sheet(settings: Sequence[Setting], retrieved: Sequence[Retrieved] = ()) -> str:
     """Mean and deviation of every score in every language, of averages and gaps."""
     head = ("model", "task", "train_languages", "test_language", "metric", "mean", "deviation")
-    rows = []
+    rows: list[tuple[Any, ...]] = [
+        (label, one.task, "", language, one.number, value, None, None)
+        for one in retrieved
+        for label, values in one.values.items()
+        for language, value in values.items()
+    ]
     for one in settings:
         for label in one.models:
             for key in one.keys:

@@ -5,13 +5,14 @@ Shape letters: R resamples, B sentences.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lingraft import stats
 from lingraft.crosslingual import by_layer
+from lingraft.crosslingual.scores import Scores
 from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, row, table
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from lingraft.crosslingual.aer import Counts
     from lingraft.report.figure import Figure
     from lingraft.report.table import Table
-    from lingraft.stats import Difference, Resampling
+    from lingraft.stats import Resampling
 
 Array = np.ndarray[Any, Any]
 
@@ -29,8 +30,6 @@ MEAN = "mean"
 SIDES = ("precision", "recall")
 COUNTED = ("predicted", "sure", "found_sure", "found_possible")
 FACTS = ("tokens", "unknown", "too_long")
-LIKELY = 0.05
-"""A difference with a smaller p is marked."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,8 @@ class Result:
     """No model."""
 
 
-@dataclass
-class Reading:
-    """How results are read.
+class Reading(Scores):
+    """How results are read: error rates in percent.
 
     Args:
         names: of the gold sets.
@@ -66,11 +64,9 @@ class Reading:
         method: its title.
     """
 
-    names: Sequence[str]
-    dev: int
-    resampling: Resampling
-    method: str
-    _drawn: dict[tuple[str, int | None], dict[str, Array]] = field(default_factory=dict)
+    def __init__(self, names: Sequence[str], dev: int, resampling: Resampling, method: str) -> None:
+        super().__init__(names, MEAN, resampling, self._rate, self._rates)
+        self.dev, self.method = dev, method
 
     # -- numbers
 
@@ -78,31 +74,18 @@ class Reading:
         """The counts of the sentences that are scored."""
         return result.sets[name].counts.between(self.dev, None)
 
-    def mean(self, result: Result, *, on_dev: bool = False) -> float:
-        """Mean error rate over the sets."""
-        parts = [
-            result.sets[name].counts.between(0, self.dev) if on_dev else self.scored(result, name)
-            for name in self.names
-        ]
+    def _to_choose_by(self, result: Result) -> float:
+        """Mean error rate over the sets, on dev where there is one."""
+        parts = [result.sets[name].counts.between(0, self.dev or None) for name in self.names]
         return float(np.mean([part.error_rate() for part in parts]))
 
-    def drawn(self, result: Result) -> dict[str, Array]:
-        """[R] The error rate of each resample, on each set and their mean."""
-        key = (result.label, result.layer)
-        if key not in self._drawn:
-            found = {}
-            for name in self.names:
-                counts = self.scored(result, name)
-                draws_RB = self.resampling.draws(len(counts.sure_B), name)
-                found[name] = counts.error_rates(draws_RB)
-            found[MEAN] = np.mean([found[name] for name in self.names], axis=0)
-            self._drawn[key] = found
-        return self._drawn[key]
+    def _rate(self, one: Result, name: str) -> float:
+        return 100 * self.scored(one, name).error_rate()
 
-    def rates(self, result: Result) -> dict[str, float]:
-        """The error rate on each set, and their mean."""
-        found = {name: self.scored(result, name).error_rate() for name in self.names}
-        return found | {MEAN: float(np.mean(list(found.values())))}
+    def _rates(self, one: Result, name: str) -> Array:
+        counts = self.scored(one, name)
+        drawn_R: Array = counts.error_rates(self.resampling.draws(len(counts.sure_B), name))
+        return 100 * drawn_R
 
     def chosen(self, results: Sequence[Result]) -> list[Result]:
         """Of each model the layer with the smallest mean rate, on dev where there is one."""
@@ -110,7 +93,7 @@ class Reading:
         return [
             min(
                 (result for result in results if result.label == label),
-                key=lambda result: (self.mean(result, on_dev=self.dev > 0), result.layer or 0),
+                key=lambda result: (self._to_choose_by(result), result.layer or 0),
             )
             for label in labels
         ]
@@ -122,9 +105,8 @@ class Reading:
         best = {(result.label, result.layer) for result in self.chosen(results)}
         rows = []
         for result in results:
-            rates, drawn = self.rates(result), self.drawn(result)
-            for name in self._columns():
-                low, high = stats.interval(drawn[name])
+            for name in self.columns:
+                low, high = stats.interval(self.drawn(result, name))
                 rows.append(
                     {
                         "model": result.label,
@@ -134,9 +116,9 @@ class Reading:
                         "chosen_on": "dev" if self.dev else "the scored sentences",
                         "set": name,
                         "method": None if result.reference else self.method,
-                        "aer": rates[name],
-                        "low": low,
-                        "high": high,
+                        "aer": self.value(result, name) / 100,
+                        "low": low / 100,
+                        "high": high / 100,
                         **self._counts(result, name),
                     }
                 )
@@ -177,29 +159,23 @@ class Reading:
         firsts = [result for result in chosen if result.label == reference] or models
         if firsts and len(chosen) > 1:
             others = [result for result in chosen if result is not firsts[0]]
-            made.append(self._differences(firsts[0], others))
+            title = "AER; below 0 is better than it; paired bootstrap over the sentences"
+            made.append(self.differences(firsts[0], others, "set", title))
         if len({result.layer for result in results if result.layer is not None}) > 1:
             made.append(self._by_layer(results))
         return made
 
-    def _columns(self) -> list[str]:
-        return [*self.names, *([MEAN] if len(self.names) > 1 else [])]
-
     def _main(self, chosen: Sequence[Result], baselines: Mapping[str, str]) -> Table:
-        columns = self._columns()
-        best = {
-            name: min(self.rates(result)[name] for result in chosen) for name in columns
-        }  # fmt: skip
+        best = {name: min(self.value(one, name) for one in chosen) for name in self.columns}
         rows = []
         for result in chosen:
-            rates, drawn = self.rates(result), self.drawn(result)
             cells = [
                 Cell(
-                    _percent(rates[name]),
-                    _between(*stats.interval(drawn[name])),
-                    BEST if rates[name] == best[name] and len(chosen) > 1 else 0,
+                    numbers.fixed(self.value(result, name), 1),
+                    self.bounds(result, name),
+                    BEST if self.value(result, name) == best[name] and len(chosen) > 1 else 0,
                 )
-                for name in columns
+                for name in self.columns
             ]
             sides = [self._average(result, what) for what in SIDES]
             layer = numbers.ABSENT if result.layer is None else str(result.layer)
@@ -214,7 +190,7 @@ class Reading:
             )
         title = "Alignment error rate in %, lower is better"
         return table(
-            title, ["model", "layer", *columns, "precision", "recall"], rows,
+            title, ["model", "layer", *self.columns, "precision", "recall"], rows,
             self._notes(chosen, baselines),
         )  # fmt: skip
 
@@ -249,38 +225,6 @@ class Reading:
             "oracle, better than a layer chosen beforehand."
         )
 
-    def _differences(self, first: Result, others: Sequence[Result]) -> Table:
-        rows = []
-        for other in others:
-            gaps = self.differences(first, other)
-            cells = [self._gap(gaps[name]) for name in self._columns()]
-            rows.append(row(other.label, *cells, role="reference" if other.reference else ""))
-        return table(
-            f"Difference to {first.label} in points of AER; below 0 is better than it",
-            ["model", *self._columns()],
-            rows,
-            [f"*: p < {LIKELY}, paired bootstrap over the same sentences."],
-        )
-
-    def differences(self, first: Result, other: Result) -> dict[str, Difference]:
-        """How much higher the rate of `other` is, on each set and on their mean."""
-        rates, drawn = (
-            (self.rates(first), self.rates(other)),
-            (self.drawn(first), self.drawn(other)),
-        )
-        return {
-            name: self.resampling.difference(
-                {(0,): rates[1][name] - rates[0][name]},
-                (drawn[1][name] - drawn[0][name])[:, None],
-            )
-            for name in self._columns()
-        }  # fmt: skip
-
-    def _gap(self, gap: Difference) -> Cell:
-        mark = "*" if gap.p is not None and gap.p < LIKELY else ""
-        under = _between(gap.low, gap.high) if gap.low is not None and gap.high is not None else ""
-        return Cell(f"{100 * gap.value:+.1f}".replace("-", "−"), under, mark=mark)
-
     # -- by layer
 
     def _curves(self, results: Sequence[Result]) -> dict[str, dict[int, float]]:
@@ -288,7 +232,7 @@ class Reading:
         curves: dict[str, dict[int, float]] = {}
         for result in results:
             if result.layer is not None:
-                curves.setdefault(result.label, {})[result.layer] = 100 * self.mean(result)
+                curves.setdefault(result.label, {})[result.layer] = self.value(result, MEAN)
         return curves
 
     def _by_layer(self, results: Sequence[Result]) -> Table:
@@ -311,13 +255,9 @@ class Reading:
                 f"Alignment error rate by layer, {over}",
                 "; layer 0 is the embeddings. Dotted: what needs no model.",
             ),
-            levels={r.label: 100 * self.mean(r) for r in results if r.reference},
+            levels={r.label: self.value(r, MEAN) for r in results if r.reference},
         )
 
 
 def _percent(share: float | None) -> str:
     return numbers.fixed(None if share is None else 100 * share, 1)
-
-
-def _between(low: float, high: float) -> str:
-    return f"[{100 * low:.1f}, {100 * high:.1f}]".replace("-", "−")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lingraft.errors import DataError, RecipeError
-from lingraft.pretrained.checkpoints import folder_of
+from lingraft.pretrained.checkpoints import folder_of, weights_fingerprint
 from lingraft.rundir import Run, checkpoint_digests, fingerprint, read_json, write_json, writing
 
 if TYPE_CHECKING:
@@ -99,6 +99,19 @@ def check_distinct(models: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def named(label: str, name: str, mark: str) -> dict[str, str | None]:
+    """How a row of results.jsonl names its model; `lingraft finetune` knows it by its weights.
+
+    Args:
+        label: what tables call it.
+        name: directory or Hub id, whose weights are not looked at.
+        mark: of `fingerprint_of`.
+    """
+    folder = folder_of(name)
+    weights = None if folder is None else weights_fingerprint(folder)
+    return {"model": label, "model_fingerprint": mark, "model_weights": weights}
+
+
 @dataclass(frozen=True)
 class Options:
     """How translations are looked for, or mined."""
@@ -112,6 +125,8 @@ class Options:
     """XTREME: its layer; English looks for translations; sentences that stand twice in a text are
     not mined."""
     resamples: int = 4_000
+    task: str | None = None
+    """The benchmark that is read, by name; for `lingraft compare`."""
 
     def asked_layer(self, depth: int, name: str) -> tuple[int, str] | None:
         """The layer that the user wants, and by what word; None where another rule has to choose.
@@ -145,7 +160,7 @@ class Options:
             for name in models.values():
                 self.asked_layer(depth_of(name), name)
         settings = asdict(self)
-        settings.pop("resamples")
+        del settings["resamples"], settings["task"]
         return {"models": marks, **settings}
 
 

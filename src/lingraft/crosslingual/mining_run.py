@@ -8,7 +8,13 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from lingraft.crosslingual import layers, mining
-from lingraft.crosslingual.layers import RESULTS, check_distinct, keep_arrays, kept_arrays
+from lingraft.crosslingual.layers import (
+    RESULTS,
+    check_distinct,
+    keep_arrays,
+    kept_arrays,
+    named,
+)
 from lingraft.crosslingual.pooling import sentence_vectors
 from lingraft.crosslingual.search import Neighbours, both_ways
 from lingraft.log import progress
@@ -181,23 +187,26 @@ def mine_texts(
         LingraftError: a model cannot be loaded, two are the same, or has no such layer.
     """
     marks = check_distinct(models)
-    results, rows = [], []
+    results: list[Result] = []
+    rows: list[dict[str, Any]] = []
     for label, name in models.items():
         miner = Miner(label, name, marks[label], out, options)
         for task in tasks:
             miner.folder = out / label / task.language
             found = miner.run(task)
             write_text(miner.folder / "mined.tsv", mining.as_table(found.mined, task.texts))
-            rows += list(_rows(found, marks[label], options))
+            rows += _rows(found, named(label, name, marks[label]), options)
             results.append(found)
     write_rows(out / RESULTS, rows)
     return results
 
 
-def _rows(found: Result, mark: str, options: Options) -> Iterator[dict[str, Any]]:
+def _rows(
+    found: Result, names: Mapping[str, str | None], options: Options
+) -> Iterator[dict[str, Any]]:
     common = {
-        "model": found.label,
-        "model_fingerprint": mark,
+        **names,
+        "task": options.task,
         "language": found.task.language or None,
         "layer": found.layer,
         "layer_from": found.layer_from,

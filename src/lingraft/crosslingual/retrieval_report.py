@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.crosslingual import by_layer
+from lingraft.crosslingual.layers import named
+from lingraft.crosslingual.scores import Scores
 from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, Column, row, table
-from lingraft.stats import Resampling, interval
+from lingraft.stats import Resampling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,17 +46,16 @@ class Chosen:
     how: str
     """A key of `CHOSEN`."""
 
+    @property
+    def label(self) -> str:
+        return self.found.label
+
 
 def _shown(value: float) -> str:
     return numbers.fixed(value, 1)
 
 
-def _bounds(drawn_R: Array) -> str:
-    low, high = interval(drawn_R)
-    return f"[{_shown(low)}, {_shown(high)}]"
-
-
-class Report:
+class Report(Scores):
     """Everything that is made from the answers of some models.
 
     Args:
@@ -66,35 +67,23 @@ class Report:
     def __init__(
         self, chosen: Sequence[Chosen], ways: Sequence[Way], resamples: int = 4_000
     ) -> None:
+        sets = list(chosen[0].found.test)
+        super().__init__(sets, AVERAGE, Resampling(resamples), self._accuracy, self._accuracies)
         self.chosen, self.ways = chosen, ways
-        self.languages = list(chosen[0].found.test)
-        self.resampling = Resampling(resamples)
-        self._drawn: dict[tuple[str, str], Array] = {}
 
-    def drawn(self, one: Chosen, language: str) -> Array:
-        """[R] The accuracy on every draw of a language's pairs; the average draws each anew.
+    def _accuracy(self, one: Chosen, name: str) -> float:
+        return float(one.found.test[name].curve(self.ways)[one.layer])
 
-        All models are drawn the same pairs.
-        """
-        key = (one.found.label, language)
-        if key not in self._drawn:
-            if language == AVERAGE:
-                each = [self.drawn(one, name) for name in self.languages]
-                self._drawn[key] = np.mean(each, axis=0)
-            else:
-                gains_N = one.found.test[language].gains(self.ways)[one.layer]
-                parts = self.resampling.parts(len(gains_N), f"pairs of {language}")
-                drawn = [weights_RN @ gains_N / len(gains_N) for weights_RN in parts]
-                self._drawn[key] = np.concatenate(drawn)
-        return self._drawn[key]
+    def _accuracies(self, one: Chosen, name: str) -> Array:
+        gains_N = one.found.test[name].gains(self.ways)[one.layer]
+        parts = self.resampling.parts(len(gains_N), f"pairs of {name}")
+        return np.concatenate([weights_RN @ gains_N / len(gains_N) for weights_RN in parts])
 
-    def value(self, one: Chosen, language: str, way: Way | None = None) -> float:
-        """Accuracy in percent at the chosen layer: of a way, or the mean of all."""
-        if language == AVERAGE:
-            return float(np.mean([self.value(one, name, way) for name in self.languages]))
-        answers = one.found.test[language]
-        curve_L = answers.curve(self.ways) if way is None else answers.accuracies(way)
-        return float(curve_L[one.layer])
+    def of_way(self, one: Chosen, language: str, way: Way) -> float:
+        """Accuracy of one way."""
+        languages = self.names if language == AVERAGE else [language]
+        found = [one.found.test[name].accuracies(way)[one.layer] for name in languages]
+        return float(np.mean(found))
 
     # -- tables
 
@@ -104,23 +93,22 @@ class Report:
         columns += ["pairs", "layer"]
         columns += [*self.ways, *(["mean"] if len(self.ways) > 1 else []), "95 % interval"]
         rows = []
-        for language in [*self.languages, *([AVERAGE] if len(self.languages) > 1 else [])]:
+        for language in self.columns:
             best = max(self.value(one, language) for one in self.chosen)
             for one in self.chosen:
                 value = self.value(one, language)
                 rank = BEST if len(self.chosen) > 1 and value == best else 0
                 mean = Cell(_shown(value), rank=rank)
-                each = [_shown(self.value(one, language, way)) for way in self.ways]
+                each = [_shown(self.of_way(one, language, way)) for way in self.ways]
                 cells = [*each, mean] if len(each) > 1 else [mean]
                 count = (
                     numbers.ABSENT
                     if language == AVERAGE
                     else numbers.count(self._pairs_of(one, language))
                 )
-                drawn = _bounds(self.drawn(one, language))
                 role: Role = "total" if language == AVERAGE else ""
                 names = (language, one.found.label, count, str(one.layer))
-                rows.append(row(*names, *cells, drawn, role=role))
+                rows.append(row(*names, *cells, self.bounds(one, language), role=role))
         return table("Nearest neighbours: accuracy in percent", columns, rows, self._notes())
 
     def _pairs_of(self, one: Chosen, language: str) -> int:
@@ -129,7 +117,7 @@ class Report:
     def _notes(self) -> list[str]:
         notes = [f"{one.found.label}: {CHOSEN[one.how]}." for one in self.chosen]
         chance = {
-            language: 100 / self._pairs_of(self.chosen[0], language) for language in self.languages
+            language: 100 / self._pairs_of(self.chosen[0], language) for language in self.names
         }
         low, high = min(chance.values()), max(chance.values())
         shown = f"{low:.2g}" if low == high else f"{low:.2g} to {high:.2g}"
@@ -155,40 +143,27 @@ class Report:
 
     def _curves(self, one: Chosen) -> dict[str, dict[int, float]]:
         curves_L = {name: of.curve(self.ways) for name, of in one.found.test.items()}
-        if len(self.languages) > 1:
+        if len(self.names) > 1:
             curves_L[AVERAGE] = one.found.curve(self.ways)
         return {name: dict(enumerate(map(float, curve_L))) for name, curve_L in curves_L.items()}
 
-    def differences(self) -> Table | None:
+    def compared(self) -> Table | None:
         """Each further model less the first, on the same pairs; None for a single model."""
-        if len(self.chosen) < 2:
-            return None
-        first, rows = self.chosen[0], []
-        for language in [*self.languages, *([AVERAGE] if len(self.languages) > 1 else [])]:
-            for one in self.chosen[1:]:
-                gain = self.value(one, language) - self.value(first, language)
-                gains_R = self.drawn(one, language) - self.drawn(first, language)
-                found = self.resampling.difference({(0,): gain}, gains_R[:, None])
-                bounds = f"[{found.low:+.1f}, {found.high:+.1f}]"
-                p = "" if found.p is None else f"{found.p:.4f}"
-                rows.append((language, one.found.label, f"{gain:+.1f}", bounds, p))
-        return table(
-            f"Less {first.found.label} (paired bootstrap over the pairs)",
-            (Column("language", "text"), Column("model", "text"), "points", "95 % interval", "p"),
-            rows,
-        )
+        first, *others = self.chosen
+        title = "paired bootstrap over the pairs"
+        return self.differences(first, others, "language", title) if others else None
 
     # -- files
 
     def rows(self, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """One row a number, for results.jsonl: every layer, language and direction."""
         for one in self.chosen:
+            names = named(one.found.label, one.found.name, one.found.fingerprint)
             for language, answers in one.found.test.items():
                 for way in self.ways:
                     for layer, value in enumerate(answers.accuracies(way)):
                         yield {
-                            "model": one.found.label,
-                            "model_fingerprint": one.found.fingerprint,
+                            **names,
                             "language": language,
                             "direction": way,
                             "layer": layer,
@@ -218,7 +193,7 @@ class Report:
 
     def figures(self) -> dict[str, Figure]:
         """By file name: the mean over the languages for all models, and each model's languages."""
-        whole = AVERAGE if len(self.languages) > 1 else self.languages[0]
+        whole = AVERAGE if len(self.names) > 1 else self.names[0]
         of_models = {one.found.label: self._curves(one) for one in self.chosen}
         means = {label: curves[whole] for label, curves in of_models.items()}
         drawn = {"curve": _figure("curve", means, "Mean over the languages, by model.")}

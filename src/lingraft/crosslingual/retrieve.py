@@ -65,7 +65,7 @@ def retrieve(
     chosen = [chosen_layer(one, options) for one in found]
     report = Report(chosen, ways(options), options.resamples)
     made = {"accuracies": report.accuracies(), "layers": report.layers()}
-    if (differences := report.differences()) is not None:
+    if (differences := report.compared()) is not None:
         made["differences"] = differences
     for name, one in made.items():
         write_text(out / f"{name}.md", markdown(one) + "\n")
@@ -76,6 +76,10 @@ def retrieve(
         for pairs in test:
             path = out / model.found.label / f"predictions-{pairs.language}.tsv"
             write_text(path, report.predictions(model, pairs))
-    settings = {"pool": options.pool, "protocol": "xtreme" if options.parity else "metaxlm"}
+    settings = {
+        "task": options.task,
+        "pool": options.pool,
+        "protocol": "xtreme" if options.parity else "metaxlm",
+    }
     write_rows(out / RESULTS, report.rows(settings))
     return list(made.values())

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.extras import require
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning.recipe import HUB
-from lingraft.tasks import Data, cut, splits
+from lingraft.tasks import Data, splits
 from lingraft.tasks.reading import Row
-from lingraft.tasks.splits import DEV, SELECTION_SHARE, TRAIN, cut_name
+from lingraft.tasks.splits import DEV, TRAIN, with_selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,9 +49,13 @@ def load(task: Task, recipe: Finetune, base: Path) -> Data:
             f"({task.files_from})" + (", or 'hub'" if task.hub else "")
         )
     else:
-        directory = base / Path(recipe.data).expanduser()
-        data = splits.load(task, directory, shares=shares, seed=seed)
+        data = splits.load(task, directory_of(task, recipe, base), shares=shares, seed=seed)
     return part_of(data, recipe.train_examples, task.name)
+
+
+def directory_of(task: Task, recipe: Finetune, base: Path) -> Path:
+    """Where a task's files are looked for; a user's own says where."""
+    return base if own_files(task) else base / Path(recipe.data or "").expanduser()
 
 
 def own_files(task: Task) -> bool:
@@ -99,6 +103,10 @@ def fingerprint_of(data: Data) -> str:
         digest.update(f"{split}: {data.names[split]}\n".encode())
         for example in data.splits[split]:
             digest.update(_line(example) + b"\n")
+    for split, partners in sorted(data.partners.items()):
+        digest.update(f"partners of {split}\n".encode())
+        for identifier, example in sorted(partners.items()):
+            digest.update(json.dumps(identifier).encode() + _line(example) + b"\n")
     return digest.hexdigest()
 
 
@@ -126,13 +134,7 @@ def from_hub(task: Task) -> Data:
     splits_needed = dict.fromkeys([TRAIN, *([DEV] if DEV in hub.splits else []), *task.evaluation])
     examples = {split: hub_split(task, split) for split in splits_needed}
     names = {split: split for split in examples}
-    if DEV not in examples:
-        examples |= cut(examples[TRAIN], {TRAIN: 1 - SELECTION_SHARE, DEV: SELECTION_SHARE})
-        names |= {
-            TRAIN: cut_name(TRAIN, 1 - SELECTION_SHARE, 0),
-            DEV: cut_name(TRAIN, SELECTION_SHARE, 0),
-        }
-    return Data(examples, names, task.evaluation)
+    return with_selection(examples, names, task.evaluation)
 
 
 def hub_split(task: Task, split: str) -> list[Example]:

@@ -220,12 +220,13 @@ AttentionMaskInterface.register(ATTENTION, padding_mask)
 
 
 def attend_fast(module: nn.Module) -> None:
-    """Let the stock model in a module attend by `packed_attention`, on padded batches."""
+    """Let the stock models in a module attend by `packed_attention`, on padded batches.
+
+    An `EncoderDecoderModel` cannot itself, but its two stacks can.
+    """
     for model in module.modules():
-        if isinstance(model, PreTrainedModel):
-            if model.is_backend_compatible():
-                model.set_attn_implementation(ATTENTION)
-            return
+        if isinstance(model, PreTrainedModel) and model.is_backend_compatible():
+            model.set_attn_implementation(ATTENTION)
 
 
 class PackedModel(nn.Module):

@@ -13,6 +13,7 @@ Shape letters: N rows, T tokens in a row, S sentences, D width.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -93,10 +94,16 @@ class Teacher:
         check_isolation(packed, int(tokenizer.pad_token_id))
         return cls(packed, tokenizer, student_tokenizer, longest, weight)
 
+    def _text(self, ids: list[int]) -> str:
+        """What the student's ids say; between the sentences of a block stands a space."""
+        special = set(self.student_tokenizer.all_special_ids)
+        parts = [list(part) for hidden, part in groupby(ids, special.__contains__) if not hidden]
+        return " ".join(self.student_tokenizer.batch_decode(parts))
+
     @torch.no_grad()
     def states(self, sentences: list[list[int]], device: torch.device) -> torch.Tensor:
         """[S, D] The teacher's mean states of sentences that are given as the student's ids."""
-        texts = self.student_tokenizer.batch_decode(sentences, skip_special_tokens=True)
+        texts = [self._text(ids) for ids in sentences]
         encoded = self.tokenizer(texts, truncation=True, max_length=self.longest)["input_ids"]
         rows = [np.array(ids, dtype=np.int64) for ids in encoded]
         nothing = [np.zeros(0, dtype=np.int64)] * len(rows)

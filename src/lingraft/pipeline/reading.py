@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import DataError
 from lingraft.objectives import OBJECTIVES
 from lingraft.recipe import Data
+from lingraft.tokenizer.blocks import Blocks
 from lingraft.tokenizer.pairs import Edges, TokenPairs, neighbours, translations
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.data import Reading, subset
@@ -73,10 +74,14 @@ def _reading(
         }
 
     def under(name: str, also: tuple[Reading, ...] = ()) -> Reading:
-        made = units[OBJECTIVES[name].reads]
+        reads = OBJECTIVES[name].reads
+        made = units[reads]
+        train = _share(made("train"), section.sentences, stream)
+        if section.join_sentences and reads == "sentences":
+            train = Blocks.of(train, Edges.of(tokenizer), min(max_tokens, longest))
         return Reading(
             entry.stream,
-            _share(made("train"), section.sentences, stream),
+            train,
             made("valid"),
             name,
             entry.masking or section.masking,

@@ -74,10 +74,7 @@ def grafted_sizes(
         )
     sizes = {name: math.prod(shape) for name, shape in known.items()}
     sizes = {name: sizes[name] for name in tied_once(sizes, family, tied=tied)}
-    rows, kind = known[family.word_embeddings][0], recipe.tokenizer.kind
-    vocabulary = recipe.tokenizer.vocab_size
-    if kind in ("keep", "extend"):
-        vocabulary = rows if kind == "keep" else rows + vocabulary
+    vocabulary = recipe.tokenizer.most_rows(known[family.word_embeddings][0])
     for name in {family.word_embeddings, family.decoder} & sizes.keys():
         sizes[name] = vocabulary * known[name][1]
     if family.decoder_list is None:  # an encoder–decoder's output bias is a buffer

@@ -10,10 +10,13 @@ from __future__ import annotations
 import logging
 import shutil
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
+from lingraft.corpus.inputs import lines_of
+from lingraft.corpus.inputs import texts as contents
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.streams import read_lines
 from lingraft.embeddings import INITIALISERS
@@ -33,7 +36,7 @@ from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.frame import code_for, speak
 from lingraft.tokenizer.shards import encode
-from lingraft.tokenizer.statistics import statistics
+from lingraft.tokenizer.statistics import changed_tokens, statistics
 from lingraft.tokenizer.vocabulary import Vocabulary
 from lingraft.training.loop import train_phase
 from lingraft.training.machine import resolve_precision
@@ -52,6 +55,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STATISTICS_SENTENCES = 20_000
+CHANGING = ("extend", "append", "trim")
+"""Kinds of vocabulary of which it is counted how much of a text falls into other tokens."""
 
 
 def seed_for(seed: int, purpose: str) -> int:
@@ -143,6 +148,8 @@ def tokenizer(context: Context, corpus_made: str) -> str:
         recipe.tokenizer,
         source_fingerprint(recipe),
         recipe.split_seed,  # not the run's seed: runs with several seeds share a vocabulary
+        *(["continued"] if recipe.tokenizer.kind == "extend" else []),  # once it was 'append'
+        *([contents(names)] if (names := _source_text(recipe)) else []),
     )
     if stage.is_done(made):
         return made
@@ -158,6 +165,7 @@ def tokenizer(context: Context, corpus_made: str) -> str:
             lambda: streams.vocabulary_text(recipe, text),
             pad_id=pad_id,
             seed=seed_for(recipe.split_seed, "tokenizer"),
+            causal=_is_causal(recipe),
         )
         if code is not None:
             speak(ours, code)
@@ -180,7 +188,14 @@ def tokenizer(context: Context, corpus_made: str) -> str:
             )
             for stream in recipe.texts
         }
+        if theirs is not None and recipe.tokenizer.kind in CHANGING:
+            for stream in recipe.texts:
+                held_out = _some(streams.folder_of(text, stream) / "test.txt")
+                found[stream.name]["changed"] = changed_tokens(theirs, ours, held_out)
         result |= found[recipe.texts[0].name]
+        if theirs is not None and _source_text(recipe):
+            some = islice(lines_of(_source_text(recipe)), STATISTICS_SENTENCES)
+            result["source_text"] = changed_tokens(theirs, ours, some)
         if recipe.streams:
             result["streams"] = found
             result["tokens"] = {
@@ -188,6 +203,18 @@ def tokenizer(context: Context, corpus_made: str) -> str:
                 for split in SPLITS
             }
     return made
+
+
+def _source_text(recipe: Recipe) -> tuple[str, ...]:
+    """The source's text, where both tokenizers cut it to count what has changed."""
+    return recipe.resources.source_text if recipe.tokenizer.kind in CHANGING else ()
+
+
+def _is_causal(recipe: Recipe) -> bool:
+    if recipe.source.architecture is not None:
+        return family_of(str(recipe.source.architecture["model_type"])).kind == "causal"
+    config = pretrained.load_config(str(recipe.source.model), recipe.source.revision)
+    return family_of(config.model_type).kind == "causal"
 
 
 def _tokenise(
@@ -266,7 +293,7 @@ def _resources(recipe: Recipe) -> list[Any]:
 
 def _share(recipe: Recipe) -> list[Any]:
     """How much of the text an initialiser learns from, as parts of a fingerprint."""
-    learns = INITIALISERS[recipe.graft.embeddings].learns_from_text
+    learns = any(INITIALISERS[name].learns_from_text for name in recipe.graft.initialisers)
     most = _most_sentences(recipe)
     return ["sentences", most] if learns and most is not None else []
 

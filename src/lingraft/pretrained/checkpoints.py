@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.rundir import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+WEIGHTS = ("*.safetensors", "*.bin")
 
 
 def folder_of(name: str) -> Path | None:
@@ -21,8 +25,14 @@ def folder_of(name: str) -> Path | None:
         path = Path(name).expanduser()
         if path.is_dir():
             return path
+        is_file = path.is_file()
     except (RuntimeError, ValueError, OSError):  # no such user, a null byte, a name too long
-        path = Path(name)
+        is_file = False
+    if is_file:
+        raise DataError(
+            f"source model '{name}': is a file; give the folder of a Hugging Face model (a GGUF "
+            "file is none: it holds quantised weights for other programs)"
+        )
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise DataError(
             f"source model '{name}': no such directory; give one, or a Hub id such as "
@@ -39,6 +49,20 @@ def folder_of(name: str) -> Path | None:
             "directory, or an id such as FacebookAI/roberta-base"
         ) from None
     return None
+
+
+def weights_fingerprint(folder: Path) -> str:
+    """SHA-256 of the weight files, in the order of their names."""
+    pattern = next(pattern for pattern in WEIGHTS if any(folder.glob(pattern)))
+    return files_digest(folder.glob(pattern))
+
+
+def files_digest(paths: Iterable[Path]) -> str:
+    """SHA-256 of files' names and contents, in the order of the names."""
+    files = hashlib.sha256()
+    for path in sorted(paths):
+        files.update(path.name.encode() + bytes.fromhex(digest(path)))
+    return files.hexdigest()
 
 
 def refuse_code(name: str, settings: Mapping[str, Any], stock: bool) -> None:

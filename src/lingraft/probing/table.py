@@ -37,7 +37,7 @@ def write(variants: Sequence[Variant], notes: Sequence[str], out: Path) -> tuple
     Raises:
         DataError: results are missing or broken.
     """
-    scores, written = page.compare([out], out / PAGE, reference=SOURCE)
+    (scores, *_), written = page.compare([out], out / PAGE, reference=SOURCE)
     comparison = collect([out], SOURCE)
     there = [one for one in variants if one.label in comparison.labels]
     equal = equal_to_source(comparison)
@@ -60,12 +60,7 @@ def write(variants: Sequence[Variant], notes: Sequence[str], out: Path) -> tuple
 
 def equal_to_source(comparison: Comparison) -> list[str]:
     """Labels of the models whose weights are the source's, from the fingerprints of the results."""
-    weights = {
-        label: run.outcome.model_fingerprint
-        for part in comparison.parts
-        for label, runs in part.runs.items()
-        for run in runs
-    }
+    weights = comparison.weights
     return [
         label
         for label in comparison.labels

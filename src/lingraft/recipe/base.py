@@ -44,6 +44,8 @@ Initialiser = Literal[
     "match",
     "dictionary",
     "mean",
+    "length-weighted",
+    "first-piece",
     "focus",
     "wechsel",
     "omp",

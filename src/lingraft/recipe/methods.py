@@ -61,7 +61,7 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
                 name=stretch.name,
                 train=stretch.train or preset.first_phase,  # type: ignore[arg-type]
                 distil=Distil() if stretch.distil else None,
-                **_pairs(recipe, stretch, preset),
+                **{"join_sentences": _joins(method, preset)} | _pairs(recipe, stretch, preset),
                 budget=Budget(value=value, unit=budget.unit),
                 sentences=method.sentences,
                 batch=method.batch or preset.batch,
@@ -78,6 +78,10 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
             )
         )
     return tuple(phases)
+
+
+def _joins(method: Method, preset: Preset) -> bool:
+    return preset.join_sentences if method.join_sentences is None else method.join_sentences
 
 
 def _warmup(preset: Preset, steps: float) -> float:
@@ -116,7 +120,8 @@ def _pairs(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
     mixture = Mixture(
         alpha=settings.alpha, draw="alternate" if both else "sentences", bilingual_batch=size
     )
-    return {"objective": first, "data": tuple(data), "mixture": mixture}
+    pairs = {"objective": first, "data": tuple(data), "mixture": mixture}
+    return pairs | {"join_sentences": False}
 
 
 def _sentences(phase: Phase) -> dict[str, Any]:

@@ -144,6 +144,10 @@ class Phase(Section):
     sentences: Annotated[int, Field(ge=1)] | None = None
     """Train on this many sentences of the training text (of each stream's) only; smaller sets are
     contained in larger ones. The vocabulary is still that of the whole text. None takes all."""
+    join_sentences: bool = False
+    """A sample is a block of as many whole sentences as fit into tokenizer.max_tokens, in the order
+    of the text and over the ends of documents (MetaXLM); `batch` counts blocks. False: a sentence.
+    Validation reads sentences either way."""
     batch: Batch = Batch()
     """How much a step sees."""
     optimiser: Optimiser = Optimiser()

@@ -76,6 +76,8 @@ class Preset:
     validation: Validation
     dropout: float | None = None
     """None keeps the source's own."""
+    join_sentences: bool = False
+    """Whether a sample is a block of sentences; of methods that read no pairs."""
     pairs: PairSettings = PairSettings()
     """Of methods that read pairs."""
 
@@ -148,14 +150,14 @@ METHODS: dict[str, MethodRecord] = {
         "the source trained on with the target's pieces added to its vocabulary",
         NO_ITL | {"embeddings": "mean"},
         ONE_PHASE,
-        {"kind": "extend"},
+        {"kind": "append"},
     ),
     "join": MethodRecord(
         "a language joins a model that exists: its pieces are added, and the old languages' text "
         "is drawn beside its own (adapt --join RUN)",
         NO_ITL | {"embeddings": "mean"},
         ONE_PHASE,
-        {"kind": "extend"},
+        {"kind": "append"},
         preset="metaxlm2021",
     ),
     "metaxlm": _metaxlm(
@@ -234,6 +236,7 @@ PRESETS: dict[str, Preset] = {
         Schedule(shape="linear", warmup=10_000),
         Validation(every_steps=1_000),
         dropout=0.1,
+        join_sentences=True,  # "several sentences that consist of at most 512 tokens"; SPEC G.3
     ),
     "veco2021": Preset(
         "Luo et al. 2021, table 8, large model; a first phase trains cross-attention alone",

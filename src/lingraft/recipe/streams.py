@@ -70,14 +70,17 @@ def check_streams(language: str | None, corpus: Corpus | None, streams: tuple[St
     for stream in streams:
         if stream.pair and stream.corpus.where:
             raise ValueError(f"streams: '{stream.name}': corpus.where is not for sentence pairs")
-    in_language: dict[str, str] = {}
+    read: dict[tuple[str, ...], str] = {}
     for stream in streams:
-        other = in_language.setdefault(stream.language.lower(), stream.name)
-        if other != stream.name:
-            raise ValueError(
-                f"streams: '{other}' and '{stream.name}' are both in {stream.language}, "
-                "which would be drawn twice; put their texts into the corpus.text of one"
-            )
+        where = stream.corpus.where
+        for text in stream.corpus.text:
+            what = (stream.language.lower(), text, stream.corpus.text_column, str(where))
+            other = read.setdefault(what, stream.name)
+            if other != stream.name:
+                raise ValueError(
+                    f"streams: '{other}' and '{stream.name}' both read {text} in {stream.language},"
+                    " which would be drawn twice; leave it out of one"
+                )
 
 
 def check_names(key: str, wanted: Sequence[str], names: Sequence[str]) -> None:

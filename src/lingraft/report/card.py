@@ -193,6 +193,8 @@ def _pieces_from(tokenizer: dict[str, Any] | None) -> str:
     extension = (tokenizer or {}).get("extension")
     if extension is None:
         return "trained on the text above"
+    if "removed" in extension:
+        return f"those of the source's {numbers.count(extension['source'])} that the text uses"
     if not extension["added"]:
         return "the source's own"
     return f"{numbers.count(extension['added'])} of them added to the source's from the text above"

@@ -24,6 +24,32 @@ def fixed(value: float | None, decimals: int) -> str:
     return ABSENT if value is None or not math.isfinite(value) else f"{value:,.{decimals}f}"
 
 
+def signed(value: float | None, decimals: int) -> str:
+    """A difference: +1.2, −0.3, 0.0."""
+    if value is None or not math.isfinite(value):
+        return ABSENT
+    return with_sign(value, fixed(abs(value), decimals))
+
+
+def with_sign(value: float, size: str) -> str:
+    """A number's size as text behind its sign; what is shown as nothing has none."""
+    shown_as_nothing = not any(digit in size for digit in "123456789")
+    return size if shown_as_nothing else f"{'+' if value > 0 else '−'}{size}"
+
+
+def between(low: float | None, high: float | None, decimals: int, *, sign: bool = False) -> str:
+    """The bounds of an interval: [1.2, 3.4], or of a difference [−0.1, +0.4]; empty without."""
+    if low is None or high is None:
+        return ""
+    show = signed if sign else fixed
+    return f"[{show(low, decimals)}, {show(high, decimals)}]"
+
+
+def probability(p: float) -> str:
+    """A p to three decimals: p 0.023, p < 0.001."""
+    return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
+
+
 def count(value: float | None) -> str:
     """An exact count: 138,669,392."""
     return ABSENT if value is None else f"{value:,.0f}"

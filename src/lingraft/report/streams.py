@@ -182,7 +182,7 @@ def table_of(main: str, pairs: Sequence[PairedBits], title: str) -> Table | None
         bounds = (
             numbers.ABSENT
             if pair.low is None or pair.high is None
-            else f"{_signed(pair.low)} … {_signed(pair.high)}"
+            else f"{numbers.signed(pair.low, 3)} … {numbers.signed(pair.high, 3)}"
         )
         rows.append(
             (
@@ -191,16 +191,12 @@ def table_of(main: str, pairs: Sequence[PairedBits], title: str) -> Table | None
                 numbers.count(pair.words),
                 Cell(numbers.fixed(pair.ours, 3), rank=best[0]),
                 Cell(numbers.fixed(pair.theirs, 3), rank=best[1]),
-                _signed(pair.difference),
+                numbers.signed(pair.difference, 3),
                 bounds,
             )
         )
     texts = (Column("against", "text"), "words", main, "the other", "difference", "95 % interval")
     return table(title, ("stream", *texts), rows) if rows else None
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")
 
 
 VOCABULARY: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
@@ -241,7 +237,7 @@ def draws(variant: Variant) -> Table | None:
                     numbers.percent(stream["probability"], 2),
                     numbers.count(stream["draws"]),
                     numbers.percent(stream["draws"] / total, 2),
-                    numbers.fixed(stream["draws"] / stream["sentences"], 2),
+                    numbers.fixed(stream["draws"] / stream.get("samples", stream["sentences"]), 2),
                 )
             )
     head = ("stream", Column("phase", "text"), "sentences", "probability", "draws", "share")

@@ -68,18 +68,15 @@ def interval(gap: Difference, mean: float, metric: str) -> Cell:
 
 def _tested(gap: Difference, p: float, metric: str) -> str:
     """The bootstrap's p, and what it is of."""
-    text = "p < 0.001" if p < 0.001 else f"p {p:.3f}"
+    text = numbers.probability(p)
     if gap.trained == 1:
         tuned = metric.startswith(TASK) and gap.seeds > 1
         return f"{text}, text {'and fine-tunings ' if tuned else ''}alone"
     if gap.p_seeds is None:
         return text
-    of_seeds = "< 0.001" if gap.p_seeds < 0.001 else f"{gap.p_seeds:.3f}"
+    of_seeds = numbers.probability(gap.p_seeds).removeprefix("p ")
     return f"{text}, over {gap.trained} seeds {of_seeds}"
 
 
 def _signed(value: float, mean: float, record: Metric) -> str:
-    text = like(mean, abs(value), record)
-    if not any(digit in text for digit in "123456789"):
-        return text
-    return f"{'+' if value > 0 else '−'}{text}"
+    return numbers.with_sign(value, like(mean, abs(value), record))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from lingraft.tasks.task import Split, Task
 
 TRAIN, DEV, TEST = "train", "dev", "test"
-SELECTION_SHARE = 0.05
+SELECTION = {TRAIN: 0.95, DEV: 0.05}
 """Of the training set, for choosing checkpoints where a task has no development set."""
 
 
@@ -32,6 +33,8 @@ class Data:
     """Split → "train", or "cut of dev (80 %, seed 0)": to be shown wherever its scores are."""
     evaluation: tuple[str, ...]
     """The splits to report."""
+    partners: Mapping[str, Mapping[str, Example]] = field(default_factory=dict)
+    """By split and id the translation of an example, for models that are plugged in."""
 
     @property
     def official(self) -> bool:
@@ -190,6 +193,20 @@ def cut_name(origin: str, share: float, seed: int) -> str:
     return f"cut of {origin} ({100 * share:g} %, seed {seed})"
 
 
+def origin_of(split: str, name: str) -> str:
+    """The split whose files hold the examples of a split that is really this."""
+    cut_from = re.search(r"cut of (\w+) \(", name)
+    return cut_from[1] if cut_from else split
+
+
+def named_cut(
+    examples: Sequence[Example], shares: Mapping[str, float], seed: int, origin: str
+) -> tuple[dict[str, list[Example]], dict[str, str]]:
+    """`cut`, and what each part is called; `origin` is what the split was."""
+    names = {name: cut_name(origin, share, seed) for name, share in shares.items()}
+    return cut(examples, shares, seed), names
+
+
 def load(
     task: Task, directory: Path, *, shares: Mapping[str, float] | None = None, seed: int = 0
 ) -> Data:
@@ -218,14 +235,20 @@ def load(
         name: read_split(task, name, files) for name, files in found.items() if name in wanted
     }
     names = {name: name for name in splits}
+    return with_selection(splits, names, task.evaluation, seed)
+
+
+def with_selection(
+    splits: dict[str, list[Example]],
+    names: dict[str, str],
+    evaluation: tuple[str, ...],
+    seed: int = 0,
+) -> Data:
+    """Data with a part of train as the development set that it lacks."""
     if DEV not in splits:
-        parts = cut(splits[TRAIN], {TRAIN: 1 - SELECTION_SHARE, DEV: SELECTION_SHARE}, seed)
-        splits |= parts
-        names |= {
-            TRAIN: cut_name(TRAIN, 1 - SELECTION_SHARE, seed),
-            DEV: cut_name(TRAIN, SELECTION_SHARE, seed),
-        }
-    return Data(splits, names, task.evaluation)
+        parts, cuts = named_cut(splits[TRAIN], SELECTION, seed, TRAIN)
+        splits, names = splits | parts, names | cuts
+    return Data(splits, names, evaluation)
 
 
 def _labelled_alone(task: Task, directory: Path) -> str | None:
@@ -247,5 +270,4 @@ def _load_cut(task: Task, directory: Path, shares: Mapping[str, float], seed: in
     origin = _labelled_alone(task, directory)
     assert origin is not None
     examples = read_split(task, origin, found[origin])
-    names = {name: cut_name(origin, share, seed) for name, share in shares.items()}
-    return Data(cut(examples, shares, seed), names, (TEST if TEST in shares else DEV,))
+    return Data(*named_cut(examples, shares, seed, origin), (TEST if TEST in shares else DEV,))

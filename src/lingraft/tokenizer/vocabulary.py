@@ -8,21 +8,19 @@ are a part of a character match byte for byte.
 
 from __future__ import annotations
 
-import re
+import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from lingraft.tokenizer.files import kind_of
 from lingraft.tokenizer.frame import LANGUAGE_CODE, kept_ids, language_codes
+from lingraft.tokenizer.state import BYTE_PIECE, PLACEHOLDER, WORD_START
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from lingraft.tokenizer.files import Kind
+    from lingraft.tokenizer.state import Kind
 
-WORD_START = "▁"
-BYTE_PIECE = re.compile(r"<0x[0-9A-F]{2}>")
-PLACEHOLDER = re.compile(r"madeupword\d+|\[unused\d+\]|<unused\d+>")
 ROLES = {
     "bos": ("cls_token", "bos_token"),
     "pad": ("pad_token",),
@@ -87,7 +85,7 @@ class Vocabulary:
         """The vocabulary of a tokenizer.
 
         Raises:
-            UnsupportedModelError: the tokenizer is neither Unigram, byte-level BPE nor WordPiece.
+            UnsupportedModelError: the tokenizer is of another kind than those of `state.Kind`.
         """
         kind = kind_of(tokenizer)
         ids: dict[str, int] = tokenizer.get_vocab()
@@ -116,6 +114,16 @@ class Vocabulary:
         code = next((i for i in tokenizer("0")["input_ids"] if i in codes), None) if codes else None
         return cls(len(pieces), pieces, canonical, specials, frozenset(special), kept, code)
 
+    def padded(self, multiple: int) -> Vocabulary:
+        """The same with ids that no piece has at its end, until their number is a multiple."""
+        more = -self.size % multiple
+        return dataclasses.replace(
+            self,
+            size=self.size + more,
+            pieces=self.pieces + [""] * more,
+            canonical=self.canonical + [None] * more,
+        )
+
 
 def canonical_form(piece: str, kind: Kind) -> Canonical | None:
     """The canonical form of a piece that is no special token (the table of SPEC G.1).
@@ -130,7 +138,7 @@ def canonical_form(piece: str, kind: Kind) -> Canonical | None:
     """
     if PLACEHOLDER.fullmatch(piece):
         return None
-    if kind == "unigram":
+    if kind in ("unigram", "sp-bpe"):
         if BYTE_PIECE.fullmatch(piece):
             return None
         start = piece.startswith(WORD_START)

@@ -17,6 +17,7 @@ from lingraft.errors import DataError
 from lingraft.models.packed import PackedBatch, pack
 from lingraft.models.stacks import LAYOUTS
 from lingraft.objectives.mlm import sentence_keys
+from lingraft.tokenizer.blocks import Blocks
 from lingraft.tokenizer.pairs import TokenPairs
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Reading:
 
     stream: str
     """Its name; empty for the one stream of the short form."""
-    train: Tokens | TokenPairs
+    train: Tokens | Blocks | TokenPairs
     valid: Tokens | TokenPairs
     objective: str
     """A key of `objectives.OBJECTIVES`."""
@@ -83,6 +84,11 @@ class Reading:
     """The same units under more objectives."""
     bilingual: bool = False
     """Whether its units are translations."""
+
+    @property
+    def size(self) -> int:
+        """Sentences or pairs of its training text, blocks or not."""
+        return len(self.train.tokens if isinstance(self.train, Blocks) else self.train)
 
     @property
     def label(self) -> str:
@@ -241,7 +247,7 @@ class Hidden:
 class Batcher:
     """Turns sentence indices into packed, corrupted micro-batches."""
 
-    tokens: Tokens | TokenPairs
+    tokens: Tokens | Blocks | TokenPairs
     objective: Objective
     vocabulary: TokenIds
     masking: Masking

@@ -43,7 +43,7 @@ def probabilities(readings: Sequence[Reading], mixture: Mixture) -> Array:
         assert len(weights) == len(readings), "some readings have no weight"
         found = shares(weights, 1.0)
     else:
-        found = shares([len(reading.train) for reading in readings], mixture.alpha)
+        found = shares([reading.size for reading in readings], mixture.alpha)
     if mixture.draw == "alternate":
         bilingual = np.array([reading.bilingual for reading in readings])
         for kind in (bilingual, ~bilingual):

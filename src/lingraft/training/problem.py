@@ -152,14 +152,15 @@ class MaskedText:
         )
 
     def streams(self, work: Work, steps: int) -> dict[str, dict[str, Any]]:
-        """Of each of several streams: sentences, probability of a draw, draws in so many steps."""
+        """Of each of several streams: sentences, samples, probability of a draw, draws so far."""
         plan = self.plan(work)
         if not isinstance(plan, MixturePlan):
             return {}
         rows = zip(self.job.readings, plan.expected, plan.drawn(steps), strict=True)
         return {
             reading.label: {
-                "sentences": len(reading.train),
+                "sentences": reading.size,
+                "samples": len(reading.train),
                 "probability": float(probability),
                 "draws": int(draws),
             }

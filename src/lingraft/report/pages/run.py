@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import DataError
 from lingraft.recipe import decoding
 from lingraft.report import advice, numbers, page, plots, samples, streams, tables
-from lingraft.report.pages import sections
+from lingraft.report.pages import sections, vocabulary
 from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, labelled, writes
 from lingraft.rundir import Run, write_text
 
@@ -84,12 +84,14 @@ def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
         "learning_rates": plots.learning_rates(found),
         "corpus": _corpus(main, tokenizer),
         "tokenizer": tokenizer,
-        "tokenizer_statistics": sections.tokenizer_statistics(tokenizer) if tokenizer else None,
+        "tokenizer_statistics": vocabulary.tokenizer_statistics(tokenizer) if tokenizer else None,
+        "vocabulary_facts": vocabulary.vocabulary_facts(recipe, tokenizer) if tokenizer else [],
+        "norms": vocabulary.norms(main),
         "graft": graft,
         "parameters": sections.parameters(found),
         "account": sections.account(found),
         "tensors": sections.tensors(main),
-        "provenance": sections.provenance(main, kind),
+        "provenance": vocabulary.provenance(main, kind),
         "schedule": sections.schedule(found),
         "sample_models": sample_models,
         "samples": shown,
