@@ -26,7 +26,7 @@ tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
 pair_of_stacks = AutoConfig.from_pretrained(folder, trust_remote_code=False).is_encoder_decoder
 auto = AutoModelForSeq2SeqLM if pair_of_stacks else AutoModelForMaskedLM
 model, info = auto.from_pretrained(folder, output_loading_info=True, trust_remote_code=False)
-mask = tokenizer.mask_token or tokenizer.unk_token
+mask = tokenizer.mask_token or tokenizer.unk_token  # T5 has none
 texts = [f"{mask} 1234 test.", f"a {mask} b", "é 한국어 ไทย"]
 rows = []
 for text in texts:
@@ -34,7 +34,7 @@ for text in texts:
     ids = encoded["input_ids"][0].tolist()
     if pair_of_stacks:
         ids += model.eval().generate(**encoded, max_new_tokens=20)[0].tolist()
-        encoded["decoder_input_ids"] = encoded["input_ids"].flip(1)
+        encoded["decoder_input_ids"] = encoded["input_ids"]
     with torch.no_grad():
         logits = model.eval()(**encoded).logits[0].float()
     rows.append({"ids": ids, "logits": logits[:, :200].tolist()})
