@@ -1,5 +1,7 @@
 """Load an exported model in another Python environment and compare: ids, loading report, logits.
 
+Of an encoder–decoder the ids are those of the sentences and of what it generates for them.
+
     python scripts/check_portability.py RUN/model --python /path/to/other/bin/python
 
 Both sides use stock transformers only; neither imports lingraft.
@@ -16,22 +18,26 @@ from pathlib import Path
 INNER = r"""
 import json, sys
 import torch, transformers
-from transformers import AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 sys.modules["lingraft"] = None  # an import of it would fail
 folder = sys.argv[1]
 tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-model, info = AutoModelForMaskedLM.from_pretrained(
-    folder, output_loading_info=True, trust_remote_code=False
-)
+pair_of_stacks = AutoConfig.from_pretrained(folder, trust_remote_code=False).is_encoder_decoder
+auto = AutoModelForSeq2SeqLM if pair_of_stacks else AutoModelForMaskedLM
+model, info = auto.from_pretrained(folder, output_loading_info=True, trust_remote_code=False)
 mask = tokenizer.mask_token
 texts = [f"{mask} 1234 test.", f"a {mask} b", "é 한국어 ไทย"]
 rows = []
 for text in texts:
     encoded = tokenizer(text, return_tensors="pt")
+    ids = encoded["input_ids"][0].tolist()
+    if pair_of_stacks:
+        ids += model.eval().generate(**encoded, max_new_tokens=20)[0].tolist()
+        encoded["decoder_input_ids"] = encoded["input_ids"]
     with torch.no_grad():
         logits = model.eval()(**encoded).logits[0].float()
-    rows.append({"ids": encoded["input_ids"][0].tolist(), "logits": logits[:, :200].tolist()})
+    rows.append({"ids": ids, "logits": logits[:, :200].tolist()})
 strays = {key: sorted(value) for key, value in info.items() if value}
 pair = tokenizer("a", "b")["input_ids"]
 version = transformers.__version__

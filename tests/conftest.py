@@ -1,4 +1,4 @@
-"""Small sources of the five families, a made-up corpus, and the command line in this process."""
+"""Small sources of all families, a made-up corpus, and the command line in this process."""
 
 from __future__ import annotations
 
@@ -66,25 +66,47 @@ SHAPES: dict[str, dict[str, object]] = {
     "modernbert": BERT_SHAPE
     | {"layer_types": ["full_attention"] * DEPTH, "embedding_dropout": 0.1, "mlp_dropout": 0.1},
 }
+BART_SHAPE: dict[str, object] = {
+    f"{stack}_{key}": value
+    for stack in ("encoder", "decoder")
+    for key, value in (("layers", DEPTH), ("attention_heads", 2), ("ffn_dim", 48))
+} | {"d_model": WIDTH, "max_position_embeddings": LONGEST, "init_std": 0.1}
+T5_SHAPE: dict[str, object] = {
+    "d_model": WIDTH, "d_kv": 16, "d_ff": 48, "num_layers": DEPTH, "num_heads": 2
+}  # fmt: skip
+SHAPES |= {
+    "bart": BART_SHAPE,
+    "mbart": BART_SHAPE | {"scale_embedding": True},
+    "m2m_100": BART_SHAPE | {"scale_embedding": True},
+    "t5": T5_SHAPE | {"initializer_factor": 0.5},
+    "mt5": T5_SHAPE | {"initializer_factor": 0.5},
+}
+STARTS = {"t5": "pad_token_id", "mt5": "pad_token_id"}
+"""What a decoder starts with; all others with the end of a sentence."""
 
 
 def _model(family: str, **changes: object) -> PreTrainedModel:
     import torch
-    from transformers import AutoConfig, AutoModelForMaskedLM
+    from transformers import AutoConfig
 
-    tokenizer = build(family)
+    from lingraft.models.families import FAMILIES
+    from lingraft.models.loading import auto_class
+
+    tokenizer, record = build(family), FAMILIES[family]
     ids = {
         "vocab_size": SIZE,  # as often in real models, a few rows more than there are pieces
         "pad_token_id": tokenizer.pad_token_id,
         "bos_token_id": tokenizer.cls_token_id,
-        "eos_token_id": tokenizer.sep_token_id,
+        "eos_token_id": tokenizer.eos_token_id if record.decoder_list else tokenizer.sep_token_id,
     }
+    if record.decoder_list is not None:
+        ids["decoder_start_token_id"] = getattr(tokenizer, STARTS.get(family, "eos_token_id"))
     if family == "modernbert":
         ids |= {"cls_token_id": tokenizer.cls_token_id, "sep_token_id": tokenizer.sep_token_id}
     config = AutoConfig.for_model(family, **{**SHAPES[family], **ids, **changes})
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(1)
-        model = AutoModelForMaskedLM.from_config(config)
+        model = auto_class(config).from_config(config)
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.05)
     return model.float().eval()
@@ -108,6 +130,29 @@ def tiny_source(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
     def saved(family: str) -> Path:
         folder = tmp_path_factory.mktemp("source") / family
         _model(family).save_pretrained(folder)
+        build(family).save_pretrained(folder)
+        return folder
+
+    return saved
+
+
+@pytest.fixture(scope="session")
+def veco_source(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The same with cross-attention whose weights matter."""
+    import torch
+
+    from lingraft.models import cross_attention, loading
+    from lingraft.models.families import FAMILIES
+    from lingraft.models.modules import MODULES
+
+    @functools.cache
+    def saved(family: str) -> Path:
+        folder, model = tmp_path_factory.mktemp("veco") / family, _model(family)
+        cross_attention.insert(model, FAMILIES[family], DEPTH)
+        generator = torch.Generator().manual_seed(9)
+        for tensor in loading.own_tensors(model, MODULES["cross_attention"]).values():
+            tensor.normal_(0.0, 0.3, generator=generator)
+        loading.save(model, folder)
         build(family).save_pretrained(folder)
         return folder
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,11 @@ def rows():
 def place(tmp_path, monkeypatch, korean_text, tiny_source, tiny_model, adapted):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(preflight, "TRACKER_MODULES", dict(preflight.TRACKER_MODULES))
-    place = Place(tmp_path, korean_text, (tiny_source, tiny_model, adapted))
+
+    def hide(module):
+        monkeypatch.setitem(sys.modules, module, None)
+
+    place = Place(tmp_path, korean_text, (tiny_source, tiny_model, adapted), hide)
     yield place
     if place.lock:
         place.lock.close()

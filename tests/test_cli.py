@@ -41,7 +41,7 @@ COMMANDS = {
     "finetune": ("--task", "--data", "--seeds", "--first-seed", "--out", "--set", "--paper",
                  "--label", "--cut", "--train-examples", "--precision", "--keep-models",
                  "--train-language", "--test-languages", "--select-on", "--directions",
-                 "--resume", "--overwrite"),
+                 "--plug", "--teacher", "--resume", "--overwrite"),
     "probe-source": ("--task", "--data", "--seeds", "--first-seed", "--out", "--phase", "--source",
                      "--set", "--paper", "--cut", "--train-examples", "--precision",
                      "--keep-models", "--resume", "--overwrite"),
@@ -49,7 +49,13 @@ COMMANDS = {
                  "--dev-mine", "--dev-gold", "--threshold", "--layer", "--pool", "--parity",
                  "--sentences", "--label", "--mteb",
                  "--resamples", "--out", "--overwrite"),
+    "translate": ("--text", "--out", "--beams", "--max-new-tokens", "--batch-tokens",
+                  "--source-language", "--target-language", "--prefix", "--overwrite"),
+    "score-translations": ("--reference", "--source", "--metrics", "--lang", "--resamples",
+                           "--export-comet", "--comet", "--out", "--overwrite"),
     "export-sentences": ("--out", "--layer", "--pool", "--retrieval"),
+    "encoder-decoder": ("--out", "--decoder-layers", "--keep", "--format", "--random", "--seed",
+                        "--trim", "--decoder-start"),
 }  # fmt: skip
 
 
@@ -108,7 +114,8 @@ def test_importing_lingraft_loads_nothing_heavy():
         ("--help",),
         ("--version",),
         *((name, "--help") for name in ("adapt", "finetune", "study", "bench", "align")),
-        *((name, "--help") for name in ("retrieve", "export-sentences")),
+        *((name, "--help") for name in ("retrieve", "export-sentences", "encoder-decoder")),
+        *((name, "--help") for name in ("translate", "score-translations")),
         ("check", "RECIPE"),
     ],
     ids=" ".join,

@@ -19,7 +19,7 @@ from lingraft import cli
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     *("README.md", "docs/guide.md", "docs/alignment.md", "docs/retrieval.md"),
-    "docs/multilingual.md",
+    *("docs/multilingual.md", "docs/translation.md"),
 )
 CONSOLE_PAGES = ("docs/sources.md",)
 """Pages whose console blocks are run, and which have no Python."""
@@ -148,7 +148,7 @@ def test_the_demos_table_counts_ties_where_there_are_any(
     "page",
     [
         *(*PAGES, *CONSOLE_PAGES, "CONTRIBUTING.md"),
-        *("docs/veco.md", "docs/papers.md", "docs/log.md"),
+        *("docs/veco.md", "docs/papers.md", "docs/log.md", "docs/encoder-decoder-sources.md"),
     ],
 )
 def test_links_to_files_in_the_repository_lead_somewhere(page: str) -> None:

@@ -19,7 +19,8 @@ from lingraft.recipe import decoding
 
 COMMANDS: tuple[str, ...] = ("adapt", "check", "stage", "evaluate", "report", "list", "corpus")
 COMMANDS += ("study", "probe", "sources", "compare", "finetune", "probe-source")
-COMMANDS += ("retrieve", "export-sentences", "align", "bench")
+COMMANDS += ("retrieve", "export-sentences", "align", "encoder-decoder", "translate")
+COMMANDS += ("score-translations", "bench")
 """In the order of the help; each is `command` of a module that imports what is heavy later."""
 
 app = typer.Typer(
@@ -78,7 +79,7 @@ for _name in COMMANDS:
     app.command(_name, cls=Command)(_module.command)
 
 
-MANY = ("--text", "--lexicons", "--only", "--gold", "--pairs", "--dev")
+MANY = ("--text", "--trim", "--lexicons", "--only", "--gold", "--pairs", "--dev")
 """Options that several values may follow."""
 
 

@@ -131,6 +131,16 @@ def _lives(number: int) -> bool:
     return True
 
 
+def check_free(folder: Path) -> None:
+    """Refuse to write into a folder that holds something.
+
+    Raises:
+        DataError: it does, or is a file.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder}: is there already; choose another --out, or delete it")
+
+
 @contextlib.contextmanager
 def removed_on_failure(folder: Path) -> Iterator[None]:
     """Delete a folder that is being filled if that fails."""

@@ -3,13 +3,21 @@
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM
 
-from lingraft.models.families import FAMILIES
-from lingraft.models.graft import Vocabulary, layer_plan, rebuild
+from lingraft.models.families import DECODER, FAMILIES
+from lingraft.models.graft import Vocabulary, layer_plans, rebuild
+from lingraft.models.loading import auto_class
 from lingraft.models.modules import MODULES
-from lingraft.models.packed import PackedModel, assemble, check_isolation, pack
-from lingraft.models.parts import itl_layers, layer_index, part_of, sizes_by_part, tied_once
+from lingraft.models.packed import check_isolation, pack
+from lingraft.models.parts import (
+    goes_with_place,
+    layer_index,
+    part_of,
+    sizes_by_part,
+    tied_once,
+    translation_layers,
+)
+from lingraft.models.stacks import packed_model
 from lingraft.recipe import PARTS
 
 DEPTH, SIZE = 2, 300
@@ -36,94 +44,140 @@ def graft(source, family, before=1, after=1, *, initialiser="random", **options)
     return rebuild(
         source,
         FAMILIES[family],
-        layer_plan(DEPTH, before, after, initialiser),
+        layer_plans(source.config, FAMILIES[family], before, after, initialiser),
         **{"config_changes": IDS, "seed": 3, "vocabulary": vocabulary_for(source)} | options,
     )
 
 
-def layer(model, family, index):
-    prefix = f"{FAMILIES[family].layers}.{index}."
+def fronts(family, before, after):
+    """Of each list of layers, what stands before and after the source's."""
+    return [(one, before, after) for one in FAMILIES[family].lists]
+
+
+def layer(model, family, number):
+    """A layer's tensors by their names within it, but for what belongs to its place."""
+    record = FAMILIES[family]
+    one = record.lists[number >= DECODER]
+    prefix = f"{one.layers}.{number - one.first}."
     return {
         name.removeprefix(prefix): tensor
         for name, tensor in model.state_dict().items()
-        if name.startswith(prefix)
+        if name.startswith(prefix) and not goes_with_place(name, record)
     }
+
+
+def pairs(family, before, after):
+    """Numbers of a source layer and of the same layer in the graft."""
+    return [
+        (one.first + index, one.first + index + front)
+        for one, front, _ in fronts(family, before, after)
+        for index in range(DEPTH)
+    ]
+
+
+def new_layers(family, before, after):
+    """Numbers of the inserted layers, and of the source layer next to each."""
+    found = {}
+    for one, front, back in fronts(family, before, after):
+        found |= {one.first + index: one.first for index in range(front)}
+        last = one.first + DEPTH - 1
+        found |= {last + front + 1 + index: last for index in range(back)}
+    return found
 
 
 @torch.no_grad()
 def logits(model):
     ids = torch.randint(3, SIZE, (2, 12), generator=torch.Generator().manual_seed(0))
-    return model.eval()(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+    more = {"decoder_input_ids": ids.flip(1)} if model.config.is_encoder_decoder else {}
+    return model.eval()(input_ids=ids, attention_mask=torch.ones_like(ids), **more).logits
 
 
 def test_every_tensor_belongs_to_a_part(family, tiny_model):
     parts = {
         part_of(name, FAMILIES[family], frozenset({0})) for name in tiny_model(family).state_dict()
     }
-    absent = set(MODULES) | (set() if FAMILIES[family].positions else {"positions"})
+    record = FAMILIES[family]
+    has = {
+        "positions": record.positions or record.first_layer_has,
+        "output_bias": record.output_bias,
+        "embedding_norm": record.embedding_norm,
+        "head": record.head_tensors,
+        "body": True,
+    }
+    absent = set(MODULES) | {part for part, present in has.items() if not present}
     assert parts == set(PARTS) - absent
 
 
 def test_only_the_translation_layers_are_of_the_part_itl(family, tiny_model):
     grafted, _ = graft(tiny_model(family), family, 2, 1)
-    record, itl = FAMILIES[family], itl_layers(5, 2, 1)
-    found = {name: part_of(name, record, itl) for name in grafted.state_dict()}
-    of_layers = {
-        name: part for name, part in found.items() if layer_index(name, record) is not None
-    }
-    assert {layer_index(name, record) for name, part in of_layers.items() if part == "itl"} == {
-        0, 1, 4,
-    }  # fmt: skip
-    assert {layer_index(name, record) for name, part in of_layers.items() if part == "body"} == {
-        2, 3,
-    }  # fmt: skip
-    assert not any(part == "itl" for name, part in found.items() if name not in of_layers)
+    record = FAMILIES[family]
+    itl = translation_layers(grafted.config, record, 2, 1)
+    assert itl == set(new_layers(family, 2, 1))
+    for name in grafted.state_dict():
+        part, number = part_of(name, record, itl), layer_index(name, record)
+        if number is None or goes_with_place(name, record):
+            assert part != "itl", name
+        else:
+            assert part == ("itl" if number in itl else "body"), name
 
 
 def test_the_parts_add_up_to_the_parameters(family, tiny_model):
     grafted, _ = graft(tiny_model(family), family)
-    tensors = grafted.state_dict()
-    sizes = {name: tensors[name].numel() for name in tied_once(tensors, FAMILIES[family])}
-    totals = sizes_by_part(sizes, FAMILIES[family], itl_layers(4, 1, 1))
+    record = FAMILIES[family]
+    tensors = dict(grafted.named_parameters(remove_duplicate=False))
+    sizes = {name: tensors[name].numel() for name in tied_once(tensors, record)}
+    totals = sizes_by_part(sizes, record, translation_layers(grafted.config, record, 1, 1))
     assert sum(totals.values()) == sum(p.numel() for p in grafted.parameters())
     assert totals["embeddings"] == grafted.get_input_embeddings().weight.numel()
-    assert totals["output_bias"] == SIZE
+    assert totals["output_bias"] == SIZE * any(name in tensors for name in record.output_bias)
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (1, 1), (2, 0), (0, 2)])
 def test_the_source_layers_stand_behind_the_inserted_ones(family, before, after, tiny_model):
     source = tiny_model(family)
     grafted, _ = graft(source, family, before, after)
-    assert grafted.config.num_hidden_layers == DEPTH + before + after
-    assert len(list(grafted.get_submodule(FAMILIES[family].layers))) == DEPTH + before + after
-    for index in range(DEPTH):
-        ours = layer(grafted, family, before + index)
-        for name, tensor in layer(source, family, index).items():
+    for one, front, back in fronts(family, before, after):
+        assert getattr(grafted.config, one.depth_key) == DEPTH + front + back
+        assert len(list(grafted.get_submodule(one.layers))) == DEPTH + front + back
+    for theirs, number in pairs(family, before, after):
+        ours = layer(grafted, family, number)
+        for name, tensor in layer(source, family, theirs).items():
             assert torch.equal(ours[name], tensor), name
+
+
+def test_what_belongs_to_the_first_place_stays_there(family, tiny_model):
+    source = tiny_model(family)
+    grafted, _ = graft(source, family, 2, 1)
+    theirs, ours = source.state_dict(), grafted.state_dict()
+    record = FAMILIES[family]
+    found = [name for name in ours if goes_with_place(name, record)]
+    assert len(found) == (len(record.lists) if record.first_layer_has else 0)
+    assert all(torch.equal(ours[name], theirs[name]) for name in found)
 
 
 def test_an_itl_that_copies_equals_its_neighbour(family, tiny_model):
     source = tiny_model(family)
     grafted, _ = graft(source, family, 1, 1, initialiser="copy")
-    for index, origin in ((0, 0), (3, DEPTH - 1)):
+    for number, origin in new_layers(family, 1, 1).items():
         theirs = layer(source, family, origin)
-        for name, tensor in layer(grafted, family, index).items():
+        for name, tensor in layer(grafted, family, number).items():
             assert torch.equal(tensor, theirs[name]), name
 
 
 def test_a_random_itl_has_unit_norms_zero_biases_and_weights_of_its_own(family, tiny_model):
     source = tiny_model(family)
     grafted, _ = graft(source, family)
-    for index in (0, 3):
-        for name, tensor in layer(grafted, family, index).items():
+    for number, origin in new_layers(family, 1, 1).items():
+        for name, tensor in layer(grafted, family, number).items():
             if name.endswith("bias"):
                 assert torch.equal(tensor, torch.zeros_like(tensor)), name
             elif tensor.dim() == 1:
-                assert torch.equal(tensor, torch.ones_like(tensor)), name
+                gain = getattr(source.config, "initializer_factor", 1.0)  # T5's norms too
+                assert torch.equal(tensor, torch.full_like(tensor, gain)), name
             else:
                 assert 0.01 < float(tensor.std()) < 0.2, name
                 for other in range(DEPTH):
-                    theirs = layer(source, family, other)
+                    theirs = layer(source, family, origin // DECODER * DECODER + other)
                     assert not torch.allclose(tensor, theirs[name], atol=0.01), name
 
 
@@ -157,9 +211,11 @@ def test_the_account_calls_layers_fresh_vocabulary_resized_and_the_rest_copied(f
     record = FAMILIES[family]
     kinds = {entry.tensor: entry.kind for entry in account.entries}
     for name, kind in kinds.items():
-        if name in (record.word_embeddings, record.output_bias[0]):
+        if name in (record.word_embeddings, *record.output_bias[:1]):
             assert kind == "resized", name
-        elif layer_index(name, record) in (0, 3) or (
+        elif goes_with_place(name, record):
+            assert kind == "copied", name
+        elif layer_index(name, record) in new_layers(family, 1, 1) or (
             record.first_layer_lacks and name == f"{record.layers}.1.{record.first_layer_lacks}"
         ):
             assert kind == "fresh", name
@@ -171,7 +227,11 @@ def test_the_summary_of_the_account_adds_up(family, tiny_model):
     grafted, account = graft(tiny_model(family), family)
     summary = account.summary()
     kept = [row for kind, row in summary.items() if kind != "dropped"]
-    assert sum(row["parameters"] for row in kept) == sum(p.numel() for p in grafted.parameters())
+    buffers = [
+        name for name in FAMILIES[family].output_bias if name in dict(grafted.named_buffers())
+    ]
+    everything = sum(p.numel() for p in grafted.parameters()) + SIZE * len(buffers)
+    assert sum(row["parameters"] for row in kept) == everything
     assert summary["dropped"] == {"tensors": 0, "parameters": 0}
     assert len(account.rows()) == sum(row["tensors"] for row in summary.values())
 
@@ -180,7 +240,9 @@ def test_layers_that_are_left_out_are_dropped_in_the_account(family, tiny_model)
     source = tiny_model(family)
     _, account = rebuild(source, FAMILIES[family], [1], config_changes={}, seed=0)
     dropped = {entry.tensor for entry in account.entries if entry.kind == "dropped"}
-    expected = {n for n in source.state_dict() if layer_index(n, FAMILIES[family]) == 0}
+    record = FAMILIES[family]
+    expected = {n for n in source.state_dict() if layer_index(n, record) == 0}
+    expected = {n for n in expected if not goes_with_place(n, record)}
     if FAMILIES[family].first_layer_lacks:  # layer 1 becomes the first, which has no such norm
         expected.add(f"{FAMILIES[family].layers}.1.{FAMILIES[family].first_layer_lacks}")
     assert dropped == expected
@@ -192,19 +254,25 @@ def test_the_new_vocabulary_is_written_into_both_names_of_each_tied_tensor(famil
     record, tensors, expected = FAMILIES[family], grafted.state_dict(), vocabulary_for(source)
     assert torch.equal(tensors[record.word_embeddings], expected.embeddings_VD)
     assert torch.equal(tensors[record.decoder], expected.embeddings_VD)
+    for name in record.embedding_aliases:
+        assert torch.equal(tensors[name], expected.embeddings_VD), name
     for name in record.output_bias:
-        assert torch.equal(tensors[name], expected.bias_V), name
+        assert torch.equal(tensors[name].flatten(), expected.bias_V), name
     assert grafted.get_output_embeddings().weight is grafted.get_input_embeddings().weight
 
 
 def test_removing_the_layers_and_restoring_the_vocabulary_gives_the_source_back(family, tiny_model):
     source = tiny_model(family)
-    record, tensors = FAMILIES[family], source.state_dict()
+    record = FAMILIES[family]
     grafted, _ = graft(source, family, 2, 1)
-    theirs = Vocabulary(tensors[record.word_embeddings], tensors[record.output_bias[0]])
     changes = {key: source.config.to_dict().get(key) for key in IDS}
     restored, _ = rebuild(
-        grafted, record, [2, 3], config_changes=changes, seed=8, vocabulary=theirs
+        grafted,
+        record,
+        tuple([front, front + 1] for _, front, _ in fronts(family, 2, 1)),
+        config_changes=changes,
+        seed=8,
+        vocabulary=Vocabulary.of(source, record, ""),
     )
     assert torch.equal(logits(restored), logits(source))
 
@@ -233,16 +301,16 @@ def test_random_source_weights_copy_nothing(family, tiny_model):
     source = tiny_model(family)
     grafted, account = graft(source, family, keep_source=False)
     assert {entry.kind for entry in account.entries} == {"fresh", "resized"}
-    for index in range(DEPTH):
-        ours = layer(grafted, family, index + 1)
-        for name, tensor in layer(source, family, index).items():
+    for theirs, number in pairs(family, 1, 1):
+        ours = layer(grafted, family, number)
+        for name, tensor in layer(source, family, theirs).items():
             assert not torch.equal(ours[name], tensor), name
 
 
 def test_a_saved_graft_loads_in_the_stock_class_without_a_word(family, tiny_model, tmp_path):
     grafted, _ = graft(tiny_model(family), family)
     grafted.save_pretrained(tmp_path)
-    again, info = AutoModelForMaskedLM.from_pretrained(tmp_path, output_loading_info=True)
+    again, info = auto_class(grafted.config).from_pretrained(tmp_path, output_loading_info=True)
     assert not any(info.values()), info
     assert type(again) is type(grafted)
     assert torch.equal(logits(again), logits(grafted))
@@ -251,21 +319,18 @@ def test_a_saved_graft_loads_in_the_stock_class_without_a_word(family, tiny_mode
 def test_packed_rows_give_the_logits_of_single_sentences(family, tiny_model, tiny_tokens):
     tokens = tiny_tokens(30, 3, 28)
     sentences = tokens.rows(range(30))
-    everywhere = [np.arange(len(s)) for s in sentences]
     rows, width = pack(tokens.lengths, 32)
-    batch = assemble(sentences, everywhere, sentences, rows, width, 1)
+    packed = packed_model(tiny_model(family), FAMILIES[family])
+    batch = packed.probe([s.astype(np.int64) for s in sentences], rows, width, 1)
+    stock = packed_model(tiny_model(family), FAMILIES[family])
+    stock.model.set_attn_implementation("eager")
     with torch.no_grad():
-        together = PackedModel(tiny_model(family), FAMILIES[family]).logits(batch)
-        stock = tiny_model(family)
-        alone = [
-            stock(input_ids=torch.from_numpy(sentences[i].astype(np.int64))[None]).logits[0]
-            for row in rows
-            for i in row
-        ]
+        together = packed.logits(batch)
+        alone = [stock.alone(sentences[i].astype(np.int64)) for row in rows for i in row]
     assert any(len(row) > 1 for row in rows)
     torch.testing.assert_close(together, torch.cat(alone), atol=1e-5, rtol=1e-5)
 
 
 def test_a_graft_passes_the_isolation_check(family, tiny_model):
     grafted, _ = graft(tiny_model(family), family)
-    assert check_isolation(PackedModel(grafted, FAMILIES[family]), pad_id=1) < 1e-4
+    assert check_isolation(packed_model(grafted, FAMILIES[family]), pad_id=1) < 1e-4

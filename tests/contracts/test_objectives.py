@@ -6,7 +6,7 @@ import torch
 
 from lingraft.models import cross_attention
 from lingraft.models.families import FAMILIES
-from lingraft.models.packed import PackedModel
+from lingraft.models.stacks import packed_model
 from lingraft.objectives import OBJECTIVES
 from lingraft.objectives.common import TokenIds
 from lingraft.objectives.mlm import sentence_keys
@@ -29,12 +29,17 @@ def units(name, tokens):
     return TokenPairs(tokens, sides, Edges(1, 1), 64, longest)
 
 
+def family_for(name):
+    """One of the kind that the objective trains."""
+    return {"masked": "roberta", "seq2seq": "bart"}[OBJECTIVES[name].kind]
+
+
 @pytest.fixture
 def whole_model(tiny_model):
     """A tiny model with cross-attention, for objectives that plug it in."""
 
     def made(name):
-        model = tiny_model("roberta")
+        model = tiny_model(family_for(name))
         if name == "ca_mlm":
             cross_attention.insert(model, FAMILIES["roberta"], 2, 0)
         return model
@@ -46,7 +51,7 @@ def losses(name, tokens, model, groups):
     """The losses by term of each group of units, as announced before the forward pass."""
     tokens = units(name, tokens)
     batcher = Batcher(tokens, OBJECTIVES[name], IDS, Masking(rate=0.3), 32, 4_096, 0, "phase-1")
-    packed, found = PackedModel(model, FAMILIES["roberta"]), []
+    packed, found = packed_model(model, FAMILIES[family_for(name)]), []
     for group in groups:
         step = batcher.step(np.array(group), 0)
         (batch,) = step.micro_batches

@@ -13,8 +13,8 @@ def target(*pieces: str) -> Vocabulary:
     return Vocabulary(len(pieces), list(pieces), forms, {}, frozenset())
 
 
-def run(tokenizer, source_VD, wanted):
-    return INITIALISERS["mean"].function(
+def run(tokenizer, source_VD, wanted, name="mean"):
+    return INITIALISERS[name].function(
         source_VD,
         Vocabulary.of(tokenizer),
         wanted,
@@ -40,3 +40,18 @@ def test_a_piece_that_the_source_cannot_spell_is_drawn(tiny_tokenizer):
     source_VD = torch.randn(320, 4, generator=torch.Generator().manual_seed(1))
     made = run(tokenizer, source_VD, target("Ġæĺ¥", "ìķ"))
     assert made.provenance.rules == ("fresh", "fresh")
+
+
+def test_longer_parts_weigh_more_or_the_first_part_alone_counts(tiny_tokenizer):
+    tokenizer = tiny_tokenizer("roberta")
+    source_VD = torch.randn(320, 4, generator=torch.Generator().manual_seed(1))
+    pieces = tokenizer.tokenize(" foxdog and")
+    ids = tokenizer.convert_tokens_to_ids(pieces)
+    assert len({len(piece) for piece in pieces}) > 1
+    lengths = torch.tensor([float(len(piece)) for piece in pieces])  # a letter a byte
+    wanted = target("".join(pieces))
+    weighted = run(tokenizer, source_VD, wanted, "length-weighted").target_UD[0]
+    assert torch.allclose(weighted, (lengths / lengths.sum()) @ source_VD[ids], atol=1e-6)
+    assert torch.equal(
+        run(tokenizer, source_VD, wanted, "first-piece").target_UD[0], source_VD[ids[0]]
+    )

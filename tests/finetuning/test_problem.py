@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -181,13 +182,34 @@ def test_padding_and_special_tokens_of_tagged_text_have_no_label(problem):
 
 
 def test_like_lengths_share_a_micro_batch_and_no_batch_is_too_large():
-    lengths = [10, 60, 12, 58] * 8
-    groups = micro_batches(lengths, 1_000)
+    sizes = [(length,) for length in [10, 60, 12, 58] * 8]
+    groups = micro_batches(sizes, 1_000, 32)
     assert sorted(index for group in groups for index in group) == list(range(32))
     assert [len(group) for group in groups] == [16, 16]
-    for group in micro_batches(lengths, 100):
-        assert len(group) * max(lengths[i] for i in group) <= 100
-    assert micro_batches([500], 100) == [[0]]
+    assert len(micro_batches(sizes, 10_000, 1_024)) == 1
+    for group in micro_batches(sizes, 100, 32):
+        assert len(group) * max(sizes[i][0] for i in group) <= 100
+    assert micro_batches([(500,)], 100, 32) == [[0]]
+
+
+def test_no_other_cut_of_pairs_in_order_costs_less():
+    drawn = np.random.default_rng(0)
+    sizes = [tuple(drawn.integers(1, 40, 2).tolist()) for _ in range(9)]
+    order = sorted(range(9), key=lambda i: max(sizes[i]), reverse=True)
+
+    def cost(groups):
+        return sum(
+            20 + len(group) * sum(max(sizes[i][side] for i in group) for side in (0, 1))
+            for group in groups
+        )
+
+    ways = []
+    for cuts in itertools.product([False, True], repeat=8):
+        edges = [0, *(at + 1 for at, cut in enumerate(cuts) if cut), 9]
+        ways.append([order[a:b] for a, b in itertools.pairwise(edges)])
+    found = micro_batches(sizes, 10_000, 20)
+    assert [index for group in found for index in group] == order
+    assert cost(found) == min(map(cost, ways))
 
 
 def test_token_types_go_only_to_models_that_have_several(problem):

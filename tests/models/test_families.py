@@ -2,7 +2,7 @@ import pytest
 from transformers import AutoConfig
 
 from lingraft.errors import UnsupportedModelError
-from lingraft.models.families import FAMILIES, family_of
+from lingraft.models.families import FAMILIES, REFUSED, family_of
 from lingraft.models.kinds import KINDS
 from lingraft.models.loading import stock_class
 
@@ -16,17 +16,27 @@ def test_an_unknown_family_is_named_with_those_that_are_known():
     with pytest.raises(UnsupportedModelError) as caught:
         family_of("deberta-v2")
     assert str(caught.value) == (
-        "models of type 'deberta-v2' cannot be grafted onto yet; lingraft knows bert, electra, "
-        "modernbert, roberta, xlm-roberta (a new family is one record in models/families.py)"
+        "models of type 'deberta-v2' cannot be grafted onto yet; lingraft knows bart, bert, "
+        "electra, m2m_100, mbart, modernbert, mt5, roberta, t5, xlm-roberta (a new family is one "
+        "record in models/families.py)"
     )
 
 
-def test_only_the_roberta_kinds_count_positions_from_the_padding_id():
+@pytest.mark.parametrize("model_type", REFUSED)
+def test_an_encoder_decoder_that_cannot_be_grafted_onto_is_refused_with_the_reason(model_type):
+    with pytest.raises(UnsupportedModelError) as caught:
+        family_of(model_type)
+    assert REFUSED[model_type] in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_only_the_roberta_kinds_and_m2m_count_positions_from_the_padding_id():
     counted = {name for name, record in FAMILIES.items() if record.pad_decides_positions}
-    assert counted == {"roberta", "xlm-roberta"}
+    assert counted == {"roberta", "xlm-roberta", "m2m_100"}
 
 
 def test_every_family_is_of_a_known_kind_and_has_a_stock_class_for_it():
     for name, record in FAMILIES.items():
         assert record.kind in KINDS
-        assert stock_class(AutoConfig.for_model(name)).__name__.endswith("ForMaskedLM")
+        ending = {"masked": "ForMaskedLM", "seq2seq": "ForConditionalGeneration"}[record.kind]
+        assert stock_class(AutoConfig.for_model(name)).__name__.endswith(ending)

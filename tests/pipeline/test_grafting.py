@@ -192,7 +192,7 @@ def test_a_source_tokenizer_with_more_pieces_than_rows_is_refused(tiny_tokenizer
 
     source = Vocabulary.of(tiny_tokenizer("bert"))
     with pytest.raises(UnsupportedModelError, match=f"has {source.size} pieces but the model only"):
-        grafting.keep_rows(None, torch.zeros(source.size - 1, 8), source)
+        grafting.whole_matrix(torch.zeros(source.size - 1, 8), source)
 
 
 def test_an_untied_output_projection_is_carried_over_as_the_embeddings_were(

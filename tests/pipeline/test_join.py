@@ -39,7 +39,7 @@ def test_the_recipe_holds_both_languages_and_the_run_s_model(joined):
     recipe = load(new.recipe_path)
     assert [stream["name"] for stream in recipe["streams"]] == ["ko", "da"]
     assert recipe["source"]["model"] == str(old.model_path)
-    assert (recipe["tokenizer"]["kind"], recipe["tokenizer"]["streams"]) == ("extend", ["da"])
+    assert (recipe["tokenizer"]["kind"], recipe["tokenizer"]["streams"]) == ("append", ["da"])
     assert recipe["evaluation"]["before"] == ["ko"]
     assert recipe["method"]["name"] == "join"
 

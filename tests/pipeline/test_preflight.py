@@ -170,7 +170,7 @@ def test_weights_without_a_masked_language_model_are_refused(tiny_source, korean
         preflight.check(small(tiny_source, korean_text, source={"model": str(tmp_path)}))
 
 
-@pytest.mark.parametrize("kind", ["source", "keep", "extend"])
+@pytest.mark.parametrize("kind", ["source", "replace", "keep", "extend", "append", "trim"])
 def test_an_architecture_has_no_source_tokenizer(kind, tiny_source, korean_text):
     recipe = small(
         tiny_source,

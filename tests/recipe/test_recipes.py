@@ -21,6 +21,7 @@ NOT_IN_A_CHECKOUT = {
     "data/ko": "the user's own text",
     "build/study-ko": "made by scripts/build_study_data.py",
     "runs/study-source/model": "trained by recipes/study-source.toml",
+    "runs/veco-base/model": "trained by recipes/veco-base.toml",
 }
 
 

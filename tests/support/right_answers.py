@@ -10,6 +10,7 @@ from lingraft.tasks.examples import (
     SpanExample,
     TaggedExample,
     TextExample,
+    TranslationExample,
 )
 from lingraft.tasks.predictions import (
     LabelPrediction,
@@ -17,6 +18,7 @@ from lingraft.tasks.predictions import (
     ScorePrediction,
     SpanPrediction,
     TagPrediction,
+    TranslationPrediction,
 )
 
 if TYPE_CHECKING:
@@ -44,3 +46,5 @@ def gold(example: Example, labels: Sequence[str] = ()) -> Prediction:
             return ParsePrediction(example.id, example.heads, example.relations)
         case SpanExample():
             return SpanPrediction(example.id, example.answers[0].text if example.answers else "")
+        case TranslationExample():
+            return TranslationPrediction(example.id, example.translation)

@@ -1,4 +1,4 @@
-"""Small tokenizers of the five families, built in memory."""
+"""Small tokenizers of all families, built in memory."""
 
 from __future__ import annotations
 
@@ -130,11 +130,56 @@ def _xlm_roberta() -> PreTrainedTokenizerBase:
     )
 
 
+def _unigram(
+    first: list[str], last: list[str], single: str, **roles: str
+) -> PreTrainedTokenizerBase:
+    """Special tokens, pieces, and at the end tokens that are known by their name."""
+    learnt = _learn(pre_tokenizers.Metaspace(), [], SIZE - len(first) - len(last))
+    pieces = sorted(learnt.get_vocab(), key=lambda piece: (-len(piece), piece))
+    scored = [(piece, -1.0 - 0.01 * rank) for rank, piece in enumerate(pieces)]
+    vocabulary = [*((token, 0.0) for token in first), *scored, *((token, 0.0) for token in last)]
+    backend = Tokenizer(models.Unigram(vocabulary, first.index("<unk>"), byte_fallback=False))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.decoder = decoders.Metaspace()
+    special = [*first, *(token for token in last if not token.startswith("▁"))]
+    backend.add_special_tokens(
+        [AddedToken(t, special=True, normalized=False, lstrip=t == "<mask>") for t in special]
+    )
+    around = [(token, backend.token_to_id(token)) for token in single.split() if token != "$A"]
+    backend.post_processor = processors.TemplateProcessing(
+        single=single, pair=single.replace("$A", "$A $B"), special_tokens=around
+    )
+    inputs = ["input_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, model_input_names=inputs, model_max_length=512, **roles
+    )
+
+
+SENTINELS = [f"<extra_id_{number}>" for number in reversed(range(100))]
+T5_ROLES = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+ROBERTA_ROLES = T5_ROLES | {"bos_token": "<s>", "cls_token": "<s>", "sep_token": "</s>"}
+ROBERTA_ROLES |= {"mask_token": "<mask>"}
+
+
+def _t5(word_start: str = "") -> PreTrainedTokenizerBase:
+    last = [word_start + sentinel for sentinel in SENTINELS]
+    return _unigram(["<pad>", "</s>", "<unk>"], last, "$A </s>", **T5_ROLES)
+
+
+def _with_codes(*codes: str) -> PreTrainedTokenizerBase:
+    return _unigram(ROBERTA, [*codes, "<mask>"], f"{codes[0]} $A </s>", **ROBERTA_ROLES)
+
+
 BUILDERS: dict[str, Callable[[], PreTrainedTokenizerBase]] = {
     "roberta": _roberta,
     "xlm-roberta": _xlm_roberta,
     "modernbert": _modernbert,
     "bert": lambda: BertTokenizer(vocab=_wordpieces(), model_max_length=512),
+    "bart": _roberta,
+    "mbart": lambda: _with_codes("en_XX", "ko_KR", "de_DE"),
+    "m2m_100": lambda: _with_codes("eng_Latn", "kor_Hang"),
+    "t5": _t5,
+    "mt5": lambda: _t5("▁"),
     "electra": lambda: ElectraTokenizer(vocab=_wordpieces(), model_max_length=512),
 }
 

@@ -18,6 +18,7 @@ from lingraft.tasks.examples import (
     SpanExample,
     TaggedExample,
     TextExample,
+    TranslationExample,
 )
 from lingraft.tasks.predictions import (
     LabelPrediction,
@@ -28,6 +29,7 @@ from lingraft.tasks.predictions import (
 )
 from lingraft.tasks.span_metrics import normalise, rouge_w
 from lingraft.tasks.tagging_metrics import chunk_spans, entity_spans
+from lingraft.tasks.translation_metrics import SCORERS
 from lingraft.tasks.weighted import on_all
 
 if TYPE_CHECKING:
@@ -389,6 +391,7 @@ def test_a_prediction_of_another_kind_is_an_error(name: str) -> None:
         "tokens": _tagged(["O"], ["O"])[0],
         "chunks": _tagged(["O"], ["O"])[0],
         "attachment": _parsed([(0, "VP")], [(0, "VP")])[0],
+        **{key: [TranslationExample("0", "", "")] for key in SCORERS},
     }
     asked = "answers" in name
     other = _answered([([], "")])[0] if asked else [TextExample("0", "", None, "0", 1.0)]

@@ -30,7 +30,7 @@ def make(kind, source, text=NEW, pad_id=None, **settings):
 @pytest.fixture(scope="module")
 def extended(tiny_tokenizer):
     """The tokenizer of a family with the pieces of `NEW` added, and its counts."""
-    return functools.cache(lambda family: make("extend", tiny_tokenizer(family)))
+    return functools.cache(lambda family: make("append", tiny_tokenizer(family)))
 
 
 def ids(tokenizer, text):
@@ -129,7 +129,7 @@ def test_an_extended_tokenizer_survives_its_files(family, extended, tmp_path):
 
 @every_family
 def test_extending_twice_gives_the_same_tokenizer(family, extended, tiny_tokenizer):
-    again, counts = make("extend", tiny_tokenizer(family))
+    again, counts = make("append", tiny_tokenizer(family))
     assert again.backend_tokenizer.to_str() == extended(family)[0].backend_tokenizer.to_str()
     assert counts == extended(family)[1]
 
@@ -138,7 +138,7 @@ def test_extending_twice_gives_the_same_tokenizer(family, extended, tiny_tokeniz
 def test_the_source_s_tokenizer_is_left_as_it_was(family, tiny_tokenizer):
     source = tiny_tokenizer(family)
     before = source.backend_tokenizer.to_str()
-    make("extend", source)
+    make("append", source)
     make("keep", source)
     assert source.backend_tokenizer.to_str() == before
 
@@ -164,7 +164,7 @@ def test_pieces_inside_words_are_tried_inside_words():
 
 
 def test_text_that_brings_nothing_new_adds_nothing(tiny_tokenizer):
-    _, counts = make("extend", tiny_tokenizer("bert"), ["the the"], vocab_size=40)
+    _, counts = make("append", tiny_tokenizer("bert"), ["the the"], vocab_size=40)
     assert counts["added"] == 0
 
 

@@ -58,7 +58,7 @@ def test_the_kind_of_each_family_is_recognised(family, tiny_tokenizer):
 def test_plain_bpe_is_refused_with_what_is_allowed():
     backend = Tokenizer(models.BPE({"a": 0}, []))
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
-    with pytest.raises(UnsupportedModelError, match=r"BPE.*unigram, byte-bpe, wordpiece"):
+    with pytest.raises(UnsupportedModelError, match=r"BPE.*unigram, byte-bpe, sp-bpe, wordpiece"):
         tokenizer_files.kind_of(PreTrainedTokenizerFast(tokenizer_object=backend))
 
 

@@ -15,7 +15,7 @@ from transformers import AutoConfig
 from lingraft.bench import text
 from lingraft.errors import RecipeError
 from lingraft.models import source
-from lingraft.models.families import family_of
+from lingraft.models.families import check_masked, family_of
 from lingraft.models.graft import build, deeper_config, layer_plan
 from lingraft.models.loading import stock_class
 from lingraft.models.modules import wanted_by
@@ -117,6 +117,7 @@ class Subject:
         before, after = graft.layers_before, graft.layers_after
         if self.run is not None:
             loaded = source.load_model(str(Run.existing(self.run).stage("graft").path / "model"))
+            check_masked(loaded.family, "bench")
             depth = int(getattr(loaded.model.config, loaded.family.depth_key))
             return loaded.model, loaded.family, itl_layers(depth, before, after)
         for module in wanted_by(graft):
@@ -126,6 +127,7 @@ class Subject:
             )
         config = self._config()
         family = family_of(config.model_type)
+        check_masked(family, "bench")
         plan = layer_plan(int(getattr(config, family.depth_key)), before, after, "random")
         target = deeper_config(config, family, plan, self._vocabulary(config))
         model_class = stock_class(target)
@@ -146,11 +148,9 @@ class Subject:
         return source.from_architecture(section, size, _specials(), self.recipe.seed).model.config
 
     def _vocabulary(self, config: PreTrainedConfig) -> dict[str, Any]:
-        kind, size = self.recipe.tokenizer.kind, self.recipe.tokenizer.vocab_size
-        if self.shape is not None or kind == "keep":
-            size = int(config.vocab_size)
-        elif kind == "extend":
-            size += int(config.vocab_size)
+        size = int(config.vocab_size)
+        if self.shape is None:
+            size = self.recipe.tokenizer.most_rows(size)
         return {"vocab_size": size, **_specials()}
 
     def text(self, vocab_size: int) -> tuple[Tokens, TokenIds]:

@@ -23,6 +23,7 @@ NAMES = {
     "train_languages": "train-language",
     "selection_languages": "select-on",
     "labels": "label",
+    "plug_in": "teacher",
 }
 """Of keys of the recipe, the options that are called otherwise."""
 
@@ -69,6 +70,22 @@ def command(
             "--directions", help="Train in each language by itself: a train × test table."
         ),
     ] = False,
+    plug: Annotated[
+        str | None,
+        typer.Option(
+            metavar="in|out",
+            help="Of a model with cross-attention (method veco): leave it out (default), or read "
+            "every example with its translation through it; docs/veco.md says how to give them.",
+        ),
+    ] = None,
+    teacher: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="With --plug in: a model fine-tuned on the same task (--keep-models) that tags "
+            "translations without tags.",
+        ),
+    ] = None,
     seeds: ask.Seeds = None,
     first_seed: ask.FirstSeed = None,
     out_dir: Annotated[Path, typer.Option("--out", help="The folder of the results.")] = Path(
@@ -109,6 +126,8 @@ def command(
         test_languages=ask.names_in(test_languages),
         selection_languages=ask.names_in(select_on),
         directions=directions or None,
+        plug=plug,
+        plug_in={"teacher": teacher} if teacher else None,
         seeds=seeds,
         first_seed=first_seed,
         labels=ask.names_in([label] if label else None),

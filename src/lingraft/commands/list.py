@@ -20,6 +20,7 @@ from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS, RETRIEVALS, TASKS, names
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from lingraft.models.families import Family
     from lingraft.tasks import Group
 
 
@@ -27,11 +28,23 @@ def _listed(title: str, names: Iterable[str], rows: Sequence[Iterable[str]]) -> 
     return table(title, [Column(name, "long") for name in names], rows)
 
 
+def _positions(family: Family) -> str:
+    if family.positions:
+        return "learned"
+    return (
+        "relative"
+        if family.first_layer_has
+        else "sinusoidal"
+        if family.position_modules
+        else "rotary"
+    )
+
+
 def _families() -> Table:
     rows = [
         (
             family.model_type,
-            "learned" if family.positions else "rotary",
+            _positions(family),
             "pad + 1" if family.pad_decides_positions else "0",
             family.layers,
             family.kind,

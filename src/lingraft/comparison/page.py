@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lingraft.comparison import retrieved, tables, transfer
+from lingraft.comparison import checks, retrieved, tables, transfer
 from lingraft.comparison.collect import collect
 from lingraft.comparison.errors import analyse
 from lingraft.comparison.significance import RESAMPLES, differences
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lingraft.comparison.errors import Errors
     from lingraft.comparison.significance import Tested
     from lingraft.comparison.transfer import Transfer
+    from lingraft.report.figure import Figure
     from lingraft.report.table import Table
     from lingraft.tasks import Task
 
@@ -67,9 +68,11 @@ def compare(
     scores = tables.scores(comparison, tested)
     less = tables.differences(comparison, tested)
     languages = transfer.section(tables.settings_of(comparison), tested, found)
-    made = {out: render(comparison, scores, less, errors, languages)} | _files(
+    curves = list(checks.curves(comparison))
+    made = {out: render(comparison, scores, less, errors, languages, curves)} | _files(
         out, comparison, tested, scores, less, errors
     )
+    made |= {out.with_name(f"{out.stem}-{one.name}.svg"): one.alone() for one in curves}
     if languages is not None:
         made |= transfer.files(languages, out)
     for path, text in made.items():
@@ -85,6 +88,7 @@ def render(
     less: Table | None,
     errors: Sequence[Errors],
     languages: Transfer | None,
+    curves: Sequence[Figure] = (),
 ) -> str:
     """The page."""
     runs = sum(len(runs) for part in comparison.parts for runs in part.runs.values())
@@ -101,6 +105,7 @@ def render(
         "unofficial": [part for part in comparison.parts if not part.official],
         "scores": scores,
         "languages": languages,
+        "curves": curves,
         "differences": less,
         "reference": comparison.reference,
         "errors": errors,

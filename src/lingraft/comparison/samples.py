@@ -62,6 +62,8 @@ def samples(part: Part, seeds: Sequence[Answers], limit: int) -> list[Samples]:
             return [_worst(part, seeds, limit, "words wrong", _wrong_words, _arcs)]
         case "span":
             return [_worst(part, seeds, limit, "points lost", _lost(part), _answer)]
+        case "translation":
+            return [_worst(part, seeds, limit, "points lost", _lost(part), _translations)]
 
 
 def _labels(part: Part, seeds: Sequence[Answers], limit: int) -> list[Samples]:
@@ -158,13 +160,17 @@ def _arcs(example: Any, said: Any) -> tuple[str, str]:
 
 
 def _lost(part: Part) -> Callable[[Any, Any], float]:
-    """What an answer lacks of the last headline score (ROUGE-W or F1), in percent."""
+    """What an answer lacks of the last headline score (ROUGE-W, F1, chrF++), in percent."""
 
     def lost(example: Any, said: Any) -> float:
         scores = part.task.score_functions([example], [said])
         return 100 - float(scores[part.keys[-1]](np.ones((1, 1)))[0])
 
     return lost
+
+
+def _translations(example: Any, said: Any) -> tuple[str, str]:
+    return example.translation, said.translation
 
 
 def _answer(example: Any, said: Any) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -190,6 +191,7 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
                 f"{OTHER_EXAMPLES} {part.title}: {', '.join(part.apart)} was scored on other "
                 "examples and does not compare."
             )
+        notes += [f"{part.title} {metric_name(key)}: {told}." for key, told in _signatures(part)]
         if differing := differing_settings(part):
             by_setting[f"{part.family}: fine-tuned with different {', '.join(differing)}."] = None
     notes += by_setting
@@ -205,6 +207,13 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
             "only for models that have all."
         )
     return tuple(notes)
+
+
+def _signatures(part: Part) -> list[tuple[str, str]]:
+    """Score and sacrebleu's signature of it, for those that have one; two do not compare."""
+    runs = (run for runs in part.runs.values() for run in runs)
+    told = [(run.outcome.data.get("signatures") or {}).items() for run in runs]
+    return [one for one in dict.fromkeys(chain.from_iterable(told)) if one[0] in part.keys]
 
 
 def _own_note(task: Task) -> str:

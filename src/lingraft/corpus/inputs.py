@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.readers import documents
-from lingraft.corpus.readers.lines import reading_errors
+from lingraft.corpus.readers.lines import Reading, reading_errors
+from lingraft.recipe import Corpus
 from lingraft.rundir import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from lingraft import recipe
@@ -24,6 +25,18 @@ def texts(names: Sequence[str]) -> list[str]:
     """
     sources = documents.resolve(names)
     return [s.name if s.path is None else file_digest(s.path) for s in sources]
+
+
+def lines_of(names: Sequence[str]) -> Iterator[str]:
+    """The lines of the files that a recipe names as text, nothing cleaned.
+
+    Raises:
+        DataError: a file is missing, of an unknown kind or broken.
+    """
+    section = Corpus(text=tuple(names), document="line")
+    for source in documents.resolve(names):
+        for document in documents.read(source, section, Reading()):
+            yield from document.text.splitlines()
 
 
 def contents(section: recipe.Corpus) -> list[str]:

@@ -27,7 +27,7 @@ from lingraft.models import modules as added
 from lingraft.models.export import settings_for_4_57
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import load_model, load_tokenizer, longest_text, quiet_transformers
-from lingraft.rundir import removed_on_failure, write_json, writing
+from lingraft.rundir import check_free, removed_on_failure, write_json, writing
 from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:
@@ -120,8 +120,7 @@ def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -
             f"{name}: has {own[0].part}, which no stock class has, so sentence-transformers could "
             "not open it; export a model without them"
         )
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise DataError(f"{out}: is there already; choose another --out, or delete it")
+    check_free(out)
     quiet_transformers()
     tokenizer = load_tokenizer(name)
     model, said = load_model(AutoModel, name)

@@ -120,6 +120,16 @@ INITIALISERS: dict[str, Initialiser] = {
         "the mean of the source pieces that the new piece is made of",
         "FVT (Gee et al. 2022), §3; SPEC G.1",
     ),
+    "length-weighted": Initialiser(
+        "length_weighted",
+        "as mean, each source piece weighed by its length",
+        "weights ours; SPEC G.1 has the plain mean",
+    ),
+    "first-piece": Initialiser(
+        "first_piece",
+        "the first of the source pieces that the new piece is made of; for output projections",
+        "EEVE (Kim et al. 2024, arXiv 2402.14714), its output rows; SPEC G.1 has the plain mean",
+    ),
     "focus": Initialiser(
         "focus",
         "shared pieces copied, the others a sparse mean of them by use in the target's text",

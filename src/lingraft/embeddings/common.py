@@ -17,7 +17,7 @@ from lingraft.errors import UnsupportedModelError
 from lingraft.rundir import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -37,6 +37,7 @@ RULES = (
     "combined",
     "kept",
     "pad",
+    "unused",
     "fresh",
 )
 SOURCES_WRITTEN = 8
@@ -58,6 +59,13 @@ class Combination(NamedTuple):
         found, times = np.unique(np.fromiter(source_ids, dtype=np.int64), return_counts=True)
         return cls(found, (times / times.sum()).astype(np.float32), rule)
 
+    @classmethod
+    def weighted(cls, source_ids: Sequence[int], weights: Sequence[float]) -> Combination:
+        """A mean of rows with weights; those of a row that is named twice add up."""
+        found, places = np.unique(np.asarray(source_ids, np.int64), return_inverse=True)
+        shares = np.bincount(places, np.asarray(weights, np.float64))
+        return cls(found, (shares / shares.sum()).astype(np.float32))
+
 
 @dataclass(frozen=True)
 class Provenance:
@@ -69,6 +77,14 @@ class Provenance:
     """[U] the row of the source that was copied, -1 where none was."""
     combinations: Mapping[int, Combination] = field(default_factory=dict)
     """For a target id whose row was combined: of what."""
+
+    @property
+    def made(self) -> NDArray[np.int64]:
+        """Ids of rows that are no copy of the source's; padding and unused ones left out."""
+        theirs = ("pad", "unused")
+        found = [i for i, rule in enumerate(self.rules) if rule not in theirs]
+        ids = np.array(found, np.int64)
+        return ids[self.source_ids[ids] == FRESH]
 
     def counts(self) -> dict[str, int]:
         """Rows by rule, in the order of `RULES`; rules without a row are left out."""
@@ -190,8 +206,9 @@ def build(
 ) -> Initialised:
     """Draw all rows, then copy the matched ones, combine others and set the padding row to zero.
 
-    All rows are drawn, whatever is copied afterwards, so that a fresh row does not depend on what
-    else was matched.
+    Sentinels and language codes that both vocabularies have are no pieces of a language: their rows
+    are copied whatever the plan. All rows are drawn, whatever is copied afterwards, so that a fresh
+    row does not depend on what else was matched.
 
     Args:
         source_VD: [V, D] the source's word embeddings, of any floating type.
@@ -215,6 +232,11 @@ def build(
     if copy_special_tokens:
         shared = [role for role in target.specials if role in source.specials]
         chosen |= {target.specials[role]: ("special", source.specials[role]) for role in shared}
+    chosen |= {
+        index: ("special", source.kept[name])
+        for name, index in target.kept.items()
+        if name in source.kept
+    }
     pad = target.specials.get("pad", -1)
     chosen.pop(pad, None)
     combined = {
@@ -229,6 +251,9 @@ def build(
     for index, combination in combined.items():
         rules[index] = combination.rule
     target_UD = _drawn(target.size, source_VD.shape[1], plan.statistics, generator)
+    for index, piece in enumerate(target.pieces):
+        if not piece:
+            target_UD[index], rules[index] = 0.0, "unused"
     _copy(target_UD, source_VD.detach(), source_ids)
     _combine(target_UD, source_VD.detach(), combined)
     if pad >= 0:

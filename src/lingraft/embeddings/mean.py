@@ -13,6 +13,8 @@ from lingraft.embeddings.material import needed
 from lingraft.embeddings.segmentation import Segmenter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     import torch
 
     from lingraft.embeddings.material import Material
@@ -38,7 +40,26 @@ def mean(
 
     Material: its source tokenizer is used.
     """
-    segment = Segmenter(needed(material, "mean").source_tokenizer)
+    return composed("mean", source, target, material, Combination.mean)
+
+
+def composed(
+    name: str,
+    source: Vocabulary,
+    target: Vocabulary,
+    material: Material | None,
+    combine: Callable[[Sequence[int]], Combination],
+) -> Plan:
+    """Copy the rows of pieces that the source has too; combine those of which others are made.
+
+    Args:
+        name: of the initialiser, for messages.
+        source: the source's vocabulary.
+        target: the new one.
+        material: its source tokenizer cuts the new pieces.
+        combine: the row of a piece from the source ids of its parts, in their order.
+    """
+    segment = Segmenter(needed(material, name).source_tokenizer)
     matches = find_exact_matches(source, target)
     combinations = {}
     for target_id, form in enumerate(target.canonical):
@@ -46,5 +67,5 @@ def mean(
             continue
         ids = segment(form)
         if ids:
-            combinations[target_id] = Combination.mean(ids)
+            combinations[target_id] = combine(ids)
     return Plan(matches, combinations)

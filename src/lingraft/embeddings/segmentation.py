@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lingraft.tokenizer.files import kind_of
-from lingraft.tokenizer.vocabulary import BYTE_OF, WORD_START, Canonical, Vocabulary
+from lingraft.tokenizer.state import BYTE_PIECE, WORD_START
+from lingraft.tokenizer.vocabulary import BYTE_OF, Canonical, Vocabulary
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -33,7 +34,7 @@ class Segmenter:
         self.byte_ids = {
             int(piece[3:5], 16): index
             for index, piece in enumerate(vocabulary.pieces)
-            if self.kind == "unigram" and len(piece) == 6 and piece.startswith("<0x")
+            if self.kind in ("unigram", "sp-bpe") and BYTE_PIECE.fullmatch(piece)
         }
         self.ids = {
             form: index

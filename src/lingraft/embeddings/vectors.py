@@ -19,8 +19,7 @@ import numpy as np
 import regex
 import torch
 
-from lingraft import recipe
-from lingraft.corpus.readers import documents
+from lingraft.corpus.inputs import lines_of
 from lingraft.corpus.readers.lines import Reading, text_lines
 from lingraft.embeddings.material import MAX_LINE_BYTES
 from lingraft.embeddings.segmentation import Segmenter
@@ -28,7 +27,7 @@ from lingraft.errors import DataError, RecipeError
 from lingraft.tokenizer.vocabulary import Canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
     from transformers import PreTrainedTokenizerFast
@@ -143,7 +142,7 @@ def source_word_vectors(material: Material, initialiser: str) -> WordVectors:
         )
 
     def sentences() -> Iterator[str]:
-        return islice(_lines(resources.source_text), resources.sentences)
+        return islice(lines_of(resources.source_text), resources.sentences)
 
     return _word_vectors(
         resources.source_vectors,
@@ -163,13 +162,6 @@ def _word_vectors(
         return read_word_vectors(Path(named).expanduser(), key)
     text = Units(WORD.findall(sentence) for sentence in sentences())
     return learn(text, "words", width=WORD_WIDTH, seed=seed, n_grams=True)
-
-
-def _lines(names: Sequence[str]) -> Iterator[str]:
-    section = recipe.Corpus(text=tuple(names), document="line")
-    for source in documents.resolve(names):
-        for document in documents.read(source, section, Reading()):
-            yield from document.text.splitlines()
 
 
 def _pieces(

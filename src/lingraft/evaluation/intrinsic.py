@@ -19,7 +19,8 @@ from lingraft.errors import DataError
 from lingraft.evaluation.records import Blocks, blocks, by_place
 from lingraft.evaluation.scorer import Item
 from lingraft.log import progress
-from lingraft.objectives.mlm import corrupt, sentence_keys
+from lingraft.objectives import denoise, mlm
+from lingraft.objectives.mlm import sentence_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 SCHEMES: tuple[Literal["bert", "mask-only"], ...] = ("bert", "mask-only")
+DENOISING = ("spans", "infilling")
 HITS = (1, 3, 5, 10)
 SENTENCES_AT_ONCE = 4_096
 
@@ -74,22 +76,22 @@ def mask_text(
         some = sentences[start : start + SENTENCES_AT_ONCE]
         lengths = np.array([len(ids) for ids in some])
         keys = sentence_keys(np.arange(start, start + len(some)), seed)
-        hidden = corrupt(np.concatenate(some), lengths, keys, vocabulary, masking)
-        ends = np.cumsum(lengths)
-        cuts = np.searchsorted(hidden.masked, ends[:-1])
-        parts = (
-            np.split(hidden.ids, ends[:-1]),
-            np.split(hidden.masked, cuts),
-            np.split(hidden.targets, cuts),
-        )
-        for before, ids, masked, targets in zip(ends - lengths, *parts, strict=True):
-            item = Item(ids, masked - before, targets)
+        objective = denoise if masking.scheme in DENOISING else mlm
+        hidden = objective.corrupt(np.concatenate(some), lengths, keys, vocabulary, masking)
+        for parts in zip(*hidden.by_sentence(lengths), strict=True):
+            item = Item(*parts) if objective is mlm else _written(parts[0], parts[2], vocabulary)
             for part in (item.ids, item.masked, item.targets):
                 digest.update(part.astype(np.int32).tobytes())
             items.append(item)
     if not any(len(item.targets) for item in items):
         raise DataError("the evaluation text holds no token that could be masked; give more text")
     return MaskedText(items, digest.hexdigest(), masking.scheme)
+
+
+def _written(ids: Array, target: Array, vocabulary: TokenIds) -> Item:
+    """An item whose words a decoder writes; special tokens among them are not asked for."""
+    places = np.flatnonzero(~np.isin(target, vocabulary.special))
+    return Item(ids, places, target[places], target)
 
 
 def ranks(logits_MV: torch.Tensor, targets_M: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

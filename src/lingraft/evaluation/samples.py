@@ -48,7 +48,7 @@ def predictions(
             ]
     rows = []
     for number, item in enumerate(items):
-        gold = item.ids.copy()
+        gold = (item.ids if item.written is None else item.written).copy()
         gold[item.masked] = item.targets
         hidden = set(item.masked.tolist())
         pieces = [readable(token, tokenizer) for token in gold.tolist()]

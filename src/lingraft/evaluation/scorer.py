@@ -19,7 +19,8 @@ import torch
 from lingraft.errors import DataError
 from lingraft.models import loading
 from lingraft.models.families import FAMILIES
-from lingraft.models.packed import PackedModel, assemble, check_isolation, pack
+from lingraft.models.packed import check_isolation, pack
+from lingraft.models.stacks import LAYOUTS, packed_model
 from lingraft.pretrained.load import load_config
 from lingraft.training.machine import multiplies_bf16
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from transformers import PreTrainedModel
+
+    from lingraft.models.kinds import KindName
 
 Array = np.ndarray[Any, Any]
 
@@ -43,6 +46,13 @@ class Item:
     """Positions of the hidden tokens."""
     targets: Array
     """The tokens that stand there."""
+    written: Array | None = None
+    """What a decoder writes: then `masked` are places in it; None without a decoder."""
+
+    @property
+    def room(self) -> int:
+        """How much of a row it takes."""
+        return max(len(self.ids), 0 if self.written is None else len(self.written))
 
 
 class Scorer:
@@ -61,20 +71,22 @@ class Scorer:
         family = FAMILIES.get(model.config.model_type)
         wanted = precision == "bf16" or (precision == "auto" and multiplies_bf16())
         self.bf16 = wanted and family is not None
-        self.packed = PackedModel(self.model, family) if family else None
+        self.packed = packed_model(self.model, family) if family else None
         if self.packed is not None:
             check_isolation(self.packed, pad_id)
 
     @classmethod
-    def load(cls, name: str, pad_id: int, precision: str = "auto") -> Scorer:
-        """A scorer for a checkpoint.
+    def load(
+        cls, name: str, pad_id: int, precision: str = "auto", kind: KindName = "masked"
+    ) -> Scorer:
+        """A scorer for a checkpoint of a kind.
 
         Raises:
             DataError: no checkpoint, a broken one, or one without a masked-language-model head.
         """
         config = load_config(name)
         family = FAMILIES.get(config.model_type)
-        if (family and family.kind != "masked") or loading.stock_class(config) is None:
+        if (family and family.kind != kind) or loading.stock_class(config) is None:
             raise DataError(
                 f"model '{name}' is of type '{config.model_type}', which has no masked language "
                 "model; its perplexity would be of another kind, give a masked one"
@@ -99,7 +111,7 @@ class Scorer:
             `where` [M, 2] (index of the item, index within its hidden tokens), and logits [M, V] in
             fp32.
         """
-        order = sorted(range(len(items)), key=lambda index: -len(items[index].ids))
+        order = sorted(range(len(items)), key=lambda index: -items[index].room)
         for portion in self._portions(items, order):
             yield from self._packed(items, portion) if self.packed else self._padded(items, portion)
 
@@ -108,7 +120,7 @@ class Scorer:
         portion: list[int] = []
         tokens = 0
         for index in order:
-            size = len(items[index].ids)
+            size = items[index].room
             if portion and tokens + size > TOKENS_AT_ONCE:
                 yield portion
                 portion, tokens = [], 0
@@ -122,11 +134,11 @@ class Scorer:
     ) -> Iterator[tuple[Array, torch.Tensor]]:
         assert self.packed is not None
         chosen = [items[index] for index in portion]
-        rows, width = pack(np.array([len(item.ids) for item in chosen]), 128)
-        batch = assemble(
+        rows, width = pack(np.array([item.room for item in chosen]), 128)
+        batch = LAYOUTS[self.packed.family.kind](
             [i.ids for i in chosen],
             [i.masked for i in chosen],
-            [i.targets for i in chosen],
+            [i.targets if i.written is None else i.written for i in chosen],
             rows,
             width,
             self.pad_id,

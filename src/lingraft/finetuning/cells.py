@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.finetuning import data as task_data
-from lingraft.finetuning import heads, transfer
+from lingraft.finetuning import heads, partners, plugged, teachers, transfer
 from lingraft.finetuning.outcomes import split_in
-from lingraft.finetuning.recipe import tasks_of
+from lingraft.finetuning.recipe import HUB, tasks_of
 from lingraft.pretrained.checkpoints import weights_fingerprint
 from lingraft.rundir import FORMAT, fingerprint
 from lingraft.tasks import rules
 from lingraft.tasks.splits import DEV, TRAIN
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lingraft.finetuning.recipe import Finetune
+    from lingraft.finetuning.recipe import Finetune, PlugIn
     from lingraft.finetuning.transfer import Transfer
     from lingraft.tasks import Data, Task
 
@@ -38,6 +37,20 @@ class Cell:
     data_fingerprint: str
     transfer: Transfer | None = None
     """Of a task in several languages: which are learnt, and which are scored."""
+    plug_in: PlugIn | None = None
+    """How cross-attention is plugged in; None leaves it out."""
+    teacher: Path | None = None
+    """Of translations without tags."""
+
+    @property
+    def shown(self) -> str:
+        """What tables call it."""
+        return f"{self.label} (plugged in)" if self.plug_in else self.label
+
+    @property
+    def place(self) -> Path:
+        """Of its seeds, below the folder of the results."""
+        return Path(f"{self.label}-plugged-in" if self.plug_in else self.label, self.task.name)
 
     @property
     def selection(self) -> tuple[str, ...]:
@@ -54,6 +67,17 @@ class Cell:
     def task_of(self, split: str) -> Task:
         """The record that a split is scored with."""
         return self.transfer.task_of(split) if self.transfer else self.task
+
+    def read(self, split: str) -> str:
+        """What the examples of a split are read with."""
+        assert self.plug_in is not None
+        return partners.note(self.data, split, self.plug_in)
+
+    def said(self) -> dict[str, Any]:
+        """For scores.json: how it was plugged in, and what each split was read with."""
+        assert self.plug_in is not None
+        read = {split: self.read(split) for split in self.data.splits}
+        return {"plug_in": self.plug_in.model_dump() | {"read": read}}
 
     @property
     def weights(self) -> str:
@@ -83,6 +107,10 @@ class Cell:
         }
         if self.transfer:
             parts |= self.transfer.decisive()
+        if self.plug_in:
+            settings = self.plug_in.model_dump(exclude={"teacher"})
+            teacher = self.teacher and weights_fingerprint(self.teacher)
+            parts["plug_in"] = settings | {"teacher": teacher}
         parts = json.loads(json.dumps(parts))
         return parts | {"fingerprint": fingerprint(parts)}
 
@@ -97,16 +125,33 @@ def plan(recipe: Finetune, base: Path) -> list[Cell]:
     if recipe.is_transfer:
         learnt = [(one.task, data, one) for one, data in transfer.plan(recipe, base)]
     else:
-        learnt = [
-            (task, task_data.load(task, recipe, base), None) for task in tasks_of(recipe, base)
-        ]
+        learnt = [(task, _alone(task, recipe, base), None) for task in tasks_of(recipe, base)]
     models = [
         (model, label, heads.resolve(model, base))
         for model, label in zip(recipe.models, recipe.model_labels, strict=True)
     ]
+    plug_in, teacher = recipe.plug_in if recipe.plug == "in" else None, None
+    if plug_in is not None:
+        for model, _, folder in models:
+            plugged.check(folder, model)
+        if plug_in.teacher:
+            teacher = heads.resolve(plug_in.teacher, base)
+            for task, _, _ in learnt:
+                teachers.check(teacher, task)
     digests = [task_data.fingerprint_of(data) for _, data, _ in learnt]
     return [
-        Cell(*model, task, data, digest, languages)
+        Cell(*model, task, data, digest, languages, plug_in, teacher)
         for model in models
         for (task, data, languages), digest in zip(learnt, digests, strict=True)
     ]
+
+
+def _alone(task: Task, recipe: Finetune, base: Path) -> Data:
+    """The examples of a task in one language; of models that are plugged in with translations."""
+    if recipe.plug == "out":
+        return task_data.load(task, recipe, base)
+    whole = recipe.model_copy(update={"train_examples": None})
+    data = task_data.load(task, whole, base)
+    directory = None if recipe.data == HUB else task_data.directory_of(task, recipe, base)
+    data = partners.of_task(data, task, directory, recipe.plug_in)
+    return task_data.part_of(data, recipe.train_examples, task.name)

@@ -49,9 +49,13 @@ def load(task: Task, recipe: Finetune, base: Path) -> Data:
             f"({task.files_from})" + (", or 'hub'" if task.hub else "")
         )
     else:
-        directory = base / Path(recipe.data).expanduser()
-        data = splits.load(task, directory, shares=shares, seed=seed)
+        data = splits.load(task, directory_of(task, recipe, base), shares=shares, seed=seed)
     return part_of(data, recipe.train_examples, task.name)
+
+
+def directory_of(task: Task, recipe: Finetune, base: Path) -> Path:
+    """Where a task's files are looked for; a user's own says where."""
+    return base if own_files(task) else base / Path(recipe.data or "").expanduser()
 
 
 def own_files(task: Task) -> bool:
@@ -99,6 +103,10 @@ def fingerprint_of(data: Data) -> str:
         digest.update(f"{split}: {data.names[split]}\n".encode())
         for example in data.splits[split]:
             digest.update(_line(example) + b"\n")
+    for split, partners in sorted(data.partners.items()):
+        digest.update(f"partners of {split}\n".encode())
+        for identifier, example in sorted(partners.items()):
+            digest.update(json.dumps(identifier).encode() + _line(example) + b"\n")
     return digest.hexdigest()
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from huggingface_hub import snapshot_download
@@ -12,21 +13,28 @@ from safetensors.torch import load_file, save_file
 from transformers import (
     AutoModel,
     AutoModelForQuestionAnswering,
+    AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
 )
 
 from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.finetuning import plugged
 from lingraft.finetuning.coders.biaffine import Parser
+from lingraft.finetuning.coders.common import Shape
 from lingraft.finetuning.coders.parsing import ParseCoder
 from lingraft.finetuning.coders.spans import SpanCoder
 from lingraft.finetuning.coders.tagging import TagCoder
 from lingraft.finetuning.coders.texts import LabelCoder, RelationCoder, ScoreCoder
+from lingraft.finetuning.coders.translation import TranslationCoder
+from lingraft.finetuning.plugged import Plugged
 from lingraft.models import export
+from lingraft.models.encoder_decoder import tie_embeddings
+from lingraft.models.families import family_of
 from lingraft.models.modules import MODULES, in_folder
 from lingraft.models.source import load_model
 from lingraft.pretrained.checkpoints import WEIGHTS, files_digest, folder_of
-from lingraft.pretrained.load import load_config, one_line
+from lingraft.pretrained.load import load_config, load_generation, load_tokenizer, one_line
 from lingraft.pretrained.load import load_model as load_pretrained
 from lingraft.recipe import catalogue
 from lingraft.rundir import write_json, writing
@@ -38,6 +46,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
     from lingraft.finetuning.coders.common import Coder
+    from lingraft.finetuning.recipe import PlugIn
     from lingraft.tasks.task import Task
 
 logger = logging.getLogger(__name__)
@@ -48,6 +57,7 @@ HEADS: dict[str, Any] = {
     "token": AutoModelForTokenClassification,
     "span": AutoModelForQuestionAnswering,
     "parser": AutoModel,
+    "translation": AutoModelForSeq2SeqLM,
 }
 CODERS: dict[str, type[Coder]] = {
     "classification": LabelCoder,
@@ -57,6 +67,7 @@ CODERS: dict[str, type[Coder]] = {
     "relation": RelationCoder,
     "parsing": ParseCoder,
     "span": SpanCoder,
+    "translation": TranslationCoder,
 }
 """By a task's kind."""
 DROPOUT_KEYS = (
@@ -66,6 +77,10 @@ DROPOUT_KEYS = (
     "seq_classif_dropout",
 )
 """What architectures call the dropout before the last layer."""
+HIDDEN_DROPOUT = (
+    *("hidden_dropout_prob", "dropout", "dropout_rate", "embedding_dropout", "mlp_dropout"),
+)
+ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout", "dropout_rate")
 PARSER_TENSORS, PARSER_SETTINGS = "parser.safetensors", "parser.json"
 PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
 SETTINGS = (
@@ -106,6 +121,8 @@ def settings_fingerprint(folder: Path) -> str:
 
 def tokenizer_for(folder: Path, task: Task) -> PreTrainedTokenizerFast:
     """The model's tokenizer; with the entity markers where the task needs them."""
+    if task.kind == "translation":  # needs no offsets, so any kind will do
+        return cast("PreTrainedTokenizerFast", load_tokenizer(str(folder)))
     tokenizer = tokenizer_files.load(folder)
     if task.kind == "relation":
         tokenizer.add_special_tokens({"extra_special_tokens": list(MARKERS)})
@@ -113,8 +130,12 @@ def tokenizer_for(folder: Path, task: Task) -> PreTrainedTokenizerFast:
 
 
 def build(
-    folder: Path, task: Task, tokenizer: PreTrainedTokenizerFast, seed: int
-) -> PreTrainedModel | Parser:
+    folder: Path,
+    task: Task,
+    tokenizer: PreTrainedTokenizerFast,
+    seed: int,
+    plug_in: PlugIn | None = None,
+) -> PreTrainedModel | Parser | Plugged:
     """The pretrained encoder in fp32 with a new head; what is new depends on the seed alone.
 
     Args:
@@ -122,6 +143,7 @@ def build(
         task: its kind says which head, its labels how wide.
         tokenizer: of `tokenizer_for`; rows for tokens that it has more are added.
         seed: of the head and of added rows.
+        plug_in: plugs cross-attention in, with these settings; None leaves it out.
 
     Raises:
         DataError: the checkpoint is broken, or is not an encoder's.
@@ -131,6 +153,8 @@ def build(
     settings = _settings(task, load_config(str(folder)))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
+        if plug_in is not None:
+            return _plugged(folder, task, settings, plug_in)
         if any(not module.exportable for module in in_folder(folder)):
             model = _with_modules(folder, head, settings)
         else:
@@ -147,7 +171,7 @@ def build(
 
 def _settings(task: Task, config: PreTrainedConfig) -> dict[str, Any]:
     head = CODERS[task.kind].head
-    settings: dict[str, Any] = {}
+    settings = dropout_settings(config, task.settings.dropout, task.settings.attention_dropout)
     if head in ("sequence", "token"):
         settings["id2label"] = dict(enumerate(task.labels))
         settings["label2id"] = {label: index for index, label in enumerate(task.labels)}
@@ -165,7 +189,51 @@ def _settings(task: Task, config: PreTrainedConfig) -> dict[str, Any]:
     return settings
 
 
+def dropout_settings(
+    config: PreTrainedConfig, everywhere: float | None, attention: float | None
+) -> dict[str, Any]:
+    """Configuration values for a dropout, in those of encoder and decoder too where it has them.
+
+    Raises:
+        UnsupportedModelError: the configuration has no such dropout.
+    """
+    wanted = {HIDDEN_DROPOUT: everywhere, ATTENTION_DROPOUT: attention}
+    settings: dict[str, Any] = {}
+    inner = {name: getattr(config, name) for name in config.sub_configs}
+    for name, one in inner.items():
+        if changed := dropout_settings(one, everywhere, attention):
+            settings[name] = changed
+    for keys, value in wanted.items() if not inner else ():
+        known = [key for key in keys if hasattr(config, key)]
+        if value is not None and not known:
+            raise UnsupportedModelError(
+                f"models of type '{config.model_type}' have none of the keys {', '.join(keys)} in "
+                "their configuration; leave dropout and attention_dropout out"
+            )
+        if value is not None:
+            settings |= dict.fromkeys(known, value)
+    return settings
+
+
+def _translator(folder: Path, settings: dict[str, Any]) -> PreTrainedModel:
+    model, info = load_pretrained(HEADS["translation"], str(folder), settings=settings)
+    lacking = sorted(name for name in info["missing_keys"] if ".pooler." not in name)
+    if lacking:
+        raise DataError(
+            f"{folder}: the checkpoint lacks {len(lacking)} tensors that its config.json speaks of "
+            f"('{lacking[0]}' is one); save or download the model again"
+        )
+    for name, parameter in model.named_parameters():
+        if ".pooler." in name:  # no loss reaches it
+            parameter.requires_grad_(False)
+    if tie_embeddings(model):
+        logger.info("%s: encoder and decoder share their embeddings", folder)
+    return model
+
+
 def _stock(folder: Path, head: str, settings: dict[str, Any]) -> PreTrainedModel:
+    if head == "translation":
+        return _translator(folder, settings)
     model, info = load_pretrained(
         HEADS[head],
         str(folder),
@@ -203,8 +271,33 @@ def _with_modules(folder: Path, head: str, settings: dict[str, Any]) -> PreTrain
     return model.float()
 
 
-def save(model: PreTrainedModel | Parser, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+def _plugged(folder: Path, task: Task, settings: dict[str, Any], plug_in: PlugIn) -> Plugged:
+    """With cross-attention, and with the head that the checkpoint has if it fits."""
+    plugged.check(folder, str(folder))
+    model = load_model(str(folder), settings=settings).model
+    config, site = model.config, family_of(model.config.model_type).cross_site
+    assert site is not None
+    given = [getattr(config, key, None) for key in DROPOUT_KEYS]
+    dropout = next((one for one in given if one is not None), getattr(config, site.dropout))
+    kind = CODERS[task.kind].head
+    outputs = 1 if kind == "score" else len(task.labels)
+    head = plugged.HEADS[kind](int(config.hidden_size), outputs, float(dropout))
+    made = Plugged(model, head, stop_gradient=plug_in.stop_gradient)
+    path = folder / plugged.TENSORS
+    stored = load_file(path) if path.is_file() else {}
+    shapes = {name: tensor.shape for name, tensor in head.state_dict().items()}
+    if {name: tensor.shape for name, tensor in stored.items()} == shapes:
+        head.load_state_dict(stored)
+        logger.info("%s: has a head for as many labels already, which is trained further", folder)
+    return made
+
+
+def save(
+    model: PreTrainedModel | Parser | Plugged, tokenizer: PreTrainedTokenizerFast, folder: Path
+) -> None:
     """Write a checkpoint that stock transformers loads; of a parser, the encoder is one.
+
+    Of a model that is plugged in `lingraft.load` loads all but the head, and `build` that too.
 
     Raises:
         DataError: it cannot be written.
@@ -216,12 +309,16 @@ def save(model: PreTrainedModel | Parser, tokenizer: PreTrainedTokenizerFast, fo
             save_file(tensors, folder / PARSER_TENSORS)
             relations = len(model.head.relations.bias)
             write_json(folder / PARSER_SETTINGS, {"relations": relations})
+        elif isinstance(model, Plugged):
+            export.save(model.model, folder)
+            tensors = {name: value.contiguous() for name, value in model.head.state_dict().items()}
+            save_file(tensors, folder / plugged.TENSORS)
         else:
             export.save(model, folder)
         tokenizer.save_pretrained(folder)
 
 
-def restore(model: PreTrainedModel | Parser, folder: Path) -> None:
+def restore(model: PreTrainedModel | Parser | Plugged, folder: Path) -> None:
     """Put saved weights back into the model that wrote them.
 
     Raises:
@@ -231,11 +328,21 @@ def restore(model: PreTrainedModel | Parser, folder: Path) -> None:
         _fill(model.head, load_file(folder / PARSER_TENSORS), folder)
         restore(model.encoder, folder)
         return
+    if isinstance(model, Plugged):
+        _fill(model.head, load_file(folder / plugged.TENSORS), folder)
+        start = f"{model.model.base_model_prefix}."  # the head for masked words is as it was
+        stored = {name.removeprefix(start): tensor for name, tensor in _stored(folder).items()}
+        _fill(model.model.base_model, stored, folder)
+        return
+    _fill(model, _stored(folder), folder)
+
+
+def _stored(folder: Path) -> dict[str, torch.Tensor]:
     stored: dict[str, torch.Tensor] = {}
     for path in sorted(folder.glob("*.safetensors")):
-        if path.name != PARSER_TENSORS:
+        if path.name not in (PARSER_TENSORS, plugged.TENSORS):
             stored |= load_file(path)
-    _fill(model, stored, folder)
+    return stored
 
 
 def _fill(module: nn.Module, stored: dict[str, torch.Tensor], folder: Path) -> None:
@@ -250,6 +357,19 @@ def _fill(module: nn.Module, stored: dict[str, torch.Tensor], folder: Path) -> N
             parameter.copy_(stored[name])
 
 
+def shape_of(folder: Path, task: Task, tokenizer: PreTrainedTokenizerFast) -> Shape:
+    """What a coder must know of a checkpoint.
+
+    Raises:
+        UnsupportedModelError: the architecture has no head for the task, or it cannot be padded.
+    """
+    config, head = load_config(str(folder)), CODERS[task.kind].head
+    shape = Shape.of(tokenizer, config, forward_of(config, head), task.settings.max_length)
+    if head != "translation":
+        return shape
+    return replace(shape, generation=load_generation(str(folder), config))
+
+
 def forward_of(config: PreTrainedConfig, head: str) -> Any:
     """The forward function of the class that a head has for an architecture.
 
@@ -259,6 +379,12 @@ def forward_of(config: PreTrainedConfig, head: str) -> Any:
     try:
         return HEADS[head]._model_mapping[type(config)].forward
     except KeyError:
+        if head == "translation":
+            raise UnsupportedModelError(
+                f"a translation needs an encoder and a decoder, and models of type "
+                f"'{config.model_type}' are not both; make one of it with "
+                "`lingraft encoder-decoder`, or choose BART, T5, mBART or M2M100"
+            ) from None
         raise UnsupportedModelError(
             f"transformers has no {HEADS[head].__name__} for models of type "
             f"'{config.model_type}'; choose an encoder such as BERT, RoBERTa, ELECTRA or ModernBERT"

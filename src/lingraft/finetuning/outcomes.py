@@ -30,6 +30,7 @@ from lingraft.tasks.examples import (
     SpanExample,
     TaggedExample,
     TextExample,
+    TranslationExample,
 )
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ KINDS: dict[str, type[Any]] = {
     "relation": RelationExample,
     "parse": ParseExample,
     "span": SpanExample,
+    "translation": TranslationExample,
 }
 """What a line of examples-SPLIT.jsonl says under `kind`."""
 

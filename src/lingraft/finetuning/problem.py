@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from lingraft.finetuning.coders.biaffine import Parser
     from lingraft.finetuning.coders.common import Coder, Item, Shape, TaskBatch
+    from lingraft.finetuning.plugged import Plugged
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.task import Task
@@ -36,52 +37,71 @@ if TYPE_CHECKING:
     from lingraft.training.phase import Work
 
 TASK = "task"
-"""The one term of a task's loss."""
-FEW = 8
-"""A micro-batch of fewer inputs is not split further, however much their lengths differ."""
-SHORTEST = 2 / 3
-"""Of the longest input of a micro-batch: shorter ones go to the next."""
+"""The one term of a task's loss; with partners that of the inputs, and `PARTNER` that of those."""
+PARTNER = "partner"
+GROUP_COST = {"cpu": 128}
+"""By kind of device, tokens that could be computed in the time that one more micro-batch costs."""
+USUAL_COST = 1_024
 
 
 class WithLoss(nn.Module):
     """Model and loss as one module: a distributed wrapper sees the whole forward pass."""
 
-    def __init__(self, model: PreTrainedModel | Parser, coder: Coder) -> None:
+    def __init__(self, model: PreTrainedModel | Parser | Plugged, coder: Coder) -> None:
         super().__init__()
         self.model, self.coder = model, coder
 
     def forward(self, batch: TaskBatch) -> Any:
-        """The summed loss, as the one term `TASK`; with `batch.predict` also the outputs."""
-        if self.coder.head == "parser":
-            outputs = self.model(words=batch.targets, **batch.inputs)
-        else:
-            outputs = dict(self.model(**batch.inputs))
+        """The summed loss, as the one term `TASK`; with `batch.predict` also the outputs.
+
+        With partners two terms, of which each counts half.
+        """
+        if batch.partner is not None:
+            return self._pairs(batch, batch.partner)
+        outputs = self.coder.run(self.model, batch)
         losses = {TASK: LossSum(self.coder.loss(outputs, batch.targets), batch.count)}
         return (losses, outputs) if batch.predict else losses
 
+    def _pairs(self, batch: TaskBatch, other: TaskBatch) -> Any:
+        outputs, theirs = self.model(batch.inputs, other.inputs, both=not batch.predict)
+        nats = self.coder.loss(outputs, batch.targets)
+        if batch.predict:
+            return {TASK: LossSum(nats, batch.count)}, outputs
+        return {
+            TASK: LossSum(nats / 2, batch.count),
+            PARTNER: LossSum(self.coder.loss(theirs, other.targets) / 2, other.count),
+        }
 
-def micro_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:
-    """Inputs grouped so that little is padding and no group is larger than `tokens`, padding too.
 
-    The inputs of a step are sorted by length; a group ends where it is full, or where it has `FEW`
-    inputs and the next is much shorter than its longest. So the random batches stay those of the
-    paper, and only within a batch like goes with like.
+def micro_batches(sizes: Sequence[tuple[int, ...]], tokens: int, each: int) -> list[list[int]]:
+    """Inputs in groups of at most `tokens`, with as little padding and as few groups as possible.
+
+    The inputs of a step are put in the order of their lengths, and cut where the sum over the
+    groups, of their tokens with padding and `each`, is least. So the random batches stay those of
+    the paper, and only within a batch like goes with like.
 
     Args:
-        lengths: tokens of each input.
+        sizes: tokens of each input; of a pair for encoder and decoder, of both sides.
         tokens: of a group; an input that is longer has a group to itself.
+        each: tokens that could be computed in the time that one more group costs.
     """
-    groups: list[list[int]] = []
-    for index in np.argsort(-np.asarray(lengths), kind="stable").tolist():
-        group = groups[-1] if groups else []
-        longest = lengths[group[0]] if group else 0
-        full = (len(group) + 1) * longest > tokens
-        shorter = len(group) >= FEW and lengths[index] < SHORTEST * longest
-        if not group or full or shorter:
-            groups.append([index])
-        else:
-            group.append(index)
-    return groups
+    order = sorted(range(len(sizes)), key=lambda index: max(sizes[index]), reverse=True)
+    sizes_NK = np.array([sizes[index] for index in order])
+    least, starts = np.zeros(len(order) + 1), [0] * (len(order) + 1)
+    for end in range(1, len(order) + 1):  # the best way to cut what stands before `end`
+        most = max(1, tokens // max(1, int(sizes_NK[end - 1].sum())))
+        first = max(0, end - most)
+        widths = np.maximum.accumulate(sizes_NK[first:end][::-1]).sum(1)
+        padded = widths * np.arange(1, len(widths) + 1)
+        allowed = (padded <= tokens) | (np.arange(len(widths)) == 0)
+        costs = np.where(allowed, padded + each + least[first:end][::-1], np.inf)
+        starts[end] = end - 1 - int(costs.argmin())
+        least[end] = costs.min()
+    groups, end = [], len(order)
+    while end:
+        groups.append(order[starts[end] : end])
+        end = starts[end]
+    return groups[::-1]
 
 
 class Judged(NamedTuple):
@@ -98,7 +118,7 @@ class Finetuning:
 
     def __init__(
         self,
-        model: PreTrainedModel | Parser,
+        model: PreTrainedModel | Parser | Plugged,
         coder: Coder,
         shape: Shape,
         train: Sequence[Item],
@@ -108,15 +128,19 @@ class Finetuning:
         self.model, self.coder, self.shape = model, coder, shape
         self.items, self.dev = train, dev
         self.micro_batch_tokens = micro_batch_tokens
+        device = next(model.parameters()).device.type
+        self.group_cost = GROUP_COST.get(device, USUAL_COST)
         self.module = WithLoss(model, coder)
         dropout.use_bits(self.module)
         attend_fast(self.module)
-        self.lengths = np.array([len(item.ids) for item in train])
+        self.lengths = np.array([sum(coder.size(item)) for item in train])
         self.trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
 
     def batches(self, items: Sequence[Item], *, predict: bool) -> list[tuple[list[int], TaskBatch]]:
         """Micro-batches, each with the places of its inputs in `items`."""
-        groups = micro_batches([len(item.ids) for item in items], self.micro_batch_tokens)
+        groups = micro_batches(
+            [self.coder.size(item) for item in items], self.micro_batch_tokens, self.group_cost
+        )
         return [
             (group, collate(self.coder, self.shape, [items[i] for i in group], predict=predict))
             for group in groups
@@ -132,10 +156,14 @@ class Finetuning:
         weight = 1.0 if len(mine) else 0.0
         places = indices[mine] if len(mine) else indices[:1]
         found = self.batches([self.items[int(place)] for place in places], predict=False)
+        chosen = [self.items[int(place)] for place in indices]
+        targets = {TASK: sum(map(self.coder.count, chosen))}
+        if others := [item.partner for item in chosen if item.partner]:
+            targets[PARTNER] = sum(map(self.coder.count, others))
         return Step(
             [batch for _, batch in found],  # type: ignore[misc]
             [weight] * len(found),
-            {TASK: sum(self.coder.count(self.items[int(place)]) for place in indices)},
+            targets,
             int(self.lengths[indices].sum()),
             len(indices),
         )
@@ -170,6 +198,8 @@ class Finetuning:
         accelerator: Accelerator,
         examples: Sequence[Example],
         items: Sequence[Item],
+        *,
+        best: bool = False,
     ) -> tuple[list[Prediction], float]:
         """What the present weights say, and their mean loss; the same on every process.
 
@@ -178,6 +208,7 @@ class Finetuning:
             accelerator: its device; of several processes each predicts a share.
             examples: labelled.
             items: their inputs.
+            best: of a model that writes, whether time matters less than quality.
         """
         module.eval()
         rank, num_ranks = accelerator.process_index, accelerator.num_processes
@@ -190,6 +221,9 @@ class Finetuning:
             loss += losses[TASK].nats.double()
             collected = self.coder.collect(outputs, [items[places[i]] for i in group])
             found += [(places[i], one) for i, one in zip(group, collected, strict=True)]
+        written = self.coder.generate(self.model, [items[place] for place in places], best=best)
+        if written is not None:
+            found = list(zip(places, written, strict=True))
         if num_ranks > 1:
             found = list(gather_object(found))
         found.sort(key=lambda pair: pair[0])

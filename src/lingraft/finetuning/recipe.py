@@ -28,7 +28,7 @@ MEAN = "mean"
 """As the languages that choose the best weights: all that are tested."""
 ALONE = ("all", MEAN)
 """Names that stand for several languages."""
-COMMAS = re.compile(r",(?=\s*[a-z_]+\s*=)")
+COMMAS = re.compile(r",(?=\s*[a-z_.]+\s*=)")
 """Between two assignments, not inside a list."""
 
 
@@ -71,6 +71,21 @@ class TaskOptions(Section):
     """What differs from the tasks' own settings."""
 
 
+class PlugIn(Section):
+    """How a model with cross-attention is fine-tuned plugged in (Luo et al. 2021; docs/veco.md)."""
+
+    stop_gradient: bool = False
+    """No gradient through the partner's states; the paper does not say."""
+    test_partner: Literal["translation", "original", "itself"] = "translation"
+    """What an input is read with when it is scored: its translation where the files have one,
+    'original': the example of the first training language with the same id, people's own text,
+    'itself'. Without it an input is read with itself."""
+    teacher: str | None = None
+    """A fine-tuned model (`--keep-models`) that tags translations without tags."""
+    temperature: Annotated[float, Field(gt=0)] | None = None
+    """Of the teacher's probabilities as soft labels; None takes its likeliest tags."""
+
+
 class Finetune(TaskOptions):
     """One call: every model on every task, with every seed."""
 
@@ -93,6 +108,9 @@ class Finetune(TaskOptions):
     those that are tested."""
     directions: bool = False
     """Train in each of the train languages by itself, not in all of them together."""
+    plug: Literal["out", "in"] = "out"
+    """Leave cross-attention out, or read every example with its translation through it."""
+    plug_in: PlugIn = PlugIn()
     seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] = 10
     """How many; they are counted from `first_seed`."""
     first_seed: Annotated[int, Field(ge=0)] = 0
@@ -119,6 +137,10 @@ class Finetune(TaskOptions):
                     f"label '{label}' names a folder: letters, digits, '.', '_', '+' and '-'"
                 )
         self._check_languages()
+        if self.plug == "out" and self.plug_in != PlugIn():
+            raise ValueError("plug_in is for models that are plugged in; say so (--plug in)")
+        if self.plug_in.temperature and not self.plug_in.teacher:
+            raise ValueError("plug_in.temperature is of a teacher's labels; name it (--teacher)")
         if not self.tasks and not self.custom:
             raise ValueError("tasks names none; give one, such as klue-nli (lingraft list tasks)")
         return self
@@ -184,7 +206,10 @@ def decode_finetune(
         RecipeError: the first thing that is wrong, on one line.
     """
     split = [part for text in assignments for part in COMMAS.split(text)]
-    changed = override(data, [f"settings.{part.strip()}" for part in split])
+    parts = [part.strip() for part in split]
+    changed = override(
+        data, [one if one.startswith("plug_in.") else f"settings.{one}" for one in parts]
+    )
     return checked(Finetune, changed, where)
 
 
@@ -266,11 +291,18 @@ def phase_of(settings: Settings, name: str, steps_per_epoch: float) -> Phase:
         name: of the phase.
         steps_per_epoch: optimiser steps of a pass over the training examples.
     """
+    budget = Budget(value=settings.epochs, unit="epochs")
+    every: int | None = max(1, round(steps_per_epoch / settings.checks_per_epoch))
+    if settings.steps:
+        budget, every = Budget(value=settings.steps, unit="steps"), None
+    unit: Literal["sentences", "tokens"] = "sentences"
+    if settings.batch_unit == "tokens":
+        unit = "tokens"
     return Phase(
         name=name,
         train=("all",),
-        budget=Budget(value=settings.epochs, unit="epochs"),
-        batch=Batch(size=settings.batch),
+        budget=budget,
+        batch=Batch(size=settings.batch, unit=unit),
         optimiser=Optimiser(
             learning_rate=settings.learning_rate,
             betas=settings.betas,
@@ -280,7 +312,7 @@ def phase_of(settings: Settings, name: str, steps_per_epoch: float) -> Phase:
         ),
         schedule=Schedule(shape=settings.schedule, warmup=settings.warmup),
         validation=Validation(
-            every_steps=max(1, round(steps_per_epoch / settings.checks_per_epoch)),
+            every_steps=settings.check_every or every,
             patience=settings.patience,
         ),
     )

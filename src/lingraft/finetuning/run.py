@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
 from lingraft.finetuning import data as task_data
-from lingraft.finetuning import heads, outcomes
+from lingraft.finetuning import heads, outcomes, partners
 from lingraft.finetuning.cells import plan
-from lingraft.finetuning.coders.common import Shape, say_what_was_cut
+from lingraft.finetuning.coders.common import say_what_was_cut
 from lingraft.finetuning.outcomes import SCORES
 from lingraft.finetuning.problem import Finetuning, Judged
 from lingraft.finetuning.recipe import phase_of
-from lingraft.pretrained.load import load_config, quiet_transformers
+from lingraft.finetuning.teachers import Teacher
+from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Training
 from lingraft.rundir import Run, clear_temporary, read_json, write_json
 from lingraft.tasks import predictions
 from lingraft.tasks.splits import TRAIN
-from lingraft.training import loop, machine
+from lingraft.tasks.translation_metrics import signatures
+from lingraft.training import averaging, loop, machine
 from lingraft.training.checkpoint import latest
 from lingraft.training.data import BatchPlan
 from lingraft.training.phase import Work
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
     from lingraft.finetuning.cells import Cell
-    from lingraft.finetuning.coders.common import Coder, Item
+    from lingraft.finetuning.coders.common import Coder, Item, Shape
     from lingraft.finetuning.outcomes import Outcome
     from lingraft.finetuning.recipe import Finetune
 
@@ -105,7 +107,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        return f"{self.cell.label} on {self.cell.task.name}, seed {self.seed}"
+        return f"{self.cell.shown} on {self.cell.task.name}, seed {self.seed}"
 
     @property
     def is_done(self) -> bool:
@@ -140,7 +142,7 @@ class _Call:
             Job(
                 cell,
                 seed,
-                self.out / cell.label / cell.task.name / f"seed-{seed}",
+                self.out / cell.place / f"seed-{seed}",
                 cell.inputs(seed, precision),
             )
             for cell in cells
@@ -211,7 +213,8 @@ class _Call:
         if self.accelerator.is_main_process:
             claim(job)
         self.accelerator.wait_for_everyone()
-        model = heads.build(cell.folder, cell.task, encoded.tokenizer, job.seed)
+        model = heads.build(cell.folder, cell.task, encoded.tokenizer, job.seed, cell.plug_in)
+        encoded.coder.adapt(model)
         model.to(self.accelerator.device)
         problem = Finetuning(
             model,
@@ -233,9 +236,17 @@ class _Call:
             folder=folder,
             metrics_path=folder / "metrics.jsonl",
             fingerprint=str(job.inputs["fingerprint"]),
+            average_last=cell.task.settings.average_last,
+            decay_all=cell.task.settings.decay_all,
         )
         result = loop.run_phase(work, problem, model, self.accelerator)
-        heads.restore(model, folder / "best")
+        if work.average_last:
+            result["averaged"] = averaging.put_mean(folder, model)
+            logger.info("%s: the mean of the weights at steps %s", job.name, result["averaged"])
+            if self.accelerator.is_main_process:
+                problem.save(folder / "best")
+        else:
+            heads.restore(model, folder / "best")
         splits = self.predict(encoded, problem, folder)
         if self.accelerator.is_main_process:
             self.finish(job, splits, result, steps)
@@ -248,16 +259,25 @@ class _Call:
         if self.encoded is None or self.encoded.cell is not cell:
             task = cell.task
             tokenizer = heads.tokenizer_for(cell.folder, task)
-            config = load_config(str(cell.folder))
-            coder_class = heads.CODERS[task.kind]
-            forward = heads.forward_of(config, coder_class.head)
-            shape = Shape.of(tokenizer, config, forward, task.settings.max_length)
-            coder = coder_class(task, shape)
-            items = {split: coder.encode(examples) for split, examples in cell.data.splits.items()}
+            shape = heads.shape_of(cell.folder, task, tokenizer)
+            coder = heads.CODERS[task.kind](task, shape)
+            items = {split: self.inputs(cell, coder, split) for split in cell.data.splits}
             for split in items:
                 say_what_was_cut(items[split], shape, f"{task.name} {split}")
             self.encoded = Encoded(cell, tokenizer, shape, coder, items)
         return self.encoded
+
+    def inputs(self, cell: Cell, coder: Coder, split: str) -> list[Item]:
+        """Of a split; for a model that is plugged in with their partners."""
+        examples = cell.data.splits[split]
+        if cell.plug_in is None:
+            return (coder.encode_training if split == TRAIN else coder.encode)(examples)
+        logger.info("%s %s: read %s", cell.task.name, split, cell.read(split))
+        teacher = None
+        if split == TRAIN and cell.teacher is not None:
+            tokens, temperature = self.training.micro_batch_tokens, cell.plug_in.temperature
+            teacher = Teacher(cell.teacher, cell.task, self.accelerator, tokens, temperature)
+        return partners.items(coder, examples, cell.data.partners[split], teacher)
 
     def predict(
         self, encoded: Encoded, problem: Finetuning, folder: Path
@@ -266,7 +286,9 @@ class _Call:
         cell, splits = encoded.cell, {}
         for split in cell.reported:
             examples, items = cell.data.splits[split], encoded.items[split]
-            answers, _ = problem.predict(problem.module, self.accelerator, examples, items)
+            answers, _ = problem.predict(
+                problem.module, self.accelerator, examples, items, best=True
+            )
             splits[split] = {
                 "n": len(examples),
                 "scores": cell.task_of(split).score(examples, answers),
@@ -286,6 +308,7 @@ class _Call:
         costs the seed's training, and no result.
         """
         leftovers = sorted(job.folder.glob("checkpoint-*"))
+        averaging.clear(job.folder)
         if not self.options.keep_models:
             leftovers.append(job.folder / "best")
         for leftover in leftovers:
@@ -295,7 +318,7 @@ class _Call:
             job.folder / SCORES,
             {
                 "model": cell.model,
-                "model_label": cell.label,
+                "model_label": cell.shown,
                 "model_fingerprint": cell.weights,
                 "task": task.name,
                 "task_definition": task.definition,
@@ -306,7 +329,10 @@ class _Call:
                 "selection": task.selection,
                 "transfer": cell.transfer.said() if cell.transfer else None,
                 "shown": task.shown,
+                "signatures": signatures(task.metrics),
+                "averaged": result.get("averaged", []),
                 "settings": asdict(task.settings),
+                **(cell.said() if cell.plug_in else {}),
                 "best": {
                     "step": best,
                     "epoch": round(best / steps, 2),

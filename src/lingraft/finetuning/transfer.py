@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import data as task_data
+from lingraft.finetuning import partners
 from lingraft.finetuning.families import ALL, named
 from lingraft.finetuning.outcomes import language_of, learnt, split_in
 from lingraft.finetuning.recipe import HUB, MEAN, check_paper, with_settings
@@ -23,6 +23,7 @@ from lingraft.tasks.splits import DEV, SELECTION, TEST, TRAIN, cut_name, named_c
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from lingraft.finetuning.families import Family
     from lingraft.finetuning.recipe import Finetune
@@ -101,8 +102,8 @@ class Files:
                 f"--data: name the directory that holds the files of {family.name} "
                 f"({task.files_from})" + (", or 'hub'" if task.hub else "")
             )
-        self.directory = base if own or self.hub else base / Path(recipe.data or "").expanduser()
-        self.cut = recipe.cut
+        self.directory = base if self.hub else task_data.directory_of(task, recipe, base)
+        self.cut, self.plugged = recipe.cut, recipe.plug == "in"
         self._read: dict[tuple[str, str], list[Example]] = {}
 
     def cuts(self, split: str) -> bool:
@@ -205,7 +206,10 @@ def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
     for family in found:
         files = Files(family, recipe, base)
         for transfer in _transfers(family, recipe, files):
-            yield transfer, _data(transfer, recipe, files)
+            data = _data(transfer, recipe, files)
+            if files.plugged:
+                data = partners.across(data, transfer, files, recipe.plug_in)
+            yield transfer, task_data.part_of(data, recipe.train_examples, transfer.name)
 
 
 def _family(name: str, base: Path, recipe: Finetune) -> Family:
@@ -325,8 +329,7 @@ def _data(transfer: Transfer, recipe: Finetune, files: Files) -> Data:
     evaluation = tuple(split_in(split, language) for language, split in reported)
     if not evaluation:
         raise RecipeError(f"test_languages: {transfer.family} has none of them; name others")
-    made = Data(splits, names, evaluation)
-    return task_data.part_of(made, recipe.train_examples, transfer.name)
+    return Data(splits, names, evaluation)
 
 
 def _taught(
@@ -351,8 +354,21 @@ def _taught(
     elif DEV in task.splits:
         whole = files.examples(language, TRAIN)
         return whole, TRAIN, files.examples(language, DEV), files.name(language, DEV)
-    parts, names = named_cut(files.examples(language, origin), shares, seed, origin)
+    lead = transfer.train[0]
+    led = files.plugged and task.aligned and language != lead and files.has(lead, origin)
+    examples = files.examples(lead if led else language, origin)
+    parts, names = named_cut(examples, shares, seed, origin)
+    if led:
+        parts = _followed(files.examples(language, origin), parts)
     return parts[TRAIN], names[TRAIN], parts[DEV], names[DEV]
+
+
+def _followed(
+    examples: Sequence[Example], lead: Mapping[str, Sequence[Example]]
+) -> dict[str, list[Example]]:
+    """Examples cut where another language is: no translation of what is learnt chooses."""
+    places = {one.id: split for split, part in lead.items() for one in part}
+    return {split: [one for one in examples if places.get(one.id) == split] for split in lead}
 
 
 def _no_training(task: Task, language: str, files: Files) -> str:

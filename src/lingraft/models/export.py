@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lingraft.errors import DataError
+from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models import loading
 from lingraft.models.families import family_of
+from lingraft.models.graft import is_tied
 from lingraft.models.kinds import KINDS
 from lingraft.rundir import writing
 
@@ -28,8 +29,16 @@ def special_ids(model_type: str, specials: Mapping[str, int]) -> dict[str, int |
     return {key: specials.get(role) for key, role in keys.items()}
 
 
-def vocabulary_settings(config: PreTrainedConfig, vocabulary: Vocabulary) -> dict[str, Any]:
-    """Configuration values that follow from a vocabulary; ids empty in the source stay empty."""
+def vocabulary_settings(
+    config: PreTrainedConfig, vocabulary: Vocabulary, origin: Vocabulary | None = None
+) -> dict[str, Any]:
+    """Configuration values that follow from a vocabulary; ids empty in the source stay empty.
+
+    Args:
+        config: of the source.
+        vocabulary: of the target.
+        origin: of the source, to find the roles of ids that only the model gives one.
+    """
     changes: dict[str, Any] = {"vocab_size": vocabulary.size, "tokenizer_class": None}
     present = config.to_dict()
     changes |= {
@@ -38,7 +47,46 @@ def vocabulary_settings(config: PreTrainedConfig, vocabulary: Vocabulary) -> dic
         if present.get(key) is not None
     }
     changes["pad_token_id"] = vocabulary.specials.get("pad")
+    changes |= _kept(config.model_type, present, vocabulary, origin or vocabulary)
+    if vocabulary.code is not None:  # mBART's first checkpoints leave it to the language
+        changes.setdefault("decoder_start_token_id", vocabulary.code)
     return changes
+
+
+def generation_settings(
+    model: PreTrainedModel, vocabulary: Vocabulary, origin: Vocabulary
+) -> dict[str, Any]:
+    """Values of the generation configuration that follow from a vocabulary."""
+    if not model.can_generate():
+        return {}
+    present = model.generation_config.to_dict()
+    return _kept(model.config.model_type, present, vocabulary, origin)
+
+
+def _kept(
+    model_type: str, present: Mapping[str, Any], vocabulary: Vocabulary, origin: Vocabulary
+) -> dict[str, Any]:
+    """Ids whose role depends on the model, where it has them."""
+    return {
+        key: _same_role(key, int(present[key]), origin, vocabulary)
+        for key in KINDS[family_of(model_type).kind].kept_ids
+        if present.get(key) is not None
+    }
+
+
+def _same_role(key: str, old: int, origin: Vocabulary, vocabulary: Vocabulary) -> int:
+    """The id in a vocabulary of what has an id in another; a language gives way to the target's."""
+    if old in origin.code_ids and vocabulary.code is not None:
+        return vocabulary.code
+    roles = (origin.specials | origin.kept).items()
+    new = vocabulary.specials | vocabulary.kept
+    for role, index in roles:
+        if index == old and role in new:
+            return new[role]
+    raise UnsupportedModelError(
+        f"the source's config.json has {key} {old}, which is none of its tokenizer's special "
+        "tokens; put the right id there, or null"
+    )
 
 
 def save(model: PreTrainedModel, folder: Path) -> None:
@@ -57,6 +105,8 @@ def write_model(model: PreTrainedModel, folder: Path) -> None:
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     config |= settings_for_4_57(config)
+    if not is_tied(model):  # what transformers 5 makes of T5 1.1 and mT5 says that they are
+        config["tie_word_embeddings"] = False
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
@@ -106,14 +156,12 @@ def check_reload(model: PreTrainedModel, folder: Path) -> None:
     ids = torch.randint(
         0, model.config.vocab_size, (2, 12), generator=torch.Generator().manual_seed(0)
     )
-    attend = torch.ones_like(ids)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if family_of(model.config.model_type).decoder_list is not None:
+        inputs["decoder_input_ids"] = ids.flip(1)
     model.eval()
-    expected = model(
-        input_ids=ids.to(model.device), attention_mask=attend.to(model.device)
-    ).logits.cpu()
-    difference = float(
-        (again.eval()(input_ids=ids, attention_mask=attend).logits - expected).abs().max()
-    )
+    expected = model(**{key: value.to(model.device) for key, value in inputs.items()}).logits.cpu()
+    difference = float((again.eval()(**inputs).logits - expected).abs().max())
     if not difference <= 1e-4:
         raise DataError(
             f"{folder}: the exported checkpoint gives other logits "

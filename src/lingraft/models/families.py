@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from lingraft.errors import UnsupportedModelError
+from lingraft.models.kinds import KINDS
 
 if TYPE_CHECKING:
     from lingraft.models.kinds import KindName
@@ -30,6 +31,22 @@ class CrossSite:
     """Configuration key of the dropout behind the output projection."""
     attention_dropout: str
     """Configuration key of the dropout of attention probabilities."""
+
+
+@dataclass(frozen=True)
+class LayerList:
+    """One list of layers: an encoder has one, an encoder–decoder two."""
+
+    layers: str
+    """Prefix; a layer's tensors are `{layers}.{index}.…`."""
+    depth_key: str
+    """Configuration key of their number."""
+    first: int = 0
+    """Number of the first of them, so that a number names one layer of the model."""
+
+
+DECODER = 1_000
+"""Number of a decoder's first layer; no stack has as many (`pretrained.load.DEEPEST`)."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +91,30 @@ class Family:
     """Where cross-attention can be plugged in; None where no place is known."""
     kind: KindName = "masked"
     """What kind of language model it is: a key of `kinds.KINDS`."""
+    depth_key: str = "num_hidden_layers"
+    """Configuration key of the number of layers."""
+    decoder_list: LayerList | None = None
+    """The second list of layers of an encoder–decoder; `layers` is the encoder's."""
+    embedding_aliases: tuple[str, ...] = ()
+    """More names of the word embeddings, always tied."""
+    position_modules: tuple[str, ...] = ()
+    """Of an encoder–decoder: modules that give positions, the encoder's and the decoder's, where
+    they count along the row; empty where attention alone knows them."""
+    first_layer_has: str | None = None
+    """Tensor that the first layer of a list alone has, for all of them (T5's relative positions):
+    it goes with the place, not with the layer, and is of the part positions."""
+    decoder_start: Literal["pad", "eos"] = "eos"
+    """What a decoder that is trained from nothing starts with."""
+    head_scale_key: str | None = None
+    """Configuration key of whether states are multiplied by D^-½ before the head."""
+    corruption: Literal["spans", "infilling"] | None = None
+    """What `denoise` does to text, as the family's own pretraining did."""
 
     @property
-    def depth_key(self) -> str:
-        return "num_hidden_layers"
+    def lists(self) -> tuple[LayerList, ...]:
+        """Its lists of layers."""
+        own = LayerList(self.layers, self.depth_key)
+        return (own, self.decoder_list) if self.decoder_list else (own,)
 
     @property
     def pad_decides_positions(self) -> bool:
@@ -164,12 +201,81 @@ FAMILIES: dict[str, Family] = {
 }
 
 
+def _bart_like(model_type: str, *, positions: bool, norm: bool, final: bool) -> Family:
+    stacks = ("model.encoder", "model.decoder")
+    return Family(
+        model_type=model_type,
+        word_embeddings="model.shared.weight",
+        embedding_aliases=tuple(f"{stack}.embed_tokens.weight" for stack in stacks),
+        decoder="lm_head.weight",
+        output_bias=("final_logits_bias",) if positions else (),
+        layers="model.encoder.layers",
+        depth_key="encoder_layers",
+        decoder_list=LayerList("model.decoder.layers", "decoder_layers", DECODER),
+        positions=tuple(f"{stack}.embed_positions.weight" for stack in stacks) if positions else (),
+        position_modules=tuple(f"{stack}.embed_positions" for stack in stacks),
+        first_position="zero" if positions else "after padding",
+        embedding_norm=tuple(f"{stack}.layernorm_embedding." for stack in stacks) if norm else (),
+        body_tensors=tuple(f"{stack}.layer_norm." for stack in stacks) if final else (),
+        head=("lm_head",),
+        head_tensors=(),
+        dropout_keys=("dropout", "attention_dropout", "activation_dropout"),
+        layer_output="fc2.weight",
+        kind="seq2seq",
+        corruption="infilling",
+    )
+
+
+def _t5_like(model_type: str, head_scale_key: str | None) -> Family:
+    return Family(
+        model_type=model_type,
+        word_embeddings="shared.weight",
+        embedding_aliases=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
+        decoder="lm_head.weight",
+        output_bias=(),
+        layers="encoder.block",
+        depth_key="num_layers",
+        decoder_list=LayerList("decoder.block", "num_decoder_layers", DECODER),
+        first_layer_has="layer.0.SelfAttention.relative_attention_bias.weight",
+        embedding_norm=(),
+        body_tensors=("encoder.final_layer_norm.", "decoder.final_layer_norm."),
+        head=("lm_head",),
+        head_tensors=(),
+        head_scale_key=head_scale_key,
+        decoder_start="pad",
+        dropout_keys=("dropout_rate",),
+        layer_output="layer.1.DenseReluDense.wo.weight",
+        kind="seq2seq",
+        corruption="spans",
+    )
+
+
+FAMILIES |= {
+    "bart": _bart_like("bart", positions=True, norm=True, final=False),
+    "mbart": _bart_like("mbart", positions=True, norm=True, final=True),
+    "m2m_100": _bart_like("m2m_100", positions=False, norm=False, final=True),
+    "t5": _t5_like("t5", "scale_decoder_outputs"),
+    "mt5": _t5_like("mt5", None),
+}
+REFUSED = {
+    "umt5": "transformers 5 divides its logits by √d_model, which the released weights do not "
+    "expect; choose mt5",
+    "marian": "transformers draws its table of positions anew when it loads it; choose m2m_100",
+    "t5gemma": "its encoder and decoder have embeddings each; choose t5 or mt5",
+}
+"""Encoder–decoders that are not grafted onto, and why."""
+
+
 def family_of(model_type: str) -> Family:
     """The record of an architecture.
 
     Raises:
         UnsupportedModelError: there is none.
     """
+    if model_type in REFUSED:
+        raise UnsupportedModelError(
+            f"models of type '{model_type}' cannot be grafted onto: {REFUSED[model_type]}"
+        )
     if model_type not in FAMILIES:
         known = ", ".join(sorted(FAMILIES))
         raise UnsupportedModelError(
@@ -177,3 +283,16 @@ def family_of(model_type: str) -> Family:
             "(a new family is one record in models/families.py)"
         )
     return FAMILIES[model_type]
+
+
+def check_masked(family: Family, what: str) -> None:
+    """Refuse what knows encoders alone.
+
+    Raises:
+        UnsupportedModelError: the family is of another kind.
+    """
+    if family.kind != "masked":
+        raise UnsupportedModelError(
+            f"{what}: is for masked language models, and a {family.model_type} model is a "
+            f"{KINDS[family.kind].title}; give an encoder"
+        )

@@ -12,14 +12,14 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.kinds import KINDS
 from lingraft.models.modules import owners_of
-from lingraft.models.parts import layer_index, tied_once
+from lingraft.models.parts import goes_with_place, layer_index, tied_once
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
     from lingraft.models.families import Family
 
+Plan: TypeAlias = "Sequence[int | None]"
+"""For each layer of the target, the source layer that it starts from; None for a fresh one."""
+Plans: TypeAlias = "Plan | tuple[Plan, ...]"
+"""One for each list of layers; a list alone is that of the first, and leaves the second as it is.
+"""
 FATES = ("copied", "fresh", "resized", "dropped")
 
 
@@ -88,8 +93,40 @@ def layer_plan(num_layers: int, before: int, after: int, initialiser: str) -> li
     return [first] * before + list(range(num_layers)) + [last] * after
 
 
+def is_tied(model: PreTrainedModel) -> bool:
+    """Whether the output projection is the word embeddings.
+
+    T5's and mT5's configurations say so in transformers 5 even where it is not.
+    """
+    return model.get_output_embeddings().weight is model.get_input_embeddings().weight
+
+
+def layer_plans(
+    config: PreTrainedConfig, family: Family, before: int, after: int, initialiser: str
+) -> tuple[list[int | None], ...]:
+    """Of each list of layers its `layer_plan`.
+
+    An encoder–decoder gets as many in both: the language enters both through the embeddings and
+    leaves through the head, and stock T5 does not generate where its decoder is the deeper one.
+    """
+    return tuple(
+        layer_plan(int(getattr(config, one.depth_key)), before, after, initialiser)
+        for one in family.lists
+    )
+
+
+def each_plan(config: PreTrainedConfig, family: Family, plan: Plans) -> list[Plan]:
+    """The plan of each list of layers."""
+    given = list(plan) if isinstance(plan, tuple) else [plan]
+    others = family.lists[len(given) :]
+    return [*given, *(range(int(getattr(config, one.depth_key))) for one in others)]
+
+
 def deeper_config(
-    config: PreTrainedConfig, family: Family, plan: Sequence[int | None], changes: Mapping[str, Any]
+    config: PreTrainedConfig,
+    family: Family,
+    plan: Plans,
+    changes: Mapping[str, Any],
 ) -> PreTrainedConfig:
     """The configuration of the target: other depth and vocabulary settings, all else as it was.
 
@@ -97,7 +134,10 @@ def deeper_config(
     layers).
     """
     target = copy.deepcopy(config)
-    setattr(target, family.depth_key, len(plan))
+    plans = each_plan(config, family, plan)
+    for one, layers in zip(family.lists, plans, strict=True):
+        setattr(target, one.depth_key, len(layers))
+    plan = plans[0]
     if family.layer_types_key:
         types = list(getattr(config, family.layer_types_key))
         first = next((index for index in plan if index is not None), 0)
@@ -107,7 +147,8 @@ def deeper_config(
             filled.append(types[nearest])
         setattr(target, family.layer_types_key, filled)
     for key, value in changes.items():
-        setattr(target, key, value)
+        if key in target or key not in KINDS[family.kind].kept_ids:  # else generate()'s alone
+            setattr(target, key, value)
     target._name_or_path = ""
     return target
 
@@ -126,7 +167,7 @@ def build(
 def rebuild(
     source: PreTrainedModel,
     family: Family,
-    plan: Sequence[int | None],
+    plan: Plans,
     *,
     config_changes: Mapping[str, Any],
     seed: int,
@@ -158,7 +199,9 @@ def rebuild(
             "choose the model without them"
         )
     target = build(type(source), deeper_config(source.config, family, plan, config_changes), seed)
-    tensors, tied = source.state_dict(), bool(source.config.tie_word_embeddings)
+    tensors, tied = source.state_dict(), is_tied(source)
+    if not tied:
+        untie(target)
     available = {
         name: tensors[name].detach()
         for name in tied_once(tensors, family, tied=tied)
@@ -166,17 +209,31 @@ def rebuild(
     }
     account = Account()
     with torch.no_grad():
+        plans = each_plan(source.config, family, plan)
         used = _Filling(
-            target, available, family, plan, account, keep_source, frozenset(missing)
+            target, available, family, plans, account, keep_source, frozenset(missing)
         ).run(vocabulary)
-    target.tie_weights()
+    if tied:
+        target.tie_weights()
+    if source.can_generate():
+        target.generation_config = copy.deepcopy(source.generation_config)
+        target.generation_config.update(**config_changes)
     for name in sorted(set(available) - used):
         account.entries.append(
             Entry(name, "dropped", name, tuple(available[name].shape), _why_dropped(name, family))
         )
-    same = target.get_output_embeddings().weight is target.get_input_embeddings().weight
-    assert same == tied, f"tied in the source: {tied}, in the target: {same}"
+    assert is_tied(target) == tied, f"tied in the source: {tied}, not so in the target"
     return target, account
+
+
+def untie(model: PreTrainedModel) -> None:
+    """Give a model an output projection of its own, and let transformers not tie it again."""
+    head = model.get_output_embeddings()
+    if is_tied(model):
+        head.weight = torch.nn.Parameter(head.weight.detach().clone())
+    tied = model.all_tied_weights_keys
+    for name in [name for name in tied if model.get_parameter(name) is head.weight]:
+        del tied[name]
 
 
 @dataclass(frozen=True)
@@ -194,12 +251,11 @@ class Vocabulary:
     def of(cls, model: PreTrainedModel, family: Family, note: str) -> Vocabulary:
         """The vocabulary of a model."""
         tensors = model.state_dict()
-        tied = model.config.tie_word_embeddings
         return cls(
             tensors[family.word_embeddings],
-            tensors[family.output_bias[0]] if family.output_bias else None,
+            tensors[family.output_bias[0]].flatten() if family.output_bias else None,
             note,
-            None if tied else tensors[family.decoder],
+            None if is_tied(model) else tensors[family.decoder],
         )
 
     def tensors(self, family: Family) -> dict[str, torch.Tensor]:
@@ -219,7 +275,8 @@ class _Filling:
     target: PreTrainedModel
     available: Mapping[str, torch.Tensor]
     family: Family
-    plan: Sequence[int | None]
+    plans: Sequence[Plan]
+    """One for each list of layers."""
     account: Account
     keep_source: bool
     missing: frozenset[str]
@@ -229,7 +286,7 @@ class _Filling:
         used: set[str] = set()
         tensors = self.target.state_dict()
         replaced = vocabulary.tensors(self.family) if vocabulary else {}
-        tied = bool(self.target.config.tie_word_embeddings)
+        tied = is_tied(self.target)
         for name in tied_once(tensors, self.family, tied=tied):
             tensor = tensors[name]
             if name in replaced:
@@ -271,14 +328,19 @@ class _Filling:
 
     def origin(self, name: str) -> str | None:
         """The source's name for what this tensor starts from; None in a fresh layer."""
-        index = layer_index(name, self.family)
-        if index is None:
+        number = layer_index(name, self.family)
+        if number is None or goes_with_place(name, self.family):
             return name
-        source = self.plan[index]
+        one, plan = next(
+            (one, plan)
+            for one, plan in zip(self.family.lists, self.plans, strict=True)
+            if name.startswith(one.layers + ".")
+        )
+        index = number - one.first
+        source = plan[index]
         if source is None:
             return None
-        prefix = f"{self.family.layers}.{index}."
-        return f"{self.family.layers}.{source}.{name[len(prefix) :]}"
+        return f"{one.layers}.{source}.{name.removeprefix(f'{one.layers}.{index}.')}"
 
     def stand_in_norm(self, name: str, tensor: torch.Tensor) -> None:
         """Give the old first layer, which had no attention norm, one that is near the identity.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-KindName = Literal["masked", "causal"]
+KindName = Literal["masked", "causal", "seq2seq"]
 
 BOTH_ENDS = {"pad_token_id": "pad", "bos_token_id": "bos", "eos_token_id": "eos"}
 
@@ -26,9 +26,15 @@ class Kind:
     auto_class: str
     """The class of transformers that loads it with its head."""
     attention: Literal["both sides", "before"]
-    """What a position sees of its sentence."""
+    """What a position sees of its sentence, in the stack that predicts."""
     special_ids: Mapping[str, str] = field(default_factory=lambda: BOTH_ENDS)
     """Configuration key of a special token -> its role in a vocabulary."""
+    objective: str | None = None
+    """The only objective that trains it, whatever the method's phases say; None leaves it to them.
+    """
+    kept_ids: tuple[str, ...] = ()
+    """More configuration keys of special tokens, whose role depends on the model: what the source
+    has there, the target has too."""
 
 
 KINDS: dict[KindName, Kind] = {
@@ -39,4 +45,11 @@ KINDS: dict[KindName, Kind] = {
         BOTH_ENDS | {"cls_token_id": "bos", "sep_token_id": "eos"},
     ),
     "causal": Kind("causal language model", "AutoModelForCausalLM", "before"),
+    "seq2seq": Kind(
+        "encoder–decoder",
+        "AutoModelForSeq2SeqLM",
+        "before",
+        objective="denoise",
+        kept_ids=("decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id"),
+    ),
 }

@@ -62,8 +62,8 @@ def own_tensors(model: PreTrainedModel, module: Module) -> dict[str, torch.Tenso
 def save(model: PreTrainedModel, folder: Path) -> None:
     """Write configuration and stock tensors, and in files of their own what modules add."""
     modules = owners_of(model.state_dict())
-    if not modules:
-        model.save_pretrained(folder)
+    if not modules or model.config.is_encoder_decoder:  # whose cross-attention is the stock class's
+        model.save_pretrained(folder, state_dict=_stored(model))
         return
     stock = {name: value for name, value in model.state_dict().items() if owner_of(name) is None}
     variant = variant_of(modules)
@@ -75,6 +75,17 @@ def save(model: PreTrainedModel, folder: Path) -> None:
         name = f"model.{variant}.safetensors" if variant else "model.safetensors"
         settings = module.code.settings(ours) | {"stock_tensors": name}
         write_json(folder / module.settings_file, settings)
+
+
+def _stored(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """Its tensors; what stacks share and the stock class keeps apart is there once for each."""
+    tensors = model.state_dict()
+    tied, seen = set(model.all_tied_weights_keys), set[int]()
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if name not in tied and id(parameter) in seen:
+            tensors[name] = tensors[name].clone()
+        seen.add(id(parameter))
+    return tensors
 
 
 def load(

@@ -12,17 +12,24 @@ IGNORED = -100
 attention mask (SPEC I.7)."""
 
 
-def summed_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+def summed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
     """Σ −log p over the targets that count, in nats; softmax in fp32.
+
+    With label smoothing ε, Σ of (1−ε)·(−log p) + ε/C·Σ_c −log p_c (Szegedy et al. 2016; fairseq).
 
     Args:
         logits: [..., C].
         targets: [...], `IGNORED` where nothing is to be predicted.
+        smoothing: ε.
     """
     from torch.nn import functional  # so that a table of objectives can be read without torch
 
     return functional.cross_entropy(
-        logits.float().flatten(0, -2), targets.flatten(), ignore_index=IGNORED, reduction="sum"
+        logits.float().flatten(0, -2),
+        targets.flatten(),
+        ignore_index=IGNORED,
+        reduction="sum",
+        label_smoothing=smoothing,
     )
 
 

@@ -145,6 +145,7 @@ MODULES: dict[str, Module] = {
             * stack.depth
             * adapter_parameters(width, stack.layer_width)
         ),
+        fits=lambda family: family.decoder_list is None,
     ),
     "cross_attention": Module(
         part="cross_attention",

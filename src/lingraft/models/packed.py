@@ -166,14 +166,20 @@ def packed_attention(
     *,
     scaling: float | None = None,
     dropout: float = 0.0,
+    position_bias: torch.Tensor | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
     """Attention under an additive mask: plain products for gradients on a CPU, else fused.
+
+    T5 adds its `position_bias` to the scores too.
 
     The fused kernel's bf16 backward is several times slower than plain products on a CPU
     (docs/performance notes in log.md).
     """
     scale = scaling if scaling is not None else q_NHTK.shape[-1] ** -0.5
+    if position_bias is not None:
+        bias = position_bias.to(q_NHTK.dtype)
+        attention_mask = bias if attention_mask is None else attention_mask + bias
     if q_NHTK.device.type == "cpu" and torch.is_grad_enabled():
         scores = torch.matmul(q_NHTK * scale, k_NHTK.transpose(2, 3))
         if attention_mask is not None:
@@ -214,12 +220,13 @@ AttentionMaskInterface.register(ATTENTION, padding_mask)
 
 
 def attend_fast(module: nn.Module) -> None:
-    """Let the stock model in a module attend by `packed_attention`, on padded batches."""
+    """Let the stock models in a module attend by `packed_attention`, on padded batches.
+
+    An `EncoderDecoderModel` cannot itself, but its two stacks can.
+    """
     for model in module.modules():
-        if isinstance(model, PreTrainedModel):
-            if model.is_backend_compatible():
-                model.set_attn_implementation(ATTENTION)
-            return
+        if isinstance(model, PreTrainedModel) and model.is_backend_compatible():
+            model.set_attn_implementation(ATTENTION)
 
 
 class PackedModel(nn.Module):
@@ -227,7 +234,7 @@ class PackedModel(nn.Module):
 
     def __init__(self, model: PreTrainedModel, family: Family) -> None:
         super().__init__()
-        if not model.is_backend_compatible():
+        if not self.takes_attention(model):
             raise UnsupportedModelError(
                 f"{type(model).__name__} does not let its attention be replaced, so rows would leak"
             )
@@ -238,6 +245,11 @@ class PackedModel(nn.Module):
         self.first_position = (
             int(model.config.pad_token_id) + 1 if family.pad_decides_positions else 0
         )
+
+    @staticmethod
+    def takes_attention(model: PreTrainedModel) -> bool:
+        """Whether a model runs with an attention that is not transformers' own."""
+        return bool(model.is_backend_compatible())
 
     def attention_masks(self, segments_NT: torch.Tensor, dtype: torch.dtype) -> Any:
         """Additive masks [N, 1, T, T]: zero on what is seen of a sentence, else the lowest number.
@@ -289,6 +301,23 @@ class PackedModel(nn.Module):
         """Logits [M, V] at the masked positions, of hidden states [N, T, D]."""
         return self.head(x_NTD.flatten(0, 1).index_select(0, batch.masked_M))
 
+    def probe(
+        self,
+        sentences: Sequence[np.ndarray[Any, Any]],
+        rows: list[list[int]],
+        width: int,
+        pad_id: int,
+    ) -> PackedBatch:
+        """Sentences with every position predicted, for `check_isolation`."""
+        everywhere = [np.arange(len(sentence)) for sentence in sentences]
+        return assemble(sentences, everywhere, sentences, rows, width, pad_id)
+
+    def alone(self, sentence: np.ndarray[Any, Any]) -> torch.Tensor:
+        """Logits [T, V] of one sentence of `probe` by the stock forward pass."""
+        ids = torch.from_numpy(sentence)[None].to(self.model.device)
+        logits: torch.Tensor = self.model(input_ids=ids).logits[0]
+        return logits
+
 
 @torch.no_grad()
 def check_isolation(packed: PackedModel, pad_id: int, seed: int = 0) -> float:
@@ -309,14 +338,12 @@ def check_isolation(packed: PackedModel, pad_id: int, seed: int = 0) -> float:
     sentences = [
         np.where(s == pad_id, (pad_id + 1) % model.config.vocab_size, s) for s in sentences
     ]
-    everywhere = [np.arange(n) for n in lengths]
     rows, width = pack(lengths, 16)
-    batch = assemble(sentences, everywhere, sentences, rows, width, pad_id).to(model.device)
+    batch = packed.probe(sentences, rows, width, pad_id).to(model.device)
     with torch.autocast(model.device.type, enabled=False):
         together = packed.logits(batch).float()
         model.set_attn_implementation("sdpa")
-        order = [torch.from_numpy(sentences[index])[None] for row in rows for index in row]
-        alone = [model(input_ids=ids.to(model.device)).logits[0].float() for ids in order]
+        alone = [packed.alone(sentences[index]).float() for row in rows for index in row]
         model.set_attn_implementation(ATTENTION)
     model.train(training)
     expected = torch.cat(alone)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models.modules import owner_of
@@ -15,11 +15,21 @@ if TYPE_CHECKING:
 
 
 def layer_index(name: str, family: Family) -> int | None:
-    """The layer that a tensor belongs to; None if it lies outside the layers."""
-    prefix = family.layers + "."
-    if not name.startswith(prefix):
-        return None
-    return int(name[len(prefix) :].split(".", 1)[0])
+    """The number of the layer that a tensor belongs to; None if it lies outside the layers.
+
+    A decoder's layers behind an encoder are numbered from `families.DECODER` on.
+    """
+    for one in family.lists:
+        prefix = one.layers + "."
+        if name.startswith(prefix):
+            return one.first + int(name[len(prefix) :].split(".", 1)[0])
+    return None
+
+
+def goes_with_place(name: str, family: Family) -> bool:
+    """Whether a tensor is the one that the first layer alone has, for all layers."""
+    ending = family.first_layer_has
+    return ending is not None and any(name == f"{one.layers}.0.{ending}" for one in family.lists)
 
 
 def part_of(name: str, family: Family, itl_layers: frozenset[int]) -> str:
@@ -36,9 +46,12 @@ def part_of(name: str, family: Family, itl_layers: frozenset[int]) -> str:
     index = layer_index(name, family)
     if (module := owner_of(name)) is not None:
         return module.part
+    if goes_with_place(name, family):
+        return "positions"
     if index is not None:
         return "itl" if index in itl_layers else "body"
     exact = {family.word_embeddings: "embeddings", family.decoder: "embeddings"}
+    exact |= dict.fromkeys(family.embedding_aliases, "embeddings")
     exact |= dict.fromkeys(family.output_bias, "output_bias") | dict.fromkeys(
         family.positions, "positions"
     )
@@ -61,6 +74,22 @@ def part_of(name: str, family: Family, itl_layers: frozenset[int]) -> str:
 def itl_layers(num_layers: int, before: int, after: int) -> frozenset[int]:
     """Indices of the implicit translation layers in a grafted model of `num_layers` layers."""
     return frozenset(range(before)) | frozenset(range(num_layers - after, num_layers))
+
+
+def translation_layers(config: Any, family: Family, before: int, after: int) -> frozenset[int]:
+    """Numbers of the implicit translation layers of a grafted model, in each list of layers.
+
+    Args:
+        config: of the grafted model.
+        family: its record.
+        before: as in the recipe's [graft].
+        after: likewise.
+    """
+    return frozenset(
+        one.first + index
+        for one in family.lists
+        for index in itl_layers(int(getattr(config, one.depth_key)), before, after)
+    )
 
 
 def sizes_by_part(sizes: Mapping[str, int], family: Family, itl: frozenset[int]) -> dict[str, int]:
@@ -103,4 +132,5 @@ def tied_once(names: Iterable[str], family: Family, *, tied: bool = True) -> lis
         tied: whether the configuration ties the output projection to the word embeddings.
     """
     aliases = {family.decoder, *family.output_bias[1:]} if tied else set()
+    aliases |= set(family.embedding_aliases)
     return [name for name in names if name not in aliases]

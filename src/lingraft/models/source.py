@@ -102,6 +102,8 @@ def from_architecture(
         config = AutoConfig.for_model(
             family.model_type, **settings | {"vocab_size": vocab_size} | dict(special_ids)
         )
+        if family.decoder_list is not None:
+            config.decoder_start_token_id = getattr(config, f"{family.decoder_start}_token_id")
         known = {*AutoConfig.for_model(family.model_type).to_dict(), *config.attribute_map}
         unknown = sorted(set(settings) - known - OLDER_SETTINGS)
         if unknown:

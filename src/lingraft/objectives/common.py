@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from lingraft.errors import DataError
+from lingraft.tokenizer.frame import kept_ids, sentinel_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
 
+    from lingraft.models.kinds import KindName
     from lingraft.models.packed import PackedBatch, PackedModel
     from lingraft.recipe import Masking
 
@@ -50,6 +52,10 @@ class TokenIds:
     pad: int
     special: tuple[int, ...]
     """All special tokens; they are never predicted and never inserted."""
+    sentinels: tuple[int, ...] = ()
+    """T5's `<extra_id_0>`, `<extra_id_1>` …, which stand for spans; none in other vocabularies."""
+    unk: int | None = None
+    """What stands for text that the vocabulary lacks: special, but text."""
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase) -> TokenIds:
@@ -58,16 +64,22 @@ class TokenIds:
         Raises:
             DataError: it has no mask or padding token.
         """
-        if tokenizer.mask_token_id is None or tokenizer.pad_token_id is None:
+        sentinels = sentinel_ids(tokenizer.get_vocab())
+        mask = tokenizer.mask_token_id
+        if mask is None and sentinels:
+            mask = sentinels[0]
+        if mask is None or tokenizer.pad_token_id is None:
             raise DataError(
                 "the tokenizer has no mask token or no padding token, "
                 "so it does not fit a masked language model"
             )
         return cls(
             len(tokenizer),
-            tokenizer.mask_token_id,
+            mask,
             tokenizer.pad_token_id,
-            tuple(sorted(set(tokenizer.all_special_ids))),
+            tuple(sorted({*tokenizer.all_special_ids, *kept_ids(tokenizer).values()})),
+            sentinels,
+            tokenizer.unk_token_id,
         )
 
     @functools.cached_property
@@ -85,6 +97,28 @@ class Corrupted(NamedTuple):
     """[M] indices into `ids` of the tokens to predict, ascending."""
     targets: Array
     """[M] the tokens that stood there."""
+    source_lengths: Array | None = None
+    """[S] where corruption changes them; then `targets` is what a decoder writes, all of it."""
+    target_lengths: Array | None = None
+    """[S] likewise; `masked` are then places in `targets`."""
+
+    def by_sentence(self, lengths: Array) -> tuple[list[Array], list[Array], list[Array]]:
+        """Ids, predicted places within the sentence (or its target) and targets of each.
+
+        Args:
+            lengths: [S] tokens in each sentence before it was corrupted.
+        """
+        if self.source_lengths is not None and self.target_lengths is not None:
+            ids = np.split(self.ids, np.cumsum(self.source_lengths)[:-1])
+            targets = np.split(self.targets, np.cumsum(self.target_lengths)[:-1])
+            return ids, [np.arange(len(target)) for target in targets], targets
+        ends = np.cumsum(lengths)
+        cuts = np.searchsorted(self.masked, ends[:-1])
+        starts = ends - lengths
+        masked = [
+            part - start for part, start in zip(np.split(self.masked, cuts), starts, strict=True)
+        ]
+        return np.split(self.ids, ends[:-1]), masked, np.split(self.targets, cuts)
 
 
 @dataclass(frozen=True)
@@ -101,6 +135,8 @@ class Objective:
     """(corrupted, lengths [S]) -> predicted tokens by term, known before the forward pass."""
     loss: Callable[[PackedModel, PackedBatch], Losses]
     """(packed model, batch) -> term -> LossSum."""
+    kind: KindName = "masked"
+    """What kind of model it trains: a key of `kinds.KINDS`."""
     reads: Reads = "sentences"
     """Its units: sentences; pairs, whose two sides are two sentences one behind the other; or pairs
     that are one sentence."""

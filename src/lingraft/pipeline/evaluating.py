@@ -10,6 +10,7 @@ import numpy as np
 from lingraft.corpus.streams import folder_of, read_lines
 from lingraft.evaluation import intrinsic, records, samples, words
 from lingraft.evaluation.scorer import Scorer
+from lingraft.models.families import family_of
 from lingraft.models.source import load_model
 from lingraft.objectives.common import TokenIds
 from lingraft.pipeline.reading import nonempty
@@ -18,7 +19,8 @@ from lingraft.pipeline.stages import (
     source_tokenizer,
     weights_before,
 )
-from lingraft.pretrained.load import quiet_transformers
+from lingraft.pipeline.suiting import denoising
+from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import Masking
 from lingraft.rundir import FORMAT, fingerprint, write_text
 from lingraft.tokenizer import files as tokenizer_files
@@ -45,9 +47,9 @@ def evaluate(context: Context, trained: str) -> str:
     folder = run.stage("tokenizer").path
     ours = tokenizer_files.load(str(folder))
     ids = TokenIds.of(ours)
-    scorer = Scorer.load(
-        str(weights_before(context, len(recipe.phases))), ids.pad, recipe.training.precision
-    )
+    weights = str(weights_before(context, len(recipe.phases)))
+    family = family_of(load_config(weights).model_type)
+    scorer = Scorer.load(weights, ids.pad, recipe.training.precision, family.kind)
     with stage.building(made) as (partial, result):
         result["form"] = FORMAT["evaluation"]
         found = {
@@ -110,17 +112,29 @@ def _evaluate_stream(
         rate=section.rate,
         seed=section.seed,
         number=section.samples,
+        denoising=_denoising(context, scorer),
     )
     train, ids = Tokens.open(folder, f"{stream.prefix}train"), TokenIds.of(tokenizer)
     result["unigram_entropy"] = intrinsic.unigram_entropy(
         train.counts(ids.size), result.pop("targets"), ids.ordinary
     )
-    if section.words:
+    if (
+        section.words and "mask-only" in result["metrics"]
+    ):  # a word has no bits where spans are hidden
         scored = words.measure(scorer, tokenizer, _words(context, stream), _longest(context))
         result["words"] = records.word_metrics(scored)
         result["blocks"]["words"] = records.word_blocks(scored)
         write_text(partial / f"{stream.prefix}{records.WORDS_FILE}", records.text_of(scored))
     return result
+
+
+def _denoising(context: Context, scorer: Scorer) -> Masking | None:
+    """What is hidden from an encoder–decoder: what its last phase hid. None of other models."""
+    family = scorer.packed.family if scorer.packed else None
+    if family is None or family.corruption is None:
+        return None
+    phases = context.recipe.phases
+    return denoising(phases[-1].masking if phases else Masking(), family)
 
 
 def _longest(context: Context) -> int:
@@ -142,8 +156,12 @@ def evaluate_sentences(
     rate: float,
     seed: int,
     number: int,
+    denoising: Masking | None = None,
 ) -> dict[str, Any]:
     """Intrinsic metrics under both masking schemes, and sample predictions.
+
+    Of an encoder–decoder those of what its decoder writes when spans are hidden, given what it has
+    written so far.
 
     Args:
         scorer: the model.
@@ -152,18 +170,21 @@ def evaluate_sentences(
         rate: share of the tokens to hide.
         seed: of the masks.
         number: of sample sentences.
+        denoising: what is hidden from an encoder–decoder; None masks words under both schemes.
     """
     ids = TokenIds.of(tokenizer)
     name = hashlib.blake2b(tokenizer.backend_tokenizer.to_str().encode(), digest_size=8).hexdigest()
     metrics, masks, shown = {}, {}, []
     blocks: dict[str, dict[str, records.Blocks]] = {}
     targets = np.zeros(0, dtype=np.int64)
-    for scheme in intrinsic.SCHEMES:
-        text = intrinsic.mask_text(sentences, ids, name, Masking(rate=rate, scheme=scheme), seed)
+    schemes = [Masking(rate=rate, scheme=scheme) for scheme in intrinsic.SCHEMES]
+    for masking in [denoising] if denoising else schemes:
+        scheme = masking.scheme
+        text = intrinsic.mask_text(sentences, ids, name, masking, seed)
         scores = intrinsic.measure(scorer, text)
         metrics[scheme] = scores.metrics()
         masks[scheme] = text.fingerprint
-        if scheme == "mask-only":
+        if scheme != "bert":
             blocks[scheme] = scores.blocks()
             shown = samples.predictions(scorer, tokenizer, text, samples.choose(text, number))
             targets = np.concatenate([item.targets for item in text.items])

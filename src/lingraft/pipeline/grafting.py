@@ -14,23 +14,21 @@ import torch
 from lingraft.embeddings import INITIALISERS
 from lingraft.embeddings.common import Initialised, Provenance
 from lingraft.embeddings.material import Material
+from lingraft.embeddings.norms import calibrated
 from lingraft.errors import UnsupportedModelError
 from lingraft.models import export, source
-from lingraft.models.graft import Entry, layer_plan, rebuild
+from lingraft.models.graft import Entry, is_tied, layer_plans, rebuild
 from lingraft.models.graft import Vocabulary as NewVocabulary
 from lingraft.models.kinds import KINDS
 from lingraft.models.loading import own_tensors
 from lingraft.models.modules import MODULES, Stack
-from lingraft.models.parts import (
-    itl_layers,
-    sizes_by_part,
-    tied_once,
-)
+from lingraft.models.parts import sizes_by_part, tied_once, translation_layers
+from lingraft.recipe.run import KEEPING
 from lingraft.rundir import write_json
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -70,29 +68,31 @@ class Grafting:
         """
         recipe, settings = self.recipe, self.recipe.graft
         target = Vocabulary.of(self.ours)
+        whole = self.keeps_rows and recipe.tokenizer.kind == "keep"
+        if not whole:
+            target = target.padded(recipe.tokenizer.pad_to_multiple)
         loaded, origin = self.loaded_source(target)
-        kept = self.keeps_rows
-        whole = kept and recipe.tokenizer.kind == "keep"
-        initialised = (
-            keep_rows(None, _rows(loaded), origin)
-            if whole
-            else self.initialised(loaded, origin, target)
+        initialised, norms = self.initialised(loaded, origin, target)
+        plans = layer_plans(
+            loaded.model.config,
+            loaded.family,
+            settings.layers_before,
+            settings.layers_after,
+            settings.layer_initialiser,
         )
-        depth = int(getattr(loaded.model.config, loaded.family.depth_key))
-        plan = layer_plan(
-            depth, settings.layers_before, settings.layers_after, settings.layer_initialiser
-        )
-        changes = export.vocabulary_settings(loaded.model.config, target)
+        changes = export.vocabulary_settings(loaded.model.config, target, origin)
+        changes |= export.generation_settings(loaded.model, target, origin)
         if whole:
             changes["vocab_size"] = len(_rows(loaded))
+        new, head = self.new_vocabulary(loaded, initialised, origin, target)
         model, account = rebuild(
             loaded.model,
             loaded.family,
-            plan,
+            plans,
             config_changes=changes,
             seed=self.seed_for("graft"),
             keep_source=settings.source_weights == "pretrained" and recipe.source.model is not None,
-            vocabulary=None if whole else self.new_vocabulary(loaded, initialised),
+            vocabulary=None if whole else new,
             missing=loaded.missing,
         )
         title = KINDS[loaded.family.kind].title
@@ -100,6 +100,11 @@ class Grafting:
             f"{name}: in the source checkpoint, not part of the {title}"
             for name in loaded.unexpected
         )
+        if settings.output_embeddings is not None and head is None:
+            account.notes.append(
+                "graft.output_embeddings: without effect, for the output projection is tied to the "
+                "word embeddings"
+            )
         sizes = self.insert_modules(model, loaded.family, account)
         export.save(model, folder / "model")
         write_json(folder / "account.json", account.rows())
@@ -113,6 +118,9 @@ class Grafting:
             "embeddings": {
                 "initialiser": KEPT if whole else settings.embeddings,
                 "provenance": initialised.provenance.counts(),
+                "new_rows": len(initialised.provenance.made),
+                "norms": norms,
+                **({"output": head} if head is not None else {}),
                 **({"lexicons": list(lexicons)} if (lexicons := initialised.lexicons) else {}),
             },
         }
@@ -121,7 +129,7 @@ class Grafting:
     def keeps_rows(self) -> bool:
         """Whether the ids of the source's vocabulary go on with the source's rows."""
         return (
-            self.recipe.tokenizer.kind in ("keep", "extend")
+            self.recipe.tokenizer.kind in KEEPING
             and self.recipe.graft.source_weights == "pretrained"
         )
 
@@ -138,34 +146,82 @@ class Grafting:
 
     def initialised(
         self, loaded: source.LoadedSource, origin: Vocabulary, target: Vocabulary
+    ) -> tuple[Initialised, dict[str, Any]]:
+        """The target's embedding rows, those that are kept too; and their lengths."""
+        if self.keeps_rows and self.recipe.tokenizer.kind == "keep":
+            made = Initialised(*whole_matrix(_rows(loaded), origin))
+        else:
+            made = self.rows("embeddings", _rows(loaded), origin, target)
+            start = getattr(loaded.model.config, "decoder_start_token_id", None)
+            pads = origin.specials.get("pad"), target.specials.get("pad")
+            if start is not None and start == pads[0] and not self.keeps_rows:
+                made = keep_start(made, _rows(loaded), *pads)
+        return calibrated(made, _rows(loaded), origin, target, self.recipe.graft.embedding_norms)
+
+    def rows(
+        self, which: str, source_VD: torch.Tensor, origin: Vocabulary, target: Vocabulary
     ) -> Initialised:
-        """The target's embedding rows: the initialiser's, but for those that are kept."""
-        settings = self.recipe.graft
-        made = INITIALISERS[settings.embeddings].function(
-            _rows(loaded),
+        """Rows of the target's pieces: the initialiser's, but for those that are kept.
+
+        Args:
+            which: 'embeddings' or 'output projection'.
+            source_VD: the source's rows.
+            origin: its vocabulary.
+            target: the new one.
+        """
+        names = self.recipe.graft.initialisers
+        kept = same_pieces(origin, target) if self.keeps_rows else {}
+        name = names[0] if which == "embeddings" else names[-1]
+        made = INITIALISERS["random" if len(kept) == target.size else name].function(
+            source_VD,
             origin,
             target,
-            generator=torch.Generator().manual_seed(self.seed_for("embeddings")),
-            copy_special_tokens=settings.copies_special_tokens,
+            generator=torch.Generator().manual_seed(self.seed_for(which)),
+            copy_special_tokens=self.recipe.graft.copies_special_tokens,
             material=self.material,
         )
-        return keep_rows(made, _rows(loaded), origin) if self.keeps_rows else made
+        return keep_rows(made, source_VD, kept)
 
     def new_vocabulary(
-        self, loaded: source.LoadedSource, initialised: Initialised
-    ) -> NewVocabulary:
-        """The rows; what else has one a piece is carried over from the source as they were."""
+        self,
+        loaded: source.LoadedSource,
+        initialised: Initialised,
+        origin: Vocabulary,
+        target: Vocabulary,
+    ) -> tuple[NewVocabulary, dict[str, Any] | None]:
+        """The rows, and what else has one a piece: output projection and bias.
+
+        They are carried over from the source as the rows were, or made by an initialiser of their
+        own.
+
+        Returns:
+            Both, and what the report says of the output projection; None where it is tied.
+        """
+        settings = self.recipe.graft
         theirs = NewVocabulary.of(loaded.model, loaded.family, "")
-        carried, decoder_UD = initialised.provenance, None
+        carried, report, decoder_UD = initialised.provenance, None, None
         if theirs.decoder_VD is not None:
-            generator = torch.Generator().manual_seed(self.seed_for("output projection"))
-            decoder_UD = carried.carry_rows(theirs.decoder_VD, generator)
-        return NewVocabulary(
+            if settings.output_embeddings is None:
+                generator = torch.Generator().manual_seed(self.seed_for("output projection"))
+                made = Initialised(carried.carry_rows(theirs.decoder_VD, generator), carried)
+            else:
+                made = self.rows("output projection", theirs.decoder_VD, origin, target)
+            output, norms = calibrated(
+                made, theirs.decoder_VD, origin, target, settings.output_norms
+            )
+            carried, decoder_UD = output.provenance, output.target_UD
+            report = {
+                "initialiser": settings.output_embeddings or settings.embeddings,
+                "provenance": carried.counts(),
+                "norms": norms,
+            }
+        vocabulary = NewVocabulary(
             initialised.target_UD,
             None if theirs.bias_V is None else carried.carry(theirs.bias_V),
-            f"initialiser '{self.recipe.graft.embeddings}'",
+            f"initialiser '{settings.embeddings}'",
             decoder_UD,
         )
+        return vocabulary, report
 
     @property
     def material(self) -> Material | None:
@@ -184,6 +240,8 @@ class Grafting:
         self, model: PreTrainedModel, family: Family, account: Account
     ) -> dict[str, int]:
         """Put into the model what the recipe asks for; the size of each module."""
+        if family.decoder_list is not None:
+            return dict.fromkeys(MODULES, 0)  # no module fits two stacks: `check_fits`
         depth = int(getattr(model.config, family.depth_key))
         last = f"{family.layers}.{depth - 1}."  # has all tensors; ModernBERT's first lacks one
         tensors = model.state_dict().items()
@@ -208,13 +266,40 @@ class Grafting:
         return sizes
 
 
-def keep_rows(made: Initialised | None, source_VD: torch.Tensor, origin: Vocabulary) -> Initialised:
-    """Put the source's own rows under the source's own ids, special tokens and padding too.
+def same_pieces(origin: Vocabulary, target: Vocabulary) -> dict[int, int]:
+    """For each id of the target that has a piece of the source's, or is unused in both, its id."""
+    theirs = {piece: index for index, piece in enumerate(origin.pieces) if piece}
+    kept = {i: theirs[piece] for i, piece in enumerate(target.pieces) if piece in theirs}
+    unused = (
+        i for i, (a, b) in enumerate(zip(origin.pieces, target.pieces, strict=False)) if not a + b
+    )
+    return kept | {index: index for index in unused}
+
+
+def keep_rows(made: Initialised, source_VD: torch.Tensor, kept: Mapping[int, int]) -> Initialised:
+    """Put the source's own rows in the place of others, special tokens and padding too.
 
     Args:
-        made: rows of a vocabulary that begins with the source's; None where it is the source's.
+        made: rows of the target's pieces.
         source_VD: the source's rows.
-        origin: the source's vocabulary.
+        kept: for an id of the target, the source's id of the same piece.
+    """
+    if not kept:
+        return made
+    ids, origins = np.array(list(kept), np.int64), np.array(list(kept.values()), np.int64)
+    target_UD, source_ids = made.target_UD.clone(), made.provenance.source_ids.copy()
+    target_UD[ids] = source_VD[origins].float()
+    source_ids[ids] = origins
+    provenance = Provenance(
+        tuple(KEPT if i in kept else rule for i, rule in enumerate(made.provenance.rules)),
+        source_ids,
+        {i: parts for i, parts in made.provenance.combinations.items() if i not in kept},
+    )
+    return Initialised(target_UD, provenance, made.lexicons)
+
+
+def whole_matrix(source_VD: torch.Tensor, origin: Vocabulary) -> tuple[torch.Tensor, Provenance]:
+    """The source's rows as they are, those without a piece at the end too.
 
     Raises:
         UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
@@ -225,17 +310,20 @@ def keep_rows(made: Initialised | None, source_VD: torch.Tensor, origin: Vocabul
             f"the source tokenizer has {size} pieces but the model only {len(source_VD)} "
             "embedding rows; they do not belong together"
         )
-    own = np.arange(size)
-    if made is None:
-        return Initialised(source_VD.float(), Provenance((KEPT,) * size, own))
+    return source_VD.float(), Provenance((KEPT,) * size, np.arange(size))
+
+
+def keep_start(
+    made: Initialised, source_VD: torch.Tensor, theirs: int | None, ours: int | None
+) -> Initialised:
+    """Copy the padding's row where a decoder starts with it, as T5's does; else it is zero."""
+    if theirs is None or ours is None:
+        return made
+    rules, source_ids = list(made.provenance.rules), made.provenance.source_ids.copy()
+    rules[ours], source_ids[ours] = "special", theirs
     target_UD = made.target_UD.clone()
-    target_UD[:size] = source_VD[:size].float()
-    theirs = made.provenance
-    provenance = Provenance(
-        (KEPT,) * size + theirs.rules[size:],
-        np.concatenate([own, theirs.source_ids[size:]]),
-        {index: parts for index, parts in theirs.combinations.items() if index >= size},
-    )
+    target_UD[ours] = source_VD[theirs].float()
+    provenance = Provenance(tuple(rules), source_ids, made.provenance.combinations)
     return Initialised(target_UD, provenance, made.lexicons)
 
 
@@ -244,18 +332,23 @@ def _rows(loaded: source.LoadedSource) -> torch.Tensor:
 
 
 def _counts(model: PreTrainedModel, loaded: source.LoadedSource, recipe: Recipe) -> dict[str, Any]:
-    tensors = model.state_dict()
-    tied = bool(model.config.tie_word_embeddings)
-    names = tied_once(tensors, loaded.family, tied=tied)
+    family = loaded.family
+    tensors = dict(model.named_parameters(remove_duplicate=False))
+    names = tied_once(tensors, family, tied=is_tied(model))
     sizes = {name: tensors[name].numel() for name in names}
-    depth = int(getattr(model.config, loaded.family.depth_key))
     before, after = recipe.graft.layers_before, recipe.graft.layers_after
-    itl = itl_layers(depth, before, after)
+    stacks = len(family.lists)
+    depth = sum(int(getattr(model.config, one.depth_key)) for one in family.lists)
+    itl = translation_layers(model.config, family, before, after)
     return {
-        "model_type": loaded.family.model_type,
-        "layers": {"source": depth - before - after, "before": before, "after": after},
+        "model_type": family.model_type,
+        "layers": {
+            "source": depth - stacks * (before + after),
+            "before": stacks * before,
+            "after": stacks * after,
+        },
         "parameters": {
             "total": sum(sizes.values()),
-            "by_part": sizes_by_part(sizes, loaded.family, itl),
+            "by_part": sizes_by_part(sizes, family, itl),
         },
     }

@@ -16,13 +16,14 @@ from lingraft.models.modules import in_folder, wanted_by
 from lingraft.models.parts import (
     trained_parts,
 )
-from lingraft.pipeline import pairs
+from lingraft.pipeline import pairs, vocabularies
 from lingraft.pipeline.sizes import grafted_sizes, tensor_shapes
+from lingraft.pipeline.suiting import suited
 from lingraft.pretrained.checkpoints import folder_of, refuse_code
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import baseline
 from lingraft.recipe.reach import SPREAD, reach
-from lingraft.recipe.run import NEED_LEXICONS
+from lingraft.recipe.run import KEEPING, NEED_LEXICONS
 from lingraft.recipe.streams import distilled
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def check_names(recipe: Recipe) -> None:
                 "source.architecture: there are no weights to start from; "
                 'set method.name = "scratch", and no other method as a baseline'
             )
-        if recipe.tokenizer.kind in ("source", "keep", "extend"):
+        if recipe.tokenizer.kind in ("source", "replace", *KEEPING):
             raise RecipeError(
                 "tokenizer.kind: there is no source tokenizer to follow or to keep; "
                 "set unigram, byte-bpe or wordpiece"
@@ -116,9 +117,11 @@ def _check_teachers(recipe: Recipe) -> None:
 def _check_lexicons(recipe: Recipe, grafts: Sequence[Graft]) -> None:
     """Refuse an initialiser without the dictionaries that it needs."""
     for graft in grafts:
-        if graft.embeddings in NEED_LEXICONS and not recipe.resources.lexicons:
+        needing = [name for name in graft.initialisers if name in NEED_LEXICONS]
+        if needing and not recipe.resources.lexicons:
+            key = "embeddings" if graft.embeddings in needing else "output_embeddings"
             raise RecipeError(
-                f"resources.lexicons: is empty, and graft.embeddings = '{graft.embeddings}' needs "
+                f"resources.lexicons: is empty, and graft.{key} = '{needing[0]}' needs "
                 "a bilingual lexicon; set resources.lexicons (--lexicons), or use another "
                 "initialiser"
             )
@@ -186,6 +189,7 @@ def check(recipe: Recipe) -> Plan:
     check_names(recipe)
     plan = Plan()
     files = check_inputs(recipe)
+    recipe = suited(recipe, source_of(recipe)[0])
     plan.text_files, plan.text_bytes = (
         len(files),
         sum(int(entry.get("bytes") or 0) for entry in files),
@@ -258,12 +262,8 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
             "the source has no .safetensors file, so its size is not known before it is loaded"
         )
         return
-    if recipe.tokenizer.kind == "extend":
-        plan.notes.append(
-            "how many pieces the source's vocabulary lacks is known once it is trained: "
-            "the sizes given are those where it lacks all"
-        )
     tied = bool(_config(folder).get("tie_word_embeddings", True))
+    plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
     grafted = grafted_sizes(shapes, family, recipe, tied=tied)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
 

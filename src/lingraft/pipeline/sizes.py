@@ -8,9 +8,15 @@ import struct
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError
+from lingraft.models.families import DECODER
 from lingraft.models.kinds import KINDS
 from lingraft.models.modules import Stack, wanted_by
-from lingraft.models.parts import layer_index, sizes_by_part, tied_once
+from lingraft.models.parts import (
+    goes_with_place,
+    layer_index,
+    sizes_by_part,
+    tied_once,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,28 +74,33 @@ def grafted_sizes(
         )
     sizes = {name: math.prod(shape) for name, shape in known.items()}
     sizes = {name: sizes[name] for name in tied_once(sizes, family, tied=tied)}
-    rows, kind = known[family.word_embeddings][0], recipe.tokenizer.kind
-    vocabulary = recipe.tokenizer.vocab_size
-    if kind in ("keep", "extend"):
-        vocabulary = rows if kind == "keep" else rows + vocabulary
+    vocabulary = recipe.tokenizer.most_rows(known[family.word_embeddings][0])
     for name in {family.word_embeddings, family.decoder} & sizes.keys():
         sizes[name] = vocabulary * known[name][1]
-    sizes |= dict.fromkeys(family.output_bias if not tied else family.output_bias[:1], vocabulary)
+    if family.decoder_list is None:  # an encoder–decoder's output bias is a buffer
+        sizes |= dict.fromkeys(family.output_bias[: 1 if tied else None], vocabulary)
+    else:
+        sizes = {name: size for name, size in sizes.items() if name not in family.output_bias}
     totals = sizes_by_part(sizes, family, frozenset())
-    last = max(layers)  # a middle layer has all tensors; ModernBERT's first lacks one
-    one_layer = sum(size for name, size in sizes.items() if layer_index(name, family) == last)
-    inserted = recipe.graft.layers_before + recipe.graft.layers_after
-    totals["itl"] = inserted * one_layer
-    if (
-        family.first_layer_lacks
-        and recipe.graft.layers_before
-        and recipe.graft.layers_before + last > 0
-    ):
+    before, after = recipe.graft.layers_before, recipe.graft.layers_after
+    last = one_layer = 0
+    for one in family.lists:
+        last = max(index for index in layers if one.first <= index < one.first + DECODER)
+        # the last layer has all tensors; ModernBERT's first lacks one
+        one_layer = sum(
+            size
+            for name, size in sizes.items()
+            if layer_index(name, family) == last and not goes_with_place(name, family)
+        )
+        totals["itl"] += (before + after) * one_layer
+    if family.first_layer_lacks and before and before + last > 0:
         missing = sizes.get(f"{family.layers}.{last}.{family.first_layer_lacks}", 0)
         totals["itl"] -= missing
         totals["body"] += missing
+    if family.decoder_list is not None:
+        return totals
     layer_width = known[f"{family.layers}.{last}.{family.layer_output}"][0]
-    depth = last + 1 + inserted
+    depth = last + 1 + before + after
     stack = Stack(family, depth, layer_width, one_layer)
     for module in wanted_by(recipe.graft):
         size = module.size(module.wanted(recipe.graft), stack)
@@ -98,7 +109,8 @@ def grafted_sizes(
 
 
 def _is_known(name: str, family: Family) -> bool:
-    exact = {family.word_embeddings, family.decoder, *family.output_bias, *family.positions}
+    exact = {family.word_embeddings, family.decoder, *family.positions, *family.embedding_aliases}
+    exact |= set(family.output_bias)
     prefixes = (
         *family.embedding_norm,
         *family.head_tensors,

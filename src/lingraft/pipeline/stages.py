@@ -10,17 +10,20 @@ from __future__ import annotations
 import logging
 import shutil
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
+from lingraft.corpus.inputs import lines_of
+from lingraft.corpus.inputs import texts as contents
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.streams import read_lines
 from lingraft.embeddings import INITIALISERS
 from lingraft.errors import UnsupportedModelError
 from lingraft.models import source
 from lingraft.models.families import family_of
-from lingraft.models.parts import itl_layers
+from lingraft.models.parts import translation_layers
 from lingraft.objectives.common import TokenIds
 from lingraft.pipeline import grafting, teaching
 from lingraft.pipeline.preflight import named_files
@@ -31,8 +34,9 @@ from lingraft.recipe import Resources
 from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
 from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
+from lingraft.tokenizer.frame import code_for, speak
 from lingraft.tokenizer.shards import encode
-from lingraft.tokenizer.statistics import statistics
+from lingraft.tokenizer.statistics import changed_tokens, statistics
 from lingraft.tokenizer.vocabulary import Vocabulary
 from lingraft.training.loop import train_phase
 from lingraft.training.machine import resolve_precision
@@ -44,12 +48,15 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from transformers import PreTrainedTokenizerFast
 
+    from lingraft.models.families import Family
     from lingraft.recipe import Phase, Recipe, Stream
     from lingraft.rundir import Run
 
 logger = logging.getLogger(__name__)
 
 STATISTICS_SENTENCES = 20_000
+CHANGING = ("extend", "append", "trim")
+"""Kinds of vocabulary of which it is counted how much of a text falls into other tokens."""
 
 
 def seed_for(seed: int, purpose: str) -> int:
@@ -98,6 +105,18 @@ def source_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast | None:
     return tokenizer_files.load(recipe.source.model, recipe.source.revision)
 
 
+def family_now(recipe: Recipe) -> Family:
+    """The family of the source, whose configuration is downloaded where it is not here.
+
+    Raises:
+        UnsupportedModelError: it has no record.
+    """
+    if recipe.source.architecture is not None:
+        return family_of(str(recipe.source.architecture["model_type"]))
+    config = pretrained.load_config(str(recipe.source.model), recipe.source.revision)
+    return family_of(config.model_type)
+
+
 def position_settings(recipe: Recipe) -> tuple[int | None, int]:
     """The padding id that position rows depend on (or None), and the longest readable sentence."""
     if recipe.source.architecture is not None:
@@ -107,7 +126,8 @@ def position_settings(recipe: Recipe) -> tuple[int | None, int]:
     else:
         config = pretrained.load_config(str(recipe.source.model), recipe.source.revision)
         family = family_of(config.model_type)
-        pad, longest = config.pad_token_id, int(config.max_position_embeddings)
+        pad = config.pad_token_id
+        longest = int(getattr(config, "max_position_embeddings", pretrained.USUAL_LENGTH))
     if not family.pad_decides_positions:
         return None, pretrained.check_longest(recipe.source.model, longest)
     if pad is None:
@@ -128,12 +148,16 @@ def tokenizer(context: Context, corpus_made: str) -> str:
         recipe.tokenizer,
         source_fingerprint(recipe),
         recipe.split_seed,  # not the run's seed: runs with several seeds share a vocabulary
+        *(["continued"] if recipe.tokenizer.kind == "extend" else []),  # once it was 'append'
+        *([contents(names)] if (names := _source_text(recipe)) else []),
     )
     if stage.is_done(made):
         return made
     pad_id, longest = position_settings(recipe)
     text = run.stage("corpus").path
-    theirs = source_tokenizer(recipe)
+    theirs, language = source_tokenizer(recipe), recipe.languages[0]
+    wanted = recipe.tokenizer.language_code
+    code = code_for(theirs, wanted, language) if theirs is not None else None
     with stage.building(made) as (folder, result):
         ours, extension = tokenizer_extension.make(
             recipe.tokenizer,
@@ -141,7 +165,10 @@ def tokenizer(context: Context, corpus_made: str) -> str:
             lambda: streams.vocabulary_text(recipe, text),
             pad_id=pad_id,
             seed=seed_for(recipe.split_seed, "tokenizer"),
+            causal=_is_causal(recipe),
         )
+        if code is not None:
+            speak(ours, code)
         max_tokens = min(recipe.tokenizer.max_tokens, longest)
         ours.model_max_length = longest
         tokenizer_files.save(ours, folder)
@@ -161,7 +188,14 @@ def tokenizer(context: Context, corpus_made: str) -> str:
             )
             for stream in recipe.texts
         }
+        if theirs is not None and recipe.tokenizer.kind in CHANGING:
+            for stream in recipe.texts:
+                held_out = _some(streams.folder_of(text, stream) / "test.txt")
+                found[stream.name]["changed"] = changed_tokens(theirs, ours, held_out)
         result |= found[recipe.texts[0].name]
+        if theirs is not None and _source_text(recipe):
+            some = islice(lines_of(_source_text(recipe)), STATISTICS_SENTENCES)
+            result["source_text"] = changed_tokens(theirs, ours, some)
         if recipe.streams:
             result["streams"] = found
             result["tokens"] = {
@@ -169,6 +203,18 @@ def tokenizer(context: Context, corpus_made: str) -> str:
                 for split in SPLITS
             }
     return made
+
+
+def _source_text(recipe: Recipe) -> tuple[str, ...]:
+    """The source's text, where both tokenizers cut it to count what has changed."""
+    return recipe.resources.source_text if recipe.tokenizer.kind in CHANGING else ()
+
+
+def _is_causal(recipe: Recipe) -> bool:
+    if recipe.source.architecture is not None:
+        return family_of(str(recipe.source.architecture["model_type"])).kind == "causal"
+    config = pretrained.load_config(str(recipe.source.model), recipe.source.revision)
+    return family_of(config.model_type).kind == "causal"
 
 
 def _tokenise(
@@ -247,7 +293,7 @@ def _resources(recipe: Recipe) -> list[Any]:
 
 def _share(recipe: Recipe) -> list[Any]:
     """How much of the text an initialiser learns from, as parts of a fingerprint."""
-    learns = INITIALISERS[recipe.graft.embeddings].learns_from_text
+    learns = any(INITIALISERS[name].learns_from_text for name in recipe.graft.initialisers)
     most = _most_sentences(recipe)
     return ["sentences", most] if learns and most is not None else []
 
@@ -299,12 +345,12 @@ def phase(context: Context, index: int, before_made: str) -> str:
     loaded = source.load_model(str(weights_before(context, index)), settings=changed)
     folder = run.stage("tokenizer").path
     loaded_tokenizer = tokenizer_files.load(str(folder))
-    depth = int(getattr(loaded.model.config, loaded.family.depth_key))
+    before, after = recipe.graft.layers_before, recipe.graft.layers_after
     job = Job(
         phase=section,
         training=recipe.training,
         family=loaded.family,
-        itl_layers=itl_layers(depth, recipe.graft.layers_before, recipe.graft.layers_after),
+        itl_layers=translation_layers(loaded.model.config, loaded.family, before, after),
         readings=readings(folder, recipe, section, loaded_tokenizer),
         vocabulary=TokenIds.of(loaded_tokenizer),
         **teaching.of(recipe, section, loaded, folder),

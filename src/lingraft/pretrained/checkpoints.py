@@ -25,8 +25,14 @@ def folder_of(name: str) -> Path | None:
         path = Path(name).expanduser()
         if path.is_dir():
             return path
+        is_file = path.is_file()
     except (RuntimeError, ValueError, OSError):  # no such user, a null byte, a name too long
-        path = Path(name)
+        is_file = False
+    if is_file:
+        raise DataError(
+            f"source model '{name}': is a file; give the folder of a Hugging Face model (a GGUF "
+            "file is none: it holds quantised weights for other programs)"
+        )
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise DataError(
             f"source model '{name}': no such directory; give one, or a Hub id such as "

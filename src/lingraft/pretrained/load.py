@@ -13,7 +13,13 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedConfig
+from transformers import (
+    CONFIG_MAPPING,
+    AutoConfig,
+    AutoTokenizer,
+    GenerationConfig,
+    PreTrainedConfig,
+)
 from transformers.models.auto.tokenization_auto import (
     get_tokenizer_config,
     tokenizer_class_from_name,
@@ -136,6 +142,19 @@ def load_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenize
         stock = isinstance(kind, str) and tokenizer_class_from_name(kind) is not None
         refuse_code(name, found, stock)
         return AutoTokenizer.from_pretrained(where, revision=revision, trust_remote_code=False)
+
+
+def load_generation(name: str, config: PreTrainedConfig) -> GenerationConfig:
+    """How a checkpoint writes: its generation_config.json, else what its configuration says.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    folder = folder_of(name)
+    if folder is not None and not (folder / "generation_config.json").is_file():
+        return GenerationConfig.from_model_config(config)
+    with one_line(f"{name}: generation_config.json cannot be read", "correct or delete it"):
+        return GenerationConfig.from_pretrained(str(folder or name))
 
 
 def load_model(

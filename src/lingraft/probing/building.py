@@ -9,6 +9,7 @@ import torch
 
 from lingraft.errors import DataError
 from lingraft.models import export
+from lingraft.models.families import check_masked, family_of
 from lingraft.models.graft import Vocabulary, rebuild
 from lingraft.models.kinds import KINDS
 from lingraft.models.source import LoadedSource, load_model
@@ -42,6 +43,7 @@ def check_source(probed: Probed, phase: str) -> None:
     except DataError as error:
         raise DataError(f"{error}; --source says where the run's source model is now") from None
     ours = load_config(str(probed.weights(phase)))
+    check_masked(family_of(ours.model_type), "probe-source")
     found = (theirs.model_type, theirs.hidden_size, theirs.num_hidden_layers)
     wanted = (ours.model_type, ours.hidden_size, ours.num_hidden_layers - sum(probed.inserted))
     if found != wanted:

@@ -14,6 +14,7 @@ from lingraft.errors import RecipeError
 from lingraft.probing.initialisers import shortened
 from lingraft.recipe import Source, catalogue
 from lingraft.recipe.methods import settled
+from lingraft.recipe.run import KEEPING
 from lingraft.stats import Resampling, interval
 from lingraft.study import recipe as studies
 from lingraft.study.analysis import difference, replicates, shared_blocks
@@ -109,7 +110,7 @@ def base_of(
             f"sources: method '{recipe.method.name}' does not learn from the source's weights, so "
             "all candidates would do the same; set method.name=xpt"
         )
-    if recipe.tokenizer.kind in ("keep", "extend"):
+    if recipe.tokenizer.kind in (*KEEPING, "replace"):
         raise RecipeError(
             f"sources: tokenizer.kind '{recipe.tokenizer.kind}' gives every candidate a vocabulary "
             "of its own; compare them with one of the target's: set unigram, byte-bpe or wordpiece"

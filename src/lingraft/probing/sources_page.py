@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.models.families import check_masked
 from lingraft.pipeline import preflight, sizes
 from lingraft.probing.facts import FACTS, OF_TEXT, Profile, limited, of_texts, of_tokenizer
 from lingraft.probing.sources import verdict, with_source
@@ -71,6 +72,8 @@ def about(candidate: Candidate, recipe: Recipe) -> Row:
     """
     try:
         family, folder = preflight.source_of(with_source(recipe, candidate))
+        if family is not None:
+            check_masked(family, "sources")
     except UnsupportedModelError as error:
         raise UnsupportedModelError(f"candidate '{candidate.label}': {error}") from None
     if family is None or folder is None:

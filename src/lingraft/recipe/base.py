@@ -44,12 +44,14 @@ Initialiser = Literal[
     "match",
     "dictionary",
     "mean",
+    "length-weighted",
+    "first-piece",
     "focus",
     "wechsel",
     "omp",
     "ramen",
 ]
-Objective = Literal["mlm", "ca_mlm", "tlm"]
+Objective = Literal["mlm", "ca_mlm", "tlm", "denoise"]
 READ_PAIRS = ("ca_mlm", "tlm")
 """Those that read pairs, not sentences."""
 

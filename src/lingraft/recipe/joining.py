@@ -50,7 +50,7 @@ def joined(theirs: Recipe, model: str, new: Sequence[dict[str, Any]]) -> dict[st
         "streams": [*old, *new],
         "tokenizer": tokenizer
         | {
-            "kind": "extend",
+            "kind": "append",
             "vocab_size": max(FEWEST, size),
             "streams": [stream["name"] for stream in new],
         },

@@ -53,12 +53,16 @@ class Schedule(Section):
 
 
 class Masking(Section):
-    """Which tokens are predicted (masked language modelling)."""
+    """Which tokens are predicted (masked language modelling, denoising)."""
 
     rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
     """Share of a sentence's tokens, special tokens never; at least one."""
-    scheme: Literal["bert", "mask-only"] = "bert"
-    """bert: 80 % <mask>, 10 % a random token, 10 % as it was; mask-only: always <mask>."""
+    scheme: Literal["bert", "mask-only", "spans", "infilling"] = "bert"
+    """bert: 80 % <mask>, 10 % a random token, 10 % as it was; mask-only: always <mask>. Of denoise:
+    'spans' puts a sentinel in place of each span, and the decoder writes the spans (T5);
+    'infilling' puts one <mask> there, and the decoder writes the whole sentence (BART)."""
+    mean_span: Annotated[float, Field(ge=1)] = 3.0
+    """Of denoise: mean length of a span, in tokens."""
 
 
 class Validation(Section):

@@ -16,8 +16,8 @@ class Source(Section):
     """The pretrained model that the language is grafted onto."""
 
     model: str | None = None
-    """A masked language model: a directory, a Hub id (say FacebookAI/roberta-base), or a name of
-    `lingraft list models`."""
+    """A masked language model or an encoder–decoder: a directory, a Hub id (say
+    FacebookAI/roberta-base), or a name of `lingraft list models`."""
     revision: str | None = None
     """Branch, tag or commit on the Hub."""
     architecture: dict[str, Any] | None = None
@@ -38,15 +38,42 @@ class Source(Section):
         return self
 
 
+KEEPING = ("keep", "extend", "append", "trim")
+"""Kinds of vocabulary in which pieces of the source's go on, and with them their rows."""
+
+
 class Tokenizer(Section):
     """The target language's own vocabulary."""
 
-    kind: Literal["source", "unigram", "byte-bpe", "wordpiece", "keep", "extend"] = "source"
-    """The algorithm of a new vocabulary; 'source' takes the one of the source model's tokenizer.
-    'keep' is the source's vocabulary as it is; 'extend' adds to it the pieces of a new one of
-    `vocab_size` pieces that it lacks."""
+    kind: Literal[
+        "source",
+        "unigram",
+        "byte-bpe",
+        "wordpiece",
+        "replace",
+        "keep",
+        "extend",
+        "append",
+        "trim",
+    ] = "source"
+    """The algorithm of a new vocabulary; 'source' takes the one of the source model's tokenizer,
+    'replace' its split pattern, digits, byte fallback and all special tokens too. 'keep' is the
+    source's vocabulary as it is, 'trim' what of it the text uses. 'extend' goes on with the
+    source's byte-pair merges on the text; 'append' adds what a vocabulary of `vocab_size` pieces
+    has that is trained by itself, for all kinds: some of it can be unreachable."""
     vocab_size: Annotated[int, Field(ge=32, le=2_000_000)] = 50_000
-    """Pieces, special tokens included; a small corpus may give fewer."""
+    """Pieces, special tokens included; a small corpus may give fewer. Of a vocabulary that is
+    trained; 'keep', 'trim' and 'extend' read nothing of it."""
+    new_pieces: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    """Pieces that 'extend' adds, at most."""
+    min_count: Annotated[int, Field(ge=1)] = 2
+    """How often a piece that 'extend' adds must occur when it is learnt."""
+    use_reserved: bool = False
+    """'extend' gives new pieces the ids of tokens that the source holds in reserve first (say
+    <|reserved_special_token_3|>, <unused7>), in place of those tokens."""
+    pad_to_multiple: Annotated[int, Field(ge=1, le=4_096)] = 1
+    """Rows of the embeddings are filled up with rows without a piece to a multiple of this;
+    matrix multiplication on a GPU likes 64 or 128."""
     normalisation: Literal["nfc", "nfkc"] = "nfc"
     """Unicode form that the tokenizer brings text into; nfc keeps the exact round trip."""
     character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 0.9995
@@ -58,8 +85,20 @@ class Tokenizer(Section):
     (XLM takes 0.5)."""
     streams: Names = ()
     """Of several streams those whose text the vocabulary is trained on; none named takes all."""
+    language_code: str | None = None
+    """Of mBART and M2M/NLLB, whose sentences carry one: the special token that names the target's
+    language, one of the source's (a near language's, say) or a new one. None takes the source's own
+    code of the language."""
     max_tokens: Annotated[int, Field(ge=8, le=65_536)] = 512
     """Longer sentences are cut into pieces of at most this many tokens, special tokens included."""
+
+    def most_rows(self, source: int) -> int:
+        """Rows that the embeddings of the target have at most, from how many the source has."""
+        if self.kind == "keep":
+            return source
+        added = {"extend": self.new_pieces, "append": self.vocab_size, "trim": 0}
+        rows = source + added[self.kind] if self.kind in added else self.vocab_size
+        return rows + -rows % self.pad_to_multiple
 
 
 DRAWN = ("random", "random-statistics")
@@ -91,9 +130,24 @@ class Graft(Section):
     lingraft."""
     embeddings: Initialiser = "random"
     """Initialiser of the new word embeddings: `lingraft list initialisers`."""
+    output_embeddings: Initialiser | None = None
+    """Initialiser of the new rows of the output projection, where it is not tied to the word
+    embeddings; None makes them of the same rows as `embeddings`."""
+    embedding_norms: Literal["made", "all", "script"] = "made"
+    """Length of the new rows that no row of the source was copied to: as the initialiser made them,
+    or rescaled to the median length of the source's rows, of all or of those in a piece's
+    script."""
+    output_norms: Literal["made", "all", "script"] = "made"
+    """As `embedding_norms`, of an output projection that is not tied."""
     copy_special_tokens: bool | None = None
     """Copy the rows of the special tokens (all but padding) from the source, by role. Left out, all
     initialisers do but 'random' and 'random-statistics', which draw every row (the paper)."""
+
+    @property
+    def initialisers(self) -> tuple[Initialiser, ...]:
+        """Of the word embeddings and, where it has its own, of the output projection."""
+        other = self.output_embeddings
+        return (self.embeddings,) if other is None else (self.embeddings, other)
 
     @property
     def copies_special_tokens(self) -> bool:
@@ -209,7 +263,8 @@ class Evaluation(Section):
     sentences: Annotated[int, Field(ge=1)] = 10_000
     """At most this many test sentences."""
     rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
-    """Share of the tokens that is masked."""
+    """Share of the tokens that is masked; from an encoder–decoder what the last phase hid is
+    hidden."""
     words: Annotated[int, Field(ge=0)] = 2_000
     """Words that are scored for bits per character (the measure that compares vocabularies); 0
     leaves it out."""

@@ -18,7 +18,14 @@ from lingraft.recipe import decoding
 from lingraft.report import numbers, page, tables
 from lingraft.report.pages import sections
 from lingraft.report.table import markdown, plain, row, table
-from lingraft.report.variants import HEADLINE_SCHEME, VERSION_KEYS, Variant, labelled
+from lingraft.report.variants import (
+    HEADLINE_SCHEME,
+    VERSION_KEYS,
+    Variant,
+    headline,
+    labelled,
+    writes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +63,7 @@ def _context(found: Sequence[Variant]) -> dict[str, Any]:
     )
     compared = tables.compare(found)
     by_stream = sections.languages(found)
-    mask = str(tokenizer["specials"]["mask"][0]) if tokenizer else "<mask>"
+    mask = str(tokenizer["specials"].get("mask", ["<extra_id_0>"])[0]) if tokenizer else "<mask>"
     return {
         "front_matter": as_yaml(front_matter(main)),
         "name": plain(recipe.name),
@@ -68,6 +75,7 @@ def _context(found: Sequence[Variant]) -> dict[str, Any]:
             "`", "\\u0060"
         ),
         "mask": mask,
+        "writes": writes(evaluation),
         "corpus": _corpus(main),
         "data_licence": _one_line(recipe.export.data_licence),
         "licence": _one_line(recipe.export.licence),
@@ -109,8 +117,8 @@ def front_matter(main: Variant) -> dict[str, Any]:
     stock = all(module.exportable for module in wanted_by(recipe.graft))
     data |= {
         "library_name": "transformers" if stock else "lingraft",
-        "pipeline_tag": "fill-mask",
-        "tags": ["lingraft", "fill-mask", "cross-lingual-transfer", main.method],
+        "pipeline_tag": (task := "text2text-generation" if writes(evaluation) else "fill-mask"),
+        "tags": ["lingraft", task, "cross-lingual-transfer", main.method],
     }
     if evaluation is not None:
         data["model-index"] = [{"name": recipe.name, "results": [_index_result(main, evaluation)]}]
@@ -118,7 +126,7 @@ def front_matter(main: Variant) -> dict[str, Any]:
 
 
 def _index_result(main: Variant, evaluation: dict[str, Any]) -> dict[str, Any]:
-    measured = evaluation["metrics"][HEADLINE_SCHEME]
+    measured = evaluation["metrics"][headline(evaluation)]
     found = [
         {"type": name, "value": round(float(measured[name]), 4), "name": title}
         for name, title in INDEX_METRICS.items()
@@ -129,7 +137,9 @@ def _index_result(main: Variant, evaluation: dict[str, Any]) -> dict[str, Any]:
         value = round(float(words["bits_per_character"]), 4)
         found.append({"type": "bits_per_character", "value": value, "name": "bits per character"})
     return {
-        "task": {"type": "fill-mask", "name": "Masked language modelling"},
+        "task": {"type": "text2text-generation", "name": "Denoising"}
+        if writes(evaluation)
+        else {"type": "fill-mask", "name": "Masked language modelling"},
         "dataset": {
             "type": "held-out",
             "name": f"held-out text of the run ({main.recipe.texts[0].language})",
@@ -183,6 +193,8 @@ def _pieces_from(tokenizer: dict[str, Any] | None) -> str:
     extension = (tokenizer or {}).get("extension")
     if extension is None:
         return "trained on the text above"
+    if "removed" in extension:
+        return f"those of the source's {numbers.count(extension['source'])} that the text uses"
     if not extension["added"]:
         return "the source's own"
     return f"{numbers.count(extension['added'])} of them added to the source's from the text above"
@@ -240,17 +252,16 @@ def _counts(counted: dict[str, int]) -> str:
 
 def _metrics(found: Sequence[Variant]) -> str:
     """The models under both masking schemes; the notes stand elsewhere."""
-    by_scheme = {
-        scheme: tables.table_of(tables.compare(found, scheme))
-        for scheme in (HEADLINE_SCHEME, "bert")
-    }
+    evaluation = found[0].result("evaluation") or {}
+    schemes = [headline(evaluation)] if writes(evaluation) else [HEADLINE_SCHEME, "bert"]
+    by_scheme = {scheme: tables.table_of(tables.compare(found, scheme)) for scheme in schemes}
     rows = [
         row(one.cells[0], scheme, *one.cells[1:])
         for scheme, shown in by_scheme.items()
         for one in shown.rows
         if not one.role
     ]
-    first, *others = by_scheme[HEADLINE_SCHEME].columns
+    first, *others = by_scheme[schemes[0]].columns
     return markdown(table("Metrics", (first, "masks", *others), rows), plain)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.evaluation.records import WORDS_FILE, on_common
 from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, row, table
-from lingraft.report.variants import HEADLINE_SCHEME, Variant, labelled
+from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, labelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -159,7 +159,7 @@ def _line(variant: Variant, scheme: str) -> Line:
     ties = None
     if evaluation is not None:
         words = evaluation.get("words") or {}
-        scores = evaluation["metrics"][scheme]
+        scores = evaluation["metrics"][headline(evaluation, scheme)]
         ties = (int(scores["ties"]), int(scores["positions"])) if "ties" in scores else None
         measured = {
             **scores,

@@ -21,6 +21,19 @@ if TYPE_CHECKING:
 STAGES = ("corpus", "tokenizer", "graft", "evaluation", "model")
 HEADLINE_SCHEME = "mask-only"
 """All predicted tokens are hidden; under 'bert' (80/10/10) a tenth is visible and flatters PPL."""
+
+
+def headline(evaluation: dict[str, Any], scheme: str = HEADLINE_SCHEME) -> str:
+    """The scheme that tables show: of an encoder–decoder the one that it has."""
+    metrics = evaluation["metrics"]
+    return scheme if scheme in metrics else str(next(iter(metrics)))
+
+
+def writes(evaluation: dict[str, Any] | None) -> bool:
+    """Whether an encoder–decoder was evaluated, on what its decoder writes."""
+    return evaluation is not None and HEADLINE_SCHEME not in evaluation["metrics"]
+
+
 TITLES = {
     "xpt": "XPT",
     "xpt-sp": "XPT-SP",

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 
 NOT_DECISIVE = {"name", "baselines", "training", "export"}
 """Names, the use of the machine, and what only other things read."""
-WITHOUT_RESOURCES = ("random", "random-statistics", "match", "mean")
+WITHOUT_RESOURCES = {
+    "random",
+    "random-statistics",
+    "match",
+    "mean",
+    "length-weighted",
+    "first-piece",
+}
 """Initialisers that read nothing of [resources]."""
 
 
@@ -34,7 +41,7 @@ def cell(recipe: Recipe) -> str:
     plain = _plain(recipe)
     plain["method"] = recipe.method.name
     plain.get("evaluation", {}).pop("samples", None)
-    if recipe.graft.embeddings in WITHOUT_RESOURCES:
+    if WITHOUT_RESOURCES.issuperset(recipe.graft.initialisers):
         plain.pop("resources", None)
     else:
         plain["resources"] = _resources(recipe.resources)

@@ -9,14 +9,16 @@ import re
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import Field
 
 from lingraft.errors import RecipeError
 from lingraft.recipe.base import Decay, Names, Section
 from lingraft.recipe.decoding import checked, load
-from lingraft.tasks import conllu, klue_ner, klue_re, squad, text, words
+from lingraft.tasks import conllu, klue_ner, klue_re, squad, text, translation, words
+from lingraft.tasks.columns import Columns, Files, Headers
 from lingraft.tasks.dependency import files as klue_dp
 from lingraft.tasks.metrics import SCORES
+from lingraft.tasks.reading import MISSING
 from lingraft.tasks.task import Hub, Kind, Settings, Spans, Split, Task
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ FORMATS: dict[str, Format] = {
     "relation": klue_re,
     "parsing": klue_dp,
     "span": squad,
+    "translation": translation,
     "klue-ner": klue_ner,
     "universal-dependencies": conllu,
 }
@@ -41,82 +44,16 @@ FORMATS: dict[str, Format] = {
 Count = Annotated[int, Field(ge=1)]
 
 
-def _spellings(value: Any) -> Any:
-    """A string is a list of one."""
-    if isinstance(value, list) and all(isinstance(name, str) for name in value):
-        return tuple(value)
-    if not isinstance(value, str | tuple):
-        raise ValueError(f"must be a string or a list of strings; got {value!r:.80}")
-    return (value,) if isinstance(value, str) else value
-
-
-def _parts(value: Any) -> Any:
-    """A name, or a list of its spellings, is a list of one part."""
-    if isinstance(value, list) and value and all(isinstance(part, list) for part in value):
-        return tuple(map(_spellings, value))
-    return (_spellings(value),)
-
-
-def _short(value: Any) -> Any:
-    """The same with what is alone in a list taken out of it."""
-    while isinstance(value, tuple) and len(value) == 1:
-        value = value[0]
-    return value
-
-
-Some = Annotated[tuple[str, ...], Field(min_length=1)]
-Spellings = Annotated[Some, BeforeValidator(_spellings), PlainSerializer(_short)]
-"""What a column is called: one name, or several of which the first that is there counts."""
-Parts = Annotated[tuple[Some, ...], BeforeValidator(_parts), PlainSerializer(_short)]
-"""A file; a list of spellings of its name; or a list of such lists: files that are all needed.
-
-In a benchmark's, a spelling with * stands for all files that it fits, as one part."""
-
-
-def _headers(value: Any) -> Any:
-    """A list of names is a list of one header."""
-    one = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
-    return ((tuple(value),) if value else ()) if one else tuple(map(tuple, value))
-
-
-Headers = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_headers)]
-"""The columns of TSV files that may lack a header: one list, or one a number of columns."""
-
-
-class Files(Section):
-    """The files of a task: a user's own relative to the recipe, a benchmark's to its folders."""
-
-    train: Parts | None = None
-    """None: a language that a benchmark only tests; one's own task must have it."""
-    dev: Parts | None = None
-    """Chooses the best checkpoint; None cuts 5 % of train for it."""
-    dev_mismatched: Parts | None = None
-    """GLUE's MNLI has two development sets."""
-    test: Parts | None = None
-    """What is reported; None reports dev."""
-
-
-class Columns(Section):
-    """The names of the columns, in the official files, in conversions and on the Hub."""
-
-    text: Spellings = ("text",)
-    pair: Spellings = ("pair",)
-    """The second text of a pair."""
-    label: Spellings = ("label",)
-    score: Spellings = ("score",)
-    id: Annotated[tuple[str, ...], BeforeValidator(_spellings), PlainSerializer(_short)] = ("id",)
-    """Rows without one are numbered."""
-    words: Spellings = ("words",)
-    """Tagging in JSONL: a list of strings."""
-    tags: Spellings = ("tags",)
-
-
 class Changes(Section):
     """What differs from a task's own settings; None leaves those."""
 
     epochs: Count | None = None
+    steps: Count | None = None
+    """Optimiser steps, in place of epochs."""
     batch: Count | None = None
     """Examples a step; for spans windows."""
+    batch_unit: Literal["examples", "tokens"] | None = None
+    """What `batch` counts; of translations the tokens of both sides."""
     learning_rate: Annotated[float, Field(gt=0)] | None = None
     warmup: Annotated[float, Field(ge=0)] | None = None
     """Below 1 a share of all steps, else a number of steps."""
@@ -129,7 +66,16 @@ class Changes(Section):
     """Largest gradient norm; 0 clips nothing."""
     classifier_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     schedule: Literal["linear", "constant"] | None = None
+    dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """Everywhere in the model but on attention weights."""
+    attention_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    decay_all: bool | None = None
+    """Weight decay on biases and normalisation weights too."""
     checks_per_epoch: Count | None = None
+    check_every: Count | None = None
+    """Steps between two checks, in place of checks_per_epoch."""
+    average_last: Annotated[int, Field(ge=0)] | None = None
+    """Keep the mean of the weights at so many last checks; 0 keeps those of the best check."""
     patience: Annotated[int, Field(ge=0)] | None = None
     """Checks without a better one; 0 never stops early."""
     doc_stride: Count | None = None
@@ -140,6 +86,10 @@ class Changes(Section):
     """Spans: tokens of an answer."""
     null_threshold: float | None = None
     """Spans: by how much "no answer" must be likelier than the best answer to be said."""
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """Translation: what share of each target is spread over the vocabulary."""
+    beams: Count | None = None
+    """Translation: of the final translations; checks translate greedily."""
 
 
 class Paper(Changes):
@@ -157,7 +107,15 @@ class Definition(Paper):
     """CSV, TSV or JSONL; tagging: JSONL, or CoNLL (a word a line, its tag last, gaps between
     sentences); span: JSON like SQuAD's, or JSONL with id, question, context and answers."""
     language: str = "und"
+    """Of translations, that of the target."""
+    codes: Annotated[tuple[str, str], Field(strict=False)] | None = None
+    """Translation: what the tokenizer of a model of many languages calls source and target."""
     columns: Columns = Columns()
+    translations: Files | None = None
+    """The same examples, by their ids, in another language; answers may be missing. Columns do it
+    too."""
+    aligned: bool = False
+    """Examples with the same id in two of its languages are translations of each other."""
     labels: Names = ()
     """Empty takes those of the training file, sorted."""
     aliases: dict[str, str] = {}
@@ -253,6 +211,8 @@ def task_of(definition: Definition, base: Path | None = None) -> Task:
     reader = FORMATS[definition.format or definition.kind]
     splits = _splits(definition, base)
     assert definition.selection is not None
+    translates = definition.kind == "translation"
+    usual, known = (translation.USUAL, translation.SETTINGS) if translates else (DEFAULTS, {})
     return Task(
         name=definition.name,
         title=definition.title or definition.name,
@@ -267,19 +227,43 @@ def task_of(definition: Definition, base: Path | None = None) -> Task:
         example=lambda row: reader.example(row, definition),
         metrics=definition.metrics,
         selection=definition.selection,
-        settings=changed(DEFAULTS, definition),
+        settings=changed(usual, definition),
         labels=definition.labels,
         headline=definition.headline,
         evaluation=definition.evaluation or _reported(splits),
         folders=definition.folders,
         hub=definition.hub,
-        alternatives={name: changed(DEFAULTS, paper) for name, paper in definition.papers.items()},
+        alternatives=known
+        | {name: changed(usual, paper) for name, paper in definition.papers.items()},
         spans=changed(Spans(), definition) if definition.kind == "span" else None,
         note=definition.note,
         wants=lambda row: _wanted(row, definition.only),
         repeats_ids=definition.repeats_ids,
+        codes=definition.codes,
+        aligned=definition.aligned,
+        translation=lambda: _translation(definition, base),
         definition=(
             None if base is None else definition.model_dump(mode="json", exclude_unset=True)
+        ),
+    )
+
+
+def _translation(definition: Definition, base: Path | None) -> Task | None:
+    """The record by which translations of the examples are read: from other files or columns."""
+    folders = definition.folders or (".",)  # as a benchmark's, its answers may be hidden
+    if definition.translations is not None:
+        changes: dict[str, Any] = {"files": definition.translations, "translations": None}
+        return task_of(definition.model_copy(update=changes | {"folders": folders}), base)
+    if FORMATS[definition.format or definition.kind] is not text:
+        return None
+    columns = definition.columns
+    texts = {"text": columns.translation, "pair": columns.translation_pair}
+    changes = {"columns": columns.model_copy(update=texts), "folders": folders}
+    task = task_of(definition.model_copy(update=changes), base)
+    return replace(
+        task,
+        wants=lambda row: (
+            row.find(columns.translation) is not MISSING and _wanted(row, definition.only)
         ),
     )
 
@@ -317,7 +301,8 @@ def _settled(definition: Definition, base: Path) -> Definition:
             f"task {name}: kind is {kind!r}, which only benchmarks have; a task of your own is "
             f"{', '.join(SCORES)} or pair"
         )
-    metrics = definition.metrics or tuple(known)
+    translates = kind == "translation"
+    metrics = definition.metrics or (translation.METRICS if translates else tuple(known))
     for metric in metrics:
         if metric not in known:
             raise RecipeError(
@@ -337,7 +322,8 @@ def _settled(definition: Definition, base: Path) -> Definition:
         )
     scores = [score for metric in metrics for score in known[metric]]
     selection = definition.selection or scores[0]
-    headline = definition.headline or tuple(known[metric][0] for metric in metrics)
+    usual = [one for one in metrics if not translates or one in translation.HEADLINE] or metrics
+    headline = definition.headline or tuple(known[metric][0] for metric in usual)
     for key, score in (("selection", selection), *(("headline", score) for score in headline)):
         if score not in scores:
             raise RecipeError(
@@ -349,7 +335,7 @@ def _settled(definition: Definition, base: Path) -> Definition:
 
 def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
     """The labels of the training file, sorted; of tags O comes last."""
-    if definition.kind in ("regression", "span"):
+    if definition.kind in ("regression", "span", "translation"):
         return ()
     found: set[str] = set()
     if definition.files.train is None:

@@ -100,7 +100,20 @@ class SpanExample:
         return self.context
 
 
-Example = TextExample | TaggedExample | RelationExample | ParseExample | SpanExample
+@dataclass(frozen=True, slots=True)
+class TranslationExample:
+    """A text and its translation."""
+
+    id: str
+    text: str
+    translation: str
+    language: str = "und"
+    """Of the translation; scores that cut words by a language's rules ask for it."""
+
+
+Example = (
+    TextExample | TaggedExample | RelationExample | ParseExample | SpanExample | TranslationExample
+)
 
 
 def labelled(example: Example) -> bool:
@@ -116,6 +129,8 @@ def labelled(example: Example) -> bool:
             return example.heads is not None and example.relations is not None
         case SpanExample():
             return example.answers is not None
+        case TranslationExample():
+            return True
 
 
 def document(example: Example) -> str:

@@ -24,7 +24,7 @@ from lingraft.tasks import (
     retrieval,
 )
 from lingraft.tasks.definition import task_in
-from lingraft.tasks.examples import SpanExample, TextExample
+from lingraft.tasks.examples import SpanExample, TextExample, TranslationExample
 from lingraft.tasks.splits import TRAIN, read_split
 
 if TYPE_CHECKING:
@@ -135,5 +135,7 @@ def _texts(example: Example) -> tuple[str, ...]:
             return (example.text, example.pair or "")
         case SpanExample():
             return (example.context, example.question)
+        case TranslationExample():
+            return (example.text, example.translation)
         case _:
             return (example.text,)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.errors import DataError
-from lingraft.tasks import mlqa, span_metrics, tagging_metrics, weighted
+from lingraft.tasks import mlqa, span_metrics, tagging_metrics, translation_metrics, weighted
 from lingraft.tasks.dependency import metrics as parsing_metrics
 from lingraft.tasks.predictions import LabelPrediction, ScorePrediction
 from lingraft.tasks.weighted import Tally
@@ -136,6 +136,7 @@ METRICS: dict[str, Metric] = {
         f"mlqa_answers_{language}": partial(span_metrics.mlqa_answers, language=language)
         for language in mlqa.LANGUAGES
     },
+    **{name: translation_metrics.of(name) for name in translation_metrics.SCORERS},
 }
 SCORES: dict[str, dict[str, tuple[str, ...]]] = {
     "classification": {
@@ -151,5 +152,6 @@ SCORES: dict[str, dict[str, tuple[str, ...]]] = {
         "chunks": ("chunk_f1",),
     },
     "span": {"squad_answers": ("f1", "exact_match"), "klue_answers": ("rouge_w", "exact_match")},
+    "translation": {name: (name,) for name in translation_metrics.SCORERS},
 }
 """Kind of a user's task → metrics it can have → the scores that these give."""

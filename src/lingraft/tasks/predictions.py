@@ -63,13 +63,29 @@ class SpanPrediction:
     text: str | None
 
 
-Prediction = LabelPrediction | ScorePrediction | TagPrediction | ParsePrediction | SpanPrediction
+@dataclass(frozen=True, slots=True)
+class TranslationPrediction:
+    """A translation, as the tokenizer writes it out."""
+
+    id: str
+    translation: str
+
+
+Prediction = (
+    LabelPrediction
+    | ScorePrediction
+    | TagPrediction
+    | ParsePrediction
+    | SpanPrediction
+    | TranslationPrediction
+)
 KINDS: dict[str, type[Any]] = {
     "label": LabelPrediction,
     "score": ScorePrediction,
     "tags": TagPrediction,
     "heads": ParsePrediction,
     "text": SpanPrediction,
+    "translation": TranslationPrediction,
 }
 """Which field tells a prediction's kind."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lingraft.corpus.readers.lines import COMPRESSED
 from lingraft.errors import DataError
 from lingraft.recipe.base import Names, Section
-from lingraft.tasks.definition import Spellings
+from lingraft.tasks.columns import Spellings
 from lingraft.tasks.sentences import gold_pairs, translations, with_ids
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError
@@ -32,6 +33,8 @@ class Data:
     """Split → "train", or "cut of dev (80 %, seed 0)": to be shown wherever its scores are."""
     evaluation: tuple[str, ...]
     """The splits to report."""
+    partners: Mapping[str, Mapping[str, Example]] = field(default_factory=dict)
+    """By split and id the translation of an example, for models that are plugged in."""
 
     @property
     def official(self) -> bool:
@@ -188,6 +191,12 @@ def _hash(text: str, seed: int) -> bytes:
 def cut_name(origin: str, share: float, seed: int) -> str:
     """What a cut is called in every output."""
     return f"cut of {origin} ({100 * share:g} %, seed {seed})"
+
+
+def origin_of(split: str, name: str) -> str:
+    """The split whose files hold the examples of a split that is really this."""
+    cut_from = re.search(r"cut of (\w+) \(", name)
+    return cut_from[1] if cut_from else split
 
 
 def named_cut(

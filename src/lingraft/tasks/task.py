@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from lingraft.errors import DataError
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from lingraft.tasks.reading import Row
     from lingraft.tasks.weighted import Score
 
-Kind = Literal["classification", "pair", "regression", "tagging", "relation", "parsing", "span"]
+Kind = Literal[
+    "classification", "pair", "regression", "tagging", "relation", "parsing", "span", "translation"
+]
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,35 @@ class Settings:
     """Decay after the warm-up, to zero."""
     checks_per_epoch: int = 1
     """How often the selection split is scored."""
+    check_every: int | None = None
+    """Optimiser steps between two checks; None goes by `checks_per_epoch`, or with `steps` checks
+    ten times."""
+    steps: int | None = None
+    """Optimiser steps of the whole training; None goes by `epochs`."""
+    batch_unit: Literal["examples", "tokens"] = "examples"
+    """Of `batch`; tokens count those of both sides of a translation."""
+    average_last: int = 0
+    """The result is the mean of the weights at this many last checks; 0 keeps the best check's."""
+    dropout: float | None = None
+    """Everywhere in the model but on attention weights; None leaves the model's own."""
+    attention_dropout: float | None = None
+    decay_all: bool = False
+    """Weight decay on biases and normalisation weights too (fairseq)."""
+    label_smoothing: float = 0.0
+    """Of translations: what share of each target is spread over the vocabulary."""
+    beams: int | None = None
+    """Of translations, beside the greedy ones that choose; None takes the model's own number."""
     patience: int | None = None
     """Stop after this many checks without a better one; None never stops early."""
     source: str = ""
     """Where the values come from, and which of them are decided here."""
+
+
+LATER = (
+    *("check_every", "steps", "batch_unit", "average_last", "dropout", "attention_dropout"),
+    *("decay_all", "label_smoothing", "beams"),
+)
+"""Settings that results from before them lack: as they were, they leave fingerprints alone."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +165,14 @@ class Task:
     """What a reader of the numbers must know."""
     wants: Callable[[Row], bool] = lambda row: True
     """Whether a record is of the task's language; some files hold all."""
+    aligned: bool = False
+    """Examples with the same id in two of the benchmark's languages are translations."""
+    translation: Callable[[], Task | None] = lambda: None
+    """The record by which translations of its examples are read, under the same ids."""
     repeats_ids: bool = False
     """Ids may occur several times; the later ones get a number."""
+    codes: tuple[str, str] | None = None
+    """What the tokenizer of a model of many languages calls source and target of translations."""
     definition: Mapping[str, Any] | None = None
     """A user's own task as a table, its labels, metrics and selection written out; None for a
     benchmark's."""
@@ -151,7 +184,12 @@ class Task:
 
     def decisive(self) -> dict[str, Any]:
         """What of the task decides a result, beside its name and its examples; for fingerprints."""
-        settings = {key: value for key, value in asdict(self.settings).items() if key != "source"}
+        usual = {one.name: one.default for one in fields(Settings) if one.name in LATER}
+        settings = {
+            key: value
+            for key, value in asdict(self.settings).items()
+            if key != "source" and not (key in LATER and value == usual[key])
+        }
         return {
             "kind": self.kind,
             "labels": self.labels,
@@ -159,6 +197,7 @@ class Task:
             "selection": self.selection,
             "spans": self.spans and asdict(self.spans),
             "settings": settings,
+            **({"codes": self.codes} if self.codes else {}),
         }
 
     def read(self, path: Path, *, hidden: bool = False) -> list[Example]:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from lingraft.tasks.definition import Columns, Definition
+    from lingraft.tasks.columns import Columns
+    from lingraft.tasks.definition import Definition
 
 
 def rows(path: Path, definition: Definition) -> Iterable[Row]:

@@ -1,4 +1,4 @@
-"""Training the three kinds of vocabulary, each the same in every process for one text and seed."""
+"""Training the four kinds of vocabulary, each the same in every process for one text and seed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.log import progress
+from lingraft.tokenizer.merges import count_characters, cut, repeated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,6 +29,7 @@ LARGE_CORPUS_CHARACTERS = 1_000_000_000
 # Stock BERT gives up on words above 100 characters; scripts without spaces (Thai, kana) have such
 # "words" all the time.
 MAX_WORD_CHARACTERS = 1_000
+UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
 
 class Sample:
@@ -68,9 +70,13 @@ class Sample:
 
     def normalised(self, normaliser: Any, what: str) -> Iterator[str]:
         """The sentences in the tokenizer's own normal form, with a progress bar named `what`."""
+        return map(normaliser.normalize_str, self.shown(what))
+
+    def shown(self, what: str) -> Iterator[str]:
+        """The sentences, with a progress bar named `what`."""
         with progress(f"tokenizer: {what}", self.size, "sentences") as ticker:
             for count, sentence in enumerate(self, start=1):
-                yield normaliser.normalize_str(sentence)
+                yield sentence
                 if count % 1_000 == 0 or count == self.size:
                     ticker.update(count)
 
@@ -90,7 +96,7 @@ def train_unigram(
             sentence_iterator=sample.normalised(normaliser, "reading"),
             model_writer=written,
             model_type="unigram",
-            vocab_size=section.vocab_size - len(frame.tokens) + 1,  # with sentencepiece's own <unk>
+            vocab_size=section.vocab_size - frame.specials + 1,  # with sentencepiece's own <unk>
             hard_vocab_limit=False,
             character_coverage=section.character_coverage,
             normalization_rule_name="identity",
@@ -107,7 +113,7 @@ def train_unigram(
     except RuntimeError as error:
         needed = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
         if needed:
-            raise _too_small(section, int(needed[1]) + len(frame.tokens) - 1) from error
+            raise _too_small(section, int(needed[1]) + frame.specials - 1) from error
         raise DataError(
             f"tokenizer: sentencepiece cannot train on this text ({' '.join(str(error).split())}); "
             "give more text or a smaller tokenizer.vocab_size"
@@ -130,18 +136,59 @@ def train_byte_bpe(
         RecipeError: `vocab_size` has no room for the 256 bytes.
     """
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    if section.vocab_size < len(alphabet) + len(frame.tokens):
-        raise _too_small(section, len(alphabet) + len(frame.tokens))
+    if section.vocab_size < len(alphabet) + frame.specials:
+        raise _too_small(section, len(alphabet) + frame.specials)
     learner = Tokenizer(models.BPE())
     learner.pre_tokenizer = pre_tokenizer
     trainer = trainers.BpeTrainer(
-        vocab_size=section.vocab_size,
+        vocab_size=section.vocab_size - len(frame.last),
         min_frequency=MIN_FREQUENCY,
         special_tokens=list(frame.tokens),
         initial_alphabet=alphabet,
         show_progress=False,
     )
     learner.train_from_iterator(sample.normalised(normaliser, "reading"), trainer)
+    model: models.BPE = learner.model
+    return model
+
+
+def train_sp_bpe(
+    words: Counter[str], digits: bool, section: recipe.Tokenizer, frame: Frame
+) -> models.BPE:
+    """BPE with byte fallback, as SentencePiece has it.
+
+    Characters beyond `character_coverage` are left to their bytes.
+
+    Args:
+        words: how often each occurs, `▁` at its start.
+        digits: whether every digit is a piece of its own.
+        section: size and coverage.
+        frame: special tokens.
+
+    Raises:
+        RecipeError: `vocab_size` has no room for the bytes and the characters.
+    """
+    counts = count_characters(words)
+    allowed = _common_characters(counts, section.character_coverage)
+    fixed = [*frame.tokens, *(f"<0x{byte:02X}>" for byte in range(256))]
+    if section.vocab_size < len(fixed) + len(allowed):
+        raise _too_small(section, len(fixed) + len(allowed))
+    parts: Counter[str] = Counter()
+    for word, count in words.items():
+        spelt = [char if char in allowed else UNKNOWN for char in word]
+        for part in cut(spelt, digits, UNKNOWN):
+            if part != [UNKNOWN]:
+                parts["".join(part)] += count
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.BpeTrainer(
+        vocab_size=section.vocab_size,
+        min_frequency=MIN_FREQUENCY,
+        special_tokens=fixed,
+        initial_alphabet=sorted(allowed),
+        show_progress=False,
+    )
+    learner.train_from_iterator(repeated(parts), trainer)
     model: models.BPE = learner.model
     return model
 
@@ -171,9 +218,9 @@ def train_wordpiece(
             yield rare.sub(" ", sentence) if rare is not None else sentence
 
     alphabet = sorted(_learn_merges(words("finding characters"), pre_tokenizer, 0, [], 1))
-    size = section.vocab_size - len(frame.tokens)
+    size = section.vocab_size - frame.specials
     if size < len(alphabet):
-        raise _too_small(section, len(alphabet) + len(frame.tokens))
+        raise _too_small(section, len(alphabet) + frame.specials)
     learnt = _learn_merges(words("reading"), pre_tokenizer, size, alphabet, MIN_FREQUENCY)
     pieces = sorted(learnt, key=lambda piece: learnt[piece])
     vocabulary = [*frame.tokens, *(piece for piece in pieces if piece not in frame.tokens)]
@@ -208,14 +255,20 @@ def _rare_characters(sample: Sample, normaliser: Any, coverage: float) -> re.Pat
         counts.update(sentence)
     for character in [character for character in counts if character.isspace()]:
         del counts[character]
+    allowed = _common_characters(counts, coverage)
+    rare = sorted(set(counts) - allowed)
+    return re.compile(rf"\S*[{re.escape(''.join(rare))}]\S*") if rare else None
+
+
+def _common_characters(counts: Counter[str], coverage: float) -> set[str]:
+    """The commonest characters that make up a share of a text."""
     allowed, covered, total = set(), 0, counts.total()
     for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         if covered >= coverage * total:
             break
         allowed.add(character)
         covered += count
-    rare = sorted(set(counts) - allowed)
-    return re.compile(rf"\S*[{re.escape(''.join(rare))}]\S*") if rare else None
+    return allowed
 
 
 def _too_small(section: recipe.Tokenizer, needed: int) -> RecipeError:

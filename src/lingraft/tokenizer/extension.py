@@ -1,15 +1,16 @@
-"""The source's vocabulary, kept as it is or with pieces of the target language added to it.
+"""The source's vocabulary kept, trimmed, replaced by one of its kind, or with pieces added to it.
 
-Ids of the source's pieces never change, and its normaliser and pre-tokenizer stay. What is added
-comes from a vocabulary that is trained on the target's text in the source's own kind:
+What is added leaves the ids of the source's pieces alone, its normaliser and its pre-tokenizer too:
 
-- byte-level BPE: merges, behind all of the source's. The source's merges are done first, so a text
-  falls into the source's tokens or into whole runs of them, never into others.
-- Unigram: pieces with the scores of their own training. They compete with the source's, so text of
-  the source's language can fall into other pieces than before where they are its words too.
-- WordPiece: pieces. The longest piece wins, which can be a new one in the source's language too.
+- `extend` goes on with the source's merges on the target's text (`merges.py`). Every new piece can
+  be reached, and text falls into the source's tokens or whole runs of them.
+- `append` adds what a vocabulary has that is trained on the target's text by itself, in the
+  source's own kind. Byte-pair merges go behind all of the source's, which can forestall them: such
+  pieces cannot be reached, and are counted. Pieces of Unigram compete with the source's by the
+  scores of their own training, and of WordPiece the longest piece wins, so text of the source's
+  language can fall into other pieces than before.
 
-Source: vocabulary extension before continued pretraining ("LAPT", Chau et al. 2020).
+Source: vocabulary extension before continued pretraining ("LAPT", Chau et al. 2020), for `append`.
 """
 
 from __future__ import annotations
@@ -18,19 +19,17 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
-from tokenizers import Tokenizer, models, normalizers
+from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.tokenizer import files as tokenizer_files
-from lingraft.tokenizer.algorithms import (
-    SPECIAL_SCORE,
-    Sample,
-    train_byte_bpe,
-    train_unigram,
-    train_wordpiece,
-)
-from lingraft.tokenizer.frame import frame_of
+from lingraft.tokenizer.algorithms import SPECIAL_SCORE, Sample
+from lingraft.tokenizer.frame import ROLES, frame_of
+from lingraft.tokenizer.merges import continue_merges
+from lingraft.tokenizer.replacement import learn, replace
+from lingraft.tokenizer.state import check_continues, outside, pieces_of, reserved_ids
+from lingraft.tokenizer.trimming import CONTINUES, trim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CONTINUES = "##"
+Made = tuple[dict[str, Any], dict[str, int] | None]
 
 
 def make(
@@ -49,8 +48,9 @@ def make(
     *,
     pad_id: int | None,
     seed: int,
+    causal: bool = False,
 ) -> tuple[PreTrainedTokenizerFast, dict[str, int] | None]:
-    """The target's tokenizer, whatever the recipe asks for: new, kept or extended.
+    """The target's tokenizer, whatever the recipe asks for.
 
     Args:
         section: what is asked for.
@@ -58,22 +58,28 @@ def make(
         sentences: gives the training text anew at each call.
         pad_id: the id that the padding token must have; None where it does not matter.
         seed: as in `tokenizer.train`.
+        causal: whether it is for a causal model, which needs no mask token and none around a text.
+            A new vocabulary then follows the source in everything, as 'replace' does.
 
     Returns:
-        The tokenizer; for one that keeps the source's pieces, how many there are (`source`), how
-        many were added (`added`) and how many of these no text can give (`unreachable`).
+        The tokenizer; for one that keeps pieces of the source's, how many there are (`source`), how
+        many were added (`added`) and how many of these no text can give (`unreachable`), or how
+        many were left out (`removed`).
 
     Raises:
         RecipeError, DataError, UnsupportedModelError: as `tokenizer.train`; there is no source
-        tokenizer to keep, or it has another padding id than the model.
+        tokenizer to keep, it has another padding id than the model, or its kind does not allow it.
     """
-    if section.kind not in ("keep", "extend"):
+    mode = section.kind
+    if mode == "source" and source is not None:
+        mode = "replace" if causal or tokenizer_files.kind_of(source) == "sp-bpe" else mode
+    if mode not in ("keep", "extend", *CHANGES):
         ours = tokenizer_files.train(section, source, sentences, pad_id=pad_id, seed=seed)
         return ours, None
     if source is None:
         raise RecipeError(
-            f"tokenizer.kind: '{section.kind}' needs a source model; a model trained from nothing "
-            "must say one of unigram, byte-bpe, wordpiece"
+            f"tokenizer.kind: '{mode}' needs a source model; a model trained from nothing "
+            f"must say one of {', '.join(tokenizer_files.TRAINED)}"
         )
     if pad_id is not None and source.pad_token_id != pad_id:
         raise UnsupportedModelError(
@@ -84,151 +90,160 @@ def make(
         logger.warning(
             "the source tokenizer lower-cases its text, and so does the model that keeps it"
         )
-    if section.kind == "keep":
-        return _wrap(_copy(source), source), {"source": len(source), "added": 0, "unreachable": 0}
-    return extend(section, source, Sample(sentences, section.train_sentences, seed))
+    if not causal:
+        frame_of(source)  # refuses a tokenizer without the roles that are needed
+    state = state_of(source)
+    if mode == "keep":
+        return wrapped(state, source), {"source": len(source), "added": 0, "unreachable": 0}
+    sample = Sample(sentences, section.train_sentences, seed)
+    made, counts = (
+        _extend(section, state, sample, _in_use(source))
+        if mode == "extend"
+        else CHANGES[mode](section, state, sample)
+    )
+    ours = wrapped(made, source)
+    _check(ours, made, pad_id)
+    if counts:
+        shown = ", ".join(f"{number:,} {what}" for what, number in counts.items())
+        logger.info("tokenizer: pieces: %s", shown)
+    return ours, counts
 
 
-def extend(
-    section: recipe.Tokenizer, source: PreTrainedTokenizerFast, sample: Sample
-) -> tuple[PreTrainedTokenizerFast, dict[str, int]]:
-    """Add to a source's vocabulary the pieces of a new one that it lacks, behind its own ids.
+def _in_use(source: PreTrainedTokenizerFast) -> list[str]:
+    template = source.chat_template or ""
+    return [*map(str, source.special_tokens_map.values()), str(template)]
 
-    Args:
-        section: size of the vocabulary that is trained (`vocab_size`), and its coverage.
-        source: the source's tokenizer.
-        sample: sentences to train on.
 
-    Returns:
-        The tokenizer, and the counts of `make`.
+def _check(ours: PreTrainedTokenizerFast, made: dict[str, Any], pad_id: int | None) -> None:
+    """Refuse a tokenizer that gives pieces other ids than were meant.
 
     Raises:
-        UnsupportedModelError: ids of the source cannot be kept.
+        UnsupportedModelError: it does, or the padding token has moved where it must not.
     """
-    kind = tokenizer_files.kind_of(source)
-    learnt = _learn(kind, section, source, sample)
-    state: dict[str, Any] = json.loads(_copy(source).to_str())
-    theirs: dict[str, int] = source.get_vocab()
-    added = ADD[kind](state, learnt, max(theirs.values()) + 1)
-    backend = Tokenizer.from_str(json.dumps(state))
-    ours = _wrap(backend, source)
     now: dict[str, int] = ours.get_vocab()
-    moved = [piece for piece, index in theirs.items() if now[piece] != index]
-    if moved:
+    moved = [piece for piece, index in pieces_of(made).items() if now.get(piece) != index]
+    if moved or (pad_id is not None and ours.pad_token_id != pad_id):
         raise UnsupportedModelError(
-            f"the source tokenizer's vocabulary cannot be extended: '{moved[0]}' would get another "
-            'id; use tokenizer.kind = "source" for a vocabulary of its own'
+            f"the source tokenizer's vocabulary cannot be changed: '{[*moved, ours.pad_token][0]}' "
+            'would get another id; use tokenizer.kind = "source" for a vocabulary of its own'
         )
-    unreachable = len(added) - sum(_reached(state, added))
-    logger.info(
-        "tokenizer: %d pieces added to the source's %d; %d of them cannot be reached",
-        len(added),
-        len(source),
-        unreachable,
-    )
-    return ours, {"source": len(source), "added": len(added), "unreachable": unreachable}
 
 
-def _copy(source: PreTrainedTokenizerFast) -> Tokenizer:
-    backend = Tokenizer.from_str(source.backend_tokenizer.to_str())
-    backend.no_truncation()
-    backend.no_padding()
-    return backend
+def state_of(source: PreTrainedTokenizerFast) -> dict[str, Any]:
+    """tokenizer.json of a tokenizer that cuts and pads nothing."""
+    return tokenizer_files.state_of(source) | {"truncation": None, "padding": None}
 
 
-def _wrap(backend: Tokenizer, source: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
+def wrapped(state: dict[str, Any], source: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
     """The tokenizer around a backend, with the source's special tokens, inputs and length."""
-    frame = frame_of(source)  # also refuses a tokenizer without the roles that are needed
     by_id, vocabulary = source.added_tokens_decoder, source.get_vocab()
     roles = {
         role: by_id[vocabulary[str(token)]]
         for role, token in source.special_tokens_map.items()
-        if role in frame.roles
+        if role in ROLES
     }
+    set_otherwise: dict[str, Any] = {}
+    if source.chat_template:
+        set_otherwise["chat_template"] = source.chat_template
+    if source.padding_side != "right":
+        set_otherwise["padding_side"] = source.padding_side
     return PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        model_input_names=list(frame.input_names),
-        model_max_length=frame.max_length,
+        tokenizer_object=Tokenizer.from_str(json.dumps(state)),
+        model_input_names=list(source.model_input_names),
+        model_max_length=source.model_max_length,
         clean_up_tokenization_spaces=False,
+        **set_otherwise,
         **roles,
     )
 
 
-def _learn(
-    kind: str, section: recipe.Tokenizer, source: PreTrainedTokenizerFast, sample: Sample
-) -> dict[str, Any]:
-    """The model part of tokenizer.json of a vocabulary trained on text as the source reads it."""
-    backend, frame = _copy(source), frame_of(source)
-    normaliser = backend.normalizer or normalizers.Sequence([])
-    model: models.Model
-    if kind == "byte-bpe":
-        model = train_byte_bpe(sample, normaliser, backend.pre_tokenizer, section, frame)
-    elif kind == "unigram":
-        model = train_unigram(sample, normaliser, section, frame)
-    else:
-        model = train_wordpiece(sample, normaliser, section, frame, backend.pre_tokenizer)
-    learnt: dict[str, Any] = json.loads(Tokenizer(model).to_str())["model"]
-    return learnt
+def _extend(
+    section: recipe.Tokenizer, state: dict[str, Any], sample: Sample, in_use: Sequence[str]
+) -> Made:
+    """Go on with the source's merges on new text.
 
-
-def _outside(state: dict[str, Any], known: Iterable[str]) -> list[tuple[str, int]]:
-    """Added tokens that the model's own vocabulary lacks, by id.
-
-    A backend gives such tokens the next free ids when it is loaded, so they have to enter the
-    vocabulary before anything is put behind them.
+    Raises:
+        UnsupportedModelError: it has none.
     """
-    pieces = set(known)
-    outside = [token for token in state["added_tokens"] if token["content"] not in pieces]
-    return sorted(
-        ((token["content"], token["id"]) for token in outside), key=lambda entry: entry[1]
-    )
+    check_continues(state)
+    vocabulary, end = _closed(state)
+    slots = reserved_ids(state, in_use) if section.use_reserved else []
+    found = continue_merges(state, sample, section.new_pieces, section.min_count)
+    taken = dict(zip(slots, found.pieces, strict=False))
+    dropped = {piece for piece, index in vocabulary.items() if index in taken}
+    free = iter(range(end, end + len(found.pieces)))
+    ids = {piece: index for index, piece in taken.items()}
+    ids |= {piece: next(free) for piece in found.pieces[len(taken) :]}
+    kept = {piece: index for piece, index in vocabulary.items() if piece not in dropped}
+    merges = [*map(tuple, state["model"]["merges"]), *found.merges]
+    made = state | {
+        "model": state["model"] | {"vocab": kept | ids, "merges": merges},
+        "added_tokens": [t for t in state["added_tokens"] if t["content"] not in dropped],
+    }
+    return made, _counts(vocabulary, made, list(ids))
 
 
-def _add_merges(state: dict[str, Any], learnt: dict[str, Any], size: int) -> list[str]:
-    vocabulary: dict[str, int] = state["model"]["vocab"]
-    vocabulary |= dict(_outside(state, vocabulary))
-    merges = [tuple(merge) for merge in state["model"]["merges"]]
-    known = set(merges)
-    added: list[str] = []
+def _append(section: recipe.Tokenizer, state: dict[str, Any], sample: Sample) -> Made:
+    """Add the pieces that a vocabulary has which is trained on new text by itself."""
+    learnt = learn(section, state, sample)
+    vocabulary, end = _closed(state)
+    model = dict(state["model"])
+    if learnt["type"] == "Unigram":
+        if len(vocabulary) != end:
+            raise UnsupportedModelError(
+                f"the source tokenizer's {len(vocabulary)} pieces reach up to id {end - 1}; ids "
+                'with gaps cannot be extended; use tokenizer.kind = "source" for a vocabulary of '
+                "its own"
+            )
+        scored = [(piece, score) for piece, score in learnt["vocab"] if piece not in vocabulary]
+        special = [(token, SPECIAL_SCORE) for token in outside(state)]
+        model["vocab"] = [*model["vocab"], *special, *scored]
+        added = [piece for piece, _ in scored]
+    elif learnt["type"] == "WordPiece":
+        ordered = sorted(learnt["vocab"], key=learnt["vocab"].__getitem__)
+        added = [piece for piece in ordered if piece not in vocabulary]
+        model["vocab"] = vocabulary | {piece: end + index for index, piece in enumerate(added)}
+    else:
+        model["vocab"], model["merges"], added = _merged(vocabulary, model, learnt, end)
+    made = state | {"model": model}
+    return made, _counts(vocabulary, made, added)
+
+
+def _merged(
+    vocabulary: dict[str, int], model: dict[str, Any], learnt: dict[str, Any], end: int
+) -> tuple[dict[str, int], list[tuple[str, str]], list[str]]:
+    """Pieces and merges of both; those learnt behind the source's, and the pieces added."""
+    made = [(left, right) for left, right in model["merges"]]
+    known, pieces, added = set(made), dict(vocabulary), list[str]()
+    if model["byte_fallback"]:  # else every character is made of bytes that are there
+        single = [piece for piece in learnt["vocab"] if len(piece) == 1]
+        added += [piece for piece in sorted(single) if piece not in pieces]
+        pieces |= {piece: end + index for index, piece in enumerate(added)}
     for left, right in map(tuple, learnt["merges"]):
-        if (left, right) in known or left not in vocabulary or right not in vocabulary:
+        if (left, right) in known or left not in pieces or right not in pieces:
             continue
-        merges.append((left, right))
-        if left + right not in vocabulary:
-            vocabulary[left + right] = size + len(added)
+        made.append((left, right))
+        if left + right not in pieces:
+            pieces[left + right] = end + len(added)
             added.append(left + right)
-    state["model"]["merges"] = merges
-    return added
+    return pieces, made, added
 
 
-def _add_scored(state: dict[str, Any], learnt: dict[str, Any], size: int) -> list[str]:
-    vocabulary: list[tuple[str, float]] = state["model"]["vocab"]
-    outside = _outside(state, (piece for piece, _ in vocabulary))
-    vocabulary += [(token, SPECIAL_SCORE) for token, _ in outside]
-    known = {piece for piece, _ in vocabulary}
-    scored = [(piece, score) for piece, score in learnt["vocab"] if piece not in known]
-    if len(vocabulary) != size:
-        raise UnsupportedModelError(
-            f"the source tokenizer's {len(vocabulary)} pieces reach up to id {size - 1}; ids with "
-            'gaps cannot be extended; use tokenizer.kind = "source" for a vocabulary of its own'
-        )
-    vocabulary += scored
-    return [piece for piece, _ in scored]
+def _closed(state: dict[str, Any]) -> tuple[dict[str, int], int]:
+    """All pieces of a tokenizer, added tokens too, and the id behind the last."""
+    vocabulary = pieces_of(state) | outside(state)
+    return vocabulary, max(vocabulary.values()) + 1
 
 
-def _add_pieces(state: dict[str, Any], learnt: dict[str, Any], size: int) -> list[str]:
-    vocabulary: dict[str, int] = state["model"]["vocab"]
-    vocabulary |= dict(_outside(state, vocabulary))
-    ordered = sorted(learnt["vocab"], key=learnt["vocab"].__getitem__)
-    added = [piece for piece in ordered if piece not in vocabulary]
-    vocabulary |= {piece: size + index for index, piece in enumerate(added)}
-    return added
+def _counts(vocabulary: dict[str, int], made: dict[str, Any], added: list[str]) -> dict[str, int]:
+    unreachable = len(added) - sum(_reached(made, added))
+    return {"source": len(vocabulary), "added": len(added), "unreachable": unreachable}
 
 
-ADD: dict[str, Callable[[dict[str, Any], dict[str, Any], int], list[str]]] = {
-    "byte-bpe": _add_merges,
-    "unigram": _add_scored,
-    "wordpiece": _add_pieces,
+CHANGES: dict[str, Callable[[recipe.Tokenizer, dict[str, Any], Sample], Made]] = {
+    "append": _append,
+    "replace": replace,
+    "trim": trim,
 }
 
 

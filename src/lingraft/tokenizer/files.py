@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from tokenizers import (
     AddedToken,
@@ -31,6 +31,7 @@ from lingraft.pretrained.load import load_tokenizer
 from lingraft.rundir import read_json, write_json, writing
 from lingraft.tokenizer.algorithms import Sample, train_byte_bpe, train_unigram, train_wordpiece
 from lingraft.tokenizer.frame import Frame, default_frame, frame_of
+from lingraft.tokenizer.state import Kind, kind_of_state, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Kind = Literal["unigram", "byte-bpe", "wordpiece"]
+TRAINED = ("unigram", "byte-bpe", "wordpiece")
+"""Kinds of a vocabulary that follows no source."""
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model")
 
 # GPT-2's pattern cuts a word at every vowel sign of Devanagari, Thai or Tamil, because those are
@@ -60,26 +62,15 @@ def kind_of(tokenizer: PreTrainedTokenizerBase) -> Kind:
     """The algorithm of a tokenizer, from its model and pre-tokenizer.
 
     Raises:
-        UnsupportedModelError: it is none of the three, or has no `tokenizers` backend.
+        UnsupportedModelError: it is none of the four, or has no `tokenizers` backend.
     """
-    state = _state(_fast(tokenizer))
-    model = state["model"]["type"]
-    if model == "Unigram":
-        return "unigram"
-    if model == "WordPiece":
-        return "wordpiece"
-    if model == "BPE" and "ByteLevel" in _types(state["pre_tokenizer"]):
-        return "byte-bpe"
-    raise UnsupportedModelError(
-        f"the source tokenizer's model is {model} without byte-level pre-tokenization; "
-        f"allowed kinds are {', '.join(get_args(Kind))}; choose another source model"
-    )
+    return kind_of_state(state_of(fast(tokenizer)))
 
 
 def lower_cases(tokenizer: PreTrainedTokenizerFast) -> bool:
     """Whether the tokenizer lower-cases its text."""
-    steps = _steps(_state(tokenizer)["normalizer"])
-    return any(step["type"] == "Lowercase" or step.get("lowercase", False) for step in steps)
+    found = steps(state_of(tokenizer)["normalizer"])
+    return any(step["type"] == "Lowercase" or step.get("lowercase", False) for step in found)
 
 
 def train(
@@ -113,22 +104,21 @@ def train(
         UnsupportedModelError: the source tokenizer lacks a special token, or `pad_id` cannot be
         met.
     """
-    assert section.kind != "keep", "see tokenizer_extension"
-    assert section.kind != "extend", "see tokenizer_extension"
+    assert section.kind in ("source", *TRAINED), "see tokenizer_extension"
     if source is not None:
-        kind = kind_of(source) if section.kind == "source" else section.kind
-        frame = frame_of(_fast(source))
-        if lower_cases(_fast(source)):
+        kind = kind_of(source) if section.kind == "source" else cast("Kind", section.kind)
+        frame = frame_of(fast(source))
+        if lower_cases(fast(source)):
             logger.info(
                 "the source tokenizer lower-cases its text; the new one keeps case and accents"
             )
     elif section.kind == "source":
         raise RecipeError(
             "tokenizer.kind: 'source' needs a source model; a model trained from nothing must say "
-            f"one of {', '.join(get_args(Kind))}"
+            f"one of {', '.join(TRAINED)}"
         )
     else:
-        kind = section.kind
+        kind = cast("Kind", section.kind)
         frame = default_frame(kind)
     frame = frame.with_pad_at(pad_id)
     sample = Sample(sentences, section.train_sentences, seed)
@@ -180,13 +170,13 @@ def _backend(kind: Kind, section: recipe.Tokenizer, frame: Frame, sample: Sample
 def _wrap(backend: Tokenizer, kind: Kind, frame: Frame) -> PreTrainedTokenizerFast:
     added = {
         token: AddedToken(token, special=True, normalized=False, lstrip=token == frame.stripping)
-        for token in frame.tokens
+        for token in (*frame.tokens, *frame.last)
     }
     backend.add_special_tokens(list(added.values()))
     template: Any = processors.TemplateProcessing(
         single=list(frame.single),
         pair=list(frame.pair),
-        special_tokens=[(token, index) for index, token in enumerate(frame.tokens)],
+        special_tokens=[(token, backend.token_to_id(token)) for token in added],
     )
     if kind == "byte-bpe":  # offsets of a word leave out the space before it, as in RoBERTa
         offsets = processors.ByteLevel(add_prefix_space=False, trim_offsets=True)
@@ -230,7 +220,7 @@ def load(path_or_id: str | Path, revision: str | None = None) -> PreTrainedToken
             f"{folder}: has no tokenizer (none of {', '.join(TOKENIZER_FILES)}); "
             "save the model's tokenizer there with save_pretrained"
         )
-    return _fast(load_tokenizer(str(path_or_id), revision))
+    return fast(load_tokenizer(str(path_or_id), revision))
 
 
 def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
@@ -242,7 +232,12 @@ def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
     return backend
 
 
-def _fast(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
+def fast(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
+    """The same tokenizer.
+
+    Raises:
+        UnsupportedModelError: it has no `tokenizers` backend.
+    """
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise UnsupportedModelError(
             f"tokenizer class {type(tokenizer).__name__} has no 'tokenizers' backend; allowed "
@@ -251,20 +246,7 @@ def _fast(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def _state(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
+def state_of(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
+    """What its tokenizer.json holds, as plain data of its own."""
     state: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
     return state
-
-
-def _types(component: dict[str, Any] | None) -> set[str]:
-    return {step["type"] for step in _steps(component)}
-
-
-def _steps(component: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """The steps of a normaliser, pre-tokenizer or post-processor; sequences may be nested."""
-    if component is None:
-        return []
-    if component["type"] != "Sequence":
-        return [component]
-    parts = next(value for value in component.values() if isinstance(value, list))
-    return [step for part in parts for step in _steps(part)]

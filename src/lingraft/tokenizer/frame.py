@@ -4,16 +4,46 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import UnsupportedModelError
+from lingraft.errors import RecipeError, UnsupportedModelError
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from collections.abc import Mapping
+
+    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token", "unk_token", "mask_token")
 NO_LIMIT = int(1e30)  # transformers' own number for "no maximal length"
+SENTINEL = re.compile(r"▁?<extra_id_(\d+)>")
+"""T5's; mT5's vocabulary spells them with a word start."""
+LANGUAGE_CODE = re.compile(r"[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__")
+"""Of mBART (ko_KR), NLLB (kor_Hang) and M2M (__ko__)."""
+
+
+def sentinel_ids(vocabulary: Mapping[str, int]) -> tuple[int, ...]:
+    """Ids of `<extra_id_0>`, `<extra_id_1>` … in this order."""
+    lowest = sorted(vocabulary.items(), key=lambda entry: -entry[1])  # of two spellings, if any
+    found = {m[1]: index for piece, index in lowest if (m := SENTINEL.fullmatch(piece))}
+    return tuple(found[number] for number in sorted(found, key=int))
+
+
+def kept_ids(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
+    """Ids of the tokens whose role is their name, which a new vocabulary keeps."""
+    sentinels = enumerate(sentinel_ids(tokenizer.get_vocab()))
+    found = {f"<extra_id_{number}>": index for number, index in sentinels}
+    return found | language_codes(tokenizer)
+
+
+def language_codes(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
+    """Ids of the special tokens that name a language."""
+    return {
+        token.content: index
+        for index, token in tokenizer.added_tokens_decoder.items()
+        if token.special and LANGUAGE_CODE.fullmatch(token.content)
+    }
 
 
 @dataclass(frozen=True)
@@ -34,6 +64,13 @@ class Frame:
     """What the tokenizer returns for the model."""
     max_length: int = NO_LIMIT
     """Longest input of the model, in tokens."""
+    last: tuple[str, ...] = ()
+    """Special tokens behind all pieces: sentinels and language codes, kept by name."""
+
+    @property
+    def specials(self) -> int:
+        """How many special tokens there are."""
+        return len(self.tokens) + len(self.last)
 
     def with_pad_at(self, pad_id: int | None) -> Frame:
         """The same frame with the padding token at a given id; the others keep their order.
@@ -101,28 +138,34 @@ def frame_of(source: PreTrainedTokenizerFast) -> Frame:
     for role, other in (("cls_token", "bos_token"), ("sep_token", "eos_token")):
         if role not in roles and other in roles:
             roles[role] = roles[other]
-    missing = [role for role in ROLES[2:] if role not in roles]
+    kept = kept_ids(source)
+    needed: tuple[str, ...] = ROLES[2:]
+    if any(SENTINEL.fullmatch(token) for token in kept):
+        needed = ("eos_token", "pad_token", "unk_token")  # sentinels stand for spans
+        roles.pop("sep_token", None)
+    missing = [role for role in needed if role not in roles]
     if missing:
         raise UnsupportedModelError(
-            f"the source tokenizer has no {', '.join(missing)}; a masked language model needs "
-            f"{', '.join(ROLES[2:])}; set them in its tokenizer_config.json"
+            f"the source tokenizer has no {', '.join(missing)}; its model needs "
+            f"{', '.join(needed)}; set them in its tokenizer_config.json"
         )
     tokens = sorted(set(roles.values()), key=source.convert_tokens_to_ids)
-    single, pair = _templates(source, roles)
-    mask = source.added_tokens_decoder[source.mask_token_id]
+    single, pair = _templates(source, {*roles.values(), *kept})
+    mask = source.added_tokens_decoder.get(source.mask_token_id)
     return Frame(
         tokens=tuple(tokens),
         roles=roles,
         single=single,
         pair=pair,
-        stripping=mask.content if mask.lstrip else None,
+        stripping=mask.content if mask is not None and mask.lstrip else None,
         input_names=tuple(source.model_input_names),
         max_length=source.model_max_length,
+        last=tuple(sorted(kept, key=lambda token: kept[token])),
     )
 
 
 def _templates(
-    source: PreTrainedTokenizerFast, roles: dict[str, str]
+    source: PreTrainedTokenizerFast, known: set[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     processor = json.loads(source.backend_tokenizer.to_str())["post_processor"] or {"type": "none"}
     steps: list[dict[str, Any]] = (
@@ -131,13 +174,13 @@ def _templates(
     for step in steps:
         if step["type"] in ("RobertaProcessing", "BertProcessing"):
             cls, sep = step["cls"][0], step["sep"][0]
-            _check_known((cls, sep), roles)
+            _check_known((cls, sep), known)
             single = (f"{cls}:0", "$A:0", f"{sep}:0")
             if step["type"] == "RobertaProcessing":
                 return single, (*single, f"{sep}:0", "$B:0", f"{sep}:0")
             return single, (*single, "$B:1", f"{sep}:1")
         if step["type"] == "TemplateProcessing":
-            _check_known(tuple(step["special_tokens"]), roles)
+            _check_known(tuple(step["special_tokens"]), known)
             return _written(step["single"]), _written(step["pair"])
     raise UnsupportedModelError(
         "the source tokenizer puts no special tokens around a sentence (its post-processor is "
@@ -156,10 +199,69 @@ def _written(template: list[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(pieces)
 
 
-def _check_known(tokens: tuple[str, ...], roles: dict[str, str]) -> None:
-    unknown = sorted(set(tokens) - set(roles.values()))
+def _check_known(tokens: tuple[str, ...], known: set[str]) -> None:
+    unknown = sorted(set(tokens) - known)
     if unknown:
         raise UnsupportedModelError(
             f"the source tokenizer puts {', '.join(unknown)} around sentences, but no role of "
             f"{', '.join(ROLES)} has that token; set the roles in its tokenizer_config.json"
         )
+
+
+def code_of(frame: Frame) -> str | None:
+    """The language code that stands around sentences; None where none does."""
+    found = (piece.rsplit(":", 1)[0] for piece in frame.single)
+    return next((token for token in found if LANGUAGE_CODE.fullmatch(token)), None)
+
+
+def code_for(source: PreTrainedTokenizerFast, wanted: str | None, language: str) -> str | None:
+    """The code that is to stand around the target's sentences; None where none does.
+
+    Args:
+        source: the source's tokenizer.
+        wanted: one of its codes or a new one; None takes that of the language.
+        language: of the target, say ko.
+
+    Raises:
+        RecipeError: the language has no code here, or there are no codes at all.
+    """
+    before, codes = code_of(frame_of(source)), sorted(language_codes(source))
+    if before is None:
+        if wanted is not None:
+            raise RecipeError(
+                f"tokenizer.language_code: '{wanted}' has no place, the source tokenizer puts no "
+                "language code around sentences; leave it out"
+            )
+        return None
+    short = language.lower().split("-")[0]
+    code = wanted or next((c for c in codes if c.strip("_").split("_")[0] == short), None)
+    if code is None:
+        raise RecipeError(
+            f"tokenizer.language_code: the source tokenizer has no code of '{short}'; give one of "
+            f"its own ({', '.join(codes[:8])} …), a near language's, or a new one, spelt like them"
+        )
+    if not LANGUAGE_CODE.fullmatch(code):
+        raise RecipeError(
+            f"tokenizer.language_code: '{code}' is not spelt as the source tokenizer's codes are "
+            f"({before}); spell it so"
+        )
+    return code
+
+
+def speak(tokenizer: PreTrainedTokenizerFast, code: str) -> None:
+    """Let a language code stand around sentences in place of the one that does, in place."""
+    from tokenizers import AddedToken, processors  # light commands read this file
+
+    frame, backend = frame_of(tokenizer), tokenizer.backend_tokenizer
+    before = code_of(frame)
+    backend.add_special_tokens([AddedToken(code, special=True, normalized=False)])
+    single, pair = (
+        [piece.replace(f"{before}:", f"{code}:") for piece in template]
+        for template in (frame.single, frame.pair)
+    )
+    names = {piece.rsplit(":", 1)[0] for piece in (*single, *pair)} - {"$A", "$B"}
+    backend.post_processor = processors.TemplateProcessing(
+        single=single,
+        pair=pair,
+        special_tokens=[(name, backend.token_to_id(name)) for name in sorted(names)],
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -28,19 +29,21 @@ def statistics(
     Returns:
         `sentences`; `words`, between white space; `characters`, code points with the spaces between
         words; `tokens`, without the special ones around a sentence; `tokens_per_word` (fertility);
-        `characters_per_token`; `unknown_rate`, the share of tokens that are the unknown token;
+        `characters_per_token`; `bytes_per_token`, in UTF-8; `unknown_rate`, the share of tokens
+        that are the unknown token;
         `character_coverage`, the share of running characters, white space left out, that are not
         inside an unknown token; `round_trip`, the share of sentences that decode(encode(sentence))
         gives back exactly. Shares are in [0, 1]; None where there is nothing to divide by.
     """
     backend = plain_backend(tokenizer)
     unknown = tokenizer.unk_token_id
-    rows = words = characters = visible = tokens = unknowns = hidden = exact = 0
+    rows = words = characters = size = visible = tokens = unknowns = hidden = exact = 0
     for chunk in chunks(sentences, CHUNK):
         rows += len(chunk)
         split = [sentence.split() for sentence in chunk]
         words += sum(map(len, split))
         characters += sum(map(len, chunk))
+        size += sum(len(sentence.encode()) for sentence in chunk)
         visible += sum(len(word) for parts in split for word in parts)
         ids = [row.ids for row in backend.encode_batch_fast(chunk, add_special_tokens=False)]
         tokens += sum(map(len, ids))
@@ -56,10 +59,38 @@ def statistics(
         "tokens": tokens,
         "tokens_per_word": tokens / words if words else None,
         "characters_per_token": characters / tokens if tokens else None,
+        "bytes_per_token": size / tokens if tokens else None,
         "unknown_rate": unknowns / tokens if tokens else None,
         "character_coverage": 1 - hidden / visible if visible else None,
         "round_trip": exact / rows if rows else None,
     }
+
+
+def changed_tokens(
+    before: PreTrainedTokenizerFast, after: PreTrainedTokenizerFast, sentences: Iterable[str]
+) -> dict[str, float | int | None]:
+    """How much of a text falls into other tokens than it did.
+
+    Args:
+        before: the source's tokenizer.
+        after: the one that was made of it.
+        sentences: the text.
+
+    Returns:
+        `sentences` and `tokens` (of the tokenizer before), and the share of these tokens that
+        `changed`: at whose place in the sentence there is another piece now.
+    """
+    rows = tokens = same = 0
+    sides = [plain_backend(before), plain_backend(after)]
+    for chunk in chunks(sentences, CHUNK):
+        rows += len(chunk)
+        encoded = [backend.encode_batch(chunk, add_special_tokens=False) for backend in sides]
+        for old, new in zip(*encoded, strict=True):
+            placed = [Counter(zip(row.tokens, row.offsets, strict=True)) for row in (old, new)]
+            tokens += len(old.ids)
+            same += (placed[0] & placed[1]).total()
+    share = 1 - same / tokens if tokens else None
+    return {"sentences": rows, "tokens": tokens, "changed": share}
 
 
 def chunks(sentences: Iterable[str], size: int) -> Iterator[list[str]]:

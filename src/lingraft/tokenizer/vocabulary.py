@@ -8,20 +8,19 @@ are a part of a character match byte for byte.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+import dataclasses
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from lingraft.tokenizer.files import kind_of
+from lingraft.tokenizer.frame import LANGUAGE_CODE, kept_ids, language_codes
+from lingraft.tokenizer.state import BYTE_PIECE, PLACEHOLDER, WORD_START
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from lingraft.tokenizer.files import Kind
+    from lingraft.tokenizer.state import Kind
 
-WORD_START = "▁"
-BYTE_PIECE = re.compile(r"<0x[0-9A-F]{2}>")
-PLACEHOLDER = re.compile(r"madeupword\d+|\[unused\d+\]|<unused\d+>")
 ROLES = {
     "bos": ("cls_token", "bos_token"),
     "pad": ("pad_token",),
@@ -68,13 +67,25 @@ class Vocabulary:
     "out."""
     special_ids: frozenset[int]
     """Ids of all special tokens, of these roles and of others."""
+    kept: dict[str, int] = field(default_factory=dict)
+    """Ids of the tokens that a new vocabulary keeps by name: sentinels and language codes."""
+
+    code: int | None = None
+    """Id of the language code that stands around sentences; None where none does."""
+
+    @property
+    def code_ids(self) -> frozenset[int]:
+        """Ids of all language codes."""
+        return frozenset(
+            index for name, index in self.kept.items() if LANGUAGE_CODE.fullmatch(name)
+        )
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase) -> Vocabulary:
         """The vocabulary of a tokenizer.
 
         Raises:
-            UnsupportedModelError: the tokenizer is neither Unigram, byte-level BPE nor WordPiece.
+            UnsupportedModelError: the tokenizer is of another kind than those of `state.Kind`.
         """
         kind = kind_of(tokenizer)
         ids: dict[str, int] = tokenizer.get_vocab()
@@ -82,9 +93,9 @@ class Vocabulary:
         for piece, index in ids.items():
             pieces[index] = piece
         added = tokenizer.added_tokens_decoder
-        special = {index for index, token in added.items() if token.special} | set(
-            tokenizer.all_special_ids
-        )
+        kept = kept_ids(tokenizer)
+        special = {index for index, token in added.items() if token.special}
+        special |= {*tokenizer.all_special_ids, *kept.values()}
         canonical = [
             None
             if index in special or not piece
@@ -99,7 +110,19 @@ class Vocabulary:
             for role, names in ROLES.items()
             if (name := next((name for name in names if name in found), None)) is not None
         }
-        return cls(len(pieces), pieces, canonical, specials, frozenset(special))
+        codes = set(language_codes(tokenizer).values())
+        code = next((i for i in tokenizer("0")["input_ids"] if i in codes), None) if codes else None
+        return cls(len(pieces), pieces, canonical, specials, frozenset(special), kept, code)
+
+    def padded(self, multiple: int) -> Vocabulary:
+        """The same with ids that no piece has at its end, until their number is a multiple."""
+        more = -self.size % multiple
+        return dataclasses.replace(
+            self,
+            size=self.size + more,
+            pieces=self.pieces + [""] * more,
+            canonical=self.canonical + [None] * more,
+        )
 
 
 def canonical_form(piece: str, kind: Kind) -> Canonical | None:
@@ -115,7 +138,7 @@ def canonical_form(piece: str, kind: Kind) -> Canonical | None:
     """
     if PLACEHOLDER.fullmatch(piece):
         return None
-    if kind == "unigram":
+    if kind in ("unigram", "sp-bpe"):
         if BYTE_PIECE.fullmatch(piece):
             return None
         start = piece.startswith(WORD_START)

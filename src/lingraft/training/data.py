@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from lingraft.errors import DataError
-from lingraft.models.packed import PackedBatch, assemble, pack
+from lingraft.models.packed import PackedBatch, pack
+from lingraft.models.stacks import LAYOUTS
 from lingraft.objectives.mlm import sentence_keys
 from lingraft.tokenizer.blocks import Blocks
 from lingraft.tokenizer.pairs import TokenPairs
@@ -22,6 +23,7 @@ from lingraft.tokenizer.pairs import TokenPairs
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from lingraft.models.kinds import KindName
     from lingraft.objectives.common import Objective, TokenIds
     from lingraft.recipe import Batch, Masking
     from lingraft.tokenizer.shards import Tokens
@@ -209,6 +211,16 @@ class Hidden:
     """So many sentences, one behind the other, share a row and a process: 2 for pairs."""
     restarts: list[int] | None = None
     """Where in each sentence positions start from 0 again; 0 nowhere."""
+    kind: KindName = "masked"
+    """Of the models that read it."""
+
+    @property
+    def room(self) -> Array:
+        """[S] how much of a row each takes: for two stacks the longer of both sides."""
+        if self.kind != "seq2seq":
+            return self.lengths
+        sizes = (map(len, self.ids), map(len, self.targets))
+        return np.maximum(*(np.fromiter(side, np.int64) for side in sizes))
 
     @classmethod
     def together(cls, parts: Sequence[Hidden]) -> Hidden:
@@ -227,6 +239,7 @@ class Hidden:
             [start for part in parts for start in part.restarts or [0] * len(part.lengths)]
             if any(part.restarts for part in parts)
             else None,
+            parts[0].kind,
         )
 
 
@@ -265,21 +278,14 @@ class Batcher:
         corrupted = self.objective.corrupt(
             np.concatenate(sentences), lengths, keys, self.vocabulary, self.masking
         )
-        ends = np.cumsum(lengths)
-        cuts = np.searchsorted(corrupted.masked, ends[:-1])
-        masked = [
-            part - start
-            for part, start in zip(np.split(corrupted.masked, cuts), ends - lengths, strict=True)
-        ]
         return Hidden(
             self.objective.name,
             lengths,
-            np.split(corrupted.ids, ends[:-1]),
-            masked,
-            np.split(corrupted.targets, cuts),
+            *corrupted.by_sentence(lengths),
             self.objective.counts(corrupted, lengths),
             sides,
             self.tokens.restarts(indices) if isinstance(self.tokens, TokenPairs) else None,
+            self.objective.kind,
         )
 
     def whole(self, indices: Array, term: str) -> Hidden:
@@ -304,13 +310,13 @@ def lay_out(hidden: Hidden, sizes: Batcher, rank: int, num_ranks: int) -> Step:
     mine = share(lengths, rank, num_ranks)
     weight = 1.0 if len(mine) else 0.0
     mine = mine if len(mine) else np.array([0])
-    rows, width = pack(lengths[mine], sizes.row_tokens)
+    rows, width = pack(hidden.room.reshape(-1, sides).sum(1)[mine], sizes.row_tokens)
     rows = [[sides * unit + side for unit in row for side in range(sides)] for row in rows]
     mine = (mine[:, None] * sides + np.arange(sides)).ravel()
     restarts = hidden.restarts
     per_micro = max(1, sizes.micro_batch_tokens // width)
     micro = [
-        assemble(
+        LAYOUTS[hidden.kind](
             [hidden.ids[i] for i in mine],
             [hidden.masked[i] for i in mine],
             [hidden.targets[i] for i in mine],

@@ -23,7 +23,7 @@ from lingraft.errors import TrainingError
 from lingraft.log import progress
 from lingraft.models.parts import trained_parts
 from lingraft.rundir import fingerprint, removed_on_failure
-from lingraft.training import checkpoint, compiling, sharding
+from lingraft.training import averaging, checkpoint, compiling, sharding
 from lingraft.training.accumulation import accumulate
 from lingraft.training.data import Position
 from lingraft.training.optim import clip, learning_rate_factor, optimiser_for
@@ -68,8 +68,7 @@ def train_phase(job: Job, model: PreTrainedModel, accelerator: Accelerator) -> d
         Stopped: SIGTERM or SIGINT came; a checkpoint was written.
     """
     problem = MaskedText(job, model.to(accelerator.device))
-    # Nobody counts what the passes of a pair take, so the log has no MFU then.
-    flops = None if problem.reads_pairs else problem.useful_flops
+    flops = problem.useful_flops if problem.counted else None  # without it the log has no MFU
     parts = sorted(trained_parts(job.phase.train, job.phase.name))
     result = run_phase(job, problem, model, accelerator, flops) | {"train": parts}
     streams = problem.streams(job, result["steps"])
@@ -121,7 +120,9 @@ class _Trainer:
         self.job, self.problem, self.accelerator = work, problem, accelerator
         self.model, self.flops, self.watch = model, flops, watch
         phase = work.phase
-        self.optimiser = optimiser_for(model.parameters(), phase.optimiser)
+        self.optimiser = optimiser_for(
+            model.parameters(), phase.optimiser, decay_all=work.decay_all
+        )
         self.state = State(work.fingerprint)
         self.last_checkpoint = self.resume()
         compiling.compile_layers(problem.module, work.training)
@@ -279,6 +280,9 @@ class _Trainer:
         )
         if not math.isfinite(found.loss):
             raise self.diverged(f"validation loss {found.loss}")
+        if self.job.average_last:
+            main, last = self.accelerator.is_main_process, self.job.average_last
+            averaging.keep(self.job.folder, self.model, state.step, last, main=main)
         if found.to_minimise < state.best:
             state.best, state.best_loss = found.to_minimise, found.loss
             state.best_step, state.looks_since_best = state.step, 0

@@ -16,17 +16,20 @@ if TYPE_CHECKING:
 
 
 def optimiser_for(
-    parameters: Iterable[torch.nn.Parameter], section: Optimiser
+    parameters: Iterable[torch.nn.Parameter], section: Optimiser, *, decay_all: bool = False
 ) -> torch.optim.AdamW:
     """Fused AdamW over the parameters that train.
 
-    Biases and normalisation weights have no weight decay. Frozen parameters get no state because
-    they are not given to it.
+    Biases and normalisation weights have no weight decay, unless `decay_all`. Frozen parameters
+    get no state because they are not given to it.
     """
     trained = [parameter for parameter in parameters if parameter.requires_grad]
     groups = [
         {"params": [p for p in trained if p.dim() >= 2], "weight_decay": section.weight_decay},
-        {"params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0},
+        {
+            "params": [p for p in trained if p.dim() < 2],
+            "weight_decay": section.weight_decay if decay_all else 0.0,
+        },
     ]
     return torch.optim.AdamW(
         [group for group in groups if group["params"]],

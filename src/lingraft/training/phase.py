@@ -77,6 +77,10 @@ class Work:
     folder: Path
     metrics_path: Path
     fingerprint: str
+    average_last: int = 0
+    """Keep the weights at so many last looks (`averaging`)."""
+    decay_all: bool = False
+    """Weight decay on biases and normalisation weights too."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from lingraft.models import dropout, export
-from lingraft.models.packed import PackedModel, check_isolation
+from lingraft.models.packed import check_isolation
 from lingraft.models.paired import check_pairs
 from lingraft.models.parts import trained_parts
+from lingraft.models.stacks import packed_model
 from lingraft.objectives import objective_for
 from lingraft.training import throughput
 from lingraft.training.data import Batcher, BatchPlan
@@ -98,7 +99,7 @@ class MaskedText:
         everything = [one for reading in readings for one in (reading, *reading.also)]
         objectives = [objective_for(one.objective, trained) for one in everything]
         self.reads_pairs = any(objective.reads != "sentences" for objective in objectives)
-        packed = PackedModel(model, job.family)
+        packed = packed_model(model, job.family)
         dropout.use_bits(model)
         check_isolation(packed, job.vocabulary.pad)
         if any(objective.reads == "pairs" for objective in objectives):
@@ -106,7 +107,11 @@ class MaskedText:
         auxiliary = [job.teacher.objective] if job.teacher else []
         self.module = WithObjective(packed, *objectives, *auxiliary)
         self.lengths = np.concatenate([reading.train.lengths for reading in readings])
-        self.operations = throughput.count(model, job.family, job.itl_layers)
+        self.counted = not self.reads_pairs and len(job.family.lists) == 1
+        """Whether anybody counts what a pass takes: not of pairs, not of two stacks."""
+        self.operations = (
+            throughput.count(model, job.family, job.itl_layers) if self.counted else None
+        )
         streams = [reading.stream for reading in readings]
         distilled = streams.index(str(job.distilled)) if job.teacher else None
         batchers = [self.batcher_of(reading, trained) for reading in readings]
@@ -173,6 +178,7 @@ class MaskedText:
             indices: its sentences.
             targets: their predicted tokens.
         """
+        assert self.operations is not None
         return self.operations.training(self.lengths[indices], targets)
 
     def look(self, module: nn.Module, accelerator: Accelerator) -> Look:

@@ -50,6 +50,10 @@ class Item:
     """What the coder needs to read the outputs."""
     cut: bool = False
     """Whether the input was longer than the model reads."""
+    partner: Item | None = None
+    """Of a model that is plugged in: what this input is read with."""
+    soft: Array | None = None
+    """[T, C] A teacher's probabilities, in place of the label that is right."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ class TaskBatch:
     """How many targets there are, over all inputs."""
     predict: bool = False
     """Give the outputs beside the loss."""
+    partner: TaskBatch | None = None
+    """The partners of the inputs, in their order."""
 
     def to(self, device: torch.device) -> TaskBatch:
         """The same on another device."""
@@ -71,6 +77,7 @@ class TaskBatch:
             {key: value.to(device) for key, value in self.targets.items()},
             self.count,
             self.predict,
+            self.partner and self.partner.to(device),
         )
 
 
@@ -83,6 +90,8 @@ class Shape:
     max_length: int
     types: bool
     """Whether the model tells two texts apart by token types."""
+    generation: Any = None
+    """The generation configuration of a model that writes."""
 
     @classmethod
     def of(
@@ -109,10 +118,11 @@ class Shape:
                 "its tokenizer_config.json"
             )
         pad = int(tokenizer.pad_token_id)
-        positions = getattr(config, "max_position_embeddings", None)
         limits = [wanted, tokenizer.model_max_length]
-        if isinstance(positions, int) and positions > 0:
-            limits.append(positions - first_position(config, pad))
+        for one in (config, *(getattr(config, name) for name in config.sub_configs)):
+            positions = getattr(one, "max_position_embeddings", None)
+            if isinstance(positions, int) and positions > 0:
+                limits.append(positions - first_position(one, pad))
         types = (
             int(getattr(config, "type_vocab_size", 0) or 0) > 1
             and "token_type_ids" in inspect.signature(forward).parameters
@@ -156,9 +166,24 @@ class Coder(ABC):
     def encode(self, examples: Sequence[Example]) -> list[Item]:
         """The inputs; an example may become several."""
 
+    def encode_training(self, examples: Sequence[Example]) -> list[Item]:
+        """The inputs to learn from."""
+        return self.encode(examples)
+
+    def adapt(self, model: Any) -> None:  # noqa: B027 - most kinds need nothing
+        """Set what a new model must know of the task."""
+
+    def size(self, item: Item) -> tuple[int, ...]:
+        """Tokens of an input and of its partner; with an encoder and a decoder, of each."""
+        return tuple(len(one.ids) for one in (item, item.partner) if one is not None)
+
     def count(self, item: Item) -> int:
         """How many targets an input has: what the summed loss is divided by."""
         return 1
+
+    def run(self, model: Any, batch: TaskBatch) -> Any:
+        """What the model says of a micro-batch: the outputs for `loss` and `collect`."""
+        return dict(model(**batch.inputs))
 
     @abstractmethod
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
@@ -171,6 +196,16 @@ class Coder(ABC):
     @abstractmethod
     def collect(self, outputs: Any, items: Sequence[Item]) -> list[Any]:
         """What `decode` wants to know of each input, on the CPU."""
+
+    def generate(self, model: Any, items: Sequence[Item], *, best: bool) -> list[Any] | None:
+        """What the model writes for each input, in place of `collect`; None where it only reads.
+
+        Args:
+            model: without a distributed wrapper.
+            items: the inputs.
+            best: whether time matters less than quality.
+        """
+        return None
 
     @abstractmethod
     def decode(
@@ -194,7 +229,9 @@ def collate(coder: Coder, shape: Shape, items: Sequence[Item], *, predict: bool)
         if item.types is not None:
             inputs["token_type_ids"][row, :size] = torch.from_numpy(item.types)
     count = sum(coder.count(item) for item in items)
-    return TaskBatch(inputs, coder.targets(items, width), count, predict)
+    others = [item.partner for item in items if item.partner]
+    partner = collate(coder, shape, others, predict=predict) if others else None
+    return TaskBatch(inputs, coder.targets(items, width), count, predict, partner)
 
 
 def padded(rows: Sequence[Sequence[int]], width: int, fill: int = IGNORED) -> Tensor:

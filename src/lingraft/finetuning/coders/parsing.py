@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from lingraft.finetuning.coders.common import Item, Shape
+    from lingraft.finetuning.coders.common import Item, Shape, TaskBatch
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.task import Task
@@ -91,6 +91,10 @@ class ParseCoder(Coder):
     def count(self, item: Item) -> int:
         """Words."""
         return len(item.target.heads)
+
+    def run(self, model: Any, batch: TaskBatch) -> Any:
+        """The parser reads the words too."""
+        return model(words=batch.targets, **batch.inputs)
 
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
         """[B, W] each: first, last, pos (0 in padding), heads and relations (`IGNORED`)."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import torch
+from torch.nn.functional import one_hot
+
 from lingraft.finetuning.coders.common import Coder, label_ids, padded
 from lingraft.models.losses import IGNORED
 from lingraft.models.losses import summed_cross_entropy as cross_entropy
@@ -105,12 +108,22 @@ class TagCoder(Coder):
         return sum(label != IGNORED for label in item.target)
 
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
-        """[B, T] label numbers."""
-        return {"labels": padded([item.target for item in items], width)}
+        """[B, T] label numbers; with a teacher's probabilities also those, [B, T, C]."""
+        labels_BT = padded([item.target for item in items], width)
+        if not any(item.soft is not None for item in items):
+            return {"labels": labels_BT}
+        soft_BTC = one_hot(labels_BT.clamp_min(0), len(self.task.labels)).float()
+        for row, item in enumerate(items):
+            if item.soft is not None:
+                soft_BTC[row, : len(item.soft)] = torch.from_numpy(item.soft)
+        return {"labels": labels_BT, "soft": soft_BTC}
 
     def loss(self, outputs: Any, targets: dict[str, Tensor]) -> Tensor:
         """Σ cross entropy over labelled tokens."""
-        return cross_entropy(outputs["logits"], targets["labels"])
+        if "soft" not in targets:
+            return cross_entropy(outputs["logits"], targets["labels"])
+        nats_BT = -(targets["soft"] * outputs["logits"].float().log_softmax(-1)).sum(-1)
+        return nats_BT[targets["labels"] != IGNORED].sum()
 
     def collect(self, outputs: Any, items: Sequence[Item]) -> list[Any]:
         """[T] label numbers."""

@@ -31,6 +31,7 @@ PIECES: dict[str, Pieces] = {
     "unigram": "sentencepiece",
     "wordpiece": "wordpiece",
     "byte-bpe": "byte-level",
+    "sp-bpe": "sentencepiece",
 }
 
 

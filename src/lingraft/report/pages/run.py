@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import DataError
 from lingraft.recipe import decoding
 from lingraft.report import advice, numbers, page, plots, samples, streams, tables
-from lingraft.report.pages import sections
-from lingraft.report.variants import HEADLINE_SCHEME, Variant, labelled
+from lingraft.report.pages import sections, vocabulary
+from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, labelled, writes
 from lingraft.rundir import Run, write_text
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
     main = found[0]
     recipe = main.recipe
     tokenizer, graft = main.result("tokenizer"), main.result("graft")
+    evaluation = main.result("evaluation")
     kind = str(tokenizer["kind"]) if tokenizer else ""
     specials = [str(token) for token, _ in tokenizer["specials"].values()] if tokenizer else []
     compared = tables.compare(found)
@@ -66,7 +67,8 @@ def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
         "made_from": "the files of the run",
         "comparison": compared,
         "compared": tables.table_of(compared),
-        "scheme": HEADLINE_SCHEME,
+        "scheme": headline(evaluation) if evaluation else HEADLINE_SCHEME,
+        "writes": writes(evaluation),
         "schemes": sections.schemes(found),
         "languages": sections.languages(found),
         "stream_verdict": streams.verdict(main.label, pairs),
@@ -82,12 +84,14 @@ def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
         "learning_rates": plots.learning_rates(found),
         "corpus": _corpus(main, tokenizer),
         "tokenizer": tokenizer,
-        "tokenizer_statistics": sections.tokenizer_statistics(tokenizer) if tokenizer else None,
+        "tokenizer_statistics": vocabulary.tokenizer_statistics(tokenizer) if tokenizer else None,
+        "vocabulary_facts": vocabulary.vocabulary_facts(recipe, tokenizer) if tokenizer else [],
+        "norms": vocabulary.norms(main),
         "graft": graft,
         "parameters": sections.parameters(found),
         "account": sections.account(found),
         "tensors": sections.tensors(main),
-        "provenance": sections.provenance(main, kind),
+        "provenance": vocabulary.provenance(main, kind),
         "schedule": sections.schedule(found),
         "sample_models": sample_models,
         "samples": shown,

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.recipe import PARTS
 from lingraft.report import numbers
-from lingraft.report.pieces import readable
 from lingraft.report.table import Cell, Column, Row, Table, row, table
-from lingraft.report.variants import HEADLINE_SCHEME
+from lingraft.report.variants import headline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,19 +20,9 @@ if TYPE_CHECKING:
     from lingraft.report.table import Role
     from lingraft.report.variants import PhaseRecord, Variant
 
-EXAMPLES_PER_RULE = 6
 MOST_TENSORS = 600
 """Rows of the tensor account that the page holds; the file has them all."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-STATISTICS = (
-    ("tokens_per_word", "tokens per word (fertility)", lambda value: numbers.fixed(value, 2)),
-    ("characters_per_token", "characters per token", lambda value: numbers.fixed(value, 2)),
-    ("unknown_rate", "unknown tokens", lambda value: numbers.percent(value, 2)),
-    ("character_coverage", "characters covered", lambda value: numbers.percent(value, 2)),
-    ("round_trip", "sentences that come back exactly", lambda value: numbers.percent(value, 2)),
-    ("sentences", "sentences measured", numbers.count),
-    ("tokens", "tokens", numbers.count),
-)
 STATUS = {True: "done", False: "not there yet"}
 
 
@@ -146,21 +135,6 @@ def _bar(name: str, n: int, total: int, most: int, decimals: int = 1, *, role: R
     return row(name, numbers.count(n), share, Cell("", width=width), role=role)
 
 
-def tokenizer_statistics(tokenizer: dict[str, Any]) -> Table:
-    """The new tokenizer beside the source's, on text it was trained on and on text it was not."""
-    columns = [
-        ("new, train", tokenizer["statistics"]["train"]),
-        ("new, held out", tokenizer["statistics"]["test"]),
-    ]
-    source = tokenizer.get("source_statistics")
-    if source is not None:
-        columns += [("source, train", source["train"]), ("source, held out", source["test"])]
-    rows = [
-        (title, *(show(column[key]) for _, column in columns)) for key, title, show in STATISTICS
-    ]
-    return table("Tokenizer statistics", ("", *(name for name, _ in columns)), rows)
-
-
 def parameters(found: Sequence[Variant]) -> Table | None:
     """Parts of the model × models, in parameters; None before the first graft."""
     grafts = [
@@ -214,42 +188,6 @@ def tensors(variant: Variant) -> tuple[Table, int]:
     texts = (Column(title, "text") for title in ("kind", "from", "shape"))
     made = table("Every tensor of the model", ("tensor", *texts, Column("note", "long")), rows)
     return made, max(0, len(entries) - MOST_TENSORS)
-
-
-def provenance(variant: Variant, kind: str) -> Table | None:
-    """By which rule the rows of the embedding matrix came to be, with a few pieces for each."""
-    graft = variant.result("graft")
-    if graft is None:
-        return None
-    counts = {str(rule): int(n) for rule, n in graft["embeddings"]["provenance"].items()}
-    total = max(sum(counts.values()), 1)
-    source_kind = kind if variant.recipe.tokenizer.kind == "source" else ""
-    examples = _examples(variant.run.stage("graft").path / "provenance.tsv", kind, source_kind)
-    rows = [
-        (rule, numbers.count(n), numbers.percent(n / total), "  ".join(examples.get(rule, ())))
-        for rule, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    ]
-    examples_column = Column("for example", "long", lang=variant.recipe.languages[0])
-    title = "Provenance of the embeddings"
-    return table(title, ("rule", "rows", "share", examples_column), rows)
-
-
-def _examples(path: Path, kind: str, source_kind: str) -> dict[str, list[str]]:
-    """The first pieces of each rule; 'new ← source' where the two are spelt differently."""
-    examples: dict[str, list[str]] = {}
-    if not path.is_file():
-        return examples
-    with path.open(encoding="utf-8", newline="\n") as file:
-        next(file, None)
-        for line in file:
-            _, piece, rule, _, source_piece = (*line.rstrip("\n").split("\t"), "", "", "", "", "")[
-                :5
-            ]
-            shown = examples.setdefault(rule, [])
-            if len(shown) < EXAMPLES_PER_RULE:
-                new, old = readable(piece, kind), readable(source_piece, source_kind)
-                shown.append(new if old in ("", new) else f"{new} ← {old}")
-    return examples
 
 
 def schedule(found: Sequence[Variant]) -> Table:
@@ -322,7 +260,7 @@ def languages(found: Sequence[Variant]) -> Table | None:
     rows = []
     for variant in found:
         for stream, result in (variant.result("evaluation") or {}).get("streams", {}).items():
-            metrics, words = result["metrics"][HEADLINE_SCHEME], result.get("words", {})
+            metrics, words = result["metrics"][headline(result)], result.get("words", {})
             rows.append(
                 (
                     variant.label,

@@ -1,0 +1,247 @@
+"""Write the text of recipes/veco-*.toml: English-Korean pairs, documents beside them, three tests.
+
+    python scripts/build_translation_data.py data build/translation
+    python scripts/build_translation_data.py --demo     # demo/data/*.tsv.gz, of Help pages alone
+
+- `test-help.tsv`, `dev.tsv`: pairs of LibreOffice Help pages that are held out as whole pages, the
+  same as the demo holds out (`demo/data/libreoffice-help.en-ko.jsonl.gz`);
+- `test-pud.tsv`, `test-tatoeba.tsv`: UD-PUD and Tatoeba;
+- `train.tsv`: the other Help pages, and the pairs of data/par_en_ko that TAKEN names. What it has
+  of LibreOffice Help is not taken, since it has lost its pages;
+- `train-help.tsv`: of these the pairs of LibreOffice, pages and program, which translators are
+  fine-tuned on;
+- `en.jsonl.gz`, `ko.jsonl.gz`: documents in one language. Files that have lost their pages are cut
+  into stretches of lines; Help pages are whole;
+- `en-sides.jsonl.gz`, `ko-sides.jsonl.gz`: the sides of `train.tsv`, as text without translations;
+- `counts.json`: what stood in each, and what was left out.
+
+A line or pair is left out of training where a side is a text of dev or test, by letters and digits
+alone, or shares 13 words in a row with one (`lingraft.corpus.cleaning.decontamination`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from build_demo_data import PAIRS_FILE
+from build_study_data import stretches
+
+from lingraft.corpus.cleaning.decontamination import Evaluations
+from lingraft.corpus.cleaning.sentences import splitter
+from lingraft.corpus.pairs import Checker, Limits, Pair
+from lingraft.corpus.split import position, split_of
+from lingraft.tasks.sentences import lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+TAKEN = (
+    "par_libreoffice_ui", "par_python_docs", "par_django_docs", "par_tldr", "par_react_docs",
+    "par_vue_docs", "par_fastapi_docs", "par_tensorflow_docs", "par_hf_course",
+    "par_diffusers_docs", "par_gnome_help", "par_gimp_help", "par_debian_install_guide",
+    "par_debian_handbook", "par_mediawiki_messages",
+)  # fmt: skip
+"""Of par_en_ko. Left out: Microsoft's pages (Korean from a machine), par_korean_parallel (paired by
+paragraph, loosely), what is tested on; the non-commercial rows are not in the file."""
+PROGRAM = ("par_libreoffice_ui",)
+DOCUMENTS = {
+    "en": {
+        "mono_en_debian_docs": ("gimp", "gnome", "handbook", "install", "reference"),
+        "mono_en_wikitext2": ("test", "valid"),
+    },
+    "ko": {
+        "mono_ko_docs_po": ("django", "python"),
+        "mono_ko_dev_docs": ("diffusers", "fastapi", "hf_course", "react", "tensorflow", "vue"),
+    },
+}
+STRETCH_LINES = 50
+VALID, TEST, SPLIT_SEED = 0.05, 0.1, 0
+"""As the demo's recipes."""
+DEV_PAIRS, TEST_PAIRS = 500, 1_000
+FEWEST_WORDS = 4
+"""Of the English side of a held-out pair: titles and menu entries are not tested."""
+LIMITS = Limits(max_characters=400)
+Sides = tuple[str, str]
+"""English and Korean."""
+Pages = dict[str, list[tuple[str, list[Sides]]]]
+"""By the side of the split: id, and pairs."""
+Counts = dict[str, dict[str, int]]
+
+
+def help_pages() -> Pages:
+    """All pages of LibreOffice Help."""
+    found: Pages = {"train": [], "valid": [], "test": []}
+    for line in lines(PAIRS_FILE):
+        row = json.loads(line)
+        pairs = list(zip(row["en"].split("\n"), row["text"].split("\n"), strict=True))
+        found[split_of(row["id"], SPLIT_SEED, VALID, TEST)].append((row["id"], pairs))
+    return found
+
+
+def held_out(pages: list[tuple[str, list[Sides]]], count: int, seen: set[str]) -> list[Sides]:
+    """So many different pairs of these pages, drawn by a hash, in their order."""
+    pairs = []
+    for _, page in pages:
+        for english, korean in checked(page, Counter()):
+            if len(english.split()) >= FEWEST_WORDS and not seen & {english, korean}:
+                seen |= {english, korean}
+                pairs.append((english, korean))
+    chosen = set(sorted(pairs, key=lambda pair: position(pair[0], SPLIT_SEED, "test"))[:count])
+    return [pair for pair in pairs if pair in chosen]
+
+
+def checked(pairs: Iterable[Sides], dropped: Counter[str]) -> Iterator[Sides]:
+    """Pairs that pass lingraft's own checks; why the others do not is counted."""
+    checker = Checker(("Latn",), ("Hang", "Hani"), LIMITS, dropped=dropped)
+    for pair in checker.check(Pair(target=korean, source=english) for english, korean in pairs):
+        yield pair.source, pair.target
+
+
+def training_pairs(
+    data: Path, pages: list[tuple[str, list[Sides]]], taken: Sequence[str] = TAKEN
+) -> Iterator[Sides]:
+    """Of the pages and of folders in par_en_ko, before any check."""
+    for _, page in pages:
+        yield from page
+    (path,) = (data / "par_en_ko").glob("*.tsv*")
+    for line in lines(path):
+        folder, english, korean = line.split("\t")
+        if folder in taken:
+            yield english, korean
+
+
+def documents(
+    data: Path, language: str, pages: list[tuple[str, list[Sides]]]
+) -> Iterator[tuple[str, list[str]]]:
+    """Ids and lines in one language."""
+    for name, page in pages:
+        yield name, [pair[language == "ko"] for pair in page]
+    for folder, names in DOCUMENTS[language].items():
+        for name in names:
+            (path,) = (data / folder).glob(f"{name}.txt*")
+            for number, stretch in enumerate(stretches(lines(path), STRETCH_LINES)):
+                yield f"{folder}/{name}#{number * STRETCH_LINES}", stretch
+
+
+def write_pairs(pairs: Sequence[Sides], path: Path) -> dict[str, int]:
+    text = "".join(f"{en}\t{ko}\n" for en, ko in pairs).encode()
+    path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
+    return {
+        "pairs": len(pairs),
+        "English words": sum(len(english.split()) for english, _ in pairs),
+        "Korean words": sum(len(korean.split()) for _, korean in pairs),
+    }
+
+
+def write_documents(rows: Iterable[tuple[str, list[str]]], path: Path) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    with gzip.GzipFile(path, "wb", compresslevel=6, mtime=0) as file:
+        for name, text in rows:
+            row = {"id": name, "text": "\n".join(text)}
+            file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+            counts.update(documents=1, lines=len(text), characters=len(row["text"]))
+    return dict(counts)
+
+
+def evaluations_of(pages: Pages, texts: list[str]) -> Evaluations:
+    """What must not be trained on: texts, and every line of a held-out page, chosen or not."""
+    held = [page for kind in ("test", "valid") for _, page in pages[kind]]
+    lines_of = [side for page in held for pair in page for side in pair]
+    return Evaluations(texts + lines_of, splitter("en", split_sentences=False))
+
+
+def allowed(pairs: list[Sides], evaluations: Evaluations) -> list[Sides]:
+    """Pairs of which no side is in dev or test."""
+    marks = evaluations.contaminated([english for english, _ in pairs])
+    marks |= evaluations.contaminated([korean for _, korean in pairs])
+    return [pair for pair, found in zip(pairs, marks, strict=True) if not found]
+
+
+def write_demo() -> Counts:
+    """Pairs of Help pages alone: what may lie in the repository."""
+    pages, seen = help_pages(), set[str]()
+    sets = {
+        "test": held_out(pages["test"], TEST_PAIRS, seen),
+        "dev": held_out(pages["valid"], DEV_PAIRS, seen),
+    }
+    every = (pair for _, page in pages["train"] for pair in page)
+    sets["train"] = allowed(list(checked(every, Counter())), evaluations_of(pages, []))
+    names = {kind: f"libreoffice-help.pairs-{kind}.tsv.gz" for kind in sets}
+    return {
+        names[kind]: write_pairs(pairs, PAIRS_FILE.parent / names[kind])
+        for kind, pairs in sets.items()
+    }
+
+
+def write(data: Path, out: Path) -> Counts:
+    """Write all files.
+
+    Returns:
+        What stands in each, by its name.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    pages, seen = help_pages(), set[str]()
+    sets = {
+        "test-help.tsv": held_out(pages["test"], TEST_PAIRS, seen),
+        "dev.tsv": held_out(pages["valid"], DEV_PAIRS, seen),
+        "test-pud.tsv": _two_columns(data / "par_ud_pud/en-ko.tsv.xz"),
+        "test-tatoeba.tsv": _two_columns(data / "par_tatoeba/eng-kor.tsv.xz"),
+    }
+    counts = {name: write_pairs(pairs, out / name) for name, pairs in sets.items()}
+    texts = [side for pairs in sets.values() for pair in pairs for side in pair]
+    evaluations = evaluations_of(pages, texts)
+
+    dropped: Counter[str] = Counter()
+    good = list(checked(training_pairs(data, pages["train"]), dropped))
+    train = allowed(good, evaluations)
+    dropped["in dev or test"] = len(good) - len(train)
+    help_pairs = set(checked(training_pairs(data, pages["train"], PROGRAM), Counter()))
+    near = [pair for pair in train if pair in help_pairs]
+    counts["train-help.tsv"] = write_pairs(near, out / "train-help.tsv")
+    counts["train.tsv"] = write_pairs(train, out / "train.tsv") | dropped
+    for column, language in enumerate(("en", "ko")):
+        left: Counter[str] = Counter()
+        rows = _clean(documents(data, language, pages["train"]), evaluations, left)
+        name = f"{language}.jsonl.gz"
+        counts[name] = write_documents(rows, out / name) | left
+        sides = list(stretches((pair[column] for pair in train), STRETCH_LINES))
+        name = f"{language}-sides.jsonl.gz"
+        numbered = ((f"train#{n * STRETCH_LINES}", stretch) for n, stretch in enumerate(sides))
+        counts[name] = write_documents(numbered, out / name)
+    return counts
+
+
+def _two_columns(path: Path) -> list[Sides]:
+    return [(line.split("\t")[0], line.split("\t")[1]) for line in lines(path)]
+
+
+def _clean(
+    rows: Iterable[tuple[str, list[str]]], evaluations: Evaluations, left: Counter[str]
+) -> Iterator[tuple[str, list[str]]]:
+    for name, text in rows:
+        marks = evaluations.contaminated(text).tolist()
+        left["in dev or test"] += sum(marks)
+        if kept := [line for line, found in zip(text, marks, strict=True) if not found]:
+            yield name, kept
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("data", type=Path, nargs="?", help="folder with the input folders")
+    parser.add_argument("out", type=Path, nargs="?")
+    parser.add_argument("--demo", action="store_true", help="the pairs of Help pages alone")
+    arguments = parser.parse_args()
+    counts = write_demo() if arguments.demo else write(arguments.data, arguments.out)
+    text = json.dumps(counts, ensure_ascii=False, indent=1)
+    if not arguments.demo:
+        (arguments.out / "counts.json").write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

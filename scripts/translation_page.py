@@ -1,0 +1,239 @@
+"""Write docs/translation-study.md and its figures: translators of recipes/veco-*.toml.
+
+    python scripts/translation_page.py                               # from docs/results/veco alone
+    python scripts/translation_page.py --collect runs/translation    # its rows first
+
+docs/results/veco: scores.jsonl, differences.jsonl, curves.jsonl (rows), notes.md (written by hand),
+the figures. RUN/SYSTEM-sN/TASK/seed-M of `lingraft finetune` holds the fine-tunings; beside their
+predictions lie pud.txt and tatoeba.txt, of `lingraft translate`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft.report import numbers
+from lingraft.report.figure import Figure
+from lingraft.report.table import Cell, markdown, row, table
+from lingraft.rundir import read_json, write_rows, write_text
+from lingraft.stats import Resampling
+from lingraft.tasks.translation_metrics import SCORERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from matplotlib.axes import Axes
+
+    from lingraft.report.table import Table
+
+Row = dict[str, Any]
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "docs/results/veco"
+PAGE = ROOT / "docs/translation-study.md"
+DATA = ROOT / "build/translation"
+TESTS = {"help": "LibreOffice Help", "pud": "UD-PUD", "tatoeba": "Tatoeba"}
+METRICS = {"bleu": "BLEU", "chrf": "chrF++"}
+SYSTEMS = {"random": "random weights", "mlm": "masked words", "veco": "VECO"}
+REFERENCE, COMPARED = "mlm", "veco"
+DIRECTIONS = {"ko-en": "Korean → English", "en-ko": "English → Korean"}
+FIGURES = {"loss": "loss of a target token", "chrf": "chrF++"}
+HEAD = """# Translation between English and Korean from VECO
+
+<!-- Made by `python scripts/translation_page.py` from docs/results/veco: change that, not this. -->
+"""
+
+
+# -- rows
+
+
+def runs(folder: Path) -> Iterator[tuple[Row, Path]]:
+    """The finished fine-tunings: what each is, and its folder."""
+    for path in sorted(folder.glob("*/*/seed-*")):
+        if (path / "scores.json").is_file():
+            system, _, seed = path.parents[1].name.partition("-s")
+            direction = path.parent.name.removesuffix("-help")
+            found = {"system": system, "seed": int(seed or 0), "direction": direction}
+            yield found | {"fine-tuning": int(path.name.removeprefix("seed-"))}, path
+
+
+def translations(path: Path, test: str) -> list[str] | None:
+    """What a translator says of a test; None where it was not asked."""
+    if test == "help":
+        text = (path / "predictions-test.jsonl").read_text(encoding="utf-8")
+        return [json.loads(line)["translation"] for line in text.splitlines()]
+    file = path / f"{test}.txt"
+    return file.read_text(encoding="utf-8").splitlines() if file.is_file() else None
+
+
+def references(test: str, direction: str) -> list[str]:
+    """The target side of a test."""
+    lines = (DATA / f"test-{test}.tsv").read_text(encoding="utf-8").splitlines()
+    return [line.split("\t")[direction == "en-ko"] for line in lines]
+
+
+def collect(folder: Path) -> None:
+    """Write scores, curves, and differences between the compared system and the reference."""
+    scores, curves = [], []
+    functions: dict[tuple[str, str, str, str], dict[tuple[int, int], Any]] = {}
+    for key, path in runs(folder):
+        for line in (path / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
+            seen = json.loads(line)
+            if seen["kind"] == "valid":
+                curves.append(key | {name: seen[name] for name in ("step", "tokens", *FIGURES)})
+        for test in TESTS:
+            said, right = translations(path, test), references(test, key["direction"])
+            if said is None:
+                continue
+            for metric in METRICS:
+                function = SCORERS[metric].score(said, right, key["direction"][-2:])
+                value = float(function(np.ones((1, len(right))))[0])
+                scores.append(key | {"test": test, "metric": metric, "value": value})
+                place = (key["system"], key["direction"], test, metric)
+                functions.setdefault(place, {})[key["seed"], key["fine-tuning"]] = function
+    settings = {str(path): read_json(path / "scores.json")["settings"] for _, path in runs(folder)}
+    assert len({json.dumps(one) for one in settings.values()}) == 1, "settings differ"
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    write_rows(FOLDER / "scores.jsonl", scores)
+    write_rows(FOLDER / "curves.jsonl", curves)
+    write_rows(FOLDER / "differences.jsonl", differences(functions))
+
+
+def differences(
+    functions: dict[tuple[str, str, str, str], dict[tuple[int, int], Any]],
+) -> list[Row]:
+    """VECO less masked words, over the seeds that both have; sentences are drawn in pairs."""
+    drawing, rows = Resampling(1_000), []
+    for (system, *place), own in functions.items():
+        other = functions.get((REFERENCE, *place), {})  # type: ignore[arg-type]
+        keys = [key for key in own if key in other]
+        if system != COMPARED or not keys:
+            continue
+        number = len(references(place[1], place[0]))
+        draws_RN = drawing.draws(number, "sentences")
+        whole = np.ones((1, number))
+        gains = {key: float((own[key](whole) - other[key](whole))[0]) for key in keys}
+        drawn = np.stack([own[key](draws_RN) - other[key](draws_RN) for key in keys], axis=1)
+        found = drawing.difference(gains, drawn)
+        names = dict(zip(("direction", "test", "metric"), place, strict=True))
+        rows.append(names | {"by seed": list(gains.values()), **vars(found)})
+    return rows
+
+
+# -- the page
+
+
+def read(name: str) -> list[Row]:
+    path = FOLDER / name
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def score_table(direction: str) -> Table:
+    """Systems down, tests and scores across: every seed's number."""
+    found = [one for one in read("scores.jsonl") if one["direction"] == direction]
+    columns = [(test, metric) for test in TESTS for metric in METRICS]
+    rows = []
+    for system, title in SYSTEMS.items():
+        cells: list[str | Cell] = [title]
+        for test, metric in columns:
+            values = [
+                numbers.fixed(one["value"], 1)
+                for one in found
+                if (one["system"], one["test"], one["metric"]) == (system, test, metric)
+            ]
+            cells.append(" and ".join(values) or "–")
+        rows.append(row(*cells))
+    cells = ["VECO less masked words"]
+    for test, metric in columns:
+        (one,) = [
+            one
+            for one in read("differences.jsonl")
+            if (one["direction"], one["test"], one["metric"]) == (direction, test, metric)
+        ] or [None]
+        cells.append("–" if one is None else _difference(one))
+    rows.append(row(*cells, role="reference"))
+    heads = [f"{TESTS[test]}, {METRICS[metric]}" for test, metric in columns]
+    return table(DIRECTIONS[direction], ("start", *heads), rows)
+
+
+def _difference(one: Row) -> str:
+    low, high = (numbers.fixed(one[key], 2) for key in ("low", "high"))
+    return f"{one['mean']:+.2f} [{low}, {high}]"
+
+
+def loss_table() -> Table:
+    """Loss on dev at every look, the mean over the seeds."""
+    found = read("curves.jsonl")
+    steps = sorted({one["step"] for one in found})
+    rows = []
+    for direction, arrow in DIRECTIONS.items():
+        for system, title in SYSTEMS.items():
+            cells = [f"{arrow}: {title}"]
+            for step in steps:
+                values = [
+                    one["loss"]
+                    for one in found
+                    if (one["direction"], one["system"], one["step"]) == (direction, system, step)
+                ]
+                cells.append(numbers.fixed(fmean(values), 3) if values else "–")
+            rows.append(row(*cells))
+    return table("Nats a target token on dev", ("start", *map(str, steps)), rows)
+
+
+def curve_figure(direction: str, value: str) -> Figure:
+    """A value on dev against updates: a line a system and seed."""
+    found = [one for one in read("curves.jsonl") if one["direction"] == direction]
+    places = {system: place for place, system in enumerate(SYSTEMS)}
+    lines: dict[tuple[str, int, int], list[tuple[int, float]]] = {}
+    for one in found:
+        key = (one["system"], one["seed"], one["fine-tuning"])
+        lines.setdefault(key, []).append((one["step"], one[value]))
+
+    def draw(axes: Axes, form: str) -> None:
+        for (system, _, _), points in lines.items():
+            axes.plot(*zip(*points, strict=True), color=f"#0000f{places[system]}", marker=".")
+        axes.set_xlabel("updates")
+        axes.set_ylabel(FIGURES[value])
+
+    shown = {system for system, _, _ in lines}
+    return Figure(
+        f"{direction}-{value}",
+        draw,
+        tuple((SYSTEMS[system], place) for system, place in places.items() if system in shown),
+        f"{FIGURES[value]} on the development set against updates, {DIRECTIONS[direction]}",
+        "",
+    )
+
+
+def page() -> str:
+    """The page; its figures are written."""
+    parts = [HEAD, (FOLDER / "notes.md").read_text(encoding="utf-8")]
+    parts += ["## Scores\n"]
+    for direction in DIRECTIONS:
+        parts += [f"### {DIRECTIONS[direction]}\n", markdown(score_table(direction))]
+    parts += ["## Updates\n", markdown(loss_table())]
+    for direction in DIRECTIONS:
+        for value in FIGURES:
+            drawn = curve_figure(direction, value)
+            write_text(FOLDER / f"{drawn.name}.svg", drawn.alone())
+            parts.append(f"![{drawn.description}](results/veco/{drawn.name}.svg)\n")
+    return "\n".join(parts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--collect", type=Path, help="folder of lingraft finetune")
+    if (folder := parser.parse_args().collect) is not None:
+        collect(folder)
+    write_text(PAGE, page())
+    print(PAGE)
+
+
+if __name__ == "__main__":
+    main()

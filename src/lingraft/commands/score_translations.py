@@ -1,0 +1,97 @@
+"""`lingraft score-translations`: it parses, calls and prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lingraft.commands import console
+from lingraft.commands import options as ask
+from lingraft.errors import RecipeError
+
+
+def command(
+    systems: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[SYSTEM=]FILE…",
+            help="Translations, a line for a line of the reference; the others are compared with "
+            "the first.",
+        ),
+    ],
+    reference: Annotated[
+        list[Path],
+        typer.Option(help="The right translations, a sentence a line; twice for two references."),
+    ],
+    source: Annotated[
+        Path | None, typer.Option(help="What was translated; only COMET reads it.")
+    ] = None,
+    metrics: Annotated[
+        str,
+        typer.Option(
+            help="Of bleu, chrf (chrF++), bleu_tokenised (cut by Moses first, as in papers; _lc "
+            "ignores case), bleu_char, bleu_zh."
+        ),
+    ] = "bleu,chrf",
+    lang: Annotated[
+        str, typer.Option(help="Of the translations (en, de, …), for the rules of Moses.")
+    ] = "en",
+    resamples: Annotated[
+        int, typer.Option(min=100, max=100_000, help="Draws of the paired bootstrap.")
+    ] = 1_000,
+    export_comet: Annotated[
+        Path | None,
+        typer.Option(help="Write the files that comet-score reads into this folder, and stop."),
+    ] = None,
+    comet: Annotated[
+        Path | None, typer.Option(help="Show the scores that comet-score --to_json wrote, too.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write results.jsonl and scores.csv into this folder.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace those of another call.")
+    ] = False,
+) -> None:
+    """Score files of translations: one table of systems, with intervals and a paired bootstrap.
+
+    lingraft score-translations --reference test.en small=small.en large=large.en
+
+    Scores, signatures, intervals and p are sacrebleu's: `sacrebleu test.en -i small.en large.en -m
+    bleu chrf --chrf-word-order 2 --paired-bs -f text` prints the same. An interval is that of the
+    test set; of seeds tells `lingraft compare`.
+    """
+    from lingraft.crosslingual import systems as scoring
+
+    for folder in filter(None, (out, export_comet)):
+        scoring.check_free(folder, overwrite=overwrite)
+    given = scoring.Systems.read(_named(systems), reference, source)
+    if export_comet is not None:
+        if source is None:
+            raise RecipeError("--export-comet: COMET reads the source too; give --source FILE")
+        console.line(scoring.export_comet(given, export_comet))
+        return
+    results = scoring.score(given, ask.names_in(metrics), language=lang, resamples=resamples)
+    if comet is not None:
+        results += scoring.read_comet(comet, given, resamples)
+    if not results:
+        raise RecipeError("--metrics: name a score, such as bleu")
+    if out is not None:
+        scoring.write(out, results)
+    console.show(scoring.shown(given, results, resamples), best="")
+
+
+def _named(entries: list[str]) -> dict[str, Path]:
+    """The files by the names of their systems; a file alone is called as it is."""
+    found: dict[str, Path] = {}
+    for entry in entries:
+        name, equals, file = entry.partition("=")
+        if not equals or Path(entry).exists():
+            name, file = Path(entry).name, entry
+        ask.check_folder_name(name, "system")
+        if name in found:
+            raise RecipeError(f"two systems would be called '{name}'; name them: SYSTEM=FILE")
+        found[name] = Path(file)
+    return found

@@ -1,0 +1,79 @@
+"""How translators got better: their score on the development set at every check (metrics.jsonl)."""
+
+from __future__ import annotations
+
+import json
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from lingraft.finetuning.outcomes import metric_name
+from lingraft.report import figure
+from lingraft.report.figure import Figure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+    from lingraft.comparison.collect import Comparison, Part
+
+Points = dict[int, list[float]]
+"""Step → the score of every seed."""
+
+
+def at_checks(folders: Sequence[Path], key: str) -> Points:
+    """A score at the checks of some seeds; steps that not all of them checked are left out."""
+    found: Points = {}
+    for path in (folder / "metrics.jsonl" for folder in folders):
+        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        for row in map(json.loads, lines):
+            if row["kind"] == "valid" and key in row:
+                found.setdefault(row["step"], []).append(row[key])
+    return {step: values for step, values in found.items() if len(values) == len(folders)}
+
+
+def curves(comparison: Comparison) -> Iterator[Figure]:
+    """A figure a translation task: the score that chooses against updates, a line a model."""
+    seen: set[str] = set()
+    for part in comparison.parts:
+        if part.task.kind == "translation" and part.family not in seen:
+            seen.add(part.family)
+            made = _curve(part, comparison.labels, len(seen))
+            if made is not None:
+                yield made
+
+
+def _curve(part: Part, labels: Sequence[str], number: int) -> Figure | None:
+    key = part.task.selection
+    lines = {
+        label: at_checks([run.outcome.folder for run in runs], key)
+        for label, runs in part.runs.items()
+    }
+    lines = {label: points for label, points in lines.items() if len(points) > 1}
+    if not lines:
+        return None
+    indices = {label: list(labels).index(label) for label in lines}
+
+    def draw(axes: Axes, form: str) -> None:
+        for label, points in lines.items():
+            steps = sorted(points)
+            means = [fmean(points[step]) for step in steps]
+            figure.line(axes, steps, means, indices[label])
+            low, high = ([end(points[step]) for step in steps] for end in (min, max))
+            figure.band(axes, steps, low, high, indices[label])
+        axes.set_xlabel("updates")
+        axes.set_ylabel(f"{metric_name(key)} on dev")
+
+    said = (
+        f"{label}: {fmean(points[max(points)]):.1f} after {max(points):,} updates"
+        for label, points in lines.items()
+    )
+    return Figure(
+        name=f"checks-{number}",
+        draw=draw,
+        names=tuple(indices.items()),
+        description=f"{part.task.name}, {metric_name(key)} on dev: " + "; ".join(said),
+        caption=f"{part.task.name}: {metric_name(key)} on the development set against updates, "
+        "translated greedily at every check. Lines: mean over the seeds; bands: lowest to highest.",
+    )

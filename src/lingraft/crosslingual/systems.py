@@ -1,0 +1,265 @@
+"""Translations of several systems against references: one table of scores. No torch here.
+
+Scores, intervals and p are sacrebleu's own: its command with `--paired-bs` gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft import log, rundir
+from lingraft.corpus.extras import require
+from lingraft.errors import DataError, RecipeError
+from lingraft.report import numbers
+from lingraft.report.table import BEST, Cell, comma_separated, table
+from lingraft.stats import Resampling, interval
+from lingraft.tasks import sentences
+from lingraft.tasks.translation_metrics import EXTRA, SCORERS, moses_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from lingraft.report.table import Table
+
+logger = logging.getLogger(__name__)
+
+RESAMPLES = 1_000
+"""As sacrebleu."""
+LEVEL = 0.05
+COMET = "comet"
+TITLES = {"bleu": "BLEU", "chrf": "chrF++", COMET: "COMET"}
+"""Of scores, where that is not their name."""
+
+
+@dataclass(frozen=True)
+class Systems:
+    """Translations of one text by several systems; line n of each belongs to line n of another."""
+
+    systems: Mapping[str, Sequence[str]]
+    """By name; the others are compared with the first."""
+    references: Sequence[Sequence[str]]
+    source: Sequence[str] = ()
+
+    @classmethod
+    def read(
+        cls, systems: Mapping[str, Path], references: Sequence[Path], source: Path | None = None
+    ) -> Systems:
+        """Of files with a sentence a line; a translation may be empty.
+
+        Raises:
+            DataError: a file cannot be read, is empty, or has another number of lines than the
+                first reference.
+        """
+        right = [_lines(path) for path in references]
+        paths = [*references, *systems.values(), *([source] if source else [])]
+        said = [_lines(path) for path in systems.values()]
+        read = [_lines(source)] if source else []
+        for path, found in zip(paths, [*right, *said, *read], strict=True):
+            if len(found) != len(right[0]):
+                raise DataError(
+                    f"{path} has {len(found):,} lines and {references[0]} has {len(right[0]):,}; "
+                    "line n of one must translate line n of the other"
+                )
+        for name, found in zip(systems, said, strict=True):
+            if empty := sum(not line for line in found):
+                logger.warning("%s: %s of %s lines are empty", name, empty, f"{len(found):,}")
+        return cls(dict(zip(systems, said, strict=True)), right, *read)
+
+
+def _lines(path: Path) -> list[str]:
+    found = [line.rstrip() for line in sentences.lines(path)]
+    if not any(found):
+        raise DataError(f"{path}: holds no sentence; give a file with a sentence a line")
+    return found
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one system reaches on one score."""
+
+    system: str
+    metric: str
+    score: float
+    mean: float
+    """Over the draws."""
+    interval: float
+    """Half of the width of the 95 % interval of the draws."""
+    p: float | None
+    """That the first system is as good, from the paired bootstrap; None for the first."""
+    signature: str
+
+    @property
+    def mark(self) -> str:
+        """'*' where the difference from the first system is significant at `LEVEL`."""
+        return "*" if self.p is not None and self.p < LEVEL else ""
+
+
+def score(
+    given: Systems,
+    metrics: Sequence[str] = ("bleu", "chrf"),
+    *,
+    language: str = "en",
+    resamples: int = RESAMPLES,
+) -> list[Result]:
+    """Score every system by sacrebleu, and compare it with the first.
+
+    Args:
+        given: translations and references.
+        metrics: keys of `translation_metrics.SCORERS`.
+        language: of the translations, for the rules of Moses.
+        resamples: draws of the paired bootstrap (Koehn 2004, as sacrebleu has it).
+
+    Raises:
+        DataError: sacrebleu is not installed.
+        RecipeError: there is no such metric.
+    """
+    for name in metrics:
+        if name not in SCORERS:
+            raise RecipeError(f"--metrics {name}: allowed: {', '.join(SCORERS)}")
+    results: list[Result] = []
+    with log.progress("score", len(metrics), "scores") as ticker:
+        for name in metrics:
+            results += _of_metric(given, name, language, resamples)
+            ticker.advance()
+    return results
+
+
+def _of_metric(given: Systems, name: str, language: str, resamples: int) -> Iterator[Result]:
+    significance = require("sacrebleu.significance", "scores of translations", EXTRA)
+    scorer = SCORERS[name]
+    systems, references = list(given.systems.items()), given.references
+    if scorer.moses:
+        systems = [(system, moses_words(said, language)) for system, said in systems]
+        references = [moses_words(right, language) for right in references]
+    signatures, found = significance.PairedTest(
+        systems, {name: scorer.metric()}, references, test_type="bs", n_samples=resamples
+    )()
+    (title,) = signatures
+    signature = ("moses-a|" if scorer.moses else "") + signatures[title].format()
+    for system, one in zip(given.systems, found[title], strict=True):
+        mean, half = float(one.mean), float(one.ci)  # of chrF they are numpy's
+        yield Result(system, name, one.score, mean, half, one.p_value, f"{title}|{signature}")
+
+
+def export_comet(given: Systems, folder: Path) -> str:
+    """Write the files that `comet-score` reads.
+
+    Args:
+        given: with the source.
+        folder: for src.txt, ref.txt and a file a system; made here.
+
+    Returns:
+        The command that scores them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, found in {"src": given.source, "ref": given.references[0], **given.systems}.items():
+        rundir.write_text(folder / f"{name}.txt", "".join(f"{line}\n" for line in found))
+    files = " ".join(f"{folder}/{name}.txt" for name in given.systems)
+    return (
+        f"comet-score -s {folder}/src.txt -r {folder}/ref.txt -t {files} "
+        f"--to_json {folder}/comet.json"
+    )
+
+
+def read_comet(path: Path, given: Systems, resamples: int = RESAMPLES) -> list[Result]:
+    """The scores that `comet-score --to_json` wrote, with intervals and p from `stats`.
+
+    Args:
+        path: JSON: by file of translations, whose name is the system's, a list of segments with
+            `mt` and `COMET`.
+        given: what was scored.
+        resamples: draws of the paired bootstrap.
+
+    Raises:
+        DataError: a system is missing there, or its translations are others.
+    """
+    stored = rundir.read_json(path)
+    values = {name: _segments(path, stored, name, said) for name, said in given.systems.items()}
+    first = next(iter(values.values()))
+    drawing, results = Resampling(resamples), []
+    draws_RN = drawing.draws(len(first), "sentences") / len(first)
+    for name, value_N in values.items():
+        drawn_R = draws_RN @ value_N
+        low, high = interval(drawn_R)
+        gain_N = value_N - first
+        tested = drawing.difference({(0,): float(gain_N.mean())}, (draws_RN @ gain_N)[:, None])
+        p = None if value_N is first else tested.p
+        mean, half = float(drawn_R.mean()), (high - low) / 2
+        results.append(Result(name, COMET, fmean(value_N), mean, half, p, f"COMET|{path.name}"))
+    return results
+
+
+def _segments(path: Path, stored: Any, name: str, said: Sequence[str]) -> np.ndarray[Any, Any]:
+    by_system = {
+        file.rpartition("/")[2].removesuffix(".txt"): found for file, found in stored.items()
+    }
+    found = by_system.get(name)
+    if found is None:
+        raise DataError(
+            f"{path}: has no scores of {name}; it has {', '.join(by_system)}: give comet-score the "
+            "files that --export-comet wrote"
+        )
+    try:
+        told, value_N = [one["mt"] for one in found], [float(one["COMET"]) for one in found]
+    except (KeyError, TypeError, ValueError):
+        raise DataError(
+            f"{path}: the segments of {name} have no 'mt' and 'COMET'; give the file that "
+            "comet-score --to_json wrote"
+        ) from None
+    if told != [line.strip() for line in said]:
+        raise DataError(f"{path}: scores other translations of {name}; run comet-score again")
+    return np.array(value_N)
+
+
+def shown(given: Systems, results: Sequence[Result], resamples: int = RESAMPLES) -> Table:
+    """Systems × scores, with intervals and marks; the signatures stand beneath."""
+    metrics = list(dict.fromkeys(one.metric for one in results))
+    cells = {(one.system, one.metric): one for one in results}
+    first, *others = given.systems
+    rows: list[list[str | Cell]] = []
+    for system in given.systems:
+        row: list[str | Cell] = [system]
+        for metric in metrics:
+            one, decimals = cells[system, metric], 3 if metric == COMET else 1
+            best = max(cells[name, metric].score for name in given.systems)
+            under = f"± {numbers.fixed(one.interval, decimals)}"
+            under += "" if one.p is None else f" p {one.p:.3f}"
+            rank = BEST if others and one.score == best else 0
+            row.append(Cell(numbers.fixed(one.score, decimals), under, rank, one.mark))
+        rows.append(row)
+    notes = [
+        f"{len(given.references[0]):,} lines; ± half of the 95 % interval of {resamples:,} draws"
+        + (f"; p and * (p < {LEVEL}): against {first}, paired bootstrap." if others else ".")
+    ]
+    notes += [f"{title_of(name)}: {cells[first, name].signature}" for name in metrics]
+    return table("Scores of translations", ("system", *map(title_of, metrics)), rows, notes)
+
+
+def title_of(metric: str) -> str:
+    """What a table calls a score."""
+    return TITLES.get(metric, metric)
+
+
+def check_free(folder: Path, *, overwrite: bool = False) -> None:
+    """Refuse a folder that holds something.
+
+    Raises:
+        DataError: it does, and may not be written over; or it is a file.
+    """
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not overwrite):
+        raise DataError(f"{folder}: is there already; choose another folder, or --overwrite")
+
+
+def write(out: Path, results: Sequence[Result]) -> None:
+    """Write results.jsonl and scores.csv, to full precision, into a folder."""
+    rows = [vars(one) for one in results]
+    out.mkdir(parents=True, exist_ok=True)
+    rundir.write_rows(out / "results.jsonl", rows)
+    text = comma_separated(rows[0], (row.values() for row in rows))
+    rundir.write_text(out / "scores.csv", text)

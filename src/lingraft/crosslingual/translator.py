@@ -1,0 +1,161 @@
+"""A pretrained translator: any stock encoder–decoder with its tokenizer and its languages."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from transformers import AutoModelForSeq2SeqLM
+
+from lingraft.errors import DataError, RecipeError, UnsupportedModelError
+from lingraft.models import generation
+from lingraft.pretrained.load import load_config, load_model, load_tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
+
+LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{2,3}_[A-Z][A-Za-z]{1,3})")
+"""Tokens that name languages: `__en__` of M2M, `en_XX` of mBART, `eng_Latn` of NLLB."""
+STARTS_WITH_LANGUAGE = "MBartTokenizer"
+"""Of the first mBART: the decoder starts with the language; in later models that comes next."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How texts are translated; None takes what the checkpoint says."""
+
+    beams: int | None = None
+    max_new_tokens: int | None = None
+    batch_tokens: int = generation.BATCH_TOKENS
+    source_language: str | None = None
+    target_language: str | None = None
+    prefix: str = ""
+    """Stands before every text: the task in T5's words, the language of some Marian models."""
+
+    def identity(self) -> tuple[object, ...]:
+        """What translations depend on."""
+        languages = (self.source_language, self.target_language)
+        return (self.beams, self.max_new_tokens, *languages, self.prefix)
+
+
+@dataclass(frozen=True)
+class Translator:
+    """An encoder–decoder that is ready to translate."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    settings: Settings
+
+    @classmethod
+    def load(cls, name: str, settings: Settings) -> Translator:
+        """Of a checkpoint, on a GPU if there is one.
+
+        Args:
+            name: directory or Hub id.
+            settings: the languages must be the model's.
+
+        Raises:
+            DataError: the checkpoint is not there or broken, or its tokenizer cannot pad.
+            RecipeError: it does not know a language.
+            UnsupportedModelError: it is no encoder–decoder.
+        """
+        config = load_config(name)
+        if type(config) not in AutoModelForSeq2SeqLM._model_mapping:
+            raise UnsupportedModelError(
+                f"{name}: is no encoder–decoder but a model of type '{config.model_type}'; "
+                "lingraft encoder-decoder makes one of an encoder, which lingraft finetune "
+                "then teaches to translate"
+            )
+        tokenizer = load_tokenizer(name)
+        if tokenizer.pad_token_id is None:
+            raise DataError(
+                f"{name}: its tokenizer has no padding token, so texts cannot be padded"
+            )
+        model, _ = load_model(AutoModelForSeq2SeqLM, name)
+        _choose_languages(name, model, tokenizer, settings)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return cls(model.eval().to(device), tokenizer, settings)
+
+    def translate(
+        self, texts: Sequence[str], on_batch: Callable[[int], object] | None = None
+    ) -> list[str]:
+        """As `generation.translate`, with the prefix before every text that is not empty."""
+        prefix = self.settings.prefix
+        return generation.translate(
+            self.model,
+            self.tokenizer,
+            [prefix + text if text.strip() else "" for text in texts],
+            beams=self.settings.beams,
+            max_new_tokens=self.settings.max_new_tokens,
+            batch_tokens=self.settings.batch_tokens,
+            on_batch=on_batch,
+        )
+
+
+def _choose_languages(
+    name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, settings: Settings
+) -> None:
+    """Tell the tokenizer the source language, and `generate()` the target language.
+
+    Raises:
+        RecipeError: the tokenizer does not have one, or the checkpoint needs one and has none.
+    """
+    known, decoding = languages(tokenizer), model.generation_config
+    source, target = settings.source_language, settings.target_language
+    if source is None and known and tokenizer.init_kwargs.get("src_lang") is None:
+        raise _no_language("source", name, known)
+    option = "forced_bos_token_id"
+    if type(tokenizer).__name__ == STARTS_WITH_LANGUAGE:
+        option = "decoder_start_token_id"
+    if target is None and known and getattr(decoding, option) not in known.values():
+        raise _no_language("target", name, known)
+    if source is None and known:
+        logger.info("%s: reads %s, as its tokenizer says", name, tokenizer.src_lang)
+    if source is not None:
+        _check_language("source", source, name, known)
+        tokenizer.src_lang = source
+    if target is not None:
+        _check_language("target", target, name, known)
+        setattr(decoding, option, known[target])
+
+
+def _no_language(side: str, name: str, known: Mapping[str, int]) -> RecipeError:
+    return RecipeError(
+        f"--{side}-language: '{name}' translates between {len(known)} languages and its files do "
+        f"not say which; give one of its codes, such as {', '.join(list(known)[:3])}"
+    )
+
+
+def _check_language(side: str, code: str, name: str, known: Mapping[str, int]) -> None:
+    if not known:
+        raise RecipeError(
+            f"--{side}-language {code}: the tokenizer of '{name}' knows no languages; leave the "
+            "option out, or tell the model by --prefix where it was trained so"
+        )
+    if code not in known:
+        close = difflib.get_close_matches(code, list(known), n=3, cutoff=0.3)
+        raise RecipeError(
+            f"--{side}-language {code}: '{name}' does not know it; nearest of its {len(known)} "
+            f"codes: {', '.join(close or list(known)[:3])}"
+        )
+
+
+def languages(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
+    """Id by code of the languages that a tokenizer can be told; none for most tokenizers."""
+    if not hasattr(tokenizer, "src_lang"):
+        return {}
+    found = {}
+    for token in tokenizer.all_special_tokens:
+        if match := LANGUAGE.fullmatch(token):
+            number = tokenizer.convert_tokens_to_ids(token)
+            assert isinstance(number, int)
+            found[match[1] or match[2]] = number
+    return found

@@ -1,0 +1,212 @@
+"""Translations: a source for the encoder, a target for the decoder (SPEC A.8).
+
+B: pairs of a micro-batch, T and U: tokens of its longest source and target, M: target tokens of all
+its pairs, D: width, V: vocabulary.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.finetuning.coders.common import Coder, Item, padded
+from lingraft.models.generation import translate
+from lingraft.models.losses import IGNORED, summed_cross_entropy
+from lingraft.tasks.examples import TranslationExample
+from lingraft.tasks.predictions import TranslationPrediction
+from lingraft.tasks.translation_metrics import signatures
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from lingraft.finetuning.coders.common import Shape, TaskBatch
+    from lingraft.tasks.examples import Example
+    from lingraft.tasks.predictions import Prediction
+    from lingraft.tasks.task import Task
+
+logger = logging.getLogger(__name__)
+
+COPIES = 0.5
+"""A training set in which more pairs than this have two equal sides is not one of translations."""
+
+
+class TranslationCoder(Coder):
+    """The decoder reads its start token and the target, and predicts the target and its end.
+
+    A target is what the tokenizer makes of it, without the token that opens a text (unless the
+    model is made to generate that one first), with the end token behind it.
+    """
+
+    head: ClassVar[str] = "translation"
+
+    def __init__(self, task: Task, shape: Shape) -> None:
+        super().__init__(task, shape)
+        signatures(task.metrics)  # asks for sacrebleu before anything is trained
+        tokenizer, generation = shape.tokenizer, shape.generation
+        self.start = generation.decoder_start_token_id
+        end = generation.eos_token_id
+        self.end = end[0] if isinstance(end, list) else end
+        for key, value in (("decoder_start_token_id", self.start), ("eos_token_id", self.end)):
+            if value is None:
+                raise UnsupportedModelError(
+                    f"'{tokenizer.name_or_path}': neither generation_config.json nor config.json "
+                    f"has {key}; set it (the id of </s> where the model has no other)"
+                )
+        self.first = generation.forced_bos_token_id
+        self.opening = {tokenizer.bos_token_id, tokenizer.cls_token_id} - {None, self.first}
+        if task.codes:
+            self._speak(*task.codes)
+
+    def _speak(self, source: str, target: str) -> None:
+        """Tell a tokenizer of many languages which two it reads."""
+        tokenizer: Any = self.shape.tokenizer
+        if not hasattr(tokenizer, "tgt_lang"):
+            raise UnsupportedModelError(
+                f"{self.task.name}: codes are for tokenizers of many languages (mBART, M2M, NLLB), "
+                f"and '{tokenizer.name_or_path}' is none; leave codes out"
+            )
+        try:
+            tokenizer.src_lang, tokenizer.tgt_lang = source, target
+            ids = tokenizer(text_target=["a"])["input_ids"][0]
+        except KeyError:
+            raise UnsupportedModelError(
+                f"{self.task.name}: codes {source!r} and {target!r} are not both languages of "
+                f"'{tokenizer.name_or_path}'; write them as its tokenizer_config.json does"
+            ) from None
+        self.first = int(ids[0])
+
+    def adapt(self, model: Any) -> None:
+        """Have the model write in the target language, also after it is saved."""
+        if self.task.codes:
+            model.generation_config.forced_bos_token_id = self.first
+
+    def encode(self, examples: Sequence[Example]) -> list[Item]:
+        """One input a pair, its ends cut where it is too long."""
+        return list(map(self._cut, self._whole(examples)))
+
+    def encode_training(self, examples: Sequence[Example]) -> list[Item]:
+        """The same without pairs that are too long, which a decoder must not see the end of.
+
+        Raises:
+            DataError: no pair is left, or most pairs have the same text on both sides.
+        """
+        copies = sum(_translated(one).text == _translated(one).translation for one in examples)
+        if copies > COPIES * len(examples):
+            raise DataError(
+                f"{self.task.name}: {copies:,} of {len(examples):,} training pairs have the same "
+                "text on both sides; check which columns are text and pair"
+            )
+        whole = self._whole(examples)
+        kept = [item for item in whole if max(self.size(item)) <= self.shape.max_length]
+        if not kept:
+            raise DataError(
+                f"{self.task.name}: all {len(whole):,} training pairs are longer than "
+                f"{self.shape.max_length} tokens; cut the text into sentences, or raise max_length"
+            )
+        if copies or len(kept) < len(whole):
+            logger.warning(
+                "%s train: %d of %d pairs have more than %d tokens on a side and are left out; %d "
+                "have the same text on both sides",
+                self.task.name,
+                len(whole) - len(kept),
+                len(whole),
+                self.shape.max_length,
+                copies,
+            )
+        return kept
+
+    def _whole(self, examples: Sequence[Example]) -> list[Item]:
+        pairs = [_translated(example) for example in examples]
+        tokenizer = self.shape.tokenizer
+        sources = tokenizer([one.text for one in pairs])["input_ids"]
+        targets = tokenizer(text_target=[one.translation for one in pairs])["input_ids"]
+        return [
+            Item(index, np.array(source), None, self._target(target), pair.text)
+            for index, (pair, source, target) in enumerate(
+                zip(pairs, sources, targets, strict=True)
+            )
+        ]
+
+    def _target(self, ids: list[int]) -> np.ndarray[Any, Any]:
+        ids = ids[1:] if ids and ids[0] in self.opening else ids
+        return np.array(ids if ids and ids[-1] == self.end else [*ids, self.end])
+
+    def _cut(self, item: Item) -> Item:
+        longest = self.shape.max_length
+        if max(self.size(item)) <= longest:
+            return item
+        encoded = self.shape.tokenizer([item.extra], truncation=True, max_length=longest)
+        ids = np.array(encoded["input_ids"][0])
+        return Item(item.example, ids, None, item.target[:longest], item.extra, cut=True)
+
+    def size(self, item: Item) -> tuple[int, ...]:
+        """Tokens of source and target."""
+        return len(item.ids), len(item.target)
+
+    def count(self, item: Item) -> int:
+        """Tokens of the target, its end included."""
+        return len(item.target)
+
+    def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
+        """[B, U] what is predicted, and what the decoder reads."""
+        longest = max(len(item.target) for item in items)
+        read = [[self.start, *item.target[:-1]] for item in items]
+        return {
+            "labels": padded([item.target for item in items], longest),
+            "decoder_input_ids": padded(read, longest, self.shape.pad),
+        }
+
+    def run(self, model: Any, batch: TaskBatch) -> dict[str, Any]:
+        """Logits [M, V]: states of padding do not reach the last matrix product."""
+        labels_BU = batch.targets["labels"]
+        places_M = (labels_BU != IGNORED).flatten().nonzero().squeeze(1)
+
+        def real(_: Any, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            return (states[0].flatten(0, 1).index_select(0, places_M),)
+
+        hook = model.get_output_embeddings().register_forward_pre_hook(real)
+        try:
+            read_BU = batch.targets["decoder_input_ids"]
+            outputs = model(**batch.inputs, decoder_input_ids=read_BU, use_cache=False)
+        finally:
+            hook.remove()
+        smoothing = self.task.settings.label_smoothing if model.training else 0.0
+        return {"logits": outputs.logits, "places": places_M, "smoothing": smoothing}
+
+    def loss(self, outputs: Any, targets: dict[str, Tensor]) -> Tensor:
+        """Σ over target tokens of (1−ε)·nll + ε/V·Σ_v −log p_v (fairseq); ε = 0 in evaluation."""
+        gold_M = targets["labels"].flatten().index_select(0, outputs["places"])
+        return summed_cross_entropy(outputs["logits"], gold_M, outputs["smoothing"])
+
+    def collect(self, outputs: Any, items: Sequence[Item]) -> list[Any]:
+        """Nothing: what the decoder says of a right beginning is no translation."""
+        return [None] * len(items)
+
+    def generate(self, model: Any, items: Sequence[Item], *, best: bool) -> list[Any]:
+        """Translations of the sources: greedy, or for `best` with a beam."""
+        return translate(
+            model,
+            self.shape.tokenizer,
+            [item.extra for item in items],
+            beams=self.task.settings.beams if best else 1,
+            max_new_tokens=self.shape.max_length,
+        )
+
+    def decode(
+        self, examples: Sequence[Example], items: Sequence[Item], collected: Sequence[Any]
+    ) -> list[Prediction]:
+        """What was generated."""
+        return [
+            TranslationPrediction(example.id, text)
+            for example, text in zip(examples, collected, strict=True)
+        ]
+
+
+def _translated(example: Example) -> TranslationExample:
+    assert isinstance(example, TranslationExample)
+    return example

@@ -1,0 +1,134 @@
+"""Tags for translations: what a model says that was fine-tuned on the original (SPEC A.6)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.finetuning import heads
+from lingraft.finetuning.coders.common import Shape
+from lingraft.finetuning.coders.tagging import TagCoder
+from lingraft.finetuning.problem import Finetuning
+from lingraft.pretrained.load import load_config
+from lingraft.tasks.examples import TaggedExample
+from lingraft.tasks.predictions import TagPrediction
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+    from pathlib import Path
+
+    from accelerate import Accelerator
+    from transformers import PreTrainedConfig
+
+    from lingraft.finetuning.coders.common import Coder, Item
+    from lingraft.tasks import Task
+    from lingraft.tasks.examples import Example
+
+logger = logging.getLogger(__name__)
+
+
+def check(folder: Path, task: Task) -> PreTrainedConfig:
+    """The configuration of a teacher for a task.
+
+    Raises:
+        RecipeError: the model was fine-tuned on something else, or not at all.
+    """
+    config = load_config(str(folder))
+    known = tuple((config.id2label or {}).values())
+    tags = any("TokenClassification" in name for name in config.architectures or ())
+    if known != task.labels or not tags:
+        raise RecipeError(
+            f"--teacher {folder}: is no model that tags for {task.name}; fine-tune one on it "
+            "plugged out, with --keep-models, and name its seed's folder best"
+        )
+    return config
+
+
+class Probabilities(TagCoder):
+    """Instead of tags, the probabilities [T, C] of each input's tokens."""
+
+    def __init__(self, task: Task, shape: Shape, temperature: float) -> None:
+        super().__init__(task, shape)
+        self.temperature = temperature
+
+    def collect(self, outputs: Any, items: Sequence[Item]) -> list[Any]:
+        """[T, C]."""
+        soft_BTC = (outputs["logits"].float() / self.temperature).softmax(-1).cpu().numpy()
+        return [soft_BTC[row, : len(item.ids)].copy() for row, item in enumerate(items)]
+
+    def decode(
+        self, examples: Sequence[Example], items: Sequence[Item], collected: Sequence[Any]
+    ) -> list[Any]:
+        """An array an input."""
+        return list(collected)
+
+
+class Teacher:
+    """A fine-tuned model and what it reads."""
+
+    def __init__(
+        self,
+        folder: Path,
+        task: Task,
+        accelerator: Accelerator,
+        tokens: int,
+        temperature: float | None,
+    ) -> None:
+        """Loads it.
+
+        Args:
+            folder: of a kept seed (`--keep-models`).
+            task: the one that it was fine-tuned on.
+            accelerator: where it runs.
+            tokens: that go through it at once.
+            temperature: of probabilities as soft labels; None gives the likeliest tags alone.
+        """
+        config = check(folder, task)
+        self.task, self.accelerator, self.tokens = task, accelerator, tokens
+        self.temperature = temperature
+        self.tokenizer = heads.tokenizer_for(folder, task)
+        forward = heads.forward_of(config, TagCoder.head)
+        self.shape = Shape.of(self.tokenizer, config, forward, task.settings.max_length)
+        model = heads.build(folder, task, self.tokenizer, seed=0)
+        self.model = model.to(accelerator.device)
+
+    def _says(self, coder: Coder, examples: Sequence[Example], items: Sequence[Item]) -> list[Any]:
+        problem = Finetuning(self.model, coder, self.shape, items, [], self.tokens)
+        said, _ = problem.predict(problem.module, self.accelerator, examples, items)
+        return list(said)
+
+    def tagged(self, examples: Sequence[Example], bare: Container[int]) -> list[Example]:
+        """The examples; those at the places `bare` with the likeliest tags."""
+        asked = [one for index, one in enumerate(examples) if index in bare]
+        coder = TagCoder(self.task, self.shape)
+        said = iter(self._says(coder, asked, coder.encode(asked)))
+        logger.info("teacher: tags %d of %d translations", len(asked), len(examples))
+        found: list[Example] = []
+        for index, one in enumerate(examples):
+            if index in bare:
+                assert isinstance(one, TaggedExample)
+                answer = next(said)
+                assert isinstance(answer, TagPrediction)
+                one = replace(one, tags=answer.tags)
+            found.append(one)
+        return found
+
+    def softened(self, items: Sequence[Item], bare: Container[int], shape: Shape) -> list[Item]:
+        """Inputs; those of the examples `bare` with the probabilities of their tokens.
+
+        Raises:
+            UnsupportedModelError: the teacher has other tokens than the model that learns.
+        """
+        if self.temperature is None:
+            return list(items)
+        if self.tokenizer.get_vocab() != shape.tokenizer.get_vocab():
+            raise UnsupportedModelError(
+                "plug_in.temperature: the teacher has another vocabulary than the model that "
+                "learns, so its probabilities are of other tokens; leave the temperature out"
+            )
+        coder = Probabilities(self.task, self.shape, self.temperature)
+        asked = [item for item in items if item.example in bare]
+        soft = iter(self._says(coder, [], asked))
+        return [replace(item, soft=next(soft)) if item.example in bare else item for item in items]

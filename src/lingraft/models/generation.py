@@ -1,0 +1,152 @@
+"""Translations by any stock encoder–decoder, through transformers' own `generate()`.
+
+Shape letters: B sequences, T tokens.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lingraft.pretrained.load import longest_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from transformers import (
+        GenerationConfig,
+        PreTrainedConfig,
+        PreTrainedModel,
+        PreTrainedTokenizerBase,
+    )
+
+logger = logging.getLogger(__name__)
+
+MOST_NEW_TOKENS = 200
+"""Where neither caller nor checkpoint says, as fairseq's --max-len-b; transformers takes 20."""
+BATCH_TOKENS = 4_096
+
+
+def translate(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    *,
+    beams: int | None = None,
+    max_new_tokens: int | None = None,
+    batch_tokens: int = BATCH_TOKENS,
+    on_batch: Callable[[int], object] | None = None,
+) -> list[str]:
+    """Translate texts in batches of like lengths; a translation does not depend on its batch.
+
+    Args:
+        model: an encoder–decoder with `generate()`, on any device.
+        tokenizer: of the model; where there are several languages, `src_lang` says the source, and
+            `forced_bos_token_id` of the model's `generation_config` the target.
+        texts: in any order. One of white space alone has an empty translation.
+        beams: of beam search, 1 is greedy; None takes the value of `generation_config`.
+        max_new_tokens: of a translation; None takes the value of `generation_config`.
+        batch_tokens: source tokens of a batch, padding included, times beams.
+        on_batch: called after every batch with the number of texts that it finished.
+
+    Returns:
+        The translations, each on one line without special tokens, in the order of the texts.
+    """
+    settings = _settings(model, beams, max_new_tokens)
+    translations = [""] * len(texts)
+    filled = [place for place, text in enumerate(texts) if text.strip()]
+    sequences = _encoded(model, tokenizer, [texts[place] for place in filled])
+    if on_batch is not None and len(filled) < len(texts):
+        on_batch(len(texts) - len(filled))
+    generate: Any = model.generate
+    was_training = model.training
+    model.eval()
+    for places in _batches(list(map(len, sequences)), batch_tokens // (settings.num_beams or 1)):
+        ids_BT, mask_BT = _padded([sequences[place] for place in places], tokenizer)
+        made_BT = generate(
+            input_ids=ids_BT.to(model.device),
+            attention_mask=mask_BT.to(model.device),
+            generation_config=settings,
+        )
+        made = tokenizer.batch_decode(
+            made_BT, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        for place, text in zip(places, made, strict=True):
+            translations[filled[place]] = " ".join(text.splitlines()).strip()
+        if on_batch is not None:
+            on_batch(len(places))
+    model.train(was_training)
+    return translations
+
+
+def _settings(
+    model: PreTrainedModel, beams: int | None, max_new_tokens: int | None
+) -> GenerationConfig:
+    """The checkpoint's own, changed as asked; never sampling, never past the last position."""
+    settings: GenerationConfig = copy.deepcopy(model.generation_config)
+    settings.do_sample, settings.num_return_sequences = False, 1
+    if beams is not None:
+        settings.num_beams = beams
+    if max_new_tokens is None and settings.max_new_tokens is None and settings.max_length is None:
+        max_new_tokens = MOST_NEW_TOKENS
+    if max_new_tokens is not None:
+        settings.max_new_tokens = max_new_tokens
+    longest = _positions(model.get_decoder().config)
+    if settings.max_new_tokens is not None:
+        settings.max_new_tokens = min(settings.max_new_tokens, longest - 1)
+        settings.max_length = None
+    else:
+        settings.max_length = min(settings.max_length, longest)
+    return settings
+
+
+def _positions(config: PreTrainedConfig) -> int:
+    """Tokens that a stack reads at once; a stack with relative positions reads any number."""
+    if not hasattr(config, "max_position_embeddings"):
+        return 1 << 30
+    return longest_text(config, config.pad_token_id or 0)
+
+
+def _encoded(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]
+) -> list[list[int]]:
+    """Token ids with the special tokens; too long texts lose their end, which a warning says."""
+    if not texts:
+        return []
+    longest = min(_positions(model.get_encoder().config), tokenizer.model_max_length)
+    whole: list[list[int]] = tokenizer(list(texts), verbose=False)["input_ids"]
+    long = [place for place, ids in enumerate(whole) if len(ids) > longest]
+    if long:
+        logger.warning(
+            "%s of %s texts have more than the %s tokens that the model reads; their ends are "
+            "not translated",
+            *(f"{number:,}" for number in (len(long), len(texts), longest)),
+        )
+    for place in long:
+        whole[place] = tokenizer(texts[place], truncation=True, max_length=longest)["input_ids"]
+    return whole
+
+
+def _batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """Places of sequences, the longest first; one that is longer than `tokens` is alone."""
+    order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
+    while order:
+        count = max(1, tokens // lengths[order[0]])
+        yield order[:count]
+        del order[:count]
+
+
+def _padded(
+    sequences: Sequence[Sequence[int]], tokenizer: PreTrainedTokenizerBase
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids, padded on the right, and where tokens are."""
+    width = max(map(len, sequences))
+    ids_BT = torch.full((len(sequences), width), int(tokenizer.pad_token_id))
+    mask_BT = torch.zeros_like(ids_BT)
+    for row, sequence in enumerate(sequences):
+        ids_BT[row, : len(sequence)] = torch.tensor(sequence)
+        mask_BT[row, : len(sequence)] = 1
+    return ids_BT, mask_BT

@@ -1,0 +1,196 @@
+"""The packed forward pass of an encoder–decoder, and which pass a kind of model has.
+
+A row of the encoder and the row of the decoder with the same number hold the same sentences in the
+same order. A token of the encoder sees its sentence, one of the decoder what stands before it in
+its own, and the encoder's states of that sentence alone. T5's relative positions depend on
+distances within a sentence, so a row may start anywhere; where positions count along the row
+(BART, mBART, M2M), they are given here.
+
+Shape letters: N rows, T tokens in a row of the encoder, U in a row of the decoder, M predicted
+tokens, D width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from lingraft.errors import UnsupportedModelError
+from lingraft.models.packed import ROW_MULTIPLE, PackedBatch, PackedModel, assemble, number_format
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from transformers import PreTrainedModel
+
+    from lingraft.models.families import Family
+    from lingraft.models.kinds import KindName
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StacksBatch(PackedBatch):
+    """Sentences in rows of the encoder, what is to be written in rows of the decoder.
+
+    `masked_M` are indices into the flattened rows of the decoder.
+    """
+
+    target_ids_NU: torch.Tensor
+    target_positions_NU: torch.Tensor
+    target_segments_NU: torch.Tensor
+
+
+def assemble_stacks(
+    sentences: Sequence[Array],
+    masked: Sequence[Array],
+    targets: Sequence[Array],
+    rows: Sequence[Sequence[int]],
+    _width: int,
+    pad_id: int,
+    objective: str = "denoise",
+    _restarts: Sequence[int] | None = None,
+) -> StacksBatch:
+    """Lay out rows of both stacks; arguments as in `packed.assemble`.
+
+    Args:
+        sentences: token ids that the encoder reads.
+        masked: places of the predicted tokens within each target.
+        targets: token ids that the decoder writes, predicted or not.
+        rows: sentence indices by row.
+        pad_id: fills the rows.
+        objective: whose loss the batch is for.
+    """
+    nothing = [np.zeros(0, np.int64)] * len(sentences)
+    own = assemble(sentences, nothing, nothing, rows, _width_of(sentences, rows), pad_id, objective)
+    gold = [target[places] for target, places in zip(targets, masked, strict=True)]
+    written = assemble(targets, masked, gold, rows, _width_of(targets, rows), pad_id, objective)
+    return StacksBatch(
+        own.input_ids_NT,
+        own.positions_NT,
+        own.segments_NT,
+        written.masked_M,
+        written.targets_M,
+        objective,
+        target_ids_NU=written.input_ids_NT,
+        target_positions_NU=written.positions_NT,
+        target_segments_NU=written.segments_NT,
+    )
+
+
+def _width_of(sentences: Sequence[Array], rows: Sequence[Sequence[int]]) -> int:
+    longest = max(sum(len(sentences[index]) for index in row) for row in rows)
+    return -(-longest // ROW_MULTIPLE) * ROW_MULTIPLE
+
+
+class PackedStacks(PackedModel):
+    """A stock encoder–decoder run on packed rows."""
+
+    def __init__(self, model: PreTrainedModel, family: Family) -> None:
+        super().__init__(model, family)
+        start = getattr(model.config, "decoder_start_token_id", None)
+        if start is None:
+            raise UnsupportedModelError(
+                f"this {family.model_type} model has no decoder_start_token_id, which every "
+                "sentence of a decoder begins with; put the token's id into its config.json"
+            )
+        self.start = int(start)
+
+    @staticmethod
+    def takes_attention(model: PreTrainedModel) -> bool:
+        """As of `PackedModel`; these classes take it without saying so."""
+        return bool(model._can_set_attn_implementation())
+
+    @contextlib.contextmanager
+    def positions_of(self, stack: int, positions_NT: torch.Tensor) -> Iterator[None]:
+        """Let a stack (0 the encoder, 1 the decoder) place its tokens by these positions."""
+        if not self.family.position_modules:
+            yield
+            return
+        module: Any = self.model.get_submodule(self.family.position_modules[stack])
+        table = module.weight if self.family.positions else module.weights
+        after_padding = self.family.pad_decides_positions
+        first = self.first_position if after_padding else int(module.offset)
+        module.forward = lambda *_, **__: torch.nn.functional.embedding(positions_NT + first, table)
+        try:
+            yield
+        finally:
+            del module.forward
+
+    def hidden(self, batch: PackedBatch, **more: Any) -> torch.Tensor:
+        """Last hidden states of the decoder [N, U, D], which has read the target so far."""
+        assert isinstance(batch, StacksBatch)
+        dtype = number_format(batch.input_ids_NT.device.type, self.model.dtype)
+        segments_NT, written_NU = batch.segments_NT, batch.target_segments_NU
+        order = torch.arange(written_NU.shape[1], device=written_NU.device)
+        is_own = written_NU[:, None, :, None] == written_NU[:, None, None, :]
+        with self.positions_of(0, batch.positions_NT):
+            states_NTD = self.model.get_encoder()(
+                input_ids=batch.input_ids_NT,
+                attention_mask=self.additive(
+                    segments_NT[:, None, :, None] == segments_NT[:, None, None, :], dtype
+                ),
+                **more,
+            ).last_hidden_state
+        with self.positions_of(1, batch.target_positions_NU):
+            output = self.model.get_decoder()(
+                input_ids=self.shifted(batch),
+                attention_mask=self.additive(is_own & (order[:, None] >= order[None, :]), dtype),
+                encoder_hidden_states=states_NTD,
+                encoder_attention_mask=self.additive(
+                    written_NU[:, None, :, None] == segments_NT[:, None, None, :], dtype
+                ),
+                use_cache=False,
+                **more,
+            )
+        states_NUD: torch.Tensor = output.last_hidden_state
+        return states_NUD
+
+    def shifted(self, batch: StacksBatch) -> torch.Tensor:
+        """What the decoder reads [N, U]: the start token, then each target but its last token."""
+        before_NU = torch.roll(batch.target_ids_NU, 1, dims=1)
+        return torch.where(batch.target_positions_NU == 0, self.start, before_NU)
+
+    def head(self, x_MD: torch.Tensor) -> torch.Tensor:
+        """Logits [M, V] of hidden states."""
+        key = self.family.head_scale_key
+        if key is not None and getattr(self.model.config, key):
+            x_MD = x_MD * x_MD.shape[-1] ** -0.5
+        logits_MV = super().head(x_MD)
+        for name in self.family.output_bias:
+            logits_MV = logits_MV + self.model.get_buffer(name)
+        return logits_MV
+
+    def probe(
+        self, sentences: Sequence[Array], rows: list[list[int]], width: int, pad_id: int
+    ) -> PackedBatch:
+        """Sentences that are written backwards, each position predicted."""
+        everywhere = [np.arange(len(sentence)) for sentence in sentences]
+        written = [sentence[::-1] for sentence in sentences]
+        return assemble_stacks(sentences, everywhere, written, rows, width, pad_id)
+
+    def alone(self, sentence: Array) -> torch.Tensor:
+        """Logits [T, V] of one sentence of `probe` by the stock forward pass."""
+        ids = torch.from_numpy(sentence[None].copy()).to(self.model.device)
+        start = torch.full_like(ids[:, :1], self.start)
+        before = torch.cat([start, ids.flip(1)[:, :-1]], 1)
+        logits: torch.Tensor = self.model(input_ids=ids, decoder_input_ids=before).logits[0]
+        return logits
+
+
+PASSES: dict[KindName, type[PackedModel]] = {
+    "masked": PackedModel,
+    "causal": PackedModel,
+    "seq2seq": PackedStacks,
+}
+"""The forward pass of each kind of model; what it makes batches with is in `LAYOUTS`."""
+LAYOUTS = {"masked": assemble, "causal": assemble, "seq2seq": assemble_stacks}
+
+
+def packed_model(model: PreTrainedModel, family: Family) -> PackedModel:
+    """A stock model on packed rows, whatever its kind."""
+    return PASSES[family.kind](model, family)

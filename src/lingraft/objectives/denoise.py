@@ -1,0 +1,178 @@
+"""Denoising for encoder–decoders: span corruption (T5) and text infilling (BART).
+
+What a family's own pretraining did, the phase goes on with (`Masking.scheme`):
+
+- spans (Raffel et al. 2020, §3.1.4): round(rate · n) of a sentence's n tokens, in spans of 3 on
+  average, by the arithmetic of T5's `random_spans_noise_mask`. A sentinel, another for each span,
+  stands in the encoder's input for what is gone; the decoder writes each sentinel and the span.
+- infilling (Lewis et al. 2020, §2.2): round(rate · n) tokens in spans whose lengths are drawn from
+  a Poisson distribution (λ = 3, zero allowed), a single <mask> for each; the decoder writes the
+  whole sentence.
+
+The special tokens around a sentence stay where they are, on both sides; spans lie between them.
+The corruption is a function of the sentence and a 64-bit key, as in `mlm`.
+
+Differs from the papers: T5 corrupts stretches of 568 tokens, BART documents whose sentences it also
+puts into another order; here a unit is a sentence, as in all of lingraft's objectives. At least one
+token is hidden.
+
+Shape letters: T tokens of all sentences, S sentences, n tokens of one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lingraft.errors import RecipeError
+from lingraft.models.losses import summed_cross_entropy
+from lingraft.objectives.common import Array, Corrupted, Losses, LossSum, Objective, TokenIds
+
+if TYPE_CHECKING:
+    from lingraft.models.packed import PackedBatch, PackedModel
+    from lingraft.recipe import Masking
+
+TERM = "denoise"
+
+
+def spans_mask(length: int, rate: float, mean_span: float, generator: np.random.Generator) -> Array:
+    """[n] which tokens are noise: T5's `random_spans_noise_mask`.
+
+    A sentence begins with text and ends with noise, and the two take turns.
+
+    Args:
+        length: n.
+        rate: share of noise.
+        mean_span: of a span of noise, in tokens.
+        generator: draws where spans begin and end.
+    """
+    padded = max(length, 2)
+    noise = min(max(int(np.round(padded * rate)), 1), padded - 1)
+    spans = min(max(int(np.round(noise / mean_span)), 1), noise, padded - noise)
+    text_sizes = _cut(padded - noise, spans, generator)
+    sizes = np.stack([text_sizes, _cut(noise, spans, generator)], 1).ravel()
+    return np.repeat(np.arange(2 * spans) % 2 == 1, sizes)[:length]
+
+
+def _cut(number: int, parts: int, generator: np.random.Generator) -> Array:
+    """[parts] random sizes above 0 that add up to a number."""
+    ends = 1 + np.sort(generator.permutation(number - 1)[: parts - 1])
+    return np.diff(np.concatenate([[0], ends, [number]]))
+
+
+def span_corrupted(
+    text: Array, sentinels: tuple[int, ...], masking: Masking, generator: np.random.Generator
+) -> tuple[Array, Array]:
+    """What the encoder reads and the decoder writes of a sentence, without what stands around it.
+
+    Args:
+        text: [n] its tokens.
+        sentinels: as many as there are spans at most; a longer sentence has longer spans.
+        masking: rate and mean length of a span.
+        generator: draws the spans.
+    """
+    mean = max(masking.mean_span, len(text) * masking.rate / len(sentinels))
+    noise = spans_mask(len(text), masking.rate, mean, generator)
+    return _with_sentinels(text, noise, sentinels), _with_sentinels(text, ~noise, sentinels)
+
+
+def _with_sentinels(text: Array, gone: Array, sentinels: tuple[int, ...]) -> Array:
+    """The text with one sentinel, each time the next, for each stretch that is gone."""
+    begins = gone & ~np.concatenate([[False], gone[:-1]])
+    number = np.cumsum(begins) - 1
+    marked = np.where(begins, np.array(sentinels)[np.minimum(number, len(sentinels) - 1)], text)
+    return marked[~gone | begins]
+
+
+def infilled(text: Array, mask: int, masking: Masking, generator: np.random.Generator) -> Array:
+    """The sentence with a mask token for each span that is gone.
+
+    No two spans touch: each has a place of its own between two tokens that stay.
+
+    Args:
+        text: [n] its tokens.
+        mask: stands for a span.
+        masking: rate and λ.
+        generator: draws lengths and places.
+    """
+    noise = min(max(int(np.round(len(text) * masking.rate)), 1), len(text))
+    places = len(text) - noise + 1
+    lengths: list[int] = []
+    while sum(lengths) < noise:
+        lengths.append(int(generator.poisson(masking.mean_span)))
+    lengths = lengths[:places]
+    lengths[-1] += noise - sum(lengths)
+    spans = np.zeros(places, np.int64)
+    chosen = np.sort(generator.permutation(places)[: len(lengths)])
+    spans[chosen] = lengths
+    is_chosen = np.isin(np.arange(places), chosen)
+    starts = np.cumsum(spans) - spans + np.arange(places)  # in the text, of each place
+    pieces = []
+    for place, start in enumerate(starts):
+        if is_chosen[place]:
+            pieces.append(mask)
+        after = int(start + spans[place])
+        pieces.extend(text[after : after + 1].tolist())
+    return np.array(pieces, np.int64)
+
+
+def corrupt(
+    ids: Array, lengths: Array, keys: Array, vocabulary: TokenIds, masking: Masking
+) -> Corrupted:
+    """Hide spans of every sentence; arguments as in `mlm.corrupt`.
+
+    Raises:
+        RecipeError: sentinels are asked for that the vocabulary lacks.
+    """
+    if masking.scheme == "spans" and not vocabulary.sentinels:
+        raise RecipeError(
+            "masking.scheme: 'spans' needs sentinels (<extra_id_0> …), which this vocabulary "
+            "lacks; set infilling"
+        )
+    around = np.array([index for index in vocabulary.special if index != vocabulary.unk])
+    sources, targets = [], []
+    for sentence, key in zip(np.split(ids, np.cumsum(lengths)[:-1]), keys, strict=True):
+        row, generator = sentence.astype(np.int64), np.random.default_rng(int(key))
+        inner = np.flatnonzero(~np.isin(row, around))
+        first, end = (int(inner[0]), int(inner[-1]) + 1) if len(inner) else (0, 0)
+        before, text, after = row[:first], row[first:end], row[end:]
+        written = text
+        if not len(text):
+            hidden = text
+        elif masking.scheme == "spans":
+            hidden, written = span_corrupted(text, vocabulary.sentinels, masking, generator)
+        else:
+            hidden = infilled(text, vocabulary.mask, masking, generator)
+        sources.append(np.concatenate([before, hidden, after]))
+        targets.append(np.concatenate([before, written, after]))
+    return Corrupted(
+        np.concatenate(sources),
+        np.zeros(0, np.int64),
+        np.concatenate(targets),
+        np.array([len(source) for source in sources]),
+        np.array([len(target) for target in targets]),
+    )
+
+
+def counts(corrupted: Corrupted, _: Array) -> dict[str, int]:
+    """One term: every token that the decoder writes."""
+    return {TERM: len(corrupted.targets)}
+
+
+def loss(packed: PackedModel, batch: PackedBatch) -> Losses:
+    """Summed cross-entropy of what the decoder writes, softmax in fp32."""
+    filled = batch.filled()
+    nats = summed_cross_entropy(packed.logits(filled), filled.targets_M)
+    return {TERM: LossSum(nats, len(batch.targets_M))}
+
+
+DENOISE = Objective(
+    name=TERM,
+    summary="spans of a sentence hidden from the encoder, written by the decoder",
+    paper="T5: Raffel et al. 2020, §3.1.4; BART: Lewis et al. 2020, §2.2",
+    corrupt=corrupt,
+    counts=counts,
+    loss=loss,
+    kind="seq2seq",
+)

@@ -1,0 +1,80 @@
+"""What a recipe becomes for the kind of its source. No torch: `lingraft check` asks.
+
+A method says what trains and for how long, of whatever model; an encoder–decoder learns by
+denoising where an encoder learns by masked words, as its own pretraining did.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import RecipeError
+from lingraft.models.kinds import KINDS
+from lingraft.recipe import Masking
+
+if TYPE_CHECKING:
+    from lingraft.models.families import Family
+    from lingraft.recipe import Data, Phase, Recipe
+
+RATES = {"spans": 0.15, "infilling": 0.30}
+"""Of T5 and of BART."""
+
+
+def suited(recipe: Recipe, family: Family | None) -> Recipe:
+    """The recipe with phases that its source can go through; doing it twice changes nothing.
+
+    Args:
+        recipe: expanded.
+        family: of the source; None where it is not known yet.
+
+    Raises:
+        RecipeError: it asks for what this kind of model cannot do.
+    """
+    if family is None:
+        return recipe
+    own = KINDS[family.kind].objective
+    for phase in recipe.phases:
+        names = [phase.objective, *(n for e in phase.data for n in (e.objective, *e.also) if n)]
+        for name in names:
+            if (name == "denoise") != (own == "denoise") and not (own and name == "mlm"):
+                raise RecipeError(
+                    f"phase '{phase.name}': objective '{name}' does not train "
+                    f"{KINDS[family.kind].title}s ({family.model_type}); take '{own or 'mlm'}'"
+                )
+    if own is None:
+        return recipe
+    title = KINDS[family.kind].title
+    if recipe.evaluation.before or any(phase.distil for phase in recipe.phases):
+        what = "evaluation.before" if recipe.evaluation.before else "phases.….distil"
+        raise RecipeError(
+            f"{what}: is for masked language models, not for an {title}; leave it out"
+        )
+    phases = tuple(_phase(phase, own, family) for phase in recipe.phases)
+    return recipe.model_copy(update={"phases": phases})
+
+
+def _phase(phase: Phase, objective: str, family: Family) -> Phase:
+    masking = denoising(phase.masking, family)
+    data = tuple(_data(entry, objective, family) for entry in phase.data)
+    return phase.model_copy(update={"objective": objective, "masking": masking, "data": data})
+
+
+def _data(entry: Data, objective: str, family: Family) -> Data:
+    changes: dict[str, Any] = {"objective": objective} if entry.objective else {}
+    if entry.masking is not None:
+        changes["masking"] = denoising(entry.masking, family)
+    return entry.model_copy(update=changes)
+
+
+def denoising(masking: Masking, family: Family) -> Masking:
+    """How much and what of a sentence is hidden: as the family's pretraining did where left open.
+
+    Args:
+        masking: a rate that is not the default of masked words is kept.
+        family: of an encoder–decoder.
+    """
+    assert family.corruption is not None, "an encoder–decoder has its own corruption"
+    if masking.scheme in RATES:
+        return masking
+    rate = masking.rate if masking.rate != Masking().rate else RATES[family.corruption]
+    return masking.model_copy(update={"scheme": family.corruption, "rate": rate})

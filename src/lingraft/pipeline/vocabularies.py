@@ -1,0 +1,85 @@
+"""What `lingraft check` says of the vocabulary, from the source's files alone: no torch."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import DataError
+from lingraft.tokenizer.state import (
+    PLACEHOLDER,
+    check_continues,
+    kind_of_state,
+    outside,
+    pieces_of,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lingraft.recipe import Recipe
+
+FOLLOWING = ("extend", "append", "trim", "replace")
+"""Kinds of vocabulary that are made of the source's tokenizer.json."""
+
+
+def notes(recipe: Recipe, folder: Path, rows: int, *, tied: bool) -> list[str]:
+    """What the vocabulary will be, a sentence each.
+
+    Args:
+        recipe: says what becomes of the source's vocabulary.
+        folder: the source's.
+        rows: of its embeddings.
+        tied: whether its output projection is the word embeddings.
+
+    Raises:
+        DataError: tokenizer.json is broken.
+        UnsupportedModelError: 'extend' with a tokenizer that has no merges.
+    """
+    section, found = recipe.tokenizer, list[str]()
+    if recipe.graft.output_embeddings is not None and tied:
+        found.append(
+            "graft.output_embeddings is without effect: the source's output projection is tied to "
+            "its word embeddings"
+        )
+    state = _state(folder / "tokenizer.json") if section.kind in FOLLOWING else None
+    if state is None:
+        return found
+    if section.kind == "extend":
+        check_continues(state)
+    pieces = pieces_of(state) | outside(state)
+    empty = rows - len(pieces)
+    reserved = sum(PLACEHOLDER.fullmatch(piece) is not None for piece in pieces)
+    found.append(
+        f"the source's tokenizer is {kind_of_state(state)} with {len(pieces):,} pieces, "
+        f"{reserved:,} of them in reserve, and {max(empty, 0):,} rows have no piece"
+    )
+    at_most = "the sizes given are those where it is as large as it can be"
+    found.append(
+        {
+            "extend": f"{section.new_pieces:,} pieces and rows are added at most; {at_most}",
+            "append": f"{section.vocab_size:,} pieces and rows are added at most; how many the "
+            f"source lacks, and how many cannot be reached, is known once they are trained; "
+            f"{at_most}",
+            "trim": f"pieces that the text does not use are left out; {at_most}",
+            "replace": f"of its tokens {len(state['added_tokens']):,} stay: the special and the "
+            "added ones",
+        }[section.kind]
+    )
+    return found
+
+
+def _state(path: Path) -> dict[str, Any] | None:
+    """What tokenizer.json holds; None where there is none (an older format)."""
+    if not path.is_file():
+        return None
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+        pieces_of(state), outside(state), kind_of_state(state)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:100]
+        raise DataError(
+            f"{path}: no tokenizer that can be read ({type(error).__name__}: {reason}); "
+            "save the tokenizer again"
+        ) from None
+    return state if isinstance(state, dict) else None

@@ -1,0 +1,195 @@
+"""Byte-pair merges of a tokenizer, continued on new text.
+
+The text is cut into the tokens that the tokenizer has, and training goes on from there: the
+commonest pair of neighbours becomes a piece, as if the first training had never ended. A piece that
+is learnt so is what its own text falls into, since its parts are what the old merges leave of it.
+
+Source: continued BPE training (Purason et al. 2025, arXiv 2512.03989).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+from lingraft.tokenizer.state import (
+    BYTE_PIECE,
+    WORD_START,
+    kind_of_state,
+    outside,
+    pieces_of,
+    single_digits,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lingraft.tokenizer.algorithms import Sample
+
+FIRST = 0x10000
+"""A token is a character here, its id above this one: none is white space up there."""
+REPEATED = 1_000
+SPELT_WORD = re.compile(f"{WORD_START}*[^{WORD_START}]+|{WORD_START}+")
+
+
+class Continued(NamedTuple):
+    """What continued training learnt, in order."""
+
+    characters: list[str]
+    """Pieces of one character, which need no merge."""
+    merges: list[tuple[str, str]]
+    """Each gives a piece of its own, that the tokenizer did not have."""
+
+    @property
+    def pieces(self) -> list[str]:
+        """All new pieces."""
+        return [*self.characters, *(left + right for left, right in self.merges)]
+
+
+def continue_merges(
+    state: Mapping[str, Any], sample: Sample, wanted: int, min_count: int
+) -> Continued:
+    """Learn further merges on new text, cut and normalised as the tokenizer does it.
+
+    With byte fallback, characters that the vocabulary lacks become pieces first, the commonest
+    before the others; bytes are never merged. Nothing is merged across words, nor across letters,
+    digits and other signs where the tokenizer's own pre-tokenizer does not keep them apart.
+
+    Args:
+        state: tokenizer.json of the source; left as it is.
+        sample: the text.
+        wanted: new pieces, at most.
+        min_count: how often a pair or a character must occur in the text.
+    """
+    known = pieces_of(state) | outside(state)
+    words = count_words(state, sample)
+    characters: list[str] = []
+    if kind_of_state(state) == "sp-bpe":
+        counts = count_characters(words)
+        common = [char for char in counts if counts[char] >= min_count and char not in known]
+        characters = sorted(common, key=lambda char: (-counts[char], char))[:wanted]
+    ids = known | {char: max(known.values()) + 1 + i for i, char in enumerate(characters)}
+    model = _model({**state["model"], "vocab": ids})
+    sequences: Counter[str] = Counter()
+    whole = not _needs_cutting(state)
+    digits = single_digits(known)
+    unknown = state["model"].get("unk_token")
+    for word, count in words.items():
+        tokens = [token.value for token in model.tokenize(word)]
+        for part in [tokens] if whole else cut(tokens, digits, unknown):
+            if len(part) > 1:
+                sequences["".join(chr(FIRST + ids[token]) for token in part)] += count
+    pieces = {chr(FIRST + index): piece for piece, index in ids.items()}
+    merges = _learn(sequences, pieces, wanted - len(characters), min_count)
+    return Continued(characters, merges)
+
+
+def count_words(state: Mapping[str, Any], sample: Sample) -> Counter[str]:
+    """How often each word of the text occurs, as the tokenizer spells and separates words."""
+    backend = Tokenizer.from_str(json.dumps(state))
+    before, spelt = backend.pre_tokenizer, _needs_cutting(state)
+    words: Counter[str] = Counter()
+    for text in sample.normalised(backend.normalizer or normalizers.Sequence([]), "reading"):
+        parts = [part for part, _ in before.pre_tokenize_str(text)] if before else [text]
+        for part in parts:
+            words.update(SPELT_WORD.findall(part) if spelt else [part])
+    return words
+
+
+def count_characters(words: Mapping[str, int]) -> Counter[str]:
+    """How often each character occurs in counted words."""
+    counts: Counter[str] = Counter()
+    for word, count in words.items():
+        for character in word:
+            counts[character] += count
+    return counts
+
+
+def cut(tokens: Sequence[str], digits: bool, unknown: str | None = None) -> Iterator[list[str]]:
+    """Cut a word where SentencePiece does: between letters, digits and other signs.
+
+    Args:
+        tokens: of one word, `▁` at its start.
+        digits: whether every digit stands alone.
+        unknown: the unknown token, which stands alone, as bytes do.
+    """
+    part: list[str] = []
+    alone = {"bytes"} | ({"digits"} if digits else set())
+
+    def kind(token: str, place: int) -> str:
+        return "bytes" if token == unknown or BYTE_PIECE.fullmatch(token) else _sort(token[place])
+
+    for token in tokens:
+        if part:
+            before, here = kind(part[-1], -1), kind(token, 0)
+            if {before, here} & alone or (before != here and before != "start"):
+                yield part
+                part = []
+        part.append(token)
+    if part:
+        yield part
+
+
+def _sort(character: str) -> str:
+    if character == WORD_START:
+        return "start"
+    return {"L": "letters", "M": "letters", "N": "digits"}.get(
+        unicodedata.category(character)[0], "signs"
+    )
+
+
+def _needs_cutting(state: Mapping[str, Any]) -> bool:
+    return kind_of_state(state) == "sp-bpe"
+
+
+def _model(model: Mapping[str, Any]) -> Any:
+    parts = dict.fromkeys(("truncation", "padding", "normalizer", "pre_tokenizer"))
+    parts |= dict.fromkeys(("post_processor", "decoder"))
+    bare: dict[str, Any] = {"version": "1.0", "added_tokens": [], **parts, "model": model}
+    return Tokenizer.from_str(json.dumps(bare)).model
+
+
+def _learn(
+    sequences: Mapping[str, int], pieces: Mapping[str, str], wanted: int, min_count: int
+) -> list[tuple[str, str]]:
+    """The next merges of words that are spelt in tokens.
+
+    A merge that gives a piece which is there already (made of other parts) is left out, with those
+    that need it, so that each piece has one way to come about.
+    """
+    if wanted <= 0:
+        return []
+    alphabet = len(set().union(*sequences)) if sequences else 0
+    asked = wanted
+    while True:
+        found = _train(sequences, alphabet + asked, min_count)
+        text, known, merges = dict(pieces), set(pieces.values()), list[tuple[str, str]]()
+        for left, right in found:
+            if left in text and right in text and text[left] + text[right] not in known:
+                merges.append((text[left], text[right]))
+                text[left + right] = text[left] + text[right]
+                known.add(text[left + right])
+        if len(merges) >= wanted or len(found) < asked:
+            return merges[:wanted]
+        asked = 2 * asked - len(merges)
+
+
+def _train(sequences: Mapping[str, int], size: int, min_count: int) -> list[tuple[str, str]]:
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.BpeTrainer(vocab_size=size, min_frequency=min_count, show_progress=False)
+    learner.train_from_iterator(repeated(sequences), trainer)
+    merges = json.loads(learner.to_str())["model"]["merges"]
+    return [(left, right) for left, right in merges]
+
+
+def repeated(words: Mapping[str, int]) -> Iterator[str]:
+    """Lines in which each word stands as often as it was counted."""
+    for word, count in words.items():
+        for start in range(0, count, REPEATED):
+            yield " ".join([word] * min(REPEATED, count - start))

@@ -1,0 +1,125 @@
+"""What tokenizer.json holds, as plain data: no torch, no transformers."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from lingraft.errors import UnsupportedModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+Kind = Literal["unigram", "byte-bpe", "sp-bpe", "wordpiece"]
+"""`sp-bpe` is SentencePiece's BPE with byte fallback (Llama 2, Gemma, Mistral)."""
+MERGING = ("byte-bpe", "sp-bpe")
+WORD_START = "▁"
+BYTE_PIECE = re.compile(r"<0x[0-9A-F]{2}>")
+PLACEHOLDER = re.compile(
+    r"madeupword\d+|\[unused\d+\]|<unused\d+>|<\|reserved_special_token_\d+\|>|<\|extra_\d+\|>"
+)
+"""Tokens that a vocabulary holds in reserve, without a meaning."""
+
+
+def kind_of_state(state: Mapping[str, Any]) -> Kind:
+    """The algorithm of a tokenizer, from its model and pre-tokenizer.
+
+    Raises:
+        UnsupportedModelError: it is none of the four.
+    """
+    model = state["model"]["type"]
+    if model in ("Unigram", "WordPiece"):
+        return "unigram" if model == "Unigram" else "wordpiece"
+    if model == "BPE" and "ByteLevel" in {step["type"] for step in steps(state["pre_tokenizer"])}:
+        return "byte-bpe"
+    if model == "BPE" and state["model"].get("byte_fallback"):
+        return "sp-bpe"
+    raise UnsupportedModelError(
+        f"the source tokenizer's model is {model} without byte-level pre-tokenization or byte "
+        f"fallback; allowed kinds are {', '.join(get_args(Kind))}; choose another source model"
+    )
+
+
+def check_continues(state: Mapping[str, Any]) -> None:
+    """Refuse a tokenizer without merges to go on with.
+
+    Raises:
+        UnsupportedModelError: it is of a kind that has none, or its file has lost them.
+    """
+    kind = kind_of_state(state)
+    if kind not in MERGING:
+        raise UnsupportedModelError(
+            f"tokenizer.kind: 'extend' goes on with the source's merges, and a {kind} vocabulary "
+            "has none; use 'append'"
+        )
+    if not state["model"].get("merges"):
+        raise UnsupportedModelError(
+            "tokenizer.kind: 'extend' goes on with the source's merges, and its tokenizer.json "
+            "has none; save the tokenizer again, or use 'replace'"
+        )
+
+
+def steps(component: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The steps of a normaliser, pre-tokenizer or post-processor; sequences may be nested."""
+    if component is None:
+        return []
+    if component["type"] != "Sequence":
+        return [component]
+    parts = next(value for value in component.values() if isinstance(value, list))
+    return [step for part in parts for step in steps(part)]
+
+
+def pieces_of(state: Mapping[str, Any]) -> dict[str, int]:
+    """The pieces of the model's own vocabulary with their ids."""
+    vocabulary = state["model"]["vocab"]
+    if isinstance(vocabulary, dict):
+        return vocabulary
+    return {piece: index for index, (piece, _) in enumerate(vocabulary)}
+
+
+def outside(state: Mapping[str, Any]) -> dict[str, int]:
+    """Added tokens that the model's own vocabulary lacks, by id.
+
+    A backend gives such tokens the next free ids when it is loaded, so they have to enter the
+    vocabulary before anything is put behind them.
+    """
+    known = pieces_of(state)
+    added = {token["content"]: token["id"] for token in state["added_tokens"]}
+    return {
+        token: added[token] for token in sorted(added, key=added.__getitem__) if token not in known
+    }
+
+
+def reserved_ids(state: Mapping[str, Any], in_use: Iterable[str]) -> list[int]:
+    """Ids of tokens in reserve, ascending; those that have a role or stand in a template are not.
+
+    Args:
+        state: tokenizer.json.
+        in_use: tokens with a role, and the text of a chat template.
+    """
+    used = "\n".join(in_use) + str(state["post_processor"])
+    found = pieces_of(state) | outside(state)
+    return sorted(
+        i for token, i in found.items() if PLACEHOLDER.fullmatch(token) and token not in used
+    )
+
+
+def renumber(state: dict[str, Any], ids: Mapping[str, int]) -> None:
+    """Give added tokens, and those that the post-processor puts around a text, other ids."""
+    for token in state["added_tokens"]:
+        token["id"] = ids[token["content"]]
+    state["added_tokens"].sort(key=lambda token: token["id"])
+    for step in steps(state["post_processor"]):
+        for key in {"cls", "sep"} & step.keys():
+            step[key] = [step[key][0], ids[step[key][0]]]
+        special = step.get("special_tokens", {})
+        for token in special.values() if isinstance(special, dict) else ():
+            token["ids"] = [ids[piece] for piece in token["tokens"]]
+
+
+def single_digits(pieces: Collection[str]) -> bool:
+    """Whether a vocabulary has digits, and no piece with two of them (Llama 2, Gemma)."""
+    text = [piece for piece in pieces if not BYTE_PIECE.fullmatch(piece)]
+    return any(re.search(r"\d", piece) for piece in text) and not any(
+        re.search(r"\d\d", piece) for piece in text if not piece.startswith(("<", "["))
+    )

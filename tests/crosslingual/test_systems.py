@@ -1,0 +1,150 @@
+"""`lingraft score-translations`: what sacrebleu's own command prints, for systems side by side."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lingraft.crosslingual import systems as scoring
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+TEXT = "the a dog cat house runs sleeps over small big file open, choose. it's e-mail don't"
+WORDS = TEXT.split()
+
+
+def noisy(lines: list[str], share: float, drawn: random.Random) -> list[str]:
+    return [
+        " ".join(drawn.choice(WORDS) if drawn.random() < share else word for word in line.split())
+        for line in lines
+    ]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    drawn = random.Random(0)
+    right = [" ".join(drawn.choices(WORDS, k=drawn.randint(3, 15))) for _ in range(60)]
+    texts = {"reference": right, "source": [line.upper() for line in right]}
+    texts |= {name: noisy(right, share, drawn) for name, share in (("a", 0.3), ("b", 0.22))}
+    texts["second"] = noisy(right, 0.5, drawn)
+    texts["b"][7] = ""
+    found = {name: tmp_path / f"{name}.txt" for name in texts}
+    for name, lines in texts.items():
+        found[name].write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return found
+
+
+def sacrebleu(*arguments: object) -> str:
+    options = ("-m", "bleu", "chrf", "--chrf-word-order", 2, "-f", "text", "-w", 2)
+    ended = subprocess.run(
+        [sys.executable, "-m", "sacrebleu", *map(str, (*arguments, *options))],
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    return ended.stdout
+
+
+def rows_in(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    text = (folder / "results.jsonl").read_text(encoding="utf-8")
+    return {(row["system"], row["metric"]): row for row in map(json.loads, text.splitlines())}
+
+
+def test_scores_signatures_intervals_and_p_are_those_of_the_sacrebleu_command(
+    files: dict[str, Path], command: Callable[..., Any], tmp_path: Path
+) -> None:
+    told = sacrebleu(files["reference"], "-i", files["a"], files["b"], "--paired-bs")
+    given = [f"{name}={files[name]}" for name in "ab"]
+    out = command(
+        "score-translations", "--reference", files["reference"], *given, "--out", tmp_path / "out"
+    ).out
+    rows = rows_in(tmp_path / "out")
+    reached = re.findall(r"([\d.]+) \(([\d.]+) ± ([\d.]+)\)", told)
+    order = [("a", "bleu"), ("a", "chrf"), ("b", "bleu"), ("b", "chrf")]
+    ours = [rows[key] for key in order]
+    assert reached == [
+        (f"{row['score']:.2f}", f"{row['mean']:.2f}", f"{row['interval']:.2f}") for row in ours
+    ]
+    assert re.findall(r"\(p = ([\d.]+)\)", told) == [f"{row['p']:.4f}" for row in ours[2:]]
+    assert [row["p"] for row in ours[:2]] == [None, None]
+    for row in ours:
+        title, _, signature = row["signature"].partition("|")
+        assert re.search(rf"{re.escape(title)}\s+{re.escape(signature)}", told)
+        assert f"{row['score']:.1f}" in out
+        assert row["signature"] in out
+    csv = (tmp_path / "out" / "scores.csv").read_text().splitlines()
+    assert csv[0] == "system,metric,score,mean,interval,p,signature"
+    assert float(csv[2].split(",")[2]) == rows["b", "bleu"]["score"]
+
+
+def test_one_system_has_an_interval_and_two_references_are_both_counted(
+    files: dict[str, Path], command: Callable[..., Any], tmp_path: Path
+) -> None:
+    both = (files["reference"], files["second"])
+    told = sacrebleu(*both, "-i", files["a"], "--confidence")
+    options = [word for path in both for word in ("--reference", path)]
+    command("score-translations", *options, files["a"], "--out", tmp_path / "out")
+    for row in rows_in(tmp_path / "out").values():
+        shown = f"{row['score']:.2f} (μ = {row['mean']:.2f} ± {row['interval']:.2f})"
+        assert f"{row['signature']} = {shown}" in told
+        assert "nrefs:2" in told
+
+
+def test_tokenised_bleu_cuts_both_sides_by_moses_and_smooths_nothing(
+    files: dict[str, Path],
+) -> None:
+    import sacrebleu as library
+    from sacremoses import MosesTokenizer
+
+    given = scoring.Systems.read({"a": files["a"]}, [files["reference"]])
+    (found,) = scoring.score(given, ["bleu_tokenised"])
+    cut = MosesTokenizer("en")
+    said, right = (
+        [cut.tokenize(line, aggressive_dash_splits=True, return_str=True) for line in lines]
+        for lines in (given.systems["a"], given.references[0])
+    )
+    expected = library.corpus_bleu(
+        said, [right], smooth_method="none", tokenize="none", force=True
+    ).score
+    assert found.score == pytest.approx(expected, abs=1e-9)
+    assert "moses-a" in found.signature
+    assert "@-@" in said[0] + said[1] + said[2] + said[3]
+
+
+def test_comet_goes_out_as_files_and_comes_back_with_intervals(
+    files: dict[str, Path], command: Callable[..., Any], tmp_path: Path
+) -> None:
+    given = [f"{name}={files[name]}" for name in "ab"]
+    start = ("score-translations", "--reference", files["reference"], *given)
+    out = tmp_path / "comet"
+    told = command(*start, "--source", files["source"], "--export-comet", out).out
+    assert told.split()[:3] == ["comet-score", "-s", f"{out}/src.txt"]
+    assert (out / "b.txt").read_text() == files["b"].read_text()
+    segments = {
+        f"{out}/{name}.txt": [
+            {"src": "…", "mt": line, "ref": "…", "COMET": value + number / 1_000}
+            for number, line in enumerate((out / f"{name}.txt").read_text().split("\n")[:-1])
+        ]
+        for name, value in (("a", 0.5), ("b", 0.6))
+    }
+    (out / "comet.json").write_text(json.dumps(segments))
+    more = ("--comet", out / "comet.json", "--metrics", "bleu", "--out", tmp_path / "out")
+    assert "0.630*" in command(*start, *more).out
+    row = rows_in(tmp_path / "out")["b", "comet"]
+    assert row["score"] == pytest.approx(0.6 + 59 / 2_000)
+    assert row["interval"] == pytest.approx(0.0043, abs=0.0006)  # 1.96 · σ/√60 of 0 … 0.059
+    assert row["p"] < 0.01
+
+
+def test_a_file_alone_is_called_as_it_is_and_its_empty_lines_are_said(
+    files: dict[str, Path], command: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = command("score-translations", "--reference", files["reference"], files["b"])
+    assert "b.txt" in ended.out
+    assert "b.txt: 1 of 60 lines are empty" in ended.err

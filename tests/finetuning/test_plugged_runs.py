@@ -1,0 +1,270 @@
+"""Whole fine-tunings plugged in, through the command: translations from everywhere, a teacher."""
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+import tasks_of_languages as made
+import torch
+
+from lingraft.errors import DataError, RecipeError
+from lingraft.finetuning import cells, heads, partners
+from lingraft.finetuning.coders.common import Shape, collate
+from lingraft.finetuning.outcomes import outcomes, predictions
+from lingraft.finetuning.problem import Finetuning
+from lingraft.finetuning.recipe import decode_finetune
+
+SETTINGS = "epochs=1,batch=4,learning_rate=0.002,max_length=48,warmup=0,checks_per_epoch=1"
+ROWS = [
+    (f"{n}", f"word {n % 5} here", f"word {(n + n % 2) % 5} there", str(n % 2)) for n in range(16)
+]
+KOREAN = [(i, a.replace("word", "말"), b.replace("word", "말"), label) for i, a, b, label in ROWS]
+
+
+def write_pawsx(folder, splits=("train", "dev", "test")):
+    """PAWS-X as data/ has it: JSONL, the same ids in all languages; Korean lacks one."""
+    folder.mkdir()
+    for split in splits:
+        for language, rows in (("en", ROWS), ("ko", KOREAN[1:])):
+            lines = [
+                json.dumps({"id": i, "sentence1": a, "sentence2": b, "label": int(label)})
+                for i, a, b, label in rows
+            ]
+            path = folder / f"{split}-{language}.jsonl"
+            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def run(veco_source, command):
+    """Fine-tunes a tiny model plugged in: `run(out, *arguments)`."""
+
+    def called(out, *arguments, plug=("--plug", "in"), settings=SETTINGS):
+        start = ("finetune", veco_source("xlm-roberta"), "--label", "M", "--seeds", 1, "--out", out)
+        return command(*start, "--set", settings, *plug, *arguments)
+
+    return called
+
+
+def test_aligned_languages_are_read_in_pairs_and_a_kept_model_says_the_same(
+    run, tmp_path, accelerator
+):
+    data = write_pawsx(tmp_path / "data")
+    task = ("--task", "pawsx", "--data", data, "--train-language", "en,ko")
+    ended = run(tmp_path / "out", *task, "--test-languages", "ko", "--keep-models")
+    assert ended.status == 0, ended.err
+    (found,) = outcomes(tmp_path / "out")
+    assert found.model_label == "M (plugged in)"
+    assert found.folder.parents[1].name == "M-plugged-in"
+    assert "M (plugged in)" in ended.out
+    assert found.data["train_examples"] == 15
+    assert found.data["plug_in"]["read"]["train"] == "each with its translation"
+    assert found.data["plug_in"]["read"]["test-ko"] == "each with itself"
+    recipe = {"models": [str(found.folder / "best")], "tasks": ["pawsx"], "data": str(data)}
+    recipe |= {"train_languages": ["en", "ko"], "test_languages": ["ko"], "plug": "in"}
+    (cell,) = cells.plan(decode_finetune(recipe, [SETTINGS]), tmp_path)
+    tokenizer = heads.tokenizer_for(cell.folder, cell.task)
+    model = heads.build(cell.folder, cell.task, tokenizer, 3, cell.plug_in)
+    shape = Shape(tokenizer, tokenizer.pad_token_id, 48, False)
+    coder = heads.CODERS["pair"](cell.task, shape)
+    examples = cell.data.splits["test-ko"]
+    items = partners.items(coder, examples, cell.data.partners["test-ko"])
+    problem = Finetuning(model, coder, shape, items, [], 4_096)
+    said, _ = problem.predict(problem.module, accelerator, examples, items)
+    assert said == predictions(found, "test-ko")
+    rows = [json.loads(line) for line in (found.folder / "metrics.jsonl").read_text().splitlines()]
+    learnt = [row for row in rows if row["kind"] == "train"]
+    assert learnt
+    for row in learnt:
+        assert row["loss"] == pytest.approx(row["loss/task"] + row["loss/partner"])
+
+
+def test_plugged_out_is_what_it_was_and_both_are_compared(run, tmp_path, command):
+    data = write_pawsx(tmp_path / "data")
+    task = ("--task", "pawsx", "--data", data, "--train-language", "en,ko")
+    assert run(tmp_path / "out", *task).status == 0
+    assert run(tmp_path / "out", *task, plug=()).status == 0
+    assert run(tmp_path / "again", *task, plug=("--plug", "out")).status == 0
+    out, plugged = outcomes(tmp_path / "out")
+    (again,) = outcomes(tmp_path / "again")
+    assert (out.model_label, plugged.model_label) == ("M", "M (plugged in)")
+    assert out.fingerprint == again.fingerprint != plugged.fingerprint
+    assert "plug_in" not in out.data
+    assert "plug_in" not in json.loads((out.folder / "inputs").read_text())
+    compared = command("compare", tmp_path / "out", "--reference", "M")
+    assert compared.status == 0, compared.err
+    assert "M (plugged in)" in compared.out
+
+
+def test_a_cut_puts_translations_on_the_same_side(veco_source, tmp_path):
+    write_pawsx(tmp_path / "data", ("dev", "test"))
+    recipe = {
+        "models": [str(veco_source("xlm-roberta"))],
+        "tasks": ["pawsx"],
+        "data": "data",
+        "plug": "in",
+    }
+    recipe |= {"train_languages": ["en", "ko"], "cut": {"train": 0.75, "dev": 0.25}}
+    (cell,) = cells.plan(decode_finetune(recipe, ["plug_in.test_partner=original"]), tmp_path)
+    ids = {split: {one.id for one in part} for split, part in cell.data.splits.items()}
+    learnt = {one.removeprefix("ko/") for one in ids["train"]}
+    assert learnt
+    assert not learnt & (ids["dev-ko"] | ids["dev-en"])
+    assert {other.text for other in cell.data.partners["train"].values()} <= {
+        a for _, a, _, _ in ROWS
+    }
+    there = cell.data.partners["test-ko"]
+    assert (len(there), there["3"].text) == (15, ROWS[3][1])
+    assert not cell.data.partners["test-en"]
+
+
+def test_xtreme_s_translated_training_files_are_read(veco_source, tmp_path):
+    folder = tmp_path / "data" / "PAWSX" / "translate-train"
+    folder.mkdir(parents=True)
+    lines = [
+        "\t".join((*own[1:3], *other[1:3], own[3])) for own, other in zip(ROWS, KOREAN, strict=True)
+    ]
+    (folder / "en-ko-translated.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_pawsx(tmp_path / "data" / "pawsx", ("dev", "test"))
+    recipe = {
+        "models": [str(veco_source("xlm-roberta"))],
+        "tasks": ["pawsx"],
+        "data": "data",
+        "plug": "in",
+    }
+    recipe |= {"train_languages": ["ko"], "test_languages": ["ko"]}
+    (cell,) = cells.plan(decode_finetune(recipe), tmp_path)
+    first = cell.data.splits["train"][0]
+    partner = cell.data.partners["train"][first.id]
+    assert (first.text, first.label) == (KOREAN[0][1], "0")
+    assert (partner.text, partner.pair, partner.label) == (*ROWS[0][1:3], "0")
+
+
+OWN = """
+name = "mood"
+kind = "classification"
+labels = ["no", "yes"]
+files = { train = "train.csv", dev = "dev.csv", test = "dev.csv" }
+"""
+
+
+def write_own(folder, translated=True):
+    more = ",translation" if translated else ""
+    rows = [f"{n},text {n},{('no', 'yes')[n % 2]}" for n in range(8)]
+    train = [f"{row},말 {n}" if translated else row for n, row in enumerate(rows)]
+    (folder / "train.csv").write_text("\n".join([f"id,text,label{more}", *train]), encoding="utf-8")
+    (folder / "dev.csv").write_text("\n".join(["id,text,label", *rows]), encoding="utf-8")
+    (folder / "mood.toml").write_text(OWN, encoding="utf-8")
+    return folder / "mood.toml"
+
+
+def test_a_task_of_one_s_own_has_a_column_of_translations_or_files_of_them(run, tmp_path):
+    path = write_own(tmp_path)
+    assert run(tmp_path / "out", "--task", path).status == 0
+    (found,) = outcomes(tmp_path / "out")
+    assert found.data["plug_in"]["read"]["train"] == "each with its translation"
+    assert found.data["plug_in"]["read"]["test"] == "each with itself"
+    write_own(tmp_path, translated=False)
+    (tmp_path / "other.csv").write_text("id,text\n" + "".join(f"{n},말 {n}\n" for n in range(6)))
+    path.write_text(OWN + 'translations = { train = "other.csv", test = "other.csv" }\n')
+    assert run(tmp_path / "files", "--task", path).status == 0
+    (found,) = outcomes(tmp_path / "files")
+    assert found.data["train_examples"] == 6
+    assert found.data["plug_in"]["read"]["test"].startswith("6 of 8 with the translation, ")
+
+
+def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(run, tmp_path, monkeypatch):
+    task = ("--task", write_own(tmp_path), "--keep-models", "--set", "epochs=2")
+    assert run(tmp_path / "straight", *task).status == 0
+    step, calls = Finetuning.step, []
+
+    def killed(self, *arguments):
+        calls.append(1)
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Finetuning, "step", killed)
+        assert run(tmp_path / "killed", *task).status == 143
+    assert run(tmp_path / "killed", *task).status == 0
+    files = ("plugged.safetensors", "model.safetensors", "cross_attention.safetensors")
+    straight, again = (
+        [
+            (tmp_path / name / "M-plugged-in" / "mood" / "seed-0" / "best" / file).read_bytes()
+            for file in files
+        ]
+        for name in ("straight", "killed")
+    )
+    assert straight == again
+
+
+def write_untagged(folder):
+    """English sentences with tags, and Korean ones of the same ids without."""
+    path = made.write_tagging(folder)
+    rows = [json.loads(line) for line in (folder / "train-ko.jsonl").read_text().splitlines()]
+    words = "".join(json.dumps({"words": row["words"]}) + "\n" for row in rows)
+    (folder / "untagged.jsonl").write_text(words, encoding="utf-8")
+    own = made.TAGGING.replace('languages = ["en", "de", "ko"]\n', "").replace("{lang}", "en")
+    alone = path.with_name("alone.toml")
+    more = 'labels = ["D", "N", "V"]\ntranslations = { train = "untagged.jsonl" }\n'
+    alone.write_text(own + more, encoding="utf-8")
+    return alone
+
+
+@pytest.mark.parametrize("temperature", [None, 0.5])
+def test_a_teacher_tags_translations(temperature, run, tmp_path, monkeypatch):
+    path = write_untagged(tmp_path / "data")
+    refused = run(tmp_path / "out", "--task", path)
+    assert "have no tags" in refused.err
+    assert run(tmp_path / "english", "--task", path, "--keep-models", plug=()).status == 0
+    (taught,) = outcomes(tmp_path / "english")
+    read = []
+    items = partners.items
+
+    def noted(coder, examples, there, teacher=None):
+        found = items(coder, examples, there, teacher)
+        read.append((teacher, coder, found))
+        return found
+
+    monkeypatch.setattr(partners, "items", noted)
+    settings = SETTINGS + (f",plug_in.temperature={temperature}" if temperature else "")
+    arguments = ("--task", path, "--teacher", taught.folder / "best")
+    ended = run(tmp_path / "out", *arguments, settings=settings)
+    assert ended.status == 0, ended.err
+    ((teacher, coder, found),) = [one for one in read if one[0] is not None]
+    with torch.no_grad():
+        batch = collate(coder, teacher.shape, [found[0].partner], predict=True)
+        logits = teacher.model.eval()(**batch.inputs).logits[0]
+    target = np.array(found[0].partner.target)
+    counted = target >= 0
+    assert (logits.argmax(-1).numpy()[counted] == target[counted]).all()
+    assert (found[0].partner.soft is None) is (temperature is None)
+    if temperature:
+        wanted = (logits / temperature).softmax(-1).numpy()
+        np.testing.assert_allclose(found[0].partner.soft, wanted, atol=1e-5)
+        loss = coder.loss({"logits": logits[None]}, batch.targets)
+        every = -(torch.tensor(wanted) * logits.log_softmax(-1)).sum(-1)
+        assert float(loss) == pytest.approx(float(every[torch.tensor(counted)].sum()), rel=1e-5)
+
+
+def test_ids_and_labels_that_do_not_belong_together_are_refused(tmp_path, veco_source):
+    path = write_own(tmp_path, translated=False)
+    path.write_text(OWN + 'translations = { train = "other.csv" }\n')
+    recipe = decode_finetune(
+        {"models": [str(veco_source("xlm-roberta"))], "tasks": [str(path)], "plug": "in"}
+    )
+    other = tmp_path / "other.csv"
+    other.write_text("id,text,label\n" + "".join(f"x{n},말,no\n" for n in range(8)))
+    with pytest.raises(DataError, match="no example of train has the id of a translation"):
+        cells.plan(recipe, tmp_path)
+    other.write_text("id,text,label\n" + "".join(f"{n},말,no\n" for n in range(8)))
+    with pytest.raises(DataError, match="4 of 8 examples of train have another label"):
+        cells.plan(recipe, tmp_path)
+
+
+def test_settings_of_what_is_plugged_in_need_it():
+    with pytest.raises(RecipeError, match="say so"):
+        decode_finetune({"models": ["m"], "tasks": ["t"]}, ["plug_in.stop_gradient=true"])

@@ -1,0 +1,272 @@
+"""Fine-tuning on translation: targets, loss, batches, averages, scores, whole runs."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tiny_translators as tiny
+import torch
+from sacrebleu.metrics import BLEU
+from safetensors.torch import load_file
+from torch import nn
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from lingraft.finetuning import heads
+from lingraft.finetuning.outcomes import outcomes, predictions
+from lingraft.finetuning.problem import TASK, Finetuning, Judged
+from lingraft.models.losses import summed_cross_entropy
+from lingraft.tasks import TASKS
+from lingraft.tasks.definition import task_in
+from lingraft.tasks.examples import TranslationExample
+from lingraft.tasks.predictions import TranslationPrediction
+from lingraft.training import averaging
+
+EVERY_MODEL = pytest.mark.parametrize("kind", ["encoder-decoder", "bart", "t5"])
+BY_HEART = 'steps=150,batch=8,batch_unit="examples",learning_rate=0.01,dropout=0,warmup=0.1'
+BY_HEART += ",attention_dropout=0,check_every=75"
+SHORT_RUN = "steps=8,batch=60,learning_rate=0.003,check_every=2,average_last=3,dropout=0.1"
+
+
+@pytest.fixture
+def problem(tmp_path):
+    """A tiny model without dropout on eight pairs, with the stock model beside it."""
+
+    def made(kind, micro_batch_tokens=4_096, **settings):
+        folder = tmp_path / kind
+        if not folder.is_dir():
+            tiny.save(folder, kind)
+        task = task_in(tiny.write_task(tmp_path / "task"))
+        none = {"dropout": 0.0, "attention_dropout": 0.0}
+        task = replace(task, settings=replace(task.settings, **none, **settings))
+        tokenizer = heads.tokenizer_for(folder, task)
+        model = heads.build(folder, task, tokenizer, seed=0)
+        coder = heads.CODERS[task.kind](task, heads.shape_of(folder, task, tokenizer))
+        examples = [TranslationExample(str(n), *pair) for n, pair in enumerate(tiny.PAIRS)]
+        items = coder.encode(examples)
+        judged = [Judged("dev", task, examples, items)]
+        return Finetuning(model, coder, coder.shape, items, judged, micro_batch_tokens)
+
+    return made
+
+
+# -- targets, loss and batches
+
+
+def test_label_smoothing_is_fairseqs_formula():
+    logits, gold, share = torch.randn(5, 7), torch.tensor([1, 6, 0, -100, 3]), 0.2
+    logs = logits.log_softmax(-1)
+    expected = sum(
+        -(1 - share) * logs[row, one] - share / 7 * logs[row].sum()
+        for row, one in enumerate(gold.tolist())
+        if one >= 0
+    )
+    torch.testing.assert_close(summed_cross_entropy(logits, gold, share), expected)
+
+
+@EVERY_MODEL
+def test_the_loss_is_that_of_the_stock_model_over_the_real_targets(kind, problem, tmp_path):
+    made = problem(kind)
+    ((_, batch),) = made.batches(made.items, predict=True)
+    made.module.eval()
+    with torch.no_grad():
+        losses, _ = made.module(batch)
+        stock = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / kind).eval()
+        labels = batch.targets["labels"]
+        logits = stock(**batch.inputs, decoder_input_ids=batch.targets["decoder_input_ids"]).logits
+        expected = nn.functional.cross_entropy(logits.mT, labels, reduction="sum")
+    assert (labels == -100).any()
+    torch.testing.assert_close(losses[TASK].nats, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_a_target_has_no_opening_token_and_one_end(problem):
+    made = problem("bart")
+    (first, *_), tokenizer = made.items, made.shape.tokenizer
+    said = tokenizer.decode(first.target[:-1])
+    assert (said.strip(), first.target[-1]) == (tiny.PAIRS[0][1], 2)
+    assert (first.ids[0], first.ids[-1]) == (0, 2)
+    targets = made.coder.targets(made.items, 0)
+    assert targets["decoder_input_ids"][:, 0].tolist() == [2] * 8
+    real = targets["labels"][:, :-1] != -100
+    read = targets["decoder_input_ids"][:, 1:]
+    assert (read == torch.where(targets["labels"][:, 1:] != -100, read, 1)).all()
+    assert (read == targets["labels"][:, :-1])[real & (read != 1)].all()
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("num_ranks", [1, 2])
+def test_micro_batches_and_processes_give_the_gradient_of_the_big_batch(kind, num_ranks, problem):
+    def gradient(made, ranks):
+        for rank in range(ranks):
+            step = made.step(np.arange(8), 0, rank, ranks)
+            for batch, weight in zip(step.micro_batches, step.weights, strict=True):
+                (made.module(batch)[TASK].nats * weight / step.targets[TASK]).backward()
+        return [p.grad for p in made.model.parameters() if p.grad is not None]
+
+    whole = gradient(problem(kind), 1)
+    parts = gradient(problem(kind, micro_batch_tokens=40), num_ranks)
+    for one, other in zip(whole, parts, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-3)
+
+
+def test_long_pairs_are_left_out_of_training_and_cut_elsewhere(problem, caplog):
+    made = problem("bart", max_length=16)
+    long = TranslationExample("long", "책을 " * 40, "a book " * 40)
+    short = TranslationExample("short", "책", "book")
+    kept = made.coder.encode_training([long, short])
+    assert [item.example for item in kept] == [1]
+    assert "1 of 2 pairs have more than 16 tokens" in caplog.text
+    cut, whole = made.coder.encode([long, short])
+    assert (cut.cut, len(cut.ids), len(cut.target)) == (True, 16, 16)
+    assert not whole.cut
+
+
+# -- averages
+
+
+def test_the_average_is_the_mean_of_the_last_looks(tmp_path):
+    models = [nn.Linear(3, 4) for _ in range(5)]
+    for step, model in enumerate(models):
+        averaging.keep(tmp_path, model, step, 3)
+    mean = nn.Linear(3, 4)
+    assert averaging.put_mean(tmp_path, mean) == [2, 3, 4]
+    expected = torch.stack([model.weight.detach() for model in models[2:]]).mean(0)
+    torch.testing.assert_close(mean.weight.detach(), expected)
+    averaging.keep(tmp_path, models[0], 3, 3)  # a run that goes on from step 2
+    assert list(averaging.kept(tmp_path)) == [2, 3]
+
+
+# -- scores
+
+
+@pytest.fixture
+def translations():
+    """Some right, some not, one empty."""
+    right = ["The cat sat on the mat.", "It's a well-known fact, isn't it?", "No."] * 4
+    said = ["The cat sat on a mat.", "It is a well-known fact, is it not?", ""] * 4
+    return right, said
+
+
+def scores(right, said):
+    metrics = ("bleu", "chrf", "bleu_tokenised", "bleu_tokenised_lc", "bleu_char")
+    task = replace(TASKS["klue-nli"], metrics=metrics, selection="bleu")
+    examples = [TranslationExample(str(n), "x", one, "en") for n, one in enumerate(right)]
+    made = [TranslationPrediction(str(n), one) for n, one in enumerate(said)]
+    return task, examples, made
+
+
+def test_scores_are_those_of_the_sacrebleu_command(translations, tmp_path):
+    right, said = translations
+    for name, lines in (("ref", right), ("hyp", said)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    task, examples, made = scores(right, said)
+    ours = task.score(examples, made)
+    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "-m", "bleu", "chrf"]
+    command += ["--chrf-word-order", "2", "-w", "6"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    bleu, chrf = json.loads(done.stdout)
+    assert f"{ours['bleu']:.6f}" == f"{bleu['score']:.6f}"
+    assert f"{ours['chrf']:.6f}" == f"{chrf['score']:.6f}"
+
+
+def test_a_score_of_some_sentences_is_that_of_a_corpus_of_them(translations):
+    right, said = translations
+    task, examples, made = scores(right, said)
+    counts = np.array([2, 0, 1, 0, 1, 3, 0, 0, 1, 1, 0, 2])
+    draw = [index for index, count in enumerate(counts) for _ in range(count)]
+    expected = BLEU().corpus_score([said[i] for i in draw], [[right[i] for i in draw]]).score
+    score = task.score_functions(examples, made)["bleu"]
+    assert score(counts[None])[0] == pytest.approx(expected, abs=1e-9)
+
+
+def test_tokenised_bleu_splits_words_at_dashes_and_may_ignore_case():
+    task, examples, made = scores(["a well-known Fact of life ."], ["a well-known fact of life ."])
+    found = task.score(examples, made)
+    assert found["bleu_tokenised_lc"] == pytest.approx(100)
+    one_wrong_of_eight = BLEU(tokenize="none", smooth_method="none", force=True).corpus_score(
+        ["a well @-@ known fact of life ."], [["a well @-@ known Fact of life ."]]
+    )
+    assert found["bleu_tokenised"] == pytest.approx(one_wrong_of_eight.score)
+
+
+# -- whole runs
+
+
+@pytest.fixture
+def run(tmp_path, command):
+    """Fine-tunes a tiny model: `run("bart", out, settings)` gives the command's end."""
+
+    def made(kind, out, settings, *arguments, task=None):
+        folder = tmp_path / "models" / kind
+        if not folder.is_dir():
+            tiny.save(folder, kind)
+        task = task or tiny.write_task(tmp_path / "task")
+        arguments = ("--task", task, "--seeds", 1, "--set", settings, *arguments)
+        return command("finetune", folder, *arguments, "--out", tmp_path / out)
+
+    return made
+
+
+@pytest.mark.parametrize("kind", ["encoder-decoder", "bart"])
+def test_eight_pairs_are_learnt_by_heart_and_the_checkpoint_is_stock(kind, run, tmp_path):
+    ended = run(kind, "out", BY_HEART, "--keep-models")
+    assert ended.status == 0, ended.err
+    (found,) = outcomes(tmp_path / "out")
+    assert found.scores("test")["bleu"] == pytest.approx(100)
+    assert found.data["signatures"]["bleu"].startswith("nrefs:1|case:mixed|eff:no|tok:13a")
+    best = found.folder / "best"
+    model = AutoModelForSeq2SeqLM.from_pretrained(best)
+    tokenizer = AutoTokenizer.from_pretrained(best)
+    ids = tokenizer([tiny.PAIRS[3][0]], return_tensors="pt").input_ids
+    said = tokenizer.decode(model.generate(ids, max_new_tokens=40)[0], skip_special_tokens=True)
+    assert said.strip() == tiny.PAIRS[3][1]
+
+
+def test_the_other_direction_is_the_same_files_with_the_columns_swapped(run, tmp_path):
+    task = tiny.write_task(tmp_path / "back")
+    text = task.read_text().replace('text = "ko", pair = "en"', 'text = "en", pair = "ko"')
+    task.write_text(text.replace('"ko-en"', '"en-ko"'))
+    assert run("bart", "out", BY_HEART, task=task).status == 0
+    (found,) = outcomes(tmp_path / "out")
+    assert [one.translation for one in predictions(found, "test")] == [ko for ko, _ in tiny.PAIRS]
+
+
+def test_a_missing_package_is_named_before_anything_is_trained(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
+    ended = run("bart", "out", SHORT_RUN)
+    assert ended.status == 1
+    assert 'needs the package sacrebleu; run: pip install "lingraft[translate]"' in ended.err
+    assert "step" not in ended.err
+
+
+def weights(folder):
+    """The digest of what is kept of a seed."""
+    return hashlib.sha256((folder / "best" / "model.safetensors").read_bytes()).hexdigest()
+
+
+def test_a_killed_run_goes_on_to_the_same_averaged_weights(run, tmp_path, monkeypatch):
+    assert run("encoder-decoder", "straight", SHORT_RUN, "--keep-models").status == 0
+    step, calls = Finetuning.step, []
+
+    def killed(self, *arguments):
+        calls.append(1)
+        if len(calls) == 7:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Finetuning, "step", killed)
+        ended = run("encoder-decoder", "killed", SHORT_RUN, "--keep-models")
+    assert ended.status == 128 + signal.SIGTERM
+    assert run("encoder-decoder", "killed", SHORT_RUN, "--keep-models").status == 0
+    (one,), (other,) = outcomes(tmp_path / "straight"), outcomes(tmp_path / "killed")
+    assert one.data["averaged"] == [4, 6, 8]
+    assert weights(one.folder) == weights(other.folder)
+    assert one.data["splits"] == other.data["splits"]
+    assert not (one.folder / averaging.FOLDER).exists()
+    assert load_file(one.folder / "best" / "model.safetensors")

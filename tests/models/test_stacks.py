@@ -1,0 +1,220 @@
+"""Encoder–decoders: the packed pass, heads of their own, special ids, what is exported."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from lingraft.errors import UnsupportedModelError
+from lingraft.models import export, source
+from lingraft.models.families import FAMILIES
+from lingraft.models.graft import Vocabulary as NewVocabulary
+from lingraft.models.graft import is_tied, layer_plans, rebuild, untie
+from lingraft.models.packed import check_isolation
+from lingraft.models.stacks import PackedStacks, packed_model
+from lingraft.objectives.common import TokenIds
+from lingraft.objectives.denoise import DENOISE
+from lingraft.recipe import Masking, Tokenizer
+from lingraft.tokenizer import files as tokenizer_files
+from lingraft.tokenizer.frame import code_for, speak
+from lingraft.tokenizer.shards import Tokens
+from lingraft.tokenizer.vocabulary import Vocabulary
+from lingraft.training.data import Batcher
+
+STACKS = [name for name, record in FAMILIES.items() if record.decoder_list]
+STRANGER = """
+import json, sys
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+found = {}
+for folder in sys.argv[2:]:
+    model, info = AutoModelForSeq2SeqLM.from_pretrained(folder, output_loading_info=True)
+    inputs = AutoTokenizer.from_pretrained(folder)(sys.argv[1], return_tensors="pt")
+    written = model.generate(**inputs, max_new_tokens=12, do_sample=False, num_beams=1)
+    found[folder] = [written[0].tolist(), [k for k, v in info.items() if v]]
+print(json.dumps([found, "lingraft" in sys.modules]))
+"""
+
+
+@pytest.fixture
+def batch_of(tiny_tokenizer, tiny_text):
+    """A step of denoising, and its vocabulary, for a family's tokenizer."""
+
+    def made(family):
+        tokenizer, record = tiny_tokenizer(family), FAMILIES[family]
+        rows = [np.array(ids, np.uint16) for ids in tokenizer(list(tiny_text[:6]))["input_ids"]]
+        lengths = np.array([len(row) for row in rows], np.int32)
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint64)
+        ids = TokenIds.of(tokenizer)
+        masking = Masking(scheme=record.corruption, rate=0.3)
+        tokens = Tokens(np.concatenate(rows), offsets, lengths)
+        batcher = Batcher(tokens, DENOISE, ids, masking, 128, 100_000, 0, "phase-1")
+        return batcher.step(np.arange(6), 0).micro_batches[0], ids
+
+    return made
+
+
+@pytest.mark.parametrize("family", STACKS)
+def test_the_packed_loss_is_that_of_the_stock_class_with_labels(family, tiny_model, batch_of):
+    batch, ids = batch_of(family)
+    model = tiny_model(family)
+    expected = 0.0
+    for row in range(len(batch.input_ids_NT)):
+        for segment in range(1, int(batch.segments_NT[row].max()) + 1):
+            read = batch.input_ids_NT[row][batch.segments_NT[row] == segment][None]
+            labels = batch.target_ids_NU[row][batch.target_segments_NU[row] == segment][None]
+            with torch.no_grad():
+                expected += float(model(input_ids=read, labels=labels).loss) * labels.numel()
+    with torch.no_grad():
+        found = DENOISE.loss(packed_model(tiny_model(family), FAMILIES[family]), batch)
+    assert int(batch.segments_NT.max()) > 1
+    assert float(found["denoise"].nats) == pytest.approx(expected, rel=1e-4)
+    assert found["denoise"].positions == int((batch.target_segments_NU > 0).sum())
+    assert ids.pad not in batch.targets_M
+
+
+@pytest.mark.parametrize("family", ["bart", "t5"])
+def test_sentences_that_see_each_other_are_found(family, tiny_model, monkeypatch):
+    everything = PackedStacks.additive
+    packed = packed_model(tiny_model(family), FAMILIES[family])
+    check_isolation(packed, packed.model.config.pad_token_id)
+
+    def leaky(allowed, dtype):
+        return everything(torch.ones_like(allowed), dtype)
+
+    monkeypatch.setattr(PackedStacks, "additive", staticmethod(leaky))
+    with pytest.raises(UnsupportedModelError, match="packed rows change the logits"):
+        check_isolation(packed, packed.model.config.pad_token_id)
+
+
+def test_positions_that_count_along_the_row_are_found(tiny_model):
+    packed = packed_model(tiny_model("bart"), FAMILIES["bart"])
+    packed.family = dataclasses.replace(FAMILIES["bart"], position_modules=())
+    with pytest.raises(UnsupportedModelError, match="packed rows change the logits"):
+        check_isolation(packed, 1)
+
+
+def grafted(family, model, tokenizers):
+    """A model with a Korean vocabulary and translation layers, and its tokenizer."""
+    theirs = tokenizers(family)
+    ours = tokenizer_files.train(
+        Tokenizer(vocab_size=500, character_coverage=1.0),
+        theirs,
+        lambda: ["나는 학교에 가서 친구를 만나고 집에 와서 책을 읽었다."] * 4,
+        pad_id=model.config.pad_token_id if FAMILIES[family].pad_decides_positions else None,
+        seed=0,
+    )
+    if (code := code_for(theirs, "kor_Hang" if family == "m2m_100" else None, "ko")) is not None:
+        speak(ours, code)
+    vocabulary, generator = Vocabulary.of(ours), torch.Generator().manual_seed(2)
+    drawn = [torch.randn(vocabulary.size, 32, generator=generator) for _ in range(2)]
+    record, theirs = FAMILIES[family], Vocabulary.of(theirs)
+    changes = export.vocabulary_settings(model.config, vocabulary, theirs)
+    target, _ = rebuild(
+        model,
+        record,
+        layer_plans(model.config, record, 1, 1, "random"),
+        config_changes=changes | export.generation_settings(model, vocabulary, theirs),
+        seed=0,
+        vocabulary=NewVocabulary(
+            drawn[0], torch.zeros(vocabulary.size), "", None if is_tied(model) else drawn[1]
+        ),
+    )
+    return target.eval(), ours
+
+
+@pytest.fixture(scope="module")
+def exported(tiny_model, tiny_tokenizer, tmp_path_factory):
+    """Grafts of all families with two stacks, written to folders of their names."""
+    root, made = tmp_path_factory.mktemp("exported"), {}
+    for family in STACKS:
+        model, tokenizer = grafted(family, tiny_model(family), tiny_tokenizer)
+        export.write_model(model, root / family)
+        tokenizer_files.save(tokenizer, root / family)
+        export.check_reload(model, root / family)
+        made[family] = (model, tokenizer)
+    return root, made
+
+
+def test_exports_write_the_same_text_in_a_process_without_lingraft(exported):
+    root, made = exported
+    sentence = "나는 학교에 가서"
+    folders = [str(root / family) for family in STACKS]
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", STRANGER, sentence, *folders],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    found, knows_lingraft = json.loads(done.stdout.splitlines()[-1])
+    assert not knows_lingraft
+    for family in STACKS:
+        model, tokenizer = made[family]
+        inputs = tokenizer(sentence, return_tensors="pt")
+        written = model.generate(**inputs, max_new_tokens=12, do_sample=False, num_beams=1)
+        assert found[str(root / family)] == [written[0].tolist(), []], family
+
+
+@pytest.mark.parametrize("family", STACKS)
+def test_special_ids_are_those_of_the_new_vocabulary_in_both_configurations(family, exported):
+    root, made = exported
+    tokenizer = made[family][1]
+    start = tokenizer.pad_token_id if family in ("t5", "mt5") else tokenizer.eos_token_id
+    for name in ("config.json", "generation_config.json"):
+        settings = json.loads((root / family / name).read_text())
+        assert settings["decoder_start_token_id"] == start
+        assert settings["pad_token_id"] == tokenizer.pad_token_id
+        assert settings["eos_token_id"] == tokenizer.eos_token_id
+
+
+def test_sentinels_stay_at_the_end_and_the_language_code_is_the_targets(exported):
+    _, made = exported
+    for family in ("t5", "mt5"):
+        tokenizer = made[family][1]
+        last = range(len(tokenizer) - 1, len(tokenizer) - 101, -1)
+        names = [f"<extra_id_{number}>" for number in range(100)]
+        assert tokenizer.convert_tokens_to_ids(names) == list(last)
+        assert TokenIds.of(tokenizer).sentinels == tuple(last)
+    for family, code in (("mbart", "ko_KR"), ("m2m_100", "kor_Hang")):
+        tokenizer = made[family][1]
+        assert tokenizer.convert_ids_to_tokens(tokenizer("나는")["input_ids"])[0] == code
+
+
+def test_a_forced_language_gives_way_to_the_targets(tiny_model, tiny_tokenizer):
+    theirs = tiny_tokenizer("mbart")
+    english = theirs.convert_tokens_to_ids("en_XX")
+    model = tiny_model("mbart")
+    model.generation_config.forced_bos_token_id = english
+    target, ours = grafted("mbart", model, tiny_tokenizer)
+    korean = ours.convert_tokens_to_ids("ko_KR")
+    assert korean != english
+    assert target.generation_config.forced_bos_token_id == korean
+
+
+def test_an_id_that_is_no_special_token_is_refused(tiny_model, tiny_tokenizer):
+    model = tiny_model("bart", decoder_start_token_id=77)
+    with pytest.raises(UnsupportedModelError, match="decoder_start_token_id 77, which is none of"):
+        grafted("bart", model, tiny_tokenizer)
+
+
+@pytest.mark.parametrize("family", ["t5", "mt5"])
+def test_a_head_of_its_own_stays_one_and_the_older_transformers_is_told(
+    family, tiny_model, tiny_tokenizer, tmp_path
+):
+    model = tiny_model(family)
+    untie(model)
+    with torch.no_grad():
+        model.lm_head.weight.normal_(0.0, 0.1)
+    target, _ = grafted(family, model, tiny_tokenizer)
+    assert not is_tied(target)
+    assert check_isolation(packed_model(target, FAMILIES[family]), 0) < 1e-4
+    target.set_attn_implementation("sdpa")
+    export.write_model(target, tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["tie_word_embeddings"] is False
+    export.check_reload(target, tmp_path)
+    assert not is_tied(source.load_model(str(tmp_path)).model)

@@ -1,0 +1,242 @@
+"""Rows that a model starts with when its vocabulary is made of the source's, and whole runs."""
+
+from __future__ import annotations
+
+import csv
+
+import causal_tokenizers
+import pytest
+import torch
+from tiny_tokenizers import TEXT
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+
+import lingraft
+from lingraft.embeddings.norms import FEWEST, script_of
+from lingraft.models.families import FAMILIES, Family
+from lingraft.pipeline import grafting, preflight
+from lingraft.recipe.methods import recipe_from
+from lingraft.tokenizer import extension
+from lingraft.tokenizer.files import plain_backend
+from lingraft.tokenizer.vocabulary import Vocabulary
+
+KOREAN = [*TEXT[3:6], "2024년에 365일, 학교에서 문서를 저장한다.", "문서의 형식과 도구 모음"] * 9
+ROWS, WIDTH = 448, 32
+LLAMA = Family(
+    model_type="llama",
+    kind="causal",
+    word_embeddings="model.embed_tokens.weight",
+    decoder="lm_head.weight",
+    output_bias=(),
+    layers="model.layers",
+    embedding_norm=(),
+    head=("lm_head",),
+    head_tensors=(),
+    body_tensors=("model.norm.",),
+    dropout_keys=("attention_dropout",),
+    residual_sites=("self_attn", "mlp"),
+    layer_output="mlp.down_proj.weight",
+)
+
+
+class Grafted:
+    """A tiny Llama with another vocabulary."""
+
+    def __init__(self, folder, family, tables, *, tied):
+        source = causal_tokenizers.build(family)
+        config = AutoConfig.for_model(
+            "llama", vocab_size=ROWS, hidden_size=WIDTH, intermediate_size=48,
+            num_hidden_layers=2, num_attention_heads=2, max_position_embeddings=128,
+            tie_word_embeddings=tied, pad_token_id=source.pad_token_id,
+            bos_token_id=source.bos_token_id, eos_token_id=source.eos_token_id,
+        )  # fmt: skip
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(1)
+            model = AutoModelForCausalLM.from_config(config).float().eval()
+        model.save_pretrained(folder / "source")
+        data = {"language": "ko", "source": {"model": str(folder / "source")}}
+        data |= {"corpus": {"text": ["unread.txt"]}, "method": {"name": "lapt"}, **tables}
+        recipe = recipe_from(data)
+        ours, _ = extension.make(
+            recipe.tokenizer, source, lambda: KOREAN, pad_id=None, seed=0, causal=True
+        )
+        plan = grafting.Grafting(recipe, source, ours, lambda: KOREAN, lambda purpose: len(purpose))
+        self.counts = plan.run(folder)
+        self.tokenizers = {"theirs": source, "ours": ours}
+        self.theirs, self.ours = Vocabulary.of(source), Vocabulary.of(ours)
+        self.source = model
+        self.model = AutoModelForCausalLM.from_pretrained(folder / "model").eval()
+        with (folder / "provenance.tsv").open(encoding="utf-8", newline="") as file:
+            self.rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+    def input(self, which="model"):
+        return getattr(self, which).get_input_embeddings().weight.detach()
+
+    def output(self, which="model"):
+        return getattr(self, which).get_output_embeddings().weight.detach()
+
+    @property
+    def kept(self):
+        """Ids of pieces that both have: the target's, the source's."""
+        place = {piece: i for i, piece in enumerate(self.theirs.pieces)}
+        pairs = [(i, place[p]) for i, p in enumerate(self.ours.pieces) if p and p in place]
+        return [torch.tensor(side) for side in zip(*pairs, strict=True)]
+
+    @property
+    def new(self):
+        return [i for i, p in enumerate(self.ours.pieces) if p and p not in self.theirs.pieces]
+
+    def source_ids(self, index):
+        """The source's tokens of a piece."""
+        text = self.tokenizers["ours"].convert_ids_to_tokens(index)
+        model = self.tokenizers["theirs"].backend_tokenizer.model
+        return [token.id for token in model.tokenize(text)]
+
+
+@pytest.fixture
+def graft(tmp_path, monkeypatch):
+    monkeypatch.setitem(FAMILIES, "llama", LLAMA)
+
+    def made(family="qwen", kind="extend", *, tied=False, **more):
+        tokenizer = {"kind": kind, "new_pieces": 60, "vocab_size": 420} | more.pop("tokenizer", {})
+        return Grafted(tmp_path, family, {"tokenizer": tokenizer, "graft": more}, tied=tied)
+
+    return made
+
+
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize("kind", ["keep", "extend", "append", "trim"])
+@torch.no_grad()
+def test_pieces_that_stay_keep_their_rows_and_the_model_its_logits(kind, tied, graft):
+    made = graft("llama-3", kind, tied=tied)
+    to, origin = made.kept
+    assert len(to) == len(made.theirs.pieces) - made.theirs.pieces.count("") or kind == "trim"
+    assert torch.equal(made.input()[to], made.input("source")[origin])
+    assert torch.equal(made.output()[to], made.output("source")[origin])
+    place = dict(zip(origin.tolist(), to.tolist(), strict=True))
+    text = plain_backend(made.tokenizers["theirs"]).encode("문서의 형식").ids
+    logits = made.source(torch.tensor([text])).logits[..., origin]
+    ours = made.model(torch.tensor([[place[i] for i in text]])).logits[..., to]
+    torch.testing.assert_close(ours, logits, atol=1e-5, rtol=1e-4)
+    assert len(made.input()) == (ROWS if kind == "keep" else made.ours.size)
+    assert {row["rule"] for row in made.rows if int(row["target_id"]) in set(to.tolist())} == {
+        "kept"
+    }
+    ids = made.model.config
+    assert ids.eos_token_id == made.tokenizers["ours"].eos_token_id
+    assert ids.pad_token_id == made.tokenizers["ours"].pad_token_id
+
+
+def test_rows_of_reserved_tokens_are_made_anew_and_fill_up_to_a_multiple(graft):
+    made = graft("llama-3", tokenizer={"use_reserved": True, "pad_to_multiple": 64})
+    taken = [i for i in made.new if i < made.theirs.size]
+    assert len(taken) == 4
+    for index in taken:
+        assert made.rows[index]["rule"] == "mean"
+        assert not torch.equal(made.input()[index], made.input("source")[index])
+    assert len(made.input()) % 64 == 0
+    assert made.model.config.vocab_size == len(made.input())
+    unused = [int(row["target_id"]) for row in made.rows if row["rule"] == "unused"]
+    assert unused == list(range(made.ours.size, len(made.input())))
+    assert not made.input()[unused].any()
+    assert made.counts["embeddings"]["new_rows"] == len(made.new) == 60
+
+
+@pytest.mark.parametrize("family", ["qwen", "gemma"])
+def test_input_and_output_rows_have_initialisers_of_their_own(family, graft):
+    made = graft(family, embeddings="mean", output_embeddings="first-piece")
+    for index in made.new:
+        ids = made.source_ids(index)
+        torch.testing.assert_close(made.input()[index], made.input("source")[ids].mean(0))
+        assert torch.equal(made.output()[index], made.output("source")[ids[0]])
+    output = made.counts["embeddings"]["output"]
+    assert output["initialiser"] == "first-piece"
+    assert output["provenance"] == {"combined": 60, "kept": made.theirs.size}
+
+
+def test_a_tied_model_has_no_output_rows_of_its_own_and_says_so(graft):
+    made = graft(tied=True, output_embeddings="first-piece")
+    assert any("output_embeddings: without effect" in note for note in made.counts["notes"])
+    assert "output" not in made.counts["embeddings"]
+
+
+@pytest.mark.parametrize("to", ["all", "script"])
+def test_new_rows_get_the_median_length_of_the_source_s_and_keep_their_direction(to, graft):
+    plain = graft("gemma", tokenizer={"new_pieces": 100})
+    made = graft("gemma", tokenizer={"new_pieces": 100}, embedding_norms=to, output_norms="made")
+    norms_V = made.input("source").norm(dim=1)
+    groups = {"": [i for i, form in enumerate(made.theirs.canonical) if form is not None]}
+    for i in groups[""]:
+        groups.setdefault(script_of(made.theirs.canonical[i]) or "none", []).append(i)
+    assert len(groups["Latn"]) >= FEWEST > len(groups.get("Hang", []))
+    for index in made.new:
+        script = script_of(made.ours.canonical[index]) if to == "script" else ""
+        ids = groups.get(script, []) if len(groups.get(script, [])) >= FEWEST else groups[""]
+        ours, before = made.input()[index], plain.input()[index]
+        assert float(ours.norm()) == pytest.approx(float(norms_V[ids].median()), rel=1e-4)
+        torch.testing.assert_close(ours / ours.norm(), before / before.norm())
+        assert torch.equal(made.output()[index], plain.output()[index])
+    report = made.counts["embeddings"]["norms"]
+    assert report["groups"]["kept"]["before"] == report["groups"]["kept"]["after"]
+    mean = report["groups"]["mean"]
+    assert mean["before"] < mean["after"]
+    assert report["source"] == pytest.approx(float(norms_V[groups[""]].median()))
+
+
+# -- whole runs ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["extend", "append", "replace", "trim"])
+def test_a_run_with_the_vocabulary_ends_in_a_stock_model_and_says_what_became_of_it(
+    kind, tiny_source, korean_text, tmp_path
+):
+    english = tmp_path / "en.txt"
+    english.write_text("".join(f"{line}\n" for line in TEXT[:3]), encoding="utf-8")
+    recipe = {
+        "language": "ko",
+        "source": {"model": str(tiny_source("roberta"))},
+        "corpus": {"text": [str(korean_text)], "test": 0.1},
+        "tokenizer": {"kind": kind, "vocab_size": 340, "new_pieces": 40, "max_tokens": 64},
+        "graft": {"embedding_norms": "all", "embeddings": "mean"},
+        "resources": {"source_text": [str(english)]},
+        "method": {"name": "xpt-sp", "budget": {"value": 3}, "batch": {"size": 4}},
+        "training": {"precision": "fp32", "row_tokens": 64, "micro_batch_tokens": 64},
+        "evaluation": {"sentences": 6, "words": 4, "samples": 1},
+    }
+    notes = preflight.check(recipe_from(recipe)).notes
+    assert any("tokenizer is byte-bpe with 320 pieces" in note for note in notes)
+    run = lingraft.adapt(recipe, tmp_path / "run")
+    model, info = AutoModelForMaskedLM.from_pretrained(run.path / "model", output_loading_info=True)
+    tokenizer = AutoTokenizer.from_pretrained(run.path / "model")
+    assert not any(info.values())
+    assert model.config.vocab_size == len(tokenizer) == len(model.get_input_embeddings().weight)
+    assert (tokenizer.pad_token_id, tokenizer.mask_token) == (1, "<mask>")
+    result = run.stage("tokenizer").result()
+    shown = (run.path / "report.html").read_text(encoding="utf-8")
+    assert "bytes per token" in shown
+    assert "Median lengths of the rows" in shown
+    if kind == "replace":
+        assert result["extension"] is None
+        return
+    english, target = result["source_text"]["changed"], result["changed"]["changed"]
+    assert "of the source&#39;s" in shown or "of the source's" in shown
+    if kind == "trim":
+        assert (english > 0.2, target) == (True, 0)
+        assert result["extension"]["removed"] > 10
+    else:
+        assert len(tokenizer) == 320 + result["extension"]["added"]
+        assert english < 0.05 < target
+    if kind == "extend":
+        assert result["extension"] == {"source": 320, "added": 40, "unreachable": 0}
+
+
+def test_check_refuses_to_go_on_with_what_has_no_merges(tiny_source, korean_text):
+    recipe = recipe_from(
+        {
+            "language": "ko",
+            "source": {"model": str(tiny_source("bert"))},
+            "corpus": {"text": [str(korean_text)]},
+            "tokenizer": {"kind": "extend"},
+        }
+    )
+    with pytest.raises(lingraft.errors.UnsupportedModelError, match="use 'append'"):
+        preflight.check(recipe)

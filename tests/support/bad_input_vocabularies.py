@@ -1,0 +1,51 @@
+"""What test_bad_input.py does wrong with vocabularies that are made of the source's."""
+
+from __future__ import annotations
+
+import json
+
+
+def add(cases):
+    """Put the cases into the table of bad_input_cases.py."""
+    cases["merges that go on in a vocabulary that has none"] = extended("bert")
+    cases["a tokenizer that has lost its merges"] = extended("roberta", merges=[])
+    cases["a replaced vocabulary without room for all bytes"] = replaced("40")
+    cases["a vocabulary smaller than the source's special tokens"] = replaced("32", tokens=40)
+    cases["a GGUF file as the source"] = gguf
+
+
+def extended(family, **model):
+    def case(place):
+        change(place.source(family) / "tokenizer.json", model=model)
+        return place.adapt("--set", "tokenizer.kind=extend")
+
+    return case
+
+
+def replaced(size, tokens=0):
+    def case(place):
+        def reserved(state):
+            last = max(token["id"] for token in state["added_tokens"])
+            kinds = {"single_word": False, "lstrip": False, "rstrip": False}
+            kinds |= {"normalized": False, "special": True}
+            state["added_tokens"] += [
+                {"id": last + 1 + i, "content": f"<unused{i}>"} | kinds for i in range(tokens)
+            ]
+
+        change(place.source() / "tokenizer.json", reserved)
+        more = ["--set", "tokenizer.kind=replace", "--set", f"tokenizer.vocab_size={size}"]
+        return place.adapt(*more)
+
+    return case
+
+
+def change(path, edit=lambda state: None, model=()):
+    state = json.loads(path.read_text(encoding="utf-8"))
+    state["model"] |= dict(model)
+    edit(state)
+    path.write_text(json.dumps(state), encoding="utf-8")
+
+
+def gguf(place):
+    place.write("model.gguf", b"GGUF\x03\x00\x00\x00")
+    return place.adapt("--source", "model.gguf")

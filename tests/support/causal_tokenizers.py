@@ -1,0 +1,163 @@
+"""Small tokenizers as causal models have them, built in memory: `build(family)`."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING, Any
+
+from tiny_tokenizers import TEXT
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+from transformers import PreTrainedTokenizerFast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ENGLISH = [*TEXT[:3], "In 2024 there were 365 days, 12 months and 100 dogs."] * 9
+PIECES = 330
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN = LLAMA3.replace("{1,3}", "")
+CHAT = "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
+
+
+def _byte_level(pattern: str | None, **settings: Any) -> Tokenizer:
+    learner = Tokenizer(models.BPE())
+    split = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern is None)
+    if pattern is not None:
+        words = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
+        split = pre_tokenizers.Sequence([words, split])
+    learner.pre_tokenizer = split
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(vocab_size=PIECES, initial_alphabet=alphabet, show_progress=False)
+    learner.train_from_iterator(ENGLISH, trainer)
+    state = json.loads(learner.to_str())
+    state["model"] |= settings
+    backend = Tokenizer.from_str(json.dumps(state))
+    backend.decoder = decoders.ByteLevel()
+    backend.post_processor = processors.ByteLevel(trim_offsets=False)
+    return backend
+
+
+def _added(backend: Tokenizer, *tokens: str) -> Tokenizer:
+    backend.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in tokens])
+    return backend
+
+
+def _template(backend: Tokenizer, first: str) -> None:
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{first} $A",
+        pair=f"{first} $A {first} $B",
+        special_tokens=[(first, backend.token_to_id(first))],
+    )
+
+
+def _gpt2() -> PreTrainedTokenizerFast:
+    end = "<|endoftext|>"
+    backend = _added(_byte_level(None), end)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, bos_token=end, eos_token=end, unk_token=end
+    )
+
+
+def _llama3() -> PreTrainedTokenizerFast:
+    """Whole words of the vocabulary go before merges; reserved tokens behind the pieces."""
+    reserved = [f"<|reserved_special_token_{i}|>" for i in range(5)]
+    names = ("<|begin_of_text|>", "<|end_of_text|>", *reserved[:2], "<|eot_id|>", *reserved[2:])
+    backend = _added(_byte_level(LLAMA3, ignore_merges=True), *names)
+    _template(backend, names[0])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        bos_token=names[0],
+        eos_token=names[1],
+        pad_token=reserved[0],
+        chat_template="{{ messages[0].content }}<|eot_id|>",
+    )
+
+
+def _qwen() -> PreTrainedTokenizerFast:
+    names = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+    backend = _added(_byte_level(QWEN), *names)
+    backend.normalizer = normalizers.NFC()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        chat_template=CHAT,
+    )
+
+
+def _sentencepiece(specials: list[str]) -> Tokenizer:
+    """SentencePiece's BPE: bytes behind the special tokens, digits apart, `▁` for a space."""
+    fixed = [*specials, *(f"<0x{byte:02X}>" for byte in range(256))]
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Metaspace(), pre_tokenizers.Digits(individual_digits=True)]
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=len(fixed) + 120, special_tokens=fixed, show_progress=False
+    )
+    learner.train_from_iterator(ENGLISH, trainer)
+    state = json.loads(learner.to_str())
+    settings = {"unk_token": "<unk>", "byte_fallback": True, "fuse_unk": True}
+    state["model"] |= settings
+    state["added_tokens"] = []
+    state["pre_tokenizer"] = None
+    backend = _added(Tokenizer.from_str(json.dumps(state)), *specials)
+    backend.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    )
+    return backend
+
+
+def _llama2() -> PreTrainedTokenizerFast:
+    backend = _sentencepiece(["<unk>", "<s>", "</s>"])
+    backend.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    backend.decoder = decoders.Sequence([backend.decoder, decoders.Strip(" ", 1, 0)])
+    _template(backend, "<s>")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, bos_token="<s>", eos_token="</s>", unk_token="<unk>"
+    )
+
+
+def _gemma() -> PreTrainedTokenizerFast:
+    names = ["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>"]
+    backend = _sentencepiece([*names, *(f"<unused{i}>" for i in range(4))])
+    backend.normalizer = normalizers.Replace(" ", "▁")
+    backend.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    _template(backend, "<bos>")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        bos_token="<bos>",
+        unk_token="<unk>",
+    )
+
+
+BUILDERS: dict[str, Callable[[], PreTrainedTokenizerFast]] = {
+    "gpt2": _gpt2,
+    "llama-3": _llama3,
+    "qwen": _qwen,
+    "llama-2": _llama2,
+    "gemma": _gemma,
+}
+
+
+@functools.cache
+def build(family: str) -> PreTrainedTokenizerFast:
+    return BUILDERS[family]()

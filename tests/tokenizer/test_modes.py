@@ -1,0 +1,318 @@
+"""Vocabularies made of a source's: byte-level BPE, SentencePiece BPE, and encoders' too."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+
+import causal_tokenizers
+import pytest
+import tiny_tokenizers
+from tiny_tokenizers import TEXT
+from transformers import AutoTokenizer
+
+from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.recipe import Tokenizer as Section
+from lingraft.tokenizer import extension
+from lingraft.tokenizer import files as tokenizer_files
+from lingraft.tokenizer.algorithms import Sample
+from lingraft.tokenizer.files import plain_backend
+from lingraft.tokenizer.merges import continue_merges, cut
+from lingraft.tokenizer.state import pieces_of, single_digits
+from lingraft.tokenizer.statistics import changed_tokens, statistics
+from lingraft.tokenizer.vocabulary import Vocabulary
+
+KOREAN = [*TEXT[3:6], "2024년에 365일, 학교에서 문서를 저장한다.", "문서의 형식과 도구 모음"] * 9
+CAUSAL = tuple(causal_tokenizers.BUILDERS)
+ENCODERS = ("roberta", "modernbert")
+MERGING = (*CAUSAL, *ENCODERS)
+SENTENCEPIECE = ("llama-2", "gemma")
+ALL = (*MERGING, "xlm-roberta", "bert")
+ENGLISH = causal_tokenizers.ENGLISH[:4]
+OTHERS = ["二つの文 🙂 ñ", " two  spaces", "aaaaaaa", "", "x=1234567"]
+
+
+def source_of(family):
+    return (causal_tokenizers if family in CAUSAL else tiny_tokenizers).build(family)
+
+
+@functools.cache
+def made(kind, family, **settings):
+    section = Section(**({"kind": kind, "vocab_size": 500, "new_pieces": 60} | settings))
+    causal = family in CAUSAL
+    return extension.make(
+        section, source_of(family), lambda: KOREAN, pad_id=None, seed=0, causal=causal
+    )
+
+
+def ids(tokenizer, text):
+    return plain_backend(tokenizer).encode(text, add_special_tokens=False).ids
+
+
+def tokens(tokenizer, text):
+    return plain_backend(tokenizer).encode(text, add_special_tokens=False).tokens
+
+
+def new_pieces(family, ours):
+    return set(ours.get_vocab()) - set(source_of(family).get_vocab())
+
+
+# -- extend: merges that go on -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", MERGING)
+def test_continued_merges_keep_all_ids_and_leave_no_new_piece_out_of_reach(family):
+    ours, counts = made("extend", family)
+    theirs, mine = source_of(family).get_vocab(), ours.get_vocab()
+    assert {piece: mine[piece] for piece in theirs} == theirs
+    added = sorted(mine[piece] for piece in new_pieces(family, ours))
+    assert added == list(range(len(theirs), len(theirs) + 60))
+    assert counts == {"source": len(theirs), "added": 60, "unreachable": 0}
+
+
+@pytest.mark.parametrize("family", MERGING)
+def test_the_text_itself_falls_into_new_pieces_and_each_is_the_end_of_a_merge(family):
+    ours, _ = made("extend", family)
+    seen = Counter(token for line in KOREAN for token in tokens(ours, line))
+    used = new_pieces(family, ours) & set(seen)
+    state = tokenizer_files.state_of(ours)
+    parts = {part for merge in state["model"]["merges"] for part in merge}
+    assert len(used) > 10
+    assert new_pieces(family, ours) <= used | parts
+
+
+@pytest.mark.parametrize("family", MERGING)
+def test_text_falls_into_the_source_s_tokens_or_whole_runs_of_them(family):
+    ours, _ = made("extend", family)
+    for text in [*ENGLISH, *KOREAN[:5], *OTHERS]:
+        old = plain_backend(source_of(family)).encode(text, add_special_tokens=False)
+        new = plain_backend(ours).encode(text, add_special_tokens=False)
+        assert len(new) <= len(old)
+        assert ours.decode(new.ids) == source_of(family).decode(old.ids)
+        if family not in SENTENCEPIECE:  # there a character replaces its bytes
+            runs = iter(old.tokens)
+            for token in new.tokens:
+                run = ""
+                while len(run) < len(token):
+                    run += next(runs)
+                assert run == token
+
+
+@pytest.mark.parametrize("family", MERGING)
+def test_text_of_the_source_s_language_is_cut_as_before(family):
+    found = changed_tokens(source_of(family), made("extend", family)[0], ENGLISH)
+    assert found["changed"] < 0.05
+    assert found["tokens"] == sum(len(ids(source_of(family), text)) for text in ENGLISH)
+    target = changed_tokens(source_of(family), made("extend", family)[0], KOREAN)
+    assert target["changed"] > 0.3
+
+
+def test_going_on_gives_the_vocabulary_that_one_long_training_gives():
+    """On words whose pairs never tie, stopping half-way and going on changes nothing."""
+    words = Counter({"abcde": 50, "abcd": 30, "abc": 20, "cde": 7, "xy": 5, "de": 3})
+    vocabulary = {letter: i for i, letter in enumerate("abcdexy")}
+    merges = []
+
+    def state(number):
+        pieces = dict(vocabulary)
+        for left, right in merges[:number]:
+            pieces.setdefault(left + right, len(pieces))
+        return {
+            "version": "1.0",
+            "added_tokens": [],
+            "normalizer": None,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
+            | {"trim_offsets": True},
+            "post_processor": None,
+            "decoder": None,
+            "truncation": None,
+            "padding": None,
+            "model": {"type": "BPE", "vocab": pieces, "merges": merges[:number]},
+        }
+
+    text = [word for word, count in words.items() for _ in range(count)]
+    sample = Sample(lambda: text, 10**6, 0)
+    merges += continue_merges(state(0), sample, 6, 2).merges
+    assert merges[0] == ("b", "c") or merges[0] == ("a", "b")
+    assert len(merges) == 6
+    for number in (1, 3, 5):
+        assert continue_merges(state(number), sample, 6 - number, 2).merges == merges[number:]
+
+
+def test_a_piece_must_occur_often_enough():
+    few, many = (
+        made("extend", "gpt2", min_count=30, new_pieces=900),
+        made("extend", "gpt2", min_count=2, new_pieces=900),
+    )
+    assert 0 < few[1]["added"] < many[1]["added"] < 900
+    assert few[1]["unreachable"] == many[1]["unreachable"] == 0
+
+
+@pytest.mark.parametrize("family", SENTENCEPIECE)
+def test_characters_become_pieces_and_nothing_is_merged_across_words_digits_or_signs(family):
+    ours, _ = made("extend", family, new_pieces=400)
+    fresh = new_pieces(family, ours)
+    assert "문" in fresh
+    assert not any(re.search(r"<0x|.▁|\d\d|[가-힣][.,\d]|[.,\d][가-힣]", piece) for piece in fresh)
+    assert any(re.fullmatch("▁[가-힣]{2,}", piece) for piece in fresh)
+    assert ours.decode(ids(ours, KOREAN[0])) == KOREAN[0]
+
+
+def test_words_are_cut_at_digits_and_signs_and_bytes():
+    assert list(cut(["▁문", "서", "2", "4", ".", "<0xEA>", "x"], digits=True)) == [
+        ["▁문", "서"], ["2"], ["4"], ["."], ["<0xEA>"], ["x"],
+    ]  # fmt: skip
+    assert list(cut(["▁", "12", "3", "년"], digits=False)) == [["▁", "12", "3"], ["년"]]
+
+
+@pytest.mark.parametrize(("family", "single"), [("gpt2", False), ("llama-2", True)])
+def test_the_scheme_of_digits_is_seen_and_kept(family, single):
+    state = tokenizer_files.state_of(source_of(family))
+    assert single_digits(pieces_of(state)) is single
+    for kind in ("extend", "replace"):
+        digits = [piece for piece in new_pieces(family, made(kind, family)[0])
+                  if re.search(r"\d\d", piece) and "<" not in piece]  # fmt: skip
+        assert not (single and digits)
+
+
+@pytest.mark.parametrize(("family", "slots"), [("llama-3", 4), ("gemma", 4)])
+def test_reserved_tokens_give_their_ids_to_new_pieces_but_for_those_in_use(family, slots):
+    ours, counts = made("extend", family, use_reserved=True)
+    theirs, mine = source_of(family).get_vocab(), ours.get_vocab()
+    gone = set(theirs) - set(mine)
+    assert len(gone) == slots
+    assert all("reserved" in token or "unused" in token for token in gone)
+    assert {theirs[token] for token in gone} < {mine[piece] for piece in new_pieces(family, ours)}
+    assert max(mine.values()) == len(theirs) + 60 - slots - 1
+    assert ours.special_tokens_map == source_of(family).special_tokens_map
+    assert counts["unreachable"] == 0
+
+
+# -- all modes -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", CAUSAL)
+@pytest.mark.parametrize("kind", ["keep", "extend", "append", "replace", "trim", "source"])
+def test_roles_chat_and_frame_stay_and_the_files_load_again(kind, family, tmp_path):
+    source, (ours, _) = source_of(family), made(kind, family)
+    assert ours.special_tokens_map == source.special_tokens_map
+    specials = {str(t) for t in source.added_tokens_decoder.values()}
+    assert specials <= {str(t) for t in ours.added_tokens_decoder.values()}
+    assert ours.chat_template == source.chat_template
+    tokenizer_files.save(ours, tmp_path)
+    again = AutoTokenizer.from_pretrained(tmp_path)
+    for text in [*ENGLISH[:2], *KOREAN[:2], *OTHERS]:
+        assert again(text).input_ids == ours(text).input_ids
+        assert again.convert_ids_to_tokens(ours("").input_ids) == source.convert_ids_to_tokens(
+            source("").input_ids
+        )
+        assert ours.decode(ids(ours, text)) == source.decode(ids(source, text))
+    turn = [{"role": "user", "content": "문서"}]
+    if source.chat_template:
+        text = source.apply_chat_template(turn, tokenize=False)
+        assert again.apply_chat_template(turn, tokenize=False) == text
+        assert again.eos_token_id in again(text + str(again.eos_token)).input_ids
+
+
+@pytest.mark.parametrize("family", ALL)
+def test_a_replaced_vocabulary_reads_as_the_source_does_and_fits_the_text(family):
+    source, (ours, counts) = source_of(family), made("replace", family)
+    states = [tokenizer_files.state_of(tokenizer) for tokenizer in (source, ours)]
+    for part in ("normalizer", "pre_tokenizer", "decoder"):
+        assert states[0][part] == states[1][part]
+    learnt = ("vocab", "merges", "unk_id")
+    settings = [{k: v for k, v in s["model"].items() if k not in learnt} for s in states]
+    assert settings[0] == settings[1]
+    assert counts is None
+    assert len(ours) <= 500
+    assert sorted(ours.get_vocab().values()) == list(range(len(ours)))
+    if family in CAUSAL:  # the sources of the encoders have seen this text
+        fits = [statistics(tokenizer, KOREAN) for tokenizer in (source, ours)]
+        assert fits[1]["tokens"] < 0.5 * fits[0]["tokens"]
+    before = [token for token, i in sorted(source.get_vocab().items(), key=lambda e: e[1])]
+    if family != "modernbert":  # its special tokens stand behind the pieces, at other ids
+        first = [token for token in source.all_special_tokens if source.get_vocab()[token] < 4]
+        assert all(ours.get_vocab()[token] == before.index(token) for token in first)
+
+
+@pytest.mark.parametrize("family", ALL)
+def test_a_trimmed_vocabulary_cuts_the_text_as_before_with_far_fewer_pieces(family):
+    source, (ours, counts) = source_of(family), made("trim", family)
+    assert counts == {"source": len(source), "removed": len(source) - len(ours)}
+    assert counts["removed"] > 10
+    assert sorted(ours.get_vocab().values()) == list(range(len(ours)))
+    assert set(ours.get_vocab()) < set(source.get_vocab())
+    for text in KOREAN:
+        assert tokens(ours, text) == tokens(source, text)
+    assert changed_tokens(source, ours, KOREAN)["changed"] == 0
+    if family in MERGING:  # every byte is there: nothing is unknown
+        for text in [*ENGLISH, *OTHERS]:
+            assert ours.decode(ids(ours, text)) == source.decode(ids(source, text))
+
+
+@pytest.mark.parametrize("family", MERGING)
+def test_appended_pieces_out_of_reach_are_counted(family):
+    _, counts = made("append", family)
+    assert counts["added"] > 10
+    assert 0 <= counts["unreachable"] < counts["added"]
+
+
+def test_appending_leaves_pieces_out_of_reach_where_going_on_leaves_none():
+    """English by other merges: the source's come first and forestall them."""
+    text = ["abstract unbelievable theatre other together weather overjoyed"] * 9
+    section = {"vocab_size": 380, "new_pieces": 50}
+    found = {}
+    for kind in ("append", "extend"):
+        chosen = Section(kind=kind, **section)
+        _, found[kind] = extension.make(
+            chosen, source_of("gpt2"), lambda: text, pad_id=None, seed=0, causal=True
+        )
+    assert found["append"]["unreachable"] > 0
+    assert found["extend"]["unreachable"] == 0
+
+
+@pytest.mark.parametrize("family", CAUSAL)
+def test_pieces_have_a_canonical_form_whatever_their_spelling(family):
+    ours, _ = made("extend", family)
+    vocabulary = Vocabulary.of(ours)
+    for piece in new_pieces(family, ours):
+        form = vocabulary.canonical[vocabulary.pieces.index(piece)]
+        assert form.word_start is piece.startswith(("Ġ", "▁"))
+    padded = vocabulary.padded(64)
+    assert padded.size % 64 == 0
+    assert padded.pieces[vocabulary.size :] == [""] * (padded.size - vocabulary.size)
+
+
+@pytest.mark.parametrize("kind", ["extend", "append", "replace", "trim"])
+@pytest.mark.parametrize("family", ["qwen", "gemma"])
+def test_the_same_text_gives_the_same_vocabulary(kind, family):
+    first = made(kind, family)[0].backend_tokenizer.to_str()
+    made.cache_clear()
+    assert made(kind, family)[0].backend_tokenizer.to_str() == first
+
+
+def test_bytes_per_token_are_counted():
+    found = statistics(source_of("gpt2"), ["가나", "ab"])
+    assert found["bytes_per_token"] == 8 / found["tokens"]
+
+
+# -- what does not go ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
+def test_a_vocabulary_without_merges_cannot_go_on_and_is_told_what_to_use(family):
+    with pytest.raises(UnsupportedModelError, match=r"extend.*(wordpiece|unigram).*use 'append'"):
+        made("extend", family)
+
+
+@pytest.mark.parametrize(("family", "size"), [("llama-3", 200), ("gemma", 265)])
+def test_a_vocabulary_without_room_for_what_must_be_in_it_is_refused(family, size):
+    with pytest.raises(RecipeError, match=f"vocab_size: {size} is too small"):
+        made("replace", family, vocab_size=size)
+
+
+def test_a_masked_model_s_tokenizer_still_needs_its_roles():
+    section = Section(kind="extend", new_pieces=5)
+    with pytest.raises(UnsupportedModelError, match="mask_token"):
+        extension.make(section, source_of("qwen"), lambda: KOREAN, pad_id=None, seed=0)
