@@ -298,12 +298,14 @@ def _config(folder: Path) -> dict[str, Any]:
 
 def _phase(recipe: Recipe, phase: Phase, plan: Plan) -> dict[str, Any]:
     parts = trained_parts(phase.train, phase.name)
+    joins = phase.join_sentences and phase.batch.unit == "sentences"
+    unit = "blocks of sentences" if joins else phase.batch.unit
     return {
         "name": phase.name,
         "trains": "all" if "all" in phase.train else ", ".join(phase.train),
         "trainable": sum(plan.by_part[part] for part in parts) if plan.by_part else None,
         "budget": f"{phase.budget.value:g} {phase.budget.unit}",
-        "batch": f"{phase.batch.size} {phase.batch.unit}",
+        "batch": f"{phase.batch.size} {unit}",
         "learning_rate": phase.optimiser.learning_rate,
         "tokens_estimate": _tokens(recipe, phase, plan),
     }
