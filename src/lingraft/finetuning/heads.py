@@ -224,8 +224,9 @@ def _translator(folder: Path, settings: dict[str, Any]) -> PreTrainedModel:
             f"{folder}: the checkpoint lacks {len(lacking)} tensors that its config.json speaks of "
             f"('{lacking[0]}' is one); save or download the model again"
         )
+    unsaved = model._keys_to_ignore_on_save or ()  # Marian's sinusoids, which must stay as they are
     for name, parameter in model.named_parameters():
-        if ".pooler." in name:  # no loss reaches it
+        if ".pooler." in name or name in unsaved:  # no loss reaches a pooler
             parameter.requires_grad_(False)
     if tie_embeddings(model):
         logger.info("%s: encoder and decoder share their embeddings", folder)
