@@ -26,7 +26,7 @@ tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
 pair_of_stacks = AutoConfig.from_pretrained(folder, trust_remote_code=False).is_encoder_decoder
 auto = AutoModelForSeq2SeqLM if pair_of_stacks else AutoModelForMaskedLM
 model, info = auto.from_pretrained(folder, output_loading_info=True, trust_remote_code=False)
-mask = tokenizer.mask_token
+mask = tokenizer.mask_token or tokenizer.unk_token  # T5 has none
 texts = [f"{mask} 1234 test.", f"a {mask} b", "é 한국어 ไทย"]
 rows = []
 for text in texts:

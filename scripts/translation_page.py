@@ -182,7 +182,8 @@ def loss_table() -> Table:
                     if (one["direction"], one["system"], one["step"]) == (direction, system, step)
                 ]
                 cells.append(numbers.fixed(fmean(values), 3) if values else "–")
-            rows.append(row(*cells))
+            if any(cell != "–" for cell in cells[1:]):
+                rows.append(row(*cells))
     return table("Nats a target token on dev", ("start", *map(str, steps)), rows)
 
 
@@ -213,12 +214,13 @@ def curve_figure(direction: str, value: str) -> Figure:
 
 def page() -> str:
     """The page; its figures are written."""
-    parts = [HEAD, (FOLDER / "notes.md").read_text(encoding="utf-8")]
-    parts += ["## Scores\n"]
-    for direction in DIRECTIONS:
-        parts += [f"### {DIRECTIONS[direction]}\n", markdown(score_table(direction))]
-    parts += ["## Updates\n", markdown(loss_table())]
-    for direction in DIRECTIONS:
+    parts = [HEAD, (FOLDER / "notes.md").read_text(encoding="utf-8"), "## Scores\n"]
+    scored = {one["direction"] for one in read("scores.jsonl")}
+    directions = [direction for direction in DIRECTIONS if direction in scored]
+    for direction in directions:
+        parts += [f"### {DIRECTIONS[direction]}\n", markdown(score_table(direction)), ""]
+    parts += ["## Updates\n", markdown(loss_table()), ""]
+    for direction in directions:
         for value in FIGURES:
             drawn = curve_figure(direction, value)
             write_text(FOLDER / f"{drawn.name}.svg", drawn.alone())
