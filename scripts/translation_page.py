@@ -39,7 +39,7 @@ PAGE = ROOT / "docs/translation-study.md"
 DATA = ROOT / "build/translation"
 TESTS = {"help": "LibreOffice Help", "pud": "UD-PUD", "tatoeba": "Tatoeba"}
 METRICS = {"bleu": "BLEU", "chrf": "chrF++"}
-SYSTEMS = {"random": "random weights", "mlm": "masked words", "veco": "VECO"}
+SYSTEMS = {"random": "random weights, 400 updates", "mlm": "masked words", "veco": "VECO"}
 REFERENCE, COMPARED = "mlm", "veco"
 DIRECTIONS = {"ko-en": "Korean → English", "en-ko": "English → Korean"}
 FIGURES = {"loss": "loss of a target token", "chrf": "chrF++"}
@@ -59,6 +59,7 @@ def runs(folder: Path) -> Iterator[tuple[Row, Path]]:
             system, _, seed = path.parents[1].name.partition("-s")
             direction = path.parent.name.removesuffix("-help")
             found = {"system": system, "seed": int(seed or 0), "direction": direction}
+            found["updates"] = read_json(path / "scores.json")["settings"]["steps"]
             yield found | {"fine-tuning": int(path.name.removeprefix("seed-"))}, path
 
 
@@ -96,8 +97,8 @@ def collect(folder: Path) -> None:
                 scores.append(key | {"test": test, "metric": metric, "value": value})
                 place = (key["system"], key["direction"], test, metric)
                 functions.setdefault(place, {})[key["seed"], key["fine-tuning"]] = function
-    settings = {str(path): read_json(path / "scores.json")["settings"] for _, path in runs(folder)}
-    assert len({json.dumps(one) for one in settings.values()}) == 1, "settings differ"
+    settings = [read_json(path / "scores.json")["settings"] for _, path in runs(folder)]
+    assert len({json.dumps(one | {"steps": None}) for one in settings}) == 1, "settings differ"
     FOLDER.mkdir(parents=True, exist_ok=True)
     write_rows(FOLDER / "scores.jsonl", scores)
     write_rows(FOLDER / "curves.jsonl", curves)
@@ -164,7 +165,7 @@ def score_table(direction: str) -> Table:
 
 def _difference(one: Row) -> str:
     low, high = (numbers.fixed(one[key], 2) for key in ("low", "high"))
-    return f"{one['mean']:+.2f} [{low}, {high}]"
+    return f"{one['value']:+.2f} [{low}, {high}]"
 
 
 def loss_table() -> Table:
