@@ -19,7 +19,10 @@ def planned(run, *assignments):
     return preflight.check(recipe)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+ENCODERS = [name for name, record in FAMILIES.items() if record.kind == "masked"]
+
+
+@pytest.mark.parametrize("family", [*ENCODERS, "bart", "t5"])
 def test_parameters_by_part_are_those_of_the_grafted_model(family, adapted):
     run = adapted(family)
     plan = planned(run)
@@ -29,7 +32,7 @@ def test_parameters_by_part_are_those_of_the_grafted_model(family, adapted):
     assert plan.parameters == grafted["total"]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*ENCODERS, "bart", "t5"])
 def test_trainable_parameters_are_those_of_the_phases(family, adapted):
     run = adapted(family)
     said = [phase["trainable"] for phase in planned(run).phases]
@@ -37,7 +40,7 @@ def test_trainable_parameters_are_those_of_the_phases(family, adapted):
     assert said == [result["trainable_parameters"] for result in done]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ENCODERS)
 @pytest.mark.parametrize("layers", [(0, 0), (0, 2), (2, 0)])
 def test_inserted_layers_are_counted_as_the_graft_makes_them(family, layers, adapted, tiny_model):
     from lingraft.models.graft import layer_plan, rebuild
