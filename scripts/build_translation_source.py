@@ -65,7 +65,9 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(arguments.tokenizer)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(
+        arguments.tokenizer, trust_remote_code=False
+    )
     torch.manual_seed(arguments.seed)
     config = RobertaConfig(
         vocab_size=len(tokenizer),

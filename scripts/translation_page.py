@@ -39,7 +39,7 @@ PAGE = ROOT / "docs/translation-study.md"
 DATA = ROOT / "build/translation"
 TESTS = {"help": "LibreOffice Help", "pud": "UD-PUD", "tatoeba": "Tatoeba"}
 METRICS = {"bleu": "BLEU", "chrf": "chrF++"}
-SYSTEMS = {"random": "random weights", "mlm": "masked words", "veco": "VECO"}
+SYSTEMS = {"random": "random weights, 400 updates", "mlm": "masked words", "veco": "VECO"}
 REFERENCE, COMPARED = "mlm", "veco"
 DIRECTIONS = {"ko-en": "Korean → English", "en-ko": "English → Korean"}
 FIGURES = {"loss": "loss of a target token", "chrf": "chrF++"}
@@ -59,6 +59,7 @@ def runs(folder: Path) -> Iterator[tuple[Row, Path]]:
             system, _, seed = path.parents[1].name.partition("-s")
             direction = path.parent.name.removesuffix("-help")
             found = {"system": system, "seed": int(seed or 0), "direction": direction}
+            found["updates"] = read_json(path / "scores.json")["settings"]["steps"]
             yield found | {"fine-tuning": int(path.name.removeprefix("seed-"))}, path
 
 
@@ -96,8 +97,8 @@ def collect(folder: Path) -> None:
                 scores.append(key | {"test": test, "metric": metric, "value": value})
                 place = (key["system"], key["direction"], test, metric)
                 functions.setdefault(place, {})[key["seed"], key["fine-tuning"]] = function
-    settings = {str(path): read_json(path / "scores.json")["settings"] for _, path in runs(folder)}
-    assert len({json.dumps(one) for one in settings.values()}) == 1, "settings differ"
+    settings = [read_json(path / "scores.json")["settings"] for _, path in runs(folder)]
+    assert len({json.dumps(one | {"steps": None}) for one in settings}) == 1, "settings differ"
     FOLDER.mkdir(parents=True, exist_ok=True)
     write_rows(FOLDER / "scores.jsonl", scores)
     write_rows(FOLDER / "curves.jsonl", curves)
@@ -164,7 +165,7 @@ def score_table(direction: str) -> Table:
 
 def _difference(one: Row) -> str:
     low, high = (numbers.fixed(one[key], 2) for key in ("low", "high"))
-    return f"{one['mean']:+.2f} [{low}, {high}]"
+    return f"{one['value']:+.2f} [{low}, {high}]"
 
 
 def loss_table() -> Table:
@@ -182,7 +183,8 @@ def loss_table() -> Table:
                     if (one["direction"], one["system"], one["step"]) == (direction, system, step)
                 ]
                 cells.append(numbers.fixed(fmean(values), 3) if values else "–")
-            rows.append(row(*cells))
+            if any(cell != "–" for cell in cells[1:]):
+                rows.append(row(*cells))
     return table("Nats a target token on dev", ("start", *map(str, steps)), rows)
 
 
@@ -213,12 +215,13 @@ def curve_figure(direction: str, value: str) -> Figure:
 
 def page() -> str:
     """The page; its figures are written."""
-    parts = [HEAD, (FOLDER / "notes.md").read_text(encoding="utf-8")]
-    parts += ["## Scores\n"]
-    for direction in DIRECTIONS:
-        parts += [f"### {DIRECTIONS[direction]}\n", markdown(score_table(direction))]
-    parts += ["## Updates\n", markdown(loss_table())]
-    for direction in DIRECTIONS:
+    parts = [HEAD, (FOLDER / "notes.md").read_text(encoding="utf-8"), "## Scores\n"]
+    scored = {one["direction"] for one in read("scores.jsonl")}
+    directions = [direction for direction in DIRECTIONS if direction in scored]
+    for direction in directions:
+        parts += [f"### {DIRECTIONS[direction]}\n", markdown(score_table(direction)), ""]
+    parts += ["## Updates\n", markdown(loss_table()), ""]
+    for direction in directions:
         for value in FIGURES:
             drawn = curve_figure(direction, value)
             write_text(FOLDER / f"{drawn.name}.svg", drawn.alone())

@@ -85,7 +85,7 @@ def test_the_interval_is_that_of_bleu_on_corpora_drawn_with_their_seeds(results:
 def test_the_page_says_how_scores_were_made_and_shows_bleu_by_length(
     results: Path, tmp_path: Path
 ) -> None:
-    table, written = compare([results], tmp_path / "compare.html", resamples=100)
+    (table, *_), written = compare([results], tmp_path / "compare.html", resamples=100)
     page = written[0].read_text(encoding="utf-8")
     assert [column.under for column in table.columns[1:3]] == ["bleu", "chrf"]
     assert "en-ko bleu: nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in page

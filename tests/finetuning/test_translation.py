@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,20 +15,36 @@ import tiny_translators as tiny
 import torch
 from sacrebleu.metrics import BLEU
 from safetensors.torch import load_file
+from tiny_tokenizers import build
 from torch import nn
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    GenerationConfig,
+    MBart50Tokenizer,
+    MBartTokenizer,
+    NllbTokenizer,
+)
 
+from lingraft.errors import UnsupportedModelError
 from lingraft.finetuning import heads
+from lingraft.finetuning.coders.common import Shape
+from lingraft.finetuning.coders.translation import TranslationCoder
 from lingraft.finetuning.outcomes import outcomes, predictions
 from lingraft.finetuning.problem import TASK, Finetuning, Judged
 from lingraft.models.losses import summed_cross_entropy
 from lingraft.tasks import TASKS
-from lingraft.tasks.definition import task_in
+from lingraft.tasks.definition import Changes, changed, decode, task_in, task_of
 from lingraft.tasks.examples import TranslationExample
 from lingraft.tasks.predictions import TranslationPrediction
 from lingraft.training import averaging
 
-EVERY_MODEL = pytest.mark.parametrize("kind", ["encoder-decoder", "bart", "t5"])
+EVERY_MODEL = pytest.mark.parametrize("kind", ["encoder-decoder", "bart", "t5", "marian"])
+TABLE = {
+    "name": "ko-en",
+    "kind": "translation",
+    "files": {"train": "train.tsv", "test": "test.tsv"},
+}
 BY_HEART = 'steps=150,batch=8,batch_unit="examples",learning_rate=0.01,dropout=0,warmup=0.1'
 BY_HEART += ",attention_dropout=0,check_every=75"
 SHORT_RUN = "steps=8,batch=60,learning_rate=0.003,check_every=2,average_last=3,dropout=0.1"
@@ -126,6 +143,75 @@ def test_long_pairs_are_left_out_of_training_and_cut_elsewhere(problem, caplog):
     assert not whole.cut
 
 
+@pytest.mark.parametrize("kind", [NllbTokenizer, MBart50Tokenizer, MBartTokenizer])
+def test_the_target_language_comes_first(kind, tmp_path):
+    codes = ("eng_Latn", "kor_Hang") if kind is NllbTokenizer else ("en_XX", "ko_KR")
+    task = replace(task_in(tiny.write_task(tmp_path)), codes=codes)
+    tokenizer = kind()
+    source, target = tokenizer.convert_tokens_to_ids(list(codes))
+    shape = Shape(tokenizer, 1, 64, types=False, generation=GenerationConfig(**tiny.IDS))
+    coder = TranslationCoder(task, shape)
+    (item,) = coder.encode([TranslationExample("0", "a", "a")])
+    assert source in item.ids
+    assert item.target[-1] == 2
+    read = [coder.start, *item.target]
+    assert read.index(target) == (0 if kind is MBartTokenizer else 1)
+    assert read.count(target) == 1
+    model = tiny.translator("bart")
+    coder.adapt(model)
+    key = "decoder_start_token_id" if kind is MBartTokenizer else "forced_bos_token_id"
+    assert getattr(model.generation_config, key) == target
+    for wrong, said in ((None, "say which two"), (("en", codes[1]), "are not both languages")):
+        with pytest.raises(UnsupportedModelError, match=said):
+            TranslationCoder(replace(task, codes=wrong), replace(shape, tokenizer=kind()))
+
+
+def test_what_is_set_last_of_steps_and_epochs_holds():
+    updates = task_of(decode(TABLE), Path()).alternatives["veco2021"]
+    assert (updates.steps, updates.check_every) == (100_000, 5_000)
+    assert changed(updates, Changes(epochs=3)).steps is None
+    assert changed(updates, Changes(checks_per_epoch=2)).check_every is None
+    assert changed(updates, Changes(epochs=3, steps=7)).steps == 7
+
+
+def test_dropout_reaches_both_stacks(tmp_path):
+    changes = {"dropout": 0.3, "attention_dropout": 0.2}
+    for kind, found in (("encoder-decoder", {0.2, 0.3}), ("t5", {0.3})):
+        folder = tiny.save(tmp_path / kind, kind)
+        task = task_in(tiny.write_task(tmp_path / "task"))
+        task = replace(task, settings=replace(task.settings, **changes))
+        model = heads.build(folder, task, heads.tokenizer_for(folder, task), seed=0)
+        drops = [one for one in model.modules() if isinstance(one, nn.Dropout)]
+        assert {one.p for one in drops} == found
+    config = tiny.translator("bart").config
+    wanted = {"dropout": 0.3, "attention_dropout": 0.2}
+    assert heads.dropout_settings(config, 0.3, 0.2) == wanted
+    with pytest.raises(UnsupportedModelError, match="attention_dropout"):
+        heads.dropout_settings(tiny.translator("t5").config, None, 0.2)
+
+
+def test_equal_embeddings_stay_one_in_training_and_are_two_on_disk(tmp_path):
+    stock = tiny.translator("encoder-decoder")
+    stock.encoder.embeddings.load_state_dict(stock.decoder.roberta.embeddings.state_dict())
+    stock.save_pretrained(tmp_path / "model")
+    build("roberta").save_pretrained(tmp_path / "model")
+    task = task_in(tiny.write_task(tmp_path / "task"))
+    tokenizer = heads.tokenizer_for(tmp_path / "model", task)
+    model = heads.build(tmp_path / "model", task, tokenizer, seed=0)
+    assert model.get_encoder().get_input_embeddings().weight is (
+        model.get_decoder().get_input_embeddings().weight
+    )
+    with torch.no_grad():
+        model.get_output_embeddings().weight.add_(1)
+    heads.save(model, tokenizer, tmp_path / "saved")
+    _, info = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "saved", output_loading_info=True)
+    assert not any(info.values())
+    again = heads.build(tmp_path / "saved", task, tokenizer, seed=1)
+    heads.restore(again, tmp_path / "saved")
+    for one, other in zip(model.parameters(), again.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
 # -- averages
 
 
@@ -212,7 +298,7 @@ def run(tmp_path, command):
     return made
 
 
-@pytest.mark.parametrize("kind", ["encoder-decoder", "bart"])
+@pytest.mark.parametrize("kind", ["encoder-decoder", "marian"])
 def test_eight_pairs_are_learnt_by_heart_and_the_checkpoint_is_stock(kind, run, tmp_path):
     ended = run(kind, "out", BY_HEART, "--keep-models")
     assert ended.status == 0, ended.err

@@ -53,6 +53,7 @@ def test_only_what_is_not_empty_reaches_the_model_and_every_line_is_counted():
 
     def seen(**given):
         sizes.append(tuple(given["input_ids"].shape))
+        assert isinstance(given["past_key_values"], generation.SentenceCache)
         return stock(**given)
 
     model.generate = seen

@@ -17,6 +17,8 @@ from lingraft.pipeline import stages
 from lingraft.recipe.methods import read_recipe
 from lingraft.rundir import Run
 
+ENCODERS = [name for name, record in FAMILIES.items() if record.kind == "masked"]
+
 STAGES = {"corpus", "tokenizer", "graft", "phase-1", "phase-2", "evaluation", "model"}
 
 
@@ -49,9 +51,7 @@ def redone(command, finished):
     return again
 
 
-@pytest.mark.parametrize(
-    "family", [name for name, record in FAMILIES.items() if record.kind == "masked"]
-)
+@pytest.mark.parametrize("family", ENCODERS)
 def test_the_model_of_a_run_loads_with_stock_transformers(family, adapted):
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
@@ -67,9 +67,7 @@ def test_the_model_of_a_run_loads_with_stock_transformers(family, adapted):
     assert (run / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
-@pytest.mark.parametrize(
-    "family", [name for name, record in FAMILIES.items() if record.kind == "masked"]
-)
+@pytest.mark.parametrize("family", ENCODERS)
 def test_the_recipe_in_a_run_gives_the_same_weights_again(family, adapted, command, tmp_path):
     ended = command("adapt", adapted(family) / "recipe.toml", "--out", tmp_path / "again")
     assert ended.status == 0, ended.err

@@ -16,9 +16,9 @@ from lingraft.pipeline import grafting
 from lingraft.recipe.methods import recipe_from
 from lingraft.tokenizer import extension
 
-every_family = pytest.mark.parametrize(
-    "family", [name for name, record in FAMILIES.items() if record.kind == "masked"]
-)
+ENCODERS = [name for name, record in FAMILIES.items() if record.kind == "masked"]
+
+every_family = pytest.mark.parametrize("family", ENCODERS)
 TEXT = ["хлеб и соль на столе", "바다와 바람과 산", "문서를 열고 형식을 선택한 다음"] * 9
 
 

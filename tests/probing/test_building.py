@@ -12,6 +12,8 @@ from lingraft.models.families import FAMILIES
 from lingraft.probing.building import build, check_source
 from lingraft.probing.models import Probed
 
+ENCODERS = [name for name, record in FAMILIES.items() if record.kind == "masked"]
+
 
 @pytest.fixture
 def built(tmp_path):
@@ -41,9 +43,7 @@ def settings(folder):
     return {key: value for key, value in found.items() if value is not None}
 
 
-@pytest.mark.parametrize(
-    "family", [name for name, record in FAMILIES.items() if record.kind == "masked"]
-)
+@pytest.mark.parametrize("family", ENCODERS)
 def test_a_frozen_body_without_new_layers_and_with_the_source_s_vocabulary_is_the_source(
     family, adapted, tiny_source, built
 ):

@@ -40,7 +40,8 @@ def test_a_probe_trains_everything_with_the_settings_of_the_first_phase(recipe):
 def test_initialisers_without_their_resources_are_left_out_with_the_reason(recipe, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     names, left_out = probe.usable(recipe(), [])
-    assert names == ["random", "random-statistics", "match", "mean"]
+    free = ["random", "random-statistics", "match", "mean", "length-weighted", "first-piece"]
+    assert names == free
     assert left_out["dictionary"] == "needs a bilingual dictionary: resources.lexicons"
     assert left_out["ramen"] == "needs sentence pairs: resources.parallel"
     assert "lingraft[vectors]" in left_out["focus"]

@@ -25,7 +25,7 @@ WIDTH = 32
 
 
 def translator(kind: str, **changes: Any) -> Any:
-    """An untrained model: 'encoder-decoder' (of RoBERTa's), 'bart' or 't5'."""
+    """An untrained model: 'encoder-decoder' (of RoBERTa's), 'bart', 'marian' or 't5'."""
     import torch
     import transformers as hf
 
@@ -36,12 +36,17 @@ def translator(kind: str, **changes: Any) -> Any:
             shape = {"d_model": WIDTH, "d_kv": 16, "d_ff": 48, "num_layers": 2, "num_heads": 2}
             config = hf.T5Config(**{**shape, **ids, **changes})
             return hf.T5ForConditionalGeneration(config).eval()
-        if kind == "bart":
+        if kind in ("bart", "marian"):
             stack = {"layers": 2, "attention_heads": 2, "ffn_dim": 48}
             shape = {f"{s}_{k}": v for s in ("encoder", "decoder") for k, v in stack.items()}
             shape |= {"d_model": WIDTH, "max_position_embeddings": 64, "forced_eos_token_id": None}
-            config = hf.BartConfig(**{**shape, **ids, **changes})
-            return hf.BartForConditionalGeneration(config).eval()
+            if kind == "bart":
+                config = hf.BartConfig(**{**shape, **ids, **changes})
+                return hf.BartForConditionalGeneration(config).eval()
+            ids |= {"decoder_start_token_id": IDS["pad_token_id"]}
+            model = hf.MarianMTModel(hf.MarianConfig(**{**shape, **ids, **changes}))
+            model.final_logits_bias.normal_()
+            return model.eval()
         shape = {
             "hidden_size": WIDTH,
             "num_hidden_layers": 2,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections import Counter
 
@@ -10,7 +11,8 @@ import causal_tokenizers
 import pytest
 import tiny_tokenizers
 from tiny_tokenizers import TEXT
-from transformers import AutoTokenizer
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.recipe import Tokenizer as Section
@@ -316,3 +318,24 @@ def test_a_masked_model_s_tokenizer_still_needs_its_roles():
     section = Section(kind="extend", new_pieces=5)
     with pytest.raises(UnsupportedModelError, match="mask_token"):
         extension.make(section, source_of("qwen"), lambda: KOREAN, pad_id=None, seed=0)
+
+
+@pytest.mark.parametrize("kind", ["replace", "trim"])
+def test_sentinels_that_are_plain_pieces_stay_as_in_mt5(kind):
+    """mT5 holds them in its vocabulary, not among the added tokens."""
+    source = tiny_tokenizers.build("xlm-roberta")
+    state = tokenizer_files.state_of(source)
+    sentinels = ["▁<extra_id_1>", "▁<extra_id_0>"]
+    pieces = [entry for entry in state["model"]["vocab"] if entry[0] != "<mask>"]
+    state["model"]["vocab"] = [*pieces, *((piece, -2.0) for piece in sentinels)]
+    state["added_tokens"] = [t for t in state["added_tokens"] if t["content"] != "<mask>"]
+    roles = {k: v for k, v in source.special_tokens_map.items() if k != "mask_token"}
+    theirs = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(state)), **roles
+    )
+    section = Section(kind=kind, vocab_size=300)
+    ours, _ = extension.make(section, theirs, lambda: KOREAN, pad_id=None, seed=0)
+    places = [ours.get_vocab()[piece] for piece in sentinels]
+    assert places[1] == places[0] + 1
+    assert kind == "trim" or places[1] == len(ours) - 1
+    assert ours.get_vocab()["</s>"] == theirs.get_vocab()["</s>"]

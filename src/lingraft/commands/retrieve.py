@@ -127,8 +127,10 @@ def command(
         named = ask.labelled(models, ask.names_in(label))
         records = _records(task, data, ask.names_in(languages))
         mines = mine is not None or (bool(records) and records[0].metric == "pair_f1")
+        whole = task if sentences is None else None  # a part is not the benchmark
         options = Options(
-            _pool(pool, parity, mining=mines), layer, threshold, parity is not None, resamples, task
+            *(_pool(pool, parity, mining=mines), layer, threshold, parity is not None),
+            *(resamples, whole),
         )
         _check_fits(
             asked[0], mines=mines, dev=dev, sentences=sentences, languages=languages, gold=gold,

@@ -125,7 +125,7 @@ def _reported(folder: Path) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
     if not found:
         raise DataError(
             f"{folder}: holds no finished results of XTREME's tasks; run lingraft retrieve with "
-            f"--task ({' or '.join(RETRIEVAL_GROUPS)}) and --data"
+            f"--task ({' or '.join(RETRIEVAL_GROUPS)}) and --data, without --sentences"
         )
     return found
 

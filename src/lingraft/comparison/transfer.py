@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from lingraft.comparison import across
-from lingraft.comparison.across import MEAN, of_seeds, plain_cell
+from lingraft.comparison.across import MEAN, OFFICIAL, of_seeds, plain_cell
 from lingraft.finetuning.outcomes import metric_name
 from lingraft.report import heat, numbers
 from lingraft.report.table import Cell, Column, comma_separated, markdown, row, table
@@ -115,6 +115,9 @@ def summary_table(settings: Sequence[Setting], retrieved: Sequence[Retrieved] = 
     if len(chosen) < len(xtreme.NINE):
         lacking = [task for task in xtreme.NINE if task not in chosen]
         notes.append(f"No XTREME average: {', '.join(lacking)} are not there.")
+    cut = [one.task for one in settings if chosen.get(one.task) is one and one.note != OFFICIAL]
+    if cut:
+        notes.append(f"Not the official splits, so not XTREME's numbers: {', '.join(cut)}.")
     notes += [one.note for one in retrieved]
     titles = [*head, *(_whole_column(title, chosen, tasks) for title, tasks in wholes)]
     return table("XTREME, trained in English", titles, rows, notes)

@@ -115,7 +115,8 @@ def _choose_languages(
     option = "forced_bos_token_id"
     if type(tokenizer).__name__ == STARTS_WITH_LANGUAGE:
         option = "decoder_start_token_id"
-    if target is None and known and getattr(decoding, option) not in known.values():
+    told = {decoding.forced_bos_token_id, decoding.decoder_start_token_id} & {*known.values()}
+    if target is None and known and not told:
         raise _no_language("target", name, known)
     if source is None and known:
         logger.info("%s: reads %s, as its tokenizer says", name, tokenizer.src_lang)

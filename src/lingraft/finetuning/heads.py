@@ -80,13 +80,13 @@ DROPOUT_KEYS = (
 HIDDEN_DROPOUT = (
     *("hidden_dropout_prob", "dropout", "dropout_rate", "embedding_dropout", "mlp_dropout"),
 )
-ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout", "dropout_rate")
+ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")
 PARSER_TENSORS, PARSER_SETTINGS = "parser.safetensors", "parser.json"
-PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
+PATTERNS = ["*.json", "*.txt", "*.model", "*.spm", "*.safetensors"]
 SETTINGS = (
     *("config.json", "tokenizer*.json", "vocab.*", "merges.txt"),
     *(module.settings_file for module in MODULES.values()),
-    *("special_tokens_map.json", "added_tokens.json", "*.model"),
+    *("special_tokens_map.json", "added_tokens.json", "*.model", "*.spm"),
 )
 
 
@@ -205,7 +205,8 @@ def dropout_settings(
             settings[name] = changed
     for keys, value in wanted.items() if not inner else ():
         known = [key for key in keys if hasattr(config, key)]
-        if value is not None and not known:
+        single = everywhere is not None and hasattr(config, "dropout_rate")  # T5's is everywhere
+        if value is not None and not (known or single):
             raise UnsupportedModelError(
                 f"models of type '{config.model_type}' have none of the keys {', '.join(keys)} in "
                 "their configuration; leave dropout and attention_dropout out"
@@ -223,8 +224,9 @@ def _translator(folder: Path, settings: dict[str, Any]) -> PreTrainedModel:
             f"{folder}: the checkpoint lacks {len(lacking)} tensors that its config.json speaks of "
             f"('{lacking[0]}' is one); save or download the model again"
         )
+    unsaved = model._keys_to_ignore_on_save or ()  # Marian's sinusoids, which must stay as they are
     for name, parameter in model.named_parameters():
-        if ".pooler." in name:  # no loss reaches it
+        if ".pooler." in name or name in unsaved:  # no loss reaches a pooler
             parameter.requires_grad_(False)
     if tie_embeddings(model):
         logger.info("%s: encoder and decoder share their embeddings", folder)
@@ -346,7 +348,11 @@ def _stored(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def _fill(module: nn.Module, stored: dict[str, torch.Tensor], folder: Path) -> None:
-    wanted = dict(module.named_parameters())
+    wanted = {  # Marian does not store its sinusoids, which do not train
+        name: parameter
+        for name, parameter in module.named_parameters()
+        if parameter.requires_grad or name in stored
+    }
     if set(wanted) - set(stored):
         raise DataError(
             f"{folder}: lacks the tensor '{min(set(wanted) - set(stored))}'; "

@@ -240,6 +240,7 @@ class _Call:
             decay_all=cell.task.settings.decay_all,
         )
         result = loop.run_phase(work, problem, model, self.accelerator)
+        self.accelerator.wait_for_everyone()
         if work.average_last:
             result["averaged"] = averaging.put_mean(folder, model)
             logger.info("%s: the mean of the weights at steps %s", job.name, result["averaged"])

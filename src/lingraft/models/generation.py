@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import torch
+from transformers import DynamicCache, EncoderDecoderCache
 
 from lingraft.pretrained.load import longest_text
 
@@ -28,6 +29,18 @@ logger = logging.getLogger(__name__)
 MOST_NEW_TOKENS = 200
 """Where neither caller nor checkpoint says, as fairseq's --max-len-b; transformers takes 20."""
 BATCH_TOKENS = 4_096
+
+
+class SentenceCache(EncoderDecoderCache):
+    """Keys and values where all beams of a sentence read the same states of the encoder.
+
+    Beam search reorders a cache by its beams at every token. Across beams of one sentence what
+    cross-attention reads does not differ, so it need not be moved; stock `generate()` moves it.
+    """
+
+    def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
+        """Reorder what the decoder has said."""
+        self.self_attention_cache.reorder_cache(beam_idx)
 
 
 def translate(
@@ -70,6 +83,7 @@ def translate(
             input_ids=ids_BT.to(model.device),
             attention_mask=mask_BT.to(model.device),
             generation_config=settings,
+            **_cache(model, settings),
         )
         made = tokenizer.batch_decode(
             made_BT, skip_special_tokens=True, clean_up_tokenization_spaces=False
@@ -101,6 +115,15 @@ def _settings(
     else:
         settings.max_length = min(settings.max_length, longest)
     return settings
+
+
+def _cache(model: PreTrainedModel, settings: GenerationConfig) -> dict[str, Any]:
+    """What `generate()` would make itself, but for its reordering."""
+    no_beams = (settings.num_beams or 1) == 1
+    if no_beams or settings.use_cache is False or settings.cache_implementation:
+        return {}
+    config = model.config.get_text_config(decoder=True)
+    return {"past_key_values": SentenceCache(*(DynamicCache(config=config) for _ in range(2)))}
 
 
 def _positions(config: PreTrainedConfig) -> int:

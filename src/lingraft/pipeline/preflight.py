@@ -263,9 +263,9 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
         )
         return
     tied = bool(_config(folder).get("tie_word_embeddings", True))
-    plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
     grafted = grafted_sizes(shapes, family, recipe, tied=tied)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
+    plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
 
 
 def _local_folder(name: str, revision: str | None) -> Path | None:
@@ -298,12 +298,14 @@ def _config(folder: Path) -> dict[str, Any]:
 
 def _phase(recipe: Recipe, phase: Phase, plan: Plan) -> dict[str, Any]:
     parts = trained_parts(phase.train, phase.name)
+    joins = phase.join_sentences and phase.batch.unit == "sentences"
+    unit = "blocks of sentences" if joins else phase.batch.unit
     return {
         "name": phase.name,
         "trains": "all" if "all" in phase.train else ", ".join(phase.train),
         "trainable": sum(plan.by_part[part] for part in parts) if plan.by_part else None,
         "budget": f"{phase.budget.value:g} {phase.budget.unit}",
-        "batch": f"{phase.batch.size} {phase.batch.unit}",
+        "batch": f"{phase.batch.size} {unit}",
         "learning_rate": phase.optimiser.learning_rate,
         "tokens_estimate": _tokens(recipe, phase, plan),
     }

@@ -211,9 +211,15 @@ def _tokens(task: Task, data: Data) -> tuple[float, float]:
         split: sum(_length(example, settings.max_length) for example in data.splits[split])
         for split in (TRAIN, *scored)
     }
-    checks = settings.epochs * settings.checks_per_epoch
+    epochs: float = settings.epochs
+    checks: float = settings.epochs * settings.checks_per_epoch
+    inputs = tokens[TRAIN] if settings.batch_unit == "tokens" else len(data.splits[TRAIN])
+    if settings.steps:
+        epochs, checks = settings.steps * settings.batch / inputs, 10
+    if settings.check_every:
+        checks = epochs * inputs / settings.batch / settings.check_every
     return (
-        settings.epochs * tokens[TRAIN],
+        epochs * tokens[TRAIN],
         sum(tokens[split] for split in scored) + checks * tokens[DEV],
     )
 

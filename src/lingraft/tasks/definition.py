@@ -191,6 +191,9 @@ def changed(record: T, changes: Changes) -> T:
     for key in ("clip", "patience"):
         if given.get(key) == 0:
             given[key] = None
+    for key, other in (("epochs", "steps"), ("checks_per_epoch", "check_every")):
+        if key in given and other in names:  # what was said last holds
+            given.setdefault(other, None)
     return replace(record, **given)
 
 

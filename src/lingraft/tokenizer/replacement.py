@@ -14,12 +14,13 @@ from tokenizers import Tokenizer, models, normalizers
 
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.tokenizer.algorithms import (
+    SPECIAL_SCORE,
     train_byte_bpe,
     train_sp_bpe,
     train_unigram,
     train_wordpiece,
 )
-from lingraft.tokenizer.frame import NO_LIMIT, Frame
+from lingraft.tokenizer.frame import NO_LIMIT, SENTINEL, Frame
 from lingraft.tokenizer.merges import count_words
 from lingraft.tokenizer.state import (
     BYTE_PIECE,
@@ -82,6 +83,7 @@ def replace(
     """Put a vocabulary that is trained on new text in the place of the source's; as `learn`."""
     learnt = learn(section, state, sample)
     kept = {token["content"]: token["id"] for token in state["added_tokens"]}
+    kept |= {piece: i for piece, i in pieces_of(state).items() if SENTINEL.fullmatch(piece)}
     kept = dict(sorted(kept.items(), key=lambda entry: entry[1]))
     if (unknown := _unknown(state)) is not None:
         kept.setdefault(unknown, pieces_of(state)[unknown])
@@ -99,7 +101,7 @@ def replace(
     model = learnt | settings | {"vocab": ids}
     if learnt["type"] == "Unigram":
         model |= {
-            "vocab": [(piece, scores.get(piece, 0.0)) for piece in vocabulary],
+            "vocab": [(piece, scores.get(piece, SPECIAL_SCORE)) for piece in vocabulary],
             "unk_id": None if unknown is None else ids[unknown],
         }
     made = state | {"model": model}

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tokenizers import Tokenizer
 
 from lingraft.tokenizer.algorithms import SPECIAL_SCORE
+from lingraft.tokenizer.frame import SENTINEL
 from lingraft.tokenizer.state import (
     BYTE_PIECE,
     MERGING,
@@ -75,6 +76,7 @@ def without_unused(
         for piece, index in pieces.items()
         if index <= up_to
         or BYTE_PIECE.fullmatch(piece)
+        or SENTINEL.fullmatch(piece)
         or (kind == "byte-bpe" and piece in BYTE_OF)
     }
     model = state["model"]

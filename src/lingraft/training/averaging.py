@@ -71,13 +71,13 @@ def put_mean(folder: Path, model: nn.Module) -> list[int]:
         Their steps.
     """
     looks = kept(folder)
-    wanted = dict(model.named_parameters())
     sums: dict[str, torch.Tensor] = {}
     for path in looks.values():
         for name, tensor in load_file(path).items():
             sums[name] = sums[name] + tensor.float() if name in sums else tensor.float()
-    for name, parameter in wanted.items():
-        parameter.copy_(sums[name] / len(looks))
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            parameter.copy_(sums[name] / len(looks))
     return list(looks)
 
 

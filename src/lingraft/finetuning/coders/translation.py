@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 COPIES = 0.5
 """A training set in which more pairs than this have two equal sides is not one of translations."""
+MORE = 8
+"""Tokens that a greedy translation may have above those of the longest reference."""
 
 
 class TranslationCoder(Coder):
@@ -57,33 +59,55 @@ class TranslationCoder(Coder):
                     f"'{tokenizer.name_or_path}': neither generation_config.json nor config.json "
                     f"has {key}; set it (the id of </s> where the model has no other)"
                 )
-        self.first = generation.forced_bos_token_id
-        self.opening = {tokenizer.bos_token_id, tokenizer.cls_token_id} - {None, self.first}
-        if task.codes:
-            self._speak(*task.codes)
+        first = generation.forced_bos_token_id
+        self.language: tuple[str, int] | None = None
+        if task.codes or hasattr(tokenizer, "tgt_lang"):
+            self.language = self._speak(task.codes)
+            first = self.language[1]
+        self.opening = {tokenizer.bos_token_id, tokenizer.cls_token_id} - {None, first}
 
-    def _speak(self, source: str, target: str) -> None:
-        """Tell a tokenizer of many languages which two it reads."""
+    def _speak(self, codes: tuple[str, str] | None) -> tuple[str, int]:
+        """Tell a tokenizer of many languages which two it reads.
+
+        Returns:
+            What `generate()` must be told of the target: a key of its settings, and a token.
+        """
         tokenizer: Any = self.shape.tokenizer
+        name = tokenizer.name_or_path
         if not hasattr(tokenizer, "tgt_lang"):
             raise UnsupportedModelError(
                 f"{self.task.name}: codes are for tokenizers of many languages (mBART, M2M, NLLB), "
-                f"and '{tokenizer.name_or_path}' is none; leave codes out"
+                f"and '{name}' is none; leave codes out"
+            )
+        if codes is None:
+            raise UnsupportedModelError(
+                f"{self.task.name}: '{name}' translates between many languages; say which two, as "
+                'its tokenizer calls them: codes = ["en_XX", "ko_KR"]'
             )
         try:
-            tokenizer.src_lang, tokenizer.tgt_lang = source, target
-            ids = tokenizer(text_target=["a"])["input_ids"][0]
+            tokenizer.src_lang, tokenizer.tgt_lang = codes
+            source = tokenizer(["a"])["input_ids"][0]
+            target = tokenizer(text_target=["a"])["input_ids"][0]
         except KeyError:
+            source = target = []
+        plain = {*tokenizer(["a"], add_special_tokens=False)["input_ids"][0]}
+        plain |= {tokenizer.unk_token_id, self.end}
+        if set(source) <= plain or set(target) <= plain:
             raise UnsupportedModelError(
-                f"{self.task.name}: codes {source!r} and {target!r} are not both languages of "
-                f"'{tokenizer.name_or_path}'; write them as its tokenizer_config.json does"
-            ) from None
-        self.first = int(ids[0])
+                f"{self.task.name}: codes {codes[0]!r} and {codes[1]!r} are not both languages of "
+                f"'{name}'; write them as its tokenizer_config.json does"
+            )
+        # so that the tokenizer that is saved knows them
+        tokenizer.init_kwargs |= dict(zip(("src_lang", "tgt_lang"), codes, strict=True))
+        if target[-1] != self.end:  # the first mBART: the language is behind the end, and starts
+            self.start = int(target[-1])
+            return "decoder_start_token_id", self.start
+        return "forced_bos_token_id", int(target[0])
 
     def adapt(self, model: Any) -> None:
         """Have the model write in the target language, also after it is saved."""
-        if self.task.codes:
-            model.generation_config.forced_bos_token_id = self.first
+        if self.language:
+            setattr(model.generation_config, *self.language)
 
     def encode(self, examples: Sequence[Example]) -> list[Item]:
         """One input a pair, its ends cut where it is too long."""
@@ -134,6 +158,7 @@ class TranslationCoder(Coder):
 
     def _target(self, ids: list[int]) -> np.ndarray[Any, Any]:
         ids = ids[1:] if ids and ids[0] in self.opening else ids
+        ids = ids[:-1] if ids and ids[-1] == self.start != self.end else ids
         return np.array(ids if ids and ids[-1] == self.end else [*ids, self.end])
 
     def _cut(self, item: Item) -> Item:
@@ -188,13 +213,19 @@ class TranslationCoder(Coder):
         return [None] * len(items)
 
     def generate(self, model: Any, items: Sequence[Item], *, best: bool) -> list[Any]:
-        """Translations of the sources: greedy, or for `best` with a beam."""
+        """Translations of the sources: greedy, or for `best` with a beam.
+
+        A greedy one ends a little above the longest reference: untrained models find no end.
+        """
+        limit = self.shape.max_length
+        if not best:
+            limit = min(limit, max(map(self.count, items), default=0) + MORE)
         return translate(
             model,
             self.shape.tokenizer,
             [item.extra for item in items],
             beams=self.task.settings.beams if best else 1,
-            max_new_tokens=self.shape.max_length,
+            max_new_tokens=limit,
         )
 
     def decode(
