@@ -17,7 +17,9 @@ from lingraft.training.checkpoint import weights
 from lingraft.training.loop import train_phase
 from lingraft.training.phase import WithObjective, freeze, recompute_activations
 
-ALL_FAMILIES = pytest.mark.parametrize("family", FAMILIES)
+ALL_FAMILIES = pytest.mark.parametrize(
+    "family", [name for name, record in FAMILIES.items() if record.kind == "masked"]
+)
 BAND = 0.002
 """Largest relative difference of the loss in bf16 at any of 60 steps; a tenth was measured."""
 

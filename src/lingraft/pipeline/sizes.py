@@ -115,6 +115,6 @@ def _is_known(name: str, family: Family) -> bool:
         *family.embedding_norm,
         *family.head_tensors,
         *family.body_tensors,
-        family.layers + ".",
+        *(f"{one.layers}." for one in family.lists),
     )
     return name in exact or name.startswith(prefixes)
