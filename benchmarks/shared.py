@@ -8,12 +8,16 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+Pairs = dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]
+"""Opponent → our arm and theirs, as often as they were measured."""
 
 
 def parser_of(description: str | None) -> argparse.ArgumentParser:
@@ -51,3 +55,50 @@ def timed(command: list[str]) -> tuple[str, float, float]:
     if done.returncode:
         sys.exit(f"{' '.join(command)}: {done.stderr[-2000:]}")
     return done.stdout, seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def in_process(arm: str, folder: Path) -> dict[str, Any]:
+    """One arm of the script that runs, in a process of its own."""
+    line = [sys.executable, *sys.argv, "--arm", arm, "--folder", str(folder)]
+    done = subprocess.run(line, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
+
+
+def alternating(ours: str, asked: argparse.Namespace, prepare: Callable[[Path], None]) -> Pairs:
+    """Arms A B A B …; `prepare` fills the folder that all of them read."""
+    pairs: Pairs = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        prepare(folder)
+        for opponent in asked.opponents:
+            pairs[opponent] = []
+            for number in range(1, asked.pairs + 1):
+                pairs[opponent].append((in_process(ours, folder), in_process(opponent, folder)))
+                left, right = (arm["tokens_per_second"] for arm in pairs[opponent][-1])
+                print(f"{opponent} {number}: {left / right:.2f}", file=sys.stderr)
+    return pairs
+
+
+def table(pairs: Pairs, summaries: Mapping[str, str], gate: float) -> str:
+    """A Markdown table, a row an opponent, and the machine; `gate` in nats."""
+    sides = ("tokens/s, ours : theirs", "peak memory", "held-out loss")
+    lines = [head("opponent", "ratio", *sides, "gate")]
+    for name, found in pairs.items():
+        rates, memory, loss = (
+            [statistics.median(arm[key] for arm in arms) for arms in zip(*found, strict=True)]
+            for key in ("tokens_per_second", "peak_memory_bytes", "loss")
+        )
+        worst = max(ours["loss"] - theirs["loss"] for ours, theirs in found)
+        ours = found[0][0]
+        precision = f" ({ours['precision']})" if "precision" in ours else ""
+        lines.append(
+            f"| {name}: {summaries[name]} "
+            f"| {spread([a['tokens_per_second'] / b['tokens_per_second'] for a, b in found])} "
+            f"| {rates[0]:,.0f}{precision} : {rates[1]:,.0f} "
+            f"| {memory[0] / 1e9:.2f} : {memory[1] / 1e9:.2f} GB "
+            f"| {loss[0]:.4f} : {loss[1]:.4f} "
+            f"| {'held' if worst <= gate else f'FAILED by {worst - gate:.4f} nats'} |"
+        )
+    machine = next(iter(pairs.values()))[0][0]["machine"]
+    kept = ("cpu", "devices", "threads", "torch", "transformers", "lingraft")
+    return "\n".join([*lines, "", ", ".join(f"{key} {machine[key]}" for key in kept)])

@@ -21,17 +21,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import torch
-from shared import head, parser_of, spread, write
+from shared import alternating, parser_of, table, write
 from transformers import RobertaForMaskedLM
 
 from lingraft.bench.measure import peak_memory
@@ -64,7 +62,6 @@ RATE, BETAS, EPSILON, CLIP = 1e-4, (0.9, 0.999), 1e-8, 1.0
 REST = {"betas": BETAS, "epsilon": EPSILON, "max_gradient_norm": CLIP}
 HELD_OUT = 256
 TRAINED = {1: PRESETS["xpt2021"].first_phase, 2: PARTS}
-Pairs = dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]
 OURS = "lingraft"
 
 
@@ -340,53 +337,13 @@ def run_arm(asked: argparse.Namespace) -> dict[str, Any]:
     return found | {"loss": held_out_loss(model, asked.folder, asked)}
 
 
-def fresh(arm: str, folder: Path) -> dict[str, Any]:
-    """One arm, in a process of its own."""
-    line = [sys.executable, __file__, *sys.argv[1:], "--arm", arm, "--folder", str(folder)]
-    done = subprocess.run(line, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
-
-
-def table(pairs: Pairs, gate: float) -> str:
-    """A Markdown table, a row an opponent, and the machine."""
-    sides = ("tokens/s, ours : theirs", "peak memory", "held-out loss")
-    lines = [head("opponent", "ratio", *sides, "gate")]
-    for name, found in pairs.items():
-        middle = {
-            key: [median(arm[key] for arm in arms) for arms in zip(*found, strict=True)]
-            for key in ("tokens_per_second", "peak_memory_bytes", "loss")
-        }
-        rates, memory, loss = middle.values()
-        worst = max(ours["loss"] - theirs["loss"] for ours, theirs in found)
-        lines.append(
-            f"| {name}: {OPPONENTS[name].summary} "
-            f"| {spread([a['tokens_per_second'] / b['tokens_per_second'] for a, b in found])} "
-            f"| {rates[0]:,.0f} ({found[0][0]['precision']}) : {rates[1]:,.0f} "
-            f"| {memory[0] / 1e9:.2f} : {memory[1] / 1e9:.2f} GB "
-            f"| {loss[0]:.4f} : {loss[1]:.4f} "
-            f"| {'held' if worst <= gate else f'FAILED by {worst - gate:.4f} nats'} |"
-        )
-    machine = next(iter(pairs.values()))[0][0]["machine"]
-    kept = ("cpu", "devices", "threads", "torch", "transformers", "lingraft")
-    return "\n".join([*lines, "", ", ".join(f"{key} {machine[key]}" for key in kept)])
-
-
 def main() -> None:
     asked = options()
     if asked.arm:
         print(json.dumps(run_arm(asked)))
         return
-    pairs: Pairs = {}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        prepare(folder, asked)
-        for opponent in asked.opponents:
-            pairs[opponent] = []
-            for number in range(1, asked.pairs + 1):
-                pairs[opponent].append((fresh(OURS, folder), fresh(opponent, folder)))
-                ours, theirs = (arm["tokens_per_second"] for arm in pairs[opponent][-1])
-                print(f"{opponent} {number}: {ours / theirs:.2f}", file=sys.stderr)
-    print(table(pairs, asked.gate))
+    pairs = alternating(OURS, asked, lambda folder: prepare(folder, asked))
+    print(table(pairs, {name: one.summary for name, one in OPPONENTS.items()}, asked.gate))
     write(asked.json, pairs)
 
 

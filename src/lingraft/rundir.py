@@ -131,14 +131,14 @@ def _lives(number: int) -> bool:
     return True
 
 
-def check_free(folder: Path) -> None:
-    """Refuse to write into a folder that holds something.
+def check_free(folder: Path, mend: str = "choose another --out, or delete it") -> None:
+    """Refuse to write into a folder that holds something; `mend` says what to do.
 
     Raises:
         DataError: it does, or is a file.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"{folder}: is there already; choose another --out, or delete it")
+        raise DataError(f"{folder}: is there already; {mend}")
 
 
 @contextlib.contextmanager

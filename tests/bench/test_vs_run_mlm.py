@@ -94,7 +94,7 @@ def test_the_table_has_ratios_within_pairs_and_says_where_the_gate_failed(versus
                 "precision": "fp32", "machine": machine}  # fmt: skip
 
     pairs = [(arm(30, 5.0), arm(10, 5.0)), (arm(40, 5.0), arm(10, 4.9)), (arm(50, 5), arm(10, 5))]
-    text = versus.table({"default": pairs}, 0.05)
+    text = versus.table({"default": pairs}, {"default": "as it comes"}, 0.05)
     assert "3.00 – **4.00** – 5.00" in text
     assert "FAILED by 0.0500 nats" in text
-    assert "| held |" in versus.table({"default": pairs}, 0.2)
+    assert "| held |" in versus.table({"default": pairs}, {"default": "as it comes"}, 0.2)

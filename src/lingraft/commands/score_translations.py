@@ -10,6 +10,7 @@ import typer
 from lingraft.commands import console
 from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
+from lingraft.rundir import check_free
 
 
 def command(
@@ -66,7 +67,8 @@ def command(
     from lingraft.crosslingual import systems as scoring
 
     for folder in filter(None, (out, export_comet)):
-        scoring.check_free(folder, overwrite=overwrite)
+        if folder.is_file() or not overwrite:
+            check_free(folder, "choose another folder, or --overwrite")
     given = scoring.Systems.read(_named(systems), reference, source)
     if export_comet is not None:
         if source is None:

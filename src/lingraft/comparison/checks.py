@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from lingraft.finetuning.outcomes import metric_name
 from lingraft.report import figure
 from lingraft.report.figure import Figure
+from lingraft.rundir import Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,9 +25,8 @@ Points = dict[int, list[float]]
 def at_checks(folders: Sequence[Path], key: str) -> Points:
     """A score at the checks of some seeds; steps that not all of them checked are left out."""
     found: Points = {}
-    for path in (folder / "metrics.jsonl" for folder in folders):
-        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-        for row in map(json.loads, lines):
+    for folder in folders:
+        for row in Run(folder).metrics():
             if row["kind"] == "valid" and key in row:
                 found.setdefault(row["step"], []).append(row[key])
     return {step: values for step, values in found.items() if len(values) == len(folders)}

@@ -246,16 +246,6 @@ def title_of(metric: str) -> str:
     return TITLES.get(metric, metric)
 
 
-def check_free(folder: Path, *, overwrite: bool = False) -> None:
-    """Refuse a folder that holds something.
-
-    Raises:
-        DataError: it does, and may not be written over; or it is a file.
-    """
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not overwrite):
-        raise DataError(f"{folder}: is there already; choose another folder, or --overwrite")
-
-
 def write(out: Path, results: Sequence[Result]) -> None:
     """Write results.jsonl and scores.csv, to full precision, into a folder."""
     rows = [vars(one) for one in results]

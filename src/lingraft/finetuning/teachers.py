@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.finetuning import heads
-from lingraft.finetuning.coders.common import Shape
 from lingraft.finetuning.coders.tagging import TagCoder
 from lingraft.finetuning.problem import Finetuning
 from lingraft.pretrained.load import load_config
@@ -20,17 +19,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from accelerate import Accelerator
-    from transformers import PreTrainedConfig
 
-    from lingraft.finetuning.coders.common import Coder, Item
+    from lingraft.finetuning.coders.common import Coder, Item, Shape
     from lingraft.tasks import Task
     from lingraft.tasks.examples import Example
 
 logger = logging.getLogger(__name__)
 
 
-def check(folder: Path, task: Task) -> PreTrainedConfig:
-    """The configuration of a teacher for a task.
+def check(folder: Path, task: Task) -> None:
+    """Refuse a teacher that is none for a task.
 
     Raises:
         RecipeError: the model was fine-tuned on something else, or not at all.
@@ -43,7 +41,6 @@ def check(folder: Path, task: Task) -> PreTrainedConfig:
             f"--teacher {folder}: is no model that tags for {task.name}; fine-tune one on it "
             "plugged out, with --keep-models, and name its seed's folder best"
         )
-    return config
 
 
 class Probabilities(TagCoder):
@@ -85,12 +82,11 @@ class Teacher:
             tokens: that go through it at once.
             temperature: of probabilities as soft labels; None gives the likeliest tags alone.
         """
-        config = check(folder, task)
+        check(folder, task)
         self.task, self.accelerator, self.tokens = task, accelerator, tokens
         self.temperature = temperature
         self.tokenizer = heads.tokenizer_for(folder, task)
-        forward = heads.forward_of(config, TagCoder.head)
-        self.shape = Shape.of(self.tokenizer, config, forward, task.settings.max_length)
+        self.shape = heads.shape_of(folder, task, self.tokenizer)
         model = heads.build(folder, task, self.tokenizer, seed=0)
         self.model = model.to(accelerator.device)
 

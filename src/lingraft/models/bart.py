@@ -12,7 +12,7 @@ from transformers import BartConfig, BartForConditionalGeneration
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.graft import build
-from lingraft.pretrained.load import first_position
+from lingraft.pretrained.load import first_position, longest_text
 
 if TYPE_CHECKING:
     from transformers import EncoderDecoderModel, PreTrainedConfig
@@ -60,10 +60,9 @@ def check(name: str, config: PreTrainedConfig) -> None:
 def _config(model: EncoderDecoderModel) -> BartConfig:
     settings: Any = model.config  # of which transformers says that a stack's could be None
     encoder, decoder = settings.encoder, settings.decoder
-    first = first_position(encoder, encoder.pad_token_id)
     return BartConfig(
         vocab_size=encoder.vocab_size,
-        max_position_embeddings=encoder.max_position_embeddings - first,
+        max_position_embeddings=longest_text(encoder, encoder.pad_token_id),
         d_model=encoder.hidden_size,
         encoder_layers=encoder.num_hidden_layers,
         decoder_layers=decoder.num_hidden_layers,

@@ -97,14 +97,16 @@ class Made:
     fresh_cross_attention: bool
 
 
-def family_for(name: str) -> Family:
+def family_for(name: str, config: PreTrainedConfig) -> Family:
     """The record of a checkpoint that an encoder–decoder can be built from; loads no weights.
 
+    Args:
+        name: directory or Hub id.
+        config: its configuration.
+
     Raises:
-        DataError: there is no such checkpoint, or it is broken.
         UnsupportedModelError: it is no encoder, has adapters, or no stock decoder has its layers.
     """
-    config = load_config(name)
     family, known = FAMILIES.get(config.model_type), _known()
     if config.is_encoder_decoder:
         raise UnsupportedModelError(
@@ -114,12 +116,13 @@ def family_for(name: str) -> Family:
     if family is None or family.kind != "masked":
         raise UnsupportedModelError(
             f"{name}: is a {config.model_type} model, no encoder that lingraft knows; choose one "
-            f"of {known}"
+            f"of {', '.join(known)}"
         )
     if config.model_type not in known:
         raise UnsupportedModelError(
             f"{name}: transformers has no decoder with the layers of {config.model_type} and "
-            f"cross-attention, so the result could not be opened; choose one of {known}"
+            f"cross-attention, so the result could not be opened; choose one of "
+            f"{', '.join(known)}"
         )
     folder = folder_of(name)
     if own := [one for one in (in_folder(folder) if folder else []) if one is not CROSS]:
@@ -129,13 +132,13 @@ def family_for(name: str) -> Family:
     return family
 
 
-def _known() -> str:
+def _known() -> list[str]:
     """Architectures whose layers, with cross-attention, are those of a stock decoder."""
-    return ", ".join(
+    return [
         name
         for name, family in FAMILIES.items()
         if family.kind == "masked" and family.cross_site and not family.cross_site.pre_norm
-    )
+    ]
 
 
 def kept_layers(depth: int, wanted: int | None, keep: str = "last") -> list[int]:
@@ -288,7 +291,8 @@ def make(name: str, out: Path, options: Options) -> Made:
     """
     check_free(out)
     quiet_transformers()
-    family, config = family_for(name), load_config(name)
+    config = load_config(name)
+    family = family_for(name, config)
     keep = kept_layers(int(config.num_hidden_layers), options.decoder_layers, options.keep)
     if options.format == "bart":
         bart.check(name, config)

@@ -165,7 +165,7 @@ def tokenizer(context: Context, corpus_made: str) -> str:
             lambda: streams.vocabulary_text(recipe, text),
             pad_id=pad_id,
             seed=seed_for(recipe.split_seed, "tokenizer"),
-            causal=_is_causal(recipe),
+            causal=family_now(recipe).kind == "causal",
         )
         if code is not None:
             speak(ours, code)
@@ -208,13 +208,6 @@ def tokenizer(context: Context, corpus_made: str) -> str:
 def _source_text(recipe: Recipe) -> tuple[str, ...]:
     """The source's text, where both tokenizers cut it to count what has changed."""
     return recipe.resources.source_text if recipe.tokenizer.kind in CHANGING else ()
-
-
-def _is_causal(recipe: Recipe) -> bool:
-    if recipe.source.architecture is not None:
-        return family_of(str(recipe.source.architecture["model_type"])).kind == "causal"
-    config = pretrained.load_config(str(recipe.source.model), recipe.source.revision)
-    return family_of(config.model_type).kind == "causal"
 
 
 def _tokenise(
