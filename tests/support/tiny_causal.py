@@ -7,26 +7,12 @@ from typing import TYPE_CHECKING
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from lingraft.models.families import Family
+from lingraft.models.families import FAMILIES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-LLAMA = Family(
-    model_type="llama",
-    kind="causal",
-    word_embeddings="model.embed_tokens.weight",
-    decoder="lm_head.weight",
-    output_bias=(),
-    layers="model.layers",
-    embedding_norm=(),
-    head=("lm_head",),
-    head_tensors=(),
-    body_tensors=("model.norm.",),
-    dropout_keys=("attention_dropout",),
-    residual_sites=("self_attn", "mlp"),
-    layer_output="mlp.down_proj.weight",
-)
+LLAMA = FAMILIES["llama"]
 
 
 def llama(*, tied: bool = True, **changes: object) -> PreTrainedModel:
