@@ -18,7 +18,7 @@ import torch
 from lingraft.errors import DataError
 from lingraft.evaluation.scorer import Item
 from lingraft.log import progress
-from lingraft.tasks.choices import Answered
+from lingraft.tasks.choice_metrics import Answered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,7 +130,7 @@ def answer(
     for question in questions:
         own = slice(place, place + len(question.choices))
         sizes = tuple(len(item.targets) for item in items[own])
-        answers.append(Answered(question, tuple(map(float, nats[own])), sizes))
+        answers.append(Answered.of(question, [float(one) for one in nats[own]], sizes))
         place = own.stop
     return Result(answers, cut)
 

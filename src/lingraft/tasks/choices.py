@@ -1,11 +1,9 @@
-"""Multiple choice by likelihood: files of questions, and scores of answers. No torch here.
+"""Multiple choice by likelihood: files of questions, whatever their columns. No torch here.
 
 A shape says how a record of a file becomes a context, the choices that may follow it, and which of
 them is right. The shapes of well-known benchmarks are in `catalogue/choices.toml`, a user's own is
 a TOML table of the same keys. Its texts are Jinja templates over the record's columns, as in a task
 of lm-evaluation-harness, so that those can be copied.
-
-Shape letters: Q questions, C choices of a question.
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import jinja2
 import jinja2.meta
 import jinja2.sandbox
-import numpy as np
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe.base import Names, Section
@@ -28,22 +25,12 @@ from lingraft.tasks.catalogue import benchmark
 from lingraft.tasks.reading import table_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from lingraft.tasks.reading import Row
 
-Array = np.ndarray[Any, Any]
-
 PLAIN = "choices"
 """The shape of a file whose columns are called context, choices and label."""
-NORMALISATIONS = {
-    "acc": "nothing",
-    "acc_norm": "characters",
-    "acc_bytes": "bytes",
-    "acc_tokens": "tokens",
-}
-"""What the log-likelihood of a choice is divided by before the largest is taken. The first three
-have the names of lm-evaluation-harness, whose acc_norm divides by characters."""
 
 
 class Shape(Section):
@@ -216,52 +203,3 @@ def _environment() -> jinja2.Environment:
 @functools.cache
 def _template(text: str) -> jinja2.Template:
     return _environment().from_string(text)
-
-
-@dataclass(frozen=True)
-class Answered:
-    """A question, and what a model makes of its choices."""
-
-    question: Question
-    nats_C: tuple[float, ...]
-    """Log-likelihood of each choice after the context, in nats."""
-    tokens_C: tuple[int, ...]
-    """Of each choice."""
-
-    def chosen(self, metric: str) -> int:
-        """The choice with the largest log-likelihood, the first of equal ones."""
-        choices = self.question.choices
-        sizes = {
-            "acc": [1] * len(choices),
-            "acc_norm": [len(text) for text in choices],
-            "acc_bytes": [len(text.encode("utf-8", "surrogatepass")) for text in choices],
-            "acc_tokens": list(self.tokens_C),
-        }[metric]
-        return int(np.argmax(np.array(self.nats_C) / np.array(sizes, np.float64)))
-
-
-def right(answers: Iterable[Answered], metric: str) -> Array:
-    """[Q] 1.0 where the right choice was taken."""
-    return np.array([float(one.chosen(metric) == one.question.label) for one in answers])
-
-
-def chance(questions: Sequence[Question]) -> float:
-    """The accuracy of guessing, in per cent."""
-    return 100 * sum(1 / len(one.choices) for one in questions) / len(questions)
-
-
-def metrics(answers: Sequence[Answered]) -> dict[str, float]:
-    """All scores of a model.
-
-    Returns:
-        acc, acc_norm, acc_bytes, acc_tokens in per cent, each with its standard error
-        (`acc_stderr`, …: of the mean, with n - 1, as lm-evaluation-harness), `chance` (per cent), n.
-    """
-    found: dict[str, float] = {}
-    number = len(answers)
-    for metric in NORMALISATIONS:
-        right_Q = right(answers, metric)
-        found[metric] = 100 * float(right_Q.mean())
-        spread = float(right_Q.std(ddof=1)) / number**0.5 if number > 1 else 0.0
-        found[f"{metric}_stderr"] = 100 * spread
-    return found | {"chance": chance([one.question for one in answers]), "n": number}
