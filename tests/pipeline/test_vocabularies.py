@@ -12,7 +12,6 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM,
 
 import lingraft
 from lingraft.embeddings.norms import FEWEST, script_of
-from lingraft.models.families import FAMILIES, Family
 from lingraft.pipeline import grafting, preflight
 from lingraft.recipe.methods import recipe_from
 from lingraft.tokenizer import extension
@@ -21,21 +20,6 @@ from lingraft.tokenizer.vocabulary import Vocabulary
 
 KOREAN = [*TEXT[3:6], "2024년에 365일, 학교에서 문서를 저장한다.", "문서의 형식과 도구 모음"] * 9
 ROWS, WIDTH = 448, 32
-LLAMA = Family(
-    model_type="llama",
-    kind="causal",
-    word_embeddings="model.embed_tokens.weight",
-    decoder="lm_head.weight",
-    output_bias=(),
-    layers="model.layers",
-    embedding_norm=(),
-    head=("lm_head",),
-    head_tensors=(),
-    body_tensors=("model.norm.",),
-    dropout_keys=("attention_dropout",),
-    residual_sites=("self_attn", "mlp"),
-    layer_output="mlp.down_proj.weight",
-)
 
 
 class Grafted:
@@ -93,9 +77,7 @@ class Grafted:
 
 
 @pytest.fixture
-def graft(tmp_path, monkeypatch):
-    monkeypatch.setitem(FAMILIES, "llama", LLAMA)
-
+def graft(tmp_path):
     def made(family="qwen", kind="extend", *, tied=False, **more):
         tokenizer = {"kind": kind, "new_pieces": 60, "vocab_size": 420} | more.pop("tokenizer", {})
         return Grafted(tmp_path, family, {"tokenizer": tokenizer, "graft": more}, tied=tied)
