@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from tiny_causal import LLAMA, llama
 
 from lingraft.models import cross_attention
 from lingraft.models.families import FAMILIES
@@ -31,7 +32,8 @@ def units(name, tokens):
 
 def family_for(name):
     """One of the kind that the objective trains."""
-    return {"masked": "roberta", "seq2seq": "bart"}[OBJECTIVES[name].kind]
+    kinds = {"masked": FAMILIES["roberta"], "seq2seq": FAMILIES["bart"], "causal": LLAMA}
+    return kinds[OBJECTIVES[name].kind]
 
 
 @pytest.fixture
@@ -39,7 +41,8 @@ def whole_model(tiny_model):
     """A tiny model with cross-attention, for objectives that plug it in."""
 
     def made(name):
-        model = tiny_model(family_for(name))
+        family = family_for(name)
+        model = llama() if family is LLAMA else tiny_model(family.model_type)
         if name == "ca_mlm":
             cross_attention.insert(model, FAMILIES["roberta"], 2, 0)
         return model
@@ -51,7 +54,7 @@ def losses(name, tokens, model, groups):
     """The losses by term of each group of units, as announced before the forward pass."""
     tokens = units(name, tokens)
     batcher = Batcher(tokens, OBJECTIVES[name], IDS, Masking(rate=0.3), 32, 4_096, 0, "phase-1")
-    packed, found = packed_model(model, FAMILIES[family_for(name)]), []
+    packed, found = packed_model(model, family_for(name)), []
     for group in groups:
         step = batcher.step(np.array(group), 0)
         (batch,) = step.micro_batches

@@ -345,7 +345,7 @@ def phase(context: Context, index: int, before_made: str) -> str:
         family=loaded.family,
         itl_layers=translation_layers(loaded.model.config, loaded.family, before, after),
         readings=readings(folder, recipe, section, loaded_tokenizer),
-        vocabulary=TokenIds.of(loaded_tokenizer),
+        vocabulary=TokenIds.of(loaded_tokenizer, loaded.family.kind),
         **teaching.of(recipe, section, loaded, folder),
         seed=context.seed_for("training"),
         folder=stage.path,

@@ -198,7 +198,7 @@ class Hidden:
 
     objective: str
     lengths: Array
-    """[S] tokens in each."""
+    """[S] tokens in each that are read."""
     ids: list[Array]
     """Corrupted, by sentence."""
     masked: list[Array]
@@ -216,8 +216,8 @@ class Hidden:
 
     @property
     def room(self) -> Array:
-        """[S] how much of a row each takes: for two stacks the longer of both sides."""
-        if self.kind != "seq2seq":
+        """[S] how much of a row each takes: of two stacks the longer of both sides."""
+        if self.kind == "masked":
             return self.lengths
         sizes = (map(len, self.ids), map(len, self.targets))
         return np.maximum(*(np.fromiter(side, np.int64) for side in sizes))
@@ -280,7 +280,7 @@ class Batcher:
         )
         return Hidden(
             self.objective.name,
-            lengths,
+            lengths - 1 if self.objective.kind == "causal" else lengths,
             *corrupted.by_sentence(lengths),
             self.objective.counts(corrupted, lengths),
             sides,
