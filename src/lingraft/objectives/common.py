@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lingraft.recipe import Masking
 
 Array = np.ndarray[Any, Any]
-Reads = Literal["sentences", "pairs", "joined pairs"]
+Reads = Literal["sentences", "documents", "pairs", "joined pairs"]
 
 
 class LossSum(NamedTuple):
@@ -148,8 +148,8 @@ class Objective:
     kind: KindName = "masked"
     """What kind of model it trains: a key of `kinds.KINDS`."""
     reads: Reads = "sentences"
-    """Its units: sentences; pairs, whose two sides are two sentences one behind the other; or pairs
-    that are one sentence."""
+    """Its units: sentences; pieces of documents; pairs, whose two sides are two sentences one
+    behind the other; or pairs that are one sentence."""
 
     @property
     def sides(self) -> int:
