@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from tiny_causal import LLAMA, llama
 
 from lingraft.models import cross_attention
 from lingraft.models.families import FAMILIES
@@ -12,6 +11,7 @@ from lingraft.objectives import OBJECTIVES
 from lingraft.objectives.common import TokenIds
 from lingraft.objectives.mlm import sentence_keys
 from lingraft.recipe import Masking
+from lingraft.tokenizer.documents import Documents
 from lingraft.tokenizer.pairs import Edges, TokenPairs
 from lingraft.training.data import Batcher
 
@@ -21,9 +21,11 @@ pytestmark = pytest.mark.parametrize("name", OBJECTIVES)
 
 
 def units(name, tokens):
-    """What the objective reads: sentences, or every two of them as a pair."""
+    """What the objective reads: sentences, each a document, or every two of them as a pair."""
     if OBJECTIVES[name].reads == "sentences":
         return tokens
+    if OBJECTIVES[name].reads == "documents":
+        return Documents.of(tokens, 64)
     rows = np.arange(0, len(tokens) - 1, 2)
     sides = np.stack([[rows, rows + 1], [rows + 1, rows + 2]]).transpose(2, 0, 1)
     longest = 64 if OBJECTIVES[name].reads == "joined pairs" else None
@@ -32,8 +34,7 @@ def units(name, tokens):
 
 def family_for(name):
     """One of the kind that the objective trains."""
-    kinds = {"masked": FAMILIES["roberta"], "seq2seq": FAMILIES["bart"], "causal": LLAMA}
-    return kinds[OBJECTIVES[name].kind]
+    return {"masked": "roberta", "seq2seq": "bart", "causal": "llama"}[OBJECTIVES[name].kind]
 
 
 @pytest.fixture
@@ -41,8 +42,7 @@ def whole_model(tiny_model):
     """A tiny model with cross-attention, for objectives that plug it in."""
 
     def made(name):
-        family = family_for(name)
-        model = llama() if family is LLAMA else tiny_model(family.model_type)
+        model = tiny_model(family_for(name))
         if name == "ca_mlm":
             cross_attention.insert(model, FAMILIES["roberta"], 2, 0)
         return model
@@ -54,7 +54,7 @@ def losses(name, tokens, model, groups):
     """The losses by term of each group of units, as announced before the forward pass."""
     tokens = units(name, tokens)
     batcher = Batcher(tokens, OBJECTIVES[name], IDS, Masking(rate=0.3), 32, 4_096, 0, "phase-1")
-    packed, found = packed_model(model, family_for(name)), []
+    packed, found = packed_model(model, FAMILIES[family_for(name)]), []
     for group in groups:
         step = batcher.step(np.array(group), 0)
         (batch,) = step.micro_batches

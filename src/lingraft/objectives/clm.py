@@ -63,4 +63,5 @@ CLM = Objective(
     counts=counts,
     loss=loss,
     kind="causal",
+    reads="documents",
 )

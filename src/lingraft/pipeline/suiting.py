@@ -15,7 +15,7 @@ from lingraft.recipe import Masking
 
 if TYPE_CHECKING:
     from lingraft.models.families import Family
-    from lingraft.recipe import Data, Phase, Recipe
+    from lingraft.recipe import Corpus, Data, Phase, Recipe
 
 RATES = {"spans": 0.15, "infilling": 0.30}
 """Of T5 and of BART."""
@@ -55,7 +55,29 @@ def suited(recipe: Recipe, family: Family | None) -> Recipe:
             f"{what}: is for masked language models, not for {article} {title}; leave it out"
         )
     phases = tuple(_phase(phase, own, family) for phase in recipe.phases)
-    return recipe.model_copy(update={"phases": phases})
+    recipe = recipe.model_copy(update={"phases": phases})
+    return with_whole_lines(recipe) if family.kind == "causal" else recipe
+
+
+def with_whole_lines(recipe: Recipe) -> Recipe:
+    """The recipe with text that can be put together again: lines stay whole, however long.
+
+    What the recipe says itself stays: sentences that are asked for become lines of their own.
+    """
+    changes: dict[str, Any] = {}
+    if recipe.corpus is not None:
+        changes["corpus"] = _whole_lines(recipe.corpus)
+    changes["streams"] = tuple(
+        stream.model_copy(update={"corpus": _whole_lines(stream.corpus)})
+        for stream in recipe.streams
+    )
+    return recipe.model_copy(update=changes)
+
+
+def _whole_lines(corpus: Corpus) -> Corpus:
+    wanted: dict[str, Any] = {"split_sentences": False, "max_characters": corpus.max_line_bytes}
+    given = corpus.model_fields_set
+    return corpus.model_copy(update={k: v for k, v in wanted.items() if k not in given})
 
 
 def _phase(phase: Phase, objective: str, family: Family) -> Phase:
