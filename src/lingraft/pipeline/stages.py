@@ -271,9 +271,11 @@ def graft(context: Context, tokenizer_made: str) -> str:
         tokenizer_files.load(str(context.run.stage("tokenizer").path)),
         lambda: _learnt_from(context),
         context.seed_for,
+        unfinished := stage.path.with_name(f"{stage.path.name}.unfinished"),
     )
     with stage.building(made) as (folder, result):
         result.update(plan.run(folder))
+    shutil.rmtree(unfinished, ignore_errors=True)
     logger.info("graft: %s parameters", f"{result['parameters']['total']:,}")
     for note in result["notes"]:
         logger.info("graft: %s", note)

@@ -41,6 +41,7 @@ from lingraft.recipe.run import (
     Training,
 )
 from lingraft.recipe.streams import Stream
+from lingraft.recipe.token_distillation import TokenDistillation
 
 __all__ = [
     "PARTS",
@@ -72,6 +73,7 @@ __all__ = [
     "Share",
     "Source",
     "Stream",
+    "TokenDistillation",
     "Tokenizer",
     "Training",
     "Validation",

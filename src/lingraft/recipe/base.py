@@ -50,6 +50,7 @@ Initialiser = Literal[
     "wechsel",
     "omp",
     "ramen",
+    "token-distillation",
 ]
 Objective = Literal["mlm", "ca_mlm", "tlm", "denoise", "clm"]
 READ_PAIRS = ("ca_mlm", "tlm")

@@ -10,6 +10,7 @@ from lingraft.recipe.base import STAGE_NAMES, Initialiser, Names, Section
 from lingraft.recipe.corpus import Corpus
 from lingraft.recipe.phase import Batch, Budget, Phase
 from lingraft.recipe.streams import SHORT_FORM, Stream, check_data, check_names, check_streams
+from lingraft.recipe.token_distillation import TokenDistillation
 
 
 class Source(Section):
@@ -139,6 +140,8 @@ class Graft(Section):
     script."""
     output_norms: Literal["made", "all", "script"] = "made"
     """As `embedding_norms`, of an output projection that is not tied."""
+    token_distillation: TokenDistillation = TokenDistillation()
+    """How the initialiser of this name learns."""
     copy_special_tokens: bool | None = None
     """Copy the rows of the special tokens (all but padding) from the source, by role. Left out, all
     initialisers do but 'random' and 'random-statistics', which draw every row (the paper)."""
