@@ -122,6 +122,19 @@ def each_plan(config: PreTrainedConfig, family: Family, plan: Plans) -> list[Pla
     return [*given, *(range(int(getattr(config, one.depth_key))) for one in others)]
 
 
+def nearest(plan: Plan) -> list[int]:
+    """For each layer of the target the source layer that it is, or that stands nearest before it.
+
+    Before the first source layer, it is the first one behind.
+    """
+    neighbour = next((index for index in plan if index is not None), 0)
+    neighbours = []
+    for index in plan:
+        neighbour = neighbour if index is None else index
+        neighbours.append(neighbour)
+    return neighbours
+
+
 def deeper_config(
     config: PreTrainedConfig,
     family: Family,
@@ -130,22 +143,18 @@ def deeper_config(
 ) -> PreTrainedConfig:
     """The configuration of the target: other depth and vocabulary settings, all else as it was.
 
-    An inserted layer attends as its nearest source layer does (ModernBERT's local and global
-    layers).
+    An inserted layer attends as its nearest source layer does: lists with an entry a layer
+    (ModernBERT's and Gemma's local and global layers, SmolLM3's without rotary positions) are
+    shifted with the layers, not made longer at the end.
     """
     target = copy.deepcopy(config)
     plans = each_plan(config, family, plan)
     for one, layers in zip(family.lists, plans, strict=True):
         setattr(target, one.depth_key, len(layers))
-    plan = plans[0]
-    if family.layer_types_key:
-        types = list(getattr(config, family.layer_types_key))
-        first = next((index for index in plan if index is not None), 0)
-        nearest, filled = first, []
-        for index in plan:
-            nearest = index if index is not None else nearest
-            filled.append(types[nearest])
-        setattr(target, family.layer_types_key, filled)
+    neighbours = nearest(plans[0])
+    for key in family.per_layer:
+        if (entries := getattr(config, key)) is not None:
+            setattr(target, key, [entries[index] for index in neighbours])
     for key, value in changes.items():
         if key in target or key not in KINDS[family.kind].kept_ids:  # else generate()'s alone
             setattr(target, key, value)

@@ -67,7 +67,7 @@ def part_of(name: str, family: Family, itl_layers: frozenset[int]) -> str:
             return part
     raise UnsupportedModelError(
         f"tensor '{name}' of a {family.model_type} model belongs to no known part; "
-        "its record in models/families.py is incomplete"
+        "its record in models/families/ is incomplete"
     )
 
 

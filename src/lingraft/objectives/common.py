@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from lingraft.errors import DataError
+from lingraft.models.losses import summed_cross_entropy
 from lingraft.tokenizer.frame import kept_ids, sentinel_ids
 
 if TYPE_CHECKING:
@@ -154,3 +155,18 @@ class Objective:
     def sides(self) -> int:
         """Sentences of a unit."""
         return 2 if self.reads == "pairs" else 1
+
+
+def counts_of_term(term: str, corrupted: Corrupted, _: Array) -> dict[str, int]:
+    """For `Objective.counts` by `functools.partial`: every target is of the one term."""
+    return {term: len(corrupted.targets)}
+
+
+def loss_of_term(term: str, packed: PackedModel, batch: PackedBatch) -> Losses:
+    """For `Objective.loss` likewise: the summed cross-entropy of the targets, softmax in fp32.
+
+    The head sees the places of the targets alone, and those that fill up the batch.
+    """
+    filled = batch.filled()
+    nats = summed_cross_entropy(packed.logits(filled), filled.targets_M)
+    return {term: LossSum(nats, len(batch.targets_M))}
