@@ -149,7 +149,7 @@ def judge(
     result: dict[str, Any] = {"blocks": {}}
     own, none = list(next(iter(texts.values()))), np.zeros(0, np.int64)
     for path in section.kept:
-        found = on_text(model, _texts(path, section.sentences), none)
+        found = on_text(model, texts_of([path], section.sentences), none)
         title = Path(path).name
         kept = {key: found[key] for key in ("text", "likelihood")}
         result.setdefault("kept", {})[title] = kept
@@ -252,16 +252,22 @@ def blocks_of(answers: Sequence[Answered]) -> dict[str, Blocks]:
     }
 
 
-def _texts(path: str, sentences: int) -> list[str]:
-    """Documents of a file, from its start, until they hold about so many sentences.
+def texts_of(names: Sequence[str], sentences: int) -> list[str]:
+    """Documents of files, from their start, until they hold about so many sentences.
+
+    A document of a .txt file is a block between empty lines.
+
+    Args:
+        names: files or directories, as in a recipe.
+        sentences: so many times `CHARACTERS_OF_A_SENTENCE` characters are read.
 
     Raises:
-        DataError: it cannot be read, or holds no text.
+        DataError: one cannot be read, or there is no text.
     """
-    section, reading = Corpus(text=(path,), document="block"), Reading()
+    section, reading = Corpus(text=tuple(names), document="block"), Reading()
     found = (
         document.text
-        for source in documents.resolve([path])
+        for source in documents.resolve(names)
         for document in documents.read(source, section, reading)
     )
     room, texts = sentences * CHARACTERS_OF_A_SENTENCE, list[str]()
@@ -271,5 +277,5 @@ def _texts(path: str, sentences: int) -> list[str]:
         texts.append(text[:room])
         room -= len(text)
     if not any(texts):
-        raise DataError(f"{path}: holds no text; give UTF-8 text")
+        raise DataError(f"{', '.join(names)}: holds no text; give UTF-8 text")
     return texts
