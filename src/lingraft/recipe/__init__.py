@@ -16,6 +16,7 @@ from lingraft.recipe.base import (
     Share,
 )
 from lingraft.recipe.corpus import Corpus, Repetition
+from lingraft.recipe.evaluation import Choices, Evaluation
 from lingraft.recipe.phase import (
     Batch,
     Budget,
@@ -30,7 +31,6 @@ from lingraft.recipe.phase import (
 )
 from lingraft.recipe.run import (
     Baseline,
-    Evaluation,
     Export,
     Graft,
     Method,
@@ -49,6 +49,7 @@ __all__ = [
     "Baseline",
     "Batch",
     "Budget",
+    "Choices",
     "Corpus",
     "Data",
     "Decay",

@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
 from lingraft.recipe import decoding
-from lingraft.report import advice, harness, numbers, page, plots, samples, streams, tables
+from lingraft.report import (
+    advice,
+    causal,
+    harness,
+    numbers,
+    page,
+    plots,
+    samples,
+    streams,
+    tables,
+)
 from lingraft.report.pages import sections, vocabulary
-from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, labelled, writes
+from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, labelled, predicts, writes
 from lingraft.rundir import Run, write_text
 
 if TYPE_CHECKING:
@@ -74,6 +84,7 @@ def _context(
         "compared": tables.table_of(compared),
         "scheme": headline(evaluation) if evaluation else HEADLINE_SCHEME,
         "writes": writes(evaluation),
+        "predicts": predicts(evaluation),
         "schemes": sections.schemes(found),
         "languages": sections.languages(found),
         "stream_verdict": streams.verdict(main.label, pairs),
@@ -84,6 +95,7 @@ def _context(
         "stream_curves": streams.curves(found),
         "stream_vocabulary": streams.vocabulary(tokenizer),
         "lexicons": streams.lexicons(main),
+        "causal": causal.section(found),
         "harness": harness.table_of(harness.collect(found, lm_eval)),
         "differences": sections.differences(found),
         "losses": plots.losses(found),
