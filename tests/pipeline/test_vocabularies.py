@@ -108,6 +108,25 @@ def test_pieces_that_stay_keep_their_rows_and_the_model_its_logits(kind, tied, g
     assert ids.pad_token_id == made.tokenizers["ours"].pad_token_id
 
 
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize("family", list(causal_tokenizers.BUILDERS))
+def test_a_replaced_vocabulary_keeps_the_rows_of_bytes_and_of_all_special_tokens(
+    family, tied, graft
+):
+    """Chat and reserved tokens, and a padding token that ends texts, have no other source."""
+    made = graft(family, "replace", tied=tied, embeddings="mean")
+    to, origin = made.kept
+    theirs = made.tokenizers["theirs"]
+    names = {str(token) for token in theirs.added_tokens_decoder.values()}
+    names |= {piece for piece in theirs.get_vocab() if piece.startswith("<0x")}
+    assert names <= {made.ours.pieces[index] for index in to.tolist()}
+    for index, old in zip(to.tolist(), origin.tolist(), strict=True):
+        if made.ours.pieces[index] in names:
+            assert torch.equal(made.input()[index], made.input("source")[old])
+            assert torch.equal(made.output()[index], made.output("source")[old])
+    assert not [row for row in made.rows if row["rule"] == "fresh"]
+
+
 def test_rows_of_reserved_tokens_are_made_anew_and_fill_up_to_a_multiple(graft):
     made = graft("llama-3", tokenizer={"use_reserved": True, "pad_to_multiple": 64})
     taken = [i for i in made.new if i < made.theirs.size]

@@ -200,7 +200,7 @@ recipe_case("a name that cannot be a folder", start='language = "ko"\nname = "a/
 recipe_case("a method that does not exist", '[method]\nname = "xtp"')
 recipe_case("a preset that does not exist", '[method]\npreset = "xpt2020"')
 recipe_case("an initialiser that does not exist", '[graft]\nembeddings = "fokus"')
-recipe_case("an objective that does not exist", PHASE.format("one", "all") + 'objective = "clm"')
+recipe_case("an objective that does not exist", PHASE.format("one", "all") + 'objective = "nsp"')
 recipe_case("a part that does not exist", PHASE.format("one", "heads"))
 recipe_case("a part beside 'all'", PHASE.format("one", 'all", "itl'))
 recipe_case("a part that is named twice", PHASE.format("one", 'itl", "itl'))

@@ -149,6 +149,7 @@ def corrupt(
         elif masking.scheme == "spans":
             hidden, written = span_corrupted(text, vocabulary.sentinels, masking, generator)
         else:
+            assert vocabulary.mask is not None, "infilling needs a mask token"
             hidden = infilled(text, vocabulary.mask, masking, generator)
         sources.append(np.concatenate([before, hidden, after]))
         targets.append(np.concatenate([before, written, after]))

@@ -69,6 +69,7 @@ def corrupt(
         vocabulary: special and mask ids.
         masking: rate and scheme.
     """
+    assert vocabulary.mask is not None, "masked words need a mask token"
     num_sentences = len(lengths)
     owner = np.repeat(np.arange(num_sentences), lengths)
     starts = np.cumsum(lengths) - lengths

@@ -7,6 +7,7 @@ own settings or anything before it changed, and only then.
 
 from __future__ import annotations
 
+import functools
 import logging
 import shutil
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.recipe import Resources
 from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
+from lingraft.tokenizer import documents
 from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.frame import code_for, speak
@@ -43,7 +45,7 @@ from lingraft.training.machine import resolve_precision
 from lingraft.training.phase import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from accelerate import Accelerator
     from transformers import PreTrainedTokenizerFast
@@ -154,6 +156,7 @@ def tokenizer(context: Context, corpus_made: str) -> str:
     if stage.is_done(made):
         return made
     pad_id, longest = position_settings(recipe)
+    causal = family_now(recipe).kind == "causal"
     text = run.stage("corpus").path
     theirs, language = source_tokenizer(recipe), recipe.languages[0]
     wanted = recipe.tokenizer.language_code
@@ -165,7 +168,7 @@ def tokenizer(context: Context, corpus_made: str) -> str:
             lambda: streams.vocabulary_text(recipe, text),
             pad_id=pad_id,
             seed=seed_for(recipe.split_seed, "tokenizer"),
-            causal=family_now(recipe).kind == "causal",
+            causal=causal,
         )
         if code is not None:
             speak(ours, code)
@@ -184,7 +187,12 @@ def tokenizer(context: Context, corpus_made: str) -> str:
         }
         found = {
             stream.name: _tokenise(
-                stream, streams.folder_of(text, stream), ours, theirs, folder, max_tokens
+                stream,
+                streams.folder_of(text, stream),
+                ours,
+                theirs,
+                folder,
+                functools.partial(documents.encode if causal else encode, max_tokens=max_tokens),
             )
             for stream in recipe.texts
         }
@@ -216,14 +224,12 @@ def _tokenise(
     ours: PreTrainedTokenizerFast,
     theirs: PreTrainedTokenizerFast | None,
     folder: Path,
-    max_tokens: int,
+    written: Callable[..., dict[str, int]],
 ) -> dict[str, Any]:
     """Write a stream's tokens; their counts, and statistics of both tokenizers."""
     result: dict[str, Any] = {
         "tokens": {
-            split: encode(
-                ours, text / f"{split}.txt", folder, f"{stream.prefix}{split}", max_tokens
-            )
+            split: written(ours, text / f"{split}.txt", folder, f"{stream.prefix}{split}")
             for split in SPLITS
         }
     }
@@ -345,7 +351,7 @@ def phase(context: Context, index: int, before_made: str) -> str:
         family=loaded.family,
         itl_layers=translation_layers(loaded.model.config, loaded.family, before, after),
         readings=readings(folder, recipe, section, loaded_tokenizer),
-        vocabulary=TokenIds.of(loaded_tokenizer),
+        vocabulary=TokenIds.of(loaded_tokenizer, loaded.family.kind),
         **teaching.of(recipe, section, loaded, folder),
         seed=context.seed_for("training"),
         folder=stage.path,

@@ -246,7 +246,8 @@ def code_for(source: PreTrainedTokenizerFast, wanted: str | None, language: str)
     Raises:
         RecipeError: the language has no code here, or there are no codes at all.
     """
-    before, codes = code_of(frame_of(source)), sorted(language_codes(source))
+    codes = sorted(language_codes(source))
+    before = code_of(frame_of(source)) if codes else None
     if before is None:
         if wanted is not None:
             raise RecipeError(
