@@ -40,12 +40,12 @@ SHAPES = {
 }
 
 
-def save(folder: Path, family: str, tokenizer: str | None = None) -> Path:
+def save(folder: Path, family: str) -> Path:
     """The folder of a model with its tokenizer; its configuration names no padding token."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    words = build(tokenizer or TOKENIZERS[family])
+    words = build(TOKENIZERS[family])
     ids = {"vocab_size": len(words), "pad_token_id": None}
     ids |= {"bos_token_id": words.bos_token_id, "eos_token_id": words.eos_token_id}
     shape = SHAPES.get(family, LLAMA) | ids | {"initializer_range": 0.1}
