@@ -24,7 +24,7 @@ from lingraft.models.loading import own_tensors
 from lingraft.models.modules import MODULES, Stack
 from lingraft.models.parts import sizes_by_part, tied_once, translation_layers
 from lingraft.recipe.run import KEEPING
-from lingraft.rundir import write_json
+from lingraft.rundir import read_json, write_json
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -264,6 +264,18 @@ class Grafting:
                     for name, tensor in own_tensors(model, MODULES[part]).items()
                 )
         return sizes
+
+
+def added_rows(folder: Path) -> tuple[bool, ...]:
+    """[V] whether the vocabulary stage added each row, or kept it from the source.
+
+    Args:
+        folder: of the graft stage.
+    """
+    lines = (folder / "provenance.tsv").read_text(encoding="utf-8").split("\n")[1:-1]
+    added = [line.split("\t")[2] != KEPT for line in lines]
+    rows = read_json(folder / "model" / "config.json")["vocab_size"]
+    return tuple(added + [False] * (rows - len(added)))  # kept whole: rows without a piece
 
 
 def same_pieces(origin: Vocabulary, target: Vocabulary) -> dict[int, int]:
