@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
-from tiny_tokenizers import SIZE, TEXT, build
+from causal_tokenizers import OF_FAMILY
+from causal_tokenizers import build as build_causal
+from tiny_tokenizers import SIZE, TEXT
+from tiny_tokenizers import build as build_tiny
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,9 +37,14 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
+def build(family: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a family's tiny models."""
+    return build_causal(OF_FAMILY[family]) if family in OF_FAMILY else build_tiny(family)
+
+
 @pytest.fixture(scope="session")
 def tiny_tokenizer() -> Callable[[str], PreTrainedTokenizerBase]:
-    """Source tokenizers of about 300 pieces: bert roberta xlm-roberta electra modernbert.
+    """Source tokenizers of about 300 pieces, one a family.
 
     They are shared by all tests: do not change them.
     """
@@ -81,8 +89,19 @@ SHAPES |= {
     "t5": T5_SHAPE | {"initializer_factor": 0.5},
     "mt5": T5_SHAPE | {"initializer_factor": 0.5},
 }
+RANGE = {"initializer_range": 0.1}
+LLAMA_SHAPE = BERT_SHAPE | {"num_key_value_heads": 1}
+SHAPES |= {
+    "gpt2": {"n_embd": WIDTH, "n_layer": DEPTH, "n_head": 2, "n_positions": LONGEST} | RANGE,
+    "llama": LLAMA_SHAPE | {"tie_word_embeddings": True},
+}
 STARTS = {"t5": "pad_token_id", "mt5": "pad_token_id"}
 """What a decoder starts with; all others with the end of a sentence."""
+
+
+def first_of(*ids: int | None) -> int | None:
+    """The first that there is."""
+    return next((index for index in ids if index is not None), None)
 
 
 def _model(family: str, **changes: object) -> PreTrainedModel:
@@ -94,10 +113,11 @@ def _model(family: str, **changes: object) -> PreTrainedModel:
 
     tokenizer, record = build(family), FAMILIES[family]
     ids = {
-        "vocab_size": SIZE,  # as often in real models, a few rows more than there are pieces
+        # as often in real models, a few rows more than there are pieces
+        "vocab_size": max(SIZE, -(-len(tokenizer) // 64) * 64),
         "pad_token_id": tokenizer.pad_token_id,
-        "bos_token_id": tokenizer.cls_token_id,
-        "eos_token_id": tokenizer.eos_token_id if record.decoder_list else tokenizer.sep_token_id,
+        "bos_token_id": first_of(tokenizer.bos_token_id, tokenizer.cls_token_id),
+        "eos_token_id": first_of(tokenizer.eos_token_id, tokenizer.sep_token_id),
     }
     if record.decoder_list is not None:
         ids["decoder_start_token_id"] = getattr(tokenizer, STARTS.get(family, "eos_token_id"))

@@ -143,9 +143,13 @@ def test_long_pairs_are_left_out_of_training_and_cut_elsewhere(problem, caplog):
     assert not whole.cut
 
 
-@pytest.mark.parametrize("kind", [NllbTokenizer, MBart50Tokenizer, MBartTokenizer])
+def old_nllb():
+    return NllbTokenizer(legacy_behaviour=True)
+
+
+@pytest.mark.parametrize("kind", [NllbTokenizer, old_nllb, MBart50Tokenizer, MBartTokenizer])
 def test_the_target_language_comes_first(kind, tmp_path):
-    codes = ("eng_Latn", "kor_Hang") if kind is NllbTokenizer else ("en_XX", "ko_KR")
+    codes = ("eng_Latn", "kor_Hang") if kind in (NllbTokenizer, old_nllb) else ("en_XX", "ko_KR")
     task = replace(task_in(tiny.write_task(tmp_path)), codes=codes)
     tokenizer = kind()
     source, target = tokenizer.convert_tokens_to_ids(list(codes))

@@ -12,7 +12,6 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM,
 
 import lingraft
 from lingraft.embeddings.norms import FEWEST, script_of
-from lingraft.models.families import FAMILIES, Family
 from lingraft.pipeline import grafting, preflight
 from lingraft.recipe.methods import recipe_from
 from lingraft.tokenizer import extension
@@ -21,21 +20,6 @@ from lingraft.tokenizer.vocabulary import Vocabulary
 
 KOREAN = [*TEXT[3:6], "2024년에 365일, 학교에서 문서를 저장한다.", "문서의 형식과 도구 모음"] * 9
 ROWS, WIDTH = 448, 32
-LLAMA = Family(
-    model_type="llama",
-    kind="causal",
-    word_embeddings="model.embed_tokens.weight",
-    decoder="lm_head.weight",
-    output_bias=(),
-    layers="model.layers",
-    embedding_norm=(),
-    head=("lm_head",),
-    head_tensors=(),
-    body_tensors=("model.norm.",),
-    dropout_keys=("attention_dropout",),
-    residual_sites=("self_attn", "mlp"),
-    layer_output="mlp.down_proj.weight",
-)
 
 
 class Grafted:
@@ -93,9 +77,7 @@ class Grafted:
 
 
 @pytest.fixture
-def graft(tmp_path, monkeypatch):
-    monkeypatch.setitem(FAMILIES, "llama", LLAMA)
-
+def graft(tmp_path):
     def made(family="qwen", kind="extend", *, tied=False, **more):
         tokenizer = {"kind": kind, "new_pieces": 60, "vocab_size": 420} | more.pop("tokenizer", {})
         return Grafted(tmp_path, family, {"tokenizer": tokenizer, "graft": more}, tied=tied)
@@ -124,6 +106,25 @@ def test_pieces_that_stay_keep_their_rows_and_the_model_its_logits(kind, tied, g
     ids = made.model.config
     assert ids.eos_token_id == made.tokenizers["ours"].eos_token_id
     assert ids.pad_token_id == made.tokenizers["ours"].pad_token_id
+
+
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize("family", list(causal_tokenizers.BUILDERS))
+def test_a_replaced_vocabulary_keeps_the_rows_of_bytes_and_of_all_special_tokens(
+    family, tied, graft
+):
+    """Chat and reserved tokens, and a padding token that ends texts, have no other source."""
+    made = graft(family, "replace", tied=tied, embeddings="mean")
+    to, origin = made.kept
+    theirs = made.tokenizers["theirs"]
+    names = {str(token) for token in theirs.added_tokens_decoder.values()}
+    names |= {piece for piece in theirs.get_vocab() if piece.startswith("<0x")}
+    assert names <= {made.ours.pieces[index] for index in to.tolist()}
+    for index, old in zip(to.tolist(), origin.tolist(), strict=True):
+        if made.ours.pieces[index] in names:
+            assert torch.equal(made.input()[index], made.input("source")[old])
+            assert torch.equal(made.output()[index], made.output("source")[old])
+    assert not [row for row in made.rows if row["rule"] == "fresh"]
 
 
 def test_rows_of_reserved_tokens_are_made_anew_and_fill_up_to_a_multiple(graft):

@@ -158,6 +158,10 @@ BUILDERS: dict[str, Callable[[], PreTrainedTokenizerFast]] = {
 }
 
 
+OF_FAMILY = {"gpt2": "gpt2", "llama": "llama-3"}
+"""Which of them a causal family of `lingraft.models.families` has in tests."""
+
+
 @functools.cache
 def build(family: str) -> PreTrainedTokenizerFast:
     return BUILDERS[family]()

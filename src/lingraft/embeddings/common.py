@@ -207,8 +207,9 @@ def build(
     """Draw all rows, then copy the matched ones, combine others and set the padding row to zero.
 
     Sentinels and language codes that both vocabularies have are no pieces of a language: their rows
-    are copied whatever the plan. All rows are drawn, whatever is copied afterwards, so that a fresh
-    row does not depend on what else was matched.
+    are copied whatever the plan. With special tokens, those without a role (of a chat, in reserve)
+    and the bytes of a fallback are copied by name. All rows are drawn, whatever is copied
+    afterwards, so that a fresh row does not depend on what else was matched.
 
     Args:
         source_VD: [V, D] the source's word embeddings, of any floating type.
@@ -216,8 +217,8 @@ def build(
         target: the new vocabulary.
         plan: what is copied and combined.
         generator: where the draws come from.
-        copy_special_tokens: also copy the rows of the special tokens, by role. The padding row
-            stays zero.
+        copy_special_tokens: also copy the rows of the special tokens, by role or name. The
+            padding row stays zero.
 
     Raises:
         UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
@@ -230,6 +231,7 @@ def build(
         )
     chosen = dict(plan.matches)
     if copy_special_tokens:
+        chosen |= _of_the_same_name(source, target)
         shared = [role for role in target.specials if role in source.specials]
         chosen |= {target.specials[role]: ("special", source.specials[role]) for role in shared}
     chosen |= {
@@ -261,6 +263,20 @@ def build(
         rules[pad] = "pad"
     provenance = Provenance(tuple(rules), source_ids, combined)
     return Initialised(target_UD, provenance, plan.lexicons)
+
+
+def _of_the_same_name(source: Vocabulary, target: Vocabulary) -> dict[int, tuple[str, int]]:
+    """What no text is matched by and both have: bytes, chat and reserved tokens without a role."""
+    theirs = {
+        piece: index
+        for index, (piece, form) in enumerate(zip(source.pieces, source.canonical, strict=True))
+        if piece and form is None
+    }
+    return {
+        index: ("special" if index in target.special_ids else "exact", theirs[piece])
+        for index, (piece, form) in enumerate(zip(target.pieces, target.canonical, strict=True))
+        if form is None and piece in theirs
+    }
 
 
 def _drawn(

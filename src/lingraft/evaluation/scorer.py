@@ -19,6 +19,7 @@ import torch
 from lingraft.errors import DataError
 from lingraft.models import loading
 from lingraft.models.families import FAMILIES
+from lingraft.models.kinds import KINDS
 from lingraft.models.packed import check_isolation, pack
 from lingraft.models.stacks import LAYOUTS, packed_model
 from lingraft.pretrained.load import load_config
@@ -88,8 +89,8 @@ class Scorer:
         family = FAMILIES.get(config.model_type)
         if (family and family.kind != kind) or loading.stock_class(config) is None:
             raise DataError(
-                f"model '{name}' is of type '{config.model_type}', which has no masked language "
-                "model; its perplexity would be of another kind, give a masked one"
+                f"model '{name}' is of type '{config.model_type}', which has no "
+                f"{KINDS[kind].title}; its perplexity would be of another kind, give a {kind} one"
             )
         model, info = loading.load(name)
         if info["missing_keys"]:

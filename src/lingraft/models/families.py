@@ -86,7 +86,7 @@ class Family:
     residual_sites: tuple[str, ...] = ("attention.output.dropout", "output.dropout")
     """Modules of a layer whose output is added to the residual stream."""
     layer_output: str = "output.dense.weight"
-    """A matrix of every layer with as many rows as the layer's output is wide."""
+    """A tensor of every layer whose first axis is as long as the layer's output is wide."""
     cross_site: CrossSite | None = None
     """Where cross-attention can be plugged in; None where no place is known."""
     kind: KindName = "masked"
@@ -256,6 +256,47 @@ FAMILIES |= {
     "m2m_100": _bart_like("m2m_100", positions=False, norm=False, final=True),
     "t5": _t5_like("t5", "scale_decoder_outputs"),
     "mt5": _t5_like("mt5", None),
+}
+
+
+def _llama_like(model_type: str, **changes: object) -> Family:
+    fields: dict[str, object] = {
+        "model_type": model_type,
+        "word_embeddings": "model.embed_tokens.weight",
+        "decoder": "lm_head.weight",
+        "output_bias": (),
+        "layers": "model.layers",
+        "embedding_norm": (),
+        "head": ("lm_head",),
+        "head_tensors": (),
+        "body_tensors": ("model.norm.",),
+        "dropout_keys": ("attention_dropout",),
+        "residual_sites": ("self_attn.o_proj", "mlp.down_proj"),
+        "layer_output": "mlp.down_proj.weight",
+        "kind": "causal",
+    }
+    return Family(**(fields | changes))  # type: ignore[arg-type]
+
+
+FAMILIES |= {
+    "gpt2": Family(
+        model_type="gpt2",
+        word_embeddings="transformer.wte.weight",
+        decoder="lm_head.weight",
+        output_bias=(),
+        layers="transformer.h",
+        depth_key="n_layer",
+        positions=("transformer.wpe.weight",),
+        embedding_norm=(),
+        head=("lm_head",),
+        head_tensors=(),
+        body_tensors=("transformer.ln_f.",),
+        dropout_keys=("resid_pdrop", "embd_pdrop", "attn_pdrop"),
+        residual_sites=("attn.resid_dropout", "mlp"),
+        layer_output="ln_2.weight",
+        kind="causal",
+    ),
+    "llama": _llama_like("llama"),
 }
 REFUSED = {
     "umt5": "transformers 5 divides its logits by √d_model, which the released weights do not "

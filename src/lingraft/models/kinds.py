@@ -44,7 +44,7 @@ KINDS: dict[KindName, Kind] = {
         "both sides",
         BOTH_ENDS | {"cls_token_id": "bos", "sep_token_id": "eos"},
     ),
-    "causal": Kind("causal language model", "AutoModelForCausalLM", "before"),
+    "causal": Kind("causal language model", "AutoModelForCausalLM", "before", objective="clm"),
     "seq2seq": Kind(
         "encoder–decoder",
         "AutoModelForSeq2SeqLM",

@@ -171,12 +171,16 @@ def packed_attention(
 ) -> tuple[torch.Tensor, None]:
     """Attention under an additive mask: plain products for gradients on a CPU, else fused.
 
-    T5 adds its `position_bias` to the scores too.
+    T5 adds its `position_bias` to the scores too. Where several heads share keys and values, as in
+    grouped-query attention, these are repeated.
 
     The fused kernel's bf16 backward is several times slower than plain products on a CPU
     (docs/performance notes in log.md).
     """
     scale = scaling if scaling is not None else q_NHTK.shape[-1] ** -0.5
+    if (shared := q_NHTK.shape[1] // k_NHTK.shape[1]) > 1:
+        k_NHTK = k_NHTK.repeat_interleave(shared, dim=1)
+        v_NHTK = v_NHTK.repeat_interleave(shared, dim=1)
     if position_bias is not None:
         bias = position_bias.to(q_NHTK.dtype)
         attention_mask = bias if attention_mask is None else attention_mask + bias

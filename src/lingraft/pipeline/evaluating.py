@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.corpus.streams import folder_of, read_lines
-from lingraft.evaluation import intrinsic, records, samples, words
+from lingraft.evaluation import intrinsic, likelihood, records, samples, words
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.families import family_of
 from lingraft.models.source import load_model
@@ -23,13 +23,15 @@ from lingraft.pipeline.suiting import denoising
 from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import Masking
 from lingraft.rundir import FORMAT, fingerprint, write_text
+from lingraft.tokenizer import documents
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
+from lingraft.training.validation import documents_for
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
     from lingraft.pipeline.stages import Context
     from lingraft.recipe import Stream
@@ -46,14 +48,16 @@ def evaluate(context: Context, trained: str) -> str:
     quiet_transformers()
     folder = run.stage("tokenizer").path
     ours = tokenizer_files.load(str(folder))
-    ids = TokenIds.of(ours)
     weights = str(weights_before(context, len(recipe.phases)))
     family = family_of(load_config(weights).model_type)
+    ids = TokenIds.of(ours, family.kind)
     scorer = Scorer.load(weights, ids.pad, recipe.training.precision, family.kind)
     with stage.building(made) as (partial, result):
         result["form"] = FORMAT["evaluation"]
         found = {
-            stream.name: _evaluate_stream(context, stream, scorer, ours, partial)
+            stream.name: _evaluate_documents(context, stream, scorer, ours)
+            if family.kind == "causal"
+            else _evaluate_stream(context, stream, scorer, ours, partial)
             for stream in recipe.texts
         }
         result |= found[recipe.texts[0].name]
@@ -126,6 +130,39 @@ def _evaluate_stream(
         result["blocks"]["words"] = records.word_blocks(scored)
         write_text(partial / f"{stream.prefix}{records.WORDS_FILE}", records.text_of(scored))
     return result
+
+
+def _evaluate_documents(
+    context: Context, stream: Stream, scorer: Scorer, tokenizer: PreTrainedTokenizerFast
+) -> dict[str, Any]:
+    """Score every token of the test documents of one stream, by a causal model."""
+    run, section = context.run, context.recipe.evaluation
+    folder = run.stage("tokenizer").path
+    test = nonempty(Tokens.open(folder, f"{stream.prefix}test"), "test")
+    number = documents_for(section.sentences, test.lengths)
+    texts = list(documents.read(folder_of(run.stage("corpus").path, stream) / "test.txt"))
+    spread = np.linspace(0, len(texts) - 1, min(number, len(texts))).astype(np.int64)
+    chosen = [texts[index] for index in spread]
+    text = likelihood.text_of(tokenizer, chosen, int(run.stage("tokenizer").result()["max_tokens"]))
+    scores = intrinsic.measure(scorer, text.tokens)
+    ids = TokenIds.of(tokenizer, "causal")
+    train = Tokens.open(folder, f"{stream.prefix}train")
+    targets = np.concatenate([item.targets for item in text.tokens.items])
+    return {
+        "masks": {
+            "fingerprint": fingerprint(text.tokens.fingerprint),
+            "sentences": len(chosen),
+            "positions": text.tokens.positions,
+        },
+        "metrics": {likelihood.SCHEME: scores.metrics()},
+        "likelihood": likelihood.likelihood(text, scores),
+        "blocks": {
+            likelihood.SCHEME: scores.blocks(),
+            "likelihood": likelihood.likelihood_blocks(text, scores),
+        },
+        "samples": [],
+        "unigram_entropy": intrinsic.unigram_entropy(train.counts(ids.size), targets, ids.ordinary),
+    }
 
 
 def _denoising(context: Context, scorer: Scorer) -> Masking | None:

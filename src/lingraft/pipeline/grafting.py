@@ -151,20 +151,38 @@ class Grafting:
         if self.keeps_rows and self.recipe.tokenizer.kind == "keep":
             made = Initialised(*whole_matrix(_rows(loaded), origin))
         else:
-            made = self.rows("embeddings", _rows(loaded), origin, target)
-            start = getattr(loaded.model.config, "decoder_start_token_id", None)
-            pads = origin.specials.get("pad"), target.specials.get("pad")
-            if start is not None and start == pads[0] and not self.keeps_rows:
-                made = keep_start(made, _rows(loaded), *pads)
+            made = self.rows("embeddings", loaded, _rows(loaded), origin, target)
         return calibrated(made, _rows(loaded), origin, target, self.recipe.graft.embedding_norms)
 
+    def pad_means_more(
+        self, which: str, loaded: source.LoadedSource, origin: Vocabulary, target: Vocabulary
+    ) -> bool:
+        """Whether the padding token is read too.
+
+        T5's decoder starts with it, and a causal model's ends a text as well (GPT-2, Qwen).
+        """
+        theirs, ours = origin.specials.get("pad"), target.specials.get("pad")
+        if theirs is None or ours is None or self.keeps_rows:
+            return False
+        if loaded.family.kind == "causal":
+            same = origin.pieces[theirs] == target.pieces[ours]
+            return same and self.recipe.graft.copies_special_tokens
+        start = getattr(loaded.model.config, "decoder_start_token_id", None)
+        return which == "embeddings" and start is not None and bool(start == theirs)
+
     def rows(
-        self, which: str, source_VD: torch.Tensor, origin: Vocabulary, target: Vocabulary
+        self,
+        which: str,
+        loaded: source.LoadedSource,
+        source_VD: torch.Tensor,
+        origin: Vocabulary,
+        target: Vocabulary,
     ) -> Initialised:
         """Rows of the target's pieces: the initialiser's, but for those that are kept.
 
         Args:
             which: 'embeddings' or 'output projection'.
+            loaded: the source.
             source_VD: the source's rows.
             origin: its vocabulary.
             target: the new one.
@@ -180,6 +198,9 @@ class Grafting:
             copy_special_tokens=self.recipe.graft.copies_special_tokens,
             material=self.material,
         )
+        if self.pad_means_more(which, loaded, origin, target):
+            pads = origin.specials["pad"], target.specials["pad"]
+            made = keep_pad(made, source_VD, *pads)
         return keep_rows(made, source_VD, kept)
 
     def new_vocabulary(
@@ -205,7 +226,7 @@ class Grafting:
                 generator = torch.Generator().manual_seed(self.seed_for("output projection"))
                 made = Initialised(carried.carry_rows(theirs.decoder_VD, generator), carried)
             else:
-                made = self.rows("output projection", theirs.decoder_VD, origin, target)
+                made = self.rows("output projection", loaded, theirs.decoder_VD, origin, target)
             output, norms = calibrated(
                 made, theirs.decoder_VD, origin, target, settings.output_norms
             )
@@ -325,12 +346,8 @@ def whole_matrix(source_VD: torch.Tensor, origin: Vocabulary) -> tuple[torch.Ten
     return source_VD.float(), Provenance((KEPT,) * size, np.arange(size))
 
 
-def keep_start(
-    made: Initialised, source_VD: torch.Tensor, theirs: int | None, ours: int | None
-) -> Initialised:
-    """Copy the padding's row where a decoder starts with it, as T5's does; else it is zero."""
-    if theirs is None or ours is None:
-        return made
+def keep_pad(made: Initialised, source_VD: torch.Tensor, theirs: int, ours: int) -> Initialised:
+    """Copy the padding's row, which is zero else."""
     rules, source_ids = list(made.provenance.rules), made.provenance.source_ids.copy()
     rules[ours], source_ids[ours] = "special", theirs
     target_UD = made.target_UD.clone()

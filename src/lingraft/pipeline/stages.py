@@ -7,6 +7,7 @@ own settings or anything before it changed, and only then.
 
 from __future__ import annotations
 
+import functools
 import logging
 import shutil
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from lingraft.pretrained.checkpoints import folder_of
 from lingraft.recipe import Resources
 from lingraft.recipe.selectors import ROWS
 from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
+from lingraft.tokenizer import documents
 from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.frame import code_for, speak
@@ -44,7 +46,7 @@ from lingraft.training.machine import resolve_precision
 from lingraft.training.phase import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from accelerate import Accelerator
     from transformers import PreTrainedTokenizerFast
@@ -155,6 +157,7 @@ def tokenizer(context: Context, corpus_made: str) -> str:
     if stage.is_done(made):
         return made
     pad_id, longest = position_settings(recipe)
+    causal = family_now(recipe).kind == "causal"
     text = run.stage("corpus").path
     theirs, language = source_tokenizer(recipe), recipe.languages[0]
     wanted = recipe.tokenizer.language_code
@@ -166,7 +169,7 @@ def tokenizer(context: Context, corpus_made: str) -> str:
             lambda: streams.vocabulary_text(recipe, text),
             pad_id=pad_id,
             seed=seed_for(recipe.split_seed, "tokenizer"),
-            causal=family_now(recipe).kind == "causal",
+            causal=causal,
         )
         if code is not None:
             speak(ours, code)
@@ -185,7 +188,12 @@ def tokenizer(context: Context, corpus_made: str) -> str:
         }
         found = {
             stream.name: _tokenise(
-                stream, streams.folder_of(text, stream), ours, theirs, folder, max_tokens
+                stream,
+                streams.folder_of(text, stream),
+                ours,
+                theirs,
+                folder,
+                functools.partial(documents.encode if causal else encode, max_tokens=max_tokens),
             )
             for stream in recipe.texts
         }
@@ -217,14 +225,12 @@ def _tokenise(
     ours: PreTrainedTokenizerFast,
     theirs: PreTrainedTokenizerFast | None,
     folder: Path,
-    max_tokens: int,
+    written: Callable[..., dict[str, int]],
 ) -> dict[str, Any]:
     """Write a stream's tokens; their counts, and statistics of both tokenizers."""
     result: dict[str, Any] = {
         "tokens": {
-            split: encode(
-                ours, text / f"{split}.txt", folder, f"{stream.prefix}{split}", max_tokens
-            )
+            split: written(ours, text / f"{split}.txt", folder, f"{stream.prefix}{split}")
             for split in SPLITS
         }
     }
@@ -347,7 +353,7 @@ def phase(context: Context, index: int, before_made: str) -> str:
         itl_layers=translation_layers(loaded.model.config, loaded.family, before, after),
         new_rows=_new_rows(run, section),
         readings=readings(folder, recipe, section, loaded_tokenizer),
-        vocabulary=TokenIds.of(loaded_tokenizer),
+        vocabulary=TokenIds.of(loaded_tokenizer, loaded.family.kind),
         **teaching.of(recipe, section, loaded, folder),
         seed=context.seed_for("training"),
         folder=stage.path,

@@ -39,7 +39,7 @@ Initialiser = Literal[
     "omp",
     "ramen",
 ]
-Objective = Literal["mlm", "ca_mlm", "tlm", "denoise"]
+Objective = Literal["mlm", "ca_mlm", "tlm", "denoise", "clm"]
 READ_PAIRS = ("ca_mlm", "tlm")
 """Those that read pairs, not sentences."""
 

@@ -117,7 +117,7 @@ class MaskedText:
         readings = job.readings
         everything = [one for reading in readings for one in (reading, *reading.also)]
         objectives = [objective_for(one.objective, trained) for one in everything]
-        self.reads_pairs = any(objective.reads != "sentences" for objective in objectives)
+        self.reads_pairs = any("pairs" in objective.reads for objective in objectives)
         packed = packed_model(model, job.family)
         dropout.use_bits(model)
         check_isolation(packed, job.vocabulary.pad)
