@@ -11,7 +11,6 @@ from lingraft.recipe.base import (
     Initialiser,
     Names,
     Objective,
-    Part,
     Section,
     Share,
 )
@@ -22,6 +21,7 @@ from lingraft.recipe.phase import (
     Budget,
     Data,
     Distil,
+    Lora,
     Masking,
     Mixture,
     Optimiser,
@@ -40,6 +40,7 @@ from lingraft.recipe.run import (
     Tokenizer,
     Training,
 )
+from lingraft.recipe.selectors import Part
 from lingraft.recipe.streams import Stream
 from lingraft.recipe.token_distillation import TokenDistillation
 
@@ -58,6 +59,7 @@ __all__ = [
     "Export",
     "Graft",
     "Initialiser",
+    "Lora",
     "Masking",
     "Method",
     "Mixture",
