@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
 from lingraft.recipe import decoding
-from lingraft.report import advice, numbers, page, plots, samples, streams, tables
+from lingraft.report import advice, numbers, page, plan, plots, samples, streams, tables
 from lingraft.report.pages import sections, vocabulary
 from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, labelled, writes
 from lingraft.rundir import Run, write_text
@@ -93,6 +93,9 @@ def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
         "tensors": sections.tensors(main),
         "provenance": vocabulary.provenance(main, kind),
         "schedule": sections.schedule(found),
+        "plan_choices": plan.choices(main.run),
+        "plan_times": plan.times(main.run),
+        "plan_warnings": plan.warnings(main.run),
         "sample_models": sample_models,
         "samples": shown,
         "environment": sections.environment(main.environment) if main.environment else None,
