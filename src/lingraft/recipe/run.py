@@ -192,9 +192,10 @@ class Method(Section):
 
     name: str = "xpt"
     """`lingraft list methods`."""
-    preset: Literal["xpt2021", "chameleon2022", "metaxlm2021", "veco2021"] | None = None
+    preset: Literal["auto", "xpt2021", "chameleon2022", "metaxlm2021", "veco2021"] | None = None
     """The paper whose hyper-parameters are used (`lingraft list presets`); None takes that of the
-    method's own paper."""
+    method's own paper. 'auto' decides what the recipe leaves open by source, text and budget,
+    which must be given (docs/budgets.md)."""
     budget: Budget | None = None
     """Total over all phases; None takes the preset's."""
     batch: Batch | None = None
