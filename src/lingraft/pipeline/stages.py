@@ -344,12 +344,11 @@ def phase(context: Context, index: int, before_made: str) -> str:
     loaded = source.load_model(str(weights_before(context, index)), settings=changed)
     folder = run.stage("tokenizer").path
     loaded_tokenizer = tokenizer_files.load(str(folder))
-    before, after = recipe.graft.layers_before, recipe.graft.layers_after
     job = Job(
         phase=section,
         training=recipe.training,
         family=loaded.family,
-        itl_layers=translation_layers(loaded.model.config, loaded.family, before, after),
+        itl_layers=translation_layers(loaded.model.config, loaded.family, *recipe.graft.places),
         readings=readings(folder, recipe, section, loaded_tokenizer),
         vocabulary=TokenIds.of(loaded_tokenizer, loaded.family.kind),
         **teaching.of(recipe, section, loaded, folder),
