@@ -29,11 +29,10 @@ from lingraft.objectives.common import TokenIds
 from lingraft.pipeline import grafting, teaching
 from lingraft.pipeline.preflight import named_files
 from lingraft.pipeline.reading import readings, training_text
-from lingraft.pipeline.rows import added_rows
+from lingraft.pipeline.rows import new_rows
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.recipe import Resources
-from lingraft.recipe.selectors import ROWS
 from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
 from lingraft.tokenizer import documents
 from lingraft.tokenizer import extension as tokenizer_extension
@@ -348,13 +347,12 @@ def phase(context: Context, index: int, before_made: str) -> str:
     loaded = source.load_model(str(weights_before(context, index)), settings=changed)
     folder = run.stage("tokenizer").path
     loaded_tokenizer = tokenizer_files.load(str(folder))
-    before, after = recipe.graft.layers_before, recipe.graft.layers_after
     job = Job(
         phase=section,
         training=recipe.training,
         family=loaded.family,
-        itl_layers=translation_layers(loaded.model.config, loaded.family, before, after),
-        new_rows=_new_rows(run, section),
+        itl_layers=translation_layers(loaded.model.config, loaded.family, *recipe.graft.places),
+        new_rows=new_rows(run.stage("graft").path, section),
         readings=readings(folder, recipe, section, loaded_tokenizer),
         vocabulary=TokenIds.of(loaded_tokenizer, loaded.family.kind),
         **teaching.of(recipe, section, loaded, folder),
@@ -371,14 +369,6 @@ def phase(context: Context, index: int, before_made: str) -> str:
             shutil.rmtree(leftover)
     context.accelerator.wait_for_everyone()
     return made
-
-
-def _new_rows(run: Run, section: Phase) -> tuple[bool, ...] | None:
-    """[V] whether the vocabulary stage added a piece; None where the phase names no rows."""
-    names = (*section.train, *section.optimiser.rates, *section.optimiser.weight_decays)
-    if not any(name in ROWS for name in names):
-        return None
-    return added_rows(run.stage("graft").path)
 
 
 def _claim(run: Run, folder: Path, made: str) -> None:
