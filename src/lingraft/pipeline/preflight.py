@@ -223,7 +223,7 @@ def too_small(recipe: Recipe) -> list[str]:
     Silent where the number of steps is not known before the text is read, and where nothing is new.
     """
     graft = recipe.graft
-    inserted = graft.layers_before + graft.layers_after
+    inserted = any(graft.places)
     is_old = recipe.tokenizer.kind == "keep" and not inserted and graft.source_weights != "random"
     steps = [_steps(phase) for phase in recipe.phases]
     known = [count for count in steps if count is not None]
