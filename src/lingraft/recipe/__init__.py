@@ -11,7 +11,6 @@ from lingraft.recipe.base import (
     Initialiser,
     Names,
     Objective,
-    Part,
     Section,
     Share,
 )
@@ -22,6 +21,7 @@ from lingraft.recipe.phase import (
     Budget,
     Data,
     Distil,
+    Lora,
     Masking,
     Mixture,
     Optimiser,
@@ -40,7 +40,9 @@ from lingraft.recipe.run import (
     Tokenizer,
     Training,
 )
+from lingraft.recipe.selectors import Part
 from lingraft.recipe.streams import Stream
+from lingraft.recipe.token_distillation import TokenDistillation
 
 __all__ = [
     "PARTS",
@@ -57,6 +59,7 @@ __all__ = [
     "Export",
     "Graft",
     "Initialiser",
+    "Lora",
     "Masking",
     "Method",
     "Mixture",
@@ -73,6 +76,7 @@ __all__ = [
     "Share",
     "Source",
     "Stream",
+    "TokenDistillation",
     "Tokenizer",
     "Training",
     "Validation",

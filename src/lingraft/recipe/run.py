@@ -11,6 +11,7 @@ from lingraft.recipe.corpus import Corpus
 from lingraft.recipe.evaluation import Evaluation
 from lingraft.recipe.phase import Batch, Budget, Phase
 from lingraft.recipe.streams import SHORT_FORM, Stream, check_data, check_names, check_streams
+from lingraft.recipe.token_distillation import TokenDistillation
 
 
 class Source(Section):
@@ -140,6 +141,8 @@ class Graft(Section):
     script."""
     output_norms: Literal["made", "all", "script"] = "made"
     """As `embedding_norms`, of an output projection that is not tied."""
+    token_distillation: TokenDistillation = TokenDistillation()
+    """How the initialiser of this name learns."""
     copy_special_tokens: bool | None = None
     """Copy the rows of the special tokens (all but padding) from the source, by role. Left out, all
     initialisers do but 'random' and 'random-statistics', which draw every row (the paper)."""
@@ -189,9 +192,10 @@ class Method(Section):
 
     name: str = "xpt"
     """`lingraft list methods`."""
-    preset: Literal["xpt2021", "chameleon2022", "metaxlm2021", "veco2021"] | None = None
+    preset: Literal["auto", "xpt2021", "chameleon2022", "metaxlm2021", "veco2021"] | None = None
     """The paper whose hyper-parameters are used (`lingraft list presets`); None takes that of the
-    method's own paper."""
+    method's own paper. 'auto' decides what the recipe leaves open by source, text and budget,
+    which must be given (docs/budgets.md)."""
     budget: Budget | None = None
     """Total over all phases; None takes the preset's."""
     batch: Batch | None = None
