@@ -25,6 +25,7 @@ from lingraft.recipe.methods import baseline, is_open
 from lingraft.recipe.reach import SPREAD, reach
 from lingraft.recipe.run import KEEPING, NEED_LEXICONS
 from lingraft.recipe.streams import distilled
+from lingraft.tasks.choices import PLAIN, shape_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,6 +142,15 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
     for name in named_files(recipe.resources):
         if not Path(name).expanduser().exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
+    judged = recipe.evaluation
+    for key, named in {"kept": judged.kept, "choices": [c.file for c in judged.choices]}.items():
+        for name in named:
+            if not name.startswith("hub:") and not Path(name).expanduser().exists():
+                raise DataError(
+                    f"evaluation.{key}: {name}: no such file; correct the path, or leave it out"
+                )
+    for questions in judged.choices:
+        shape_named(questions.shape or PLAIN)
     family, _ = source_of(recipe)
     if family is not None:
         for module in wanted_by(recipe.graft):
