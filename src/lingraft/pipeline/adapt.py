@@ -15,7 +15,7 @@ from lingraft.models.source import load_model
 from lingraft.pipeline import evaluating, stages
 from lingraft.pipeline.preflight import check_inputs, check_names, too_small
 from lingraft.pipeline.stages import Context, family_now
-from lingraft.pipeline.suiting import suited
+from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import STAGE_NAMES
 from lingraft.recipe.decoding import load, to_toml
@@ -69,7 +69,9 @@ def adapt(
     check_names(recipe)
     check_inputs(recipe)
     quiet_transformers()
-    recipe = suited(recipe, family_now(recipe))
+    family = family_now(recipe)
+    recipe = suited(recipe, family)
+    check_context(recipe, family, stages.position_settings(recipe)[1])
     run = Run(out)
     accelerator = accelerator_for(recipe.training, out)
     main = accelerator.is_main_process

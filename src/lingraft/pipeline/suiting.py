@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
 from lingraft.models.kinds import KINDS
-from lingraft.recipe import Masking
+from lingraft.recipe import Masking, Tokenizer
 
 if TYPE_CHECKING:
     from lingraft.models.families import Family
@@ -57,6 +57,25 @@ def suited(recipe: Recipe, family: Family | None) -> Recipe:
     phases = tuple(_phase(phase, own, family) for phase in recipe.phases)
     recipe = recipe.model_copy(update={"phases": phases})
     return with_whole_lines(recipe) if family.kind == "causal" else recipe
+
+
+def check_context(recipe: Recipe, family: Family, longest: int) -> None:
+    """Refuse documents in pieces that a causal model cannot read; the default fits every model.
+
+    Args:
+        recipe: whose `tokenizer.max_tokens` is the context.
+        family: of the source.
+        longest: tokens that the source reads at once.
+
+    Raises:
+        RecipeError: it asks for more.
+    """
+    asked = recipe.tokenizer.max_tokens
+    if family.kind == "causal" and asked > longest and asked != Tokenizer().max_tokens:
+        raise RecipeError(
+            f"tokenizer.max_tokens: documents are to be read in pieces of {asked:,} tokens, but "
+            f"the source's context is {longest:,} (max_position_embeddings); set {longest} or less"
+        )
 
 
 def with_whole_lines(recipe: Recipe) -> Recipe:

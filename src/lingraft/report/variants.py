@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
+from lingraft.evaluation.records import NEXT_TOKEN
 from lingraft.recipe import decoding
 from lingraft.report.row import Score
 from lingraft.rundir import Run, read_json
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from lingraft.models.kinds import KindName
     from lingraft.recipe import Phase, Recipe
 
 STAGES = ("corpus", "tokenizer", "graft", "evaluation", "model")
@@ -29,9 +31,17 @@ def headline(evaluation: dict[str, Any], scheme: str = HEADLINE_SCHEME) -> str:
     return scheme if scheme in metrics else str(next(iter(metrics)))
 
 
+def kind_of(evaluation: dict[str, Any] | None) -> KindName:
+    """The kind of model that was evaluated, by what it was asked for; masked before that."""
+    schemes = (HEADLINE_SCHEME,) if evaluation is None else evaluation["metrics"]
+    if NEXT_TOKEN in schemes:
+        return "causal"
+    return "masked" if HEADLINE_SCHEME in schemes else "seq2seq"
+
+
 def writes(evaluation: dict[str, Any] | None) -> bool:
     """Whether an encoder–decoder was evaluated, on what its decoder writes."""
-    return evaluation is not None and HEADLINE_SCHEME not in evaluation["metrics"]
+    return kind_of(evaluation) == "seq2seq"
 
 
 TITLES = {
