@@ -76,6 +76,13 @@ def command(
             "several may follow, of any of the languages."
         ),
     ] = None,
+    kept: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Text of the source's language that trains nothing: a causal model and its source "
+            "are scored on it, to see what is left of that language; several may follow."
+        ),
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps over all phases.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Peak; the preset's: 1e-4.")] = None,
     batch_tokens: Annotated[
@@ -122,6 +129,7 @@ def command(
         "--lexicons": lexicons,
         "--language-field": language_field,
         "--join": join,
+        "--kept": kept,
     }
     assignments = list(settings or [])
     assignments += [f"export.push_to_hub={json.dumps(push_to_hub)}"] if push_to_hub else []
@@ -143,6 +151,7 @@ def command(
                 batch=_counted(batch_tokens, "tokens", "size"),
             ),
             "resources": ask.given(lexicons=lexicons),
+            "evaluation": ask.given(kept=kept),
             "baselines": [{"method": name} for name in baseline or []],
         }
         if join is not None:
@@ -190,6 +199,7 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
     ]
     plain = joined(theirs, str(run.model_path), new)
     own = {key: plain[key] | data[key] for key in ("tokenizer", "method")}
+    own["evaluation"] = plain.get("evaluation", {}) | data["evaluation"]
     return plain | own | {key: data[key] for key in ("resources", "baselines")}
 
 

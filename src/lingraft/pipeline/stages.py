@@ -29,9 +29,11 @@ from lingraft.objectives.common import TokenIds
 from lingraft.pipeline import grafting, teaching
 from lingraft.pipeline.preflight import named_files
 from lingraft.pipeline.reading import readings, training_text
+from lingraft.pipeline.rows import added_rows
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.recipe import Resources
+from lingraft.recipe.selectors import ROWS
 from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
 from lingraft.tokenizer import documents
 from lingraft.tokenizer import extension as tokenizer_extension
@@ -271,9 +273,11 @@ def graft(context: Context, tokenizer_made: str) -> str:
         tokenizer_files.load(str(context.run.stage("tokenizer").path)),
         lambda: _learnt_from(context),
         context.seed_for,
+        unfinished := stage.path.with_name(f"{stage.path.name}.unfinished"),
     )
     with stage.building(made) as (folder, result):
         result.update(plan.run(folder))
+    shutil.rmtree(unfinished, ignore_errors=True)
     logger.info("graft: %s parameters", f"{result['parameters']['total']:,}")
     for note in result["notes"]:
         logger.info("graft: %s", note)
@@ -350,6 +354,7 @@ def phase(context: Context, index: int, before_made: str) -> str:
         training=recipe.training,
         family=loaded.family,
         itl_layers=translation_layers(loaded.model.config, loaded.family, before, after),
+        new_rows=_new_rows(run, section),
         readings=readings(folder, recipe, section, loaded_tokenizer),
         vocabulary=TokenIds.of(loaded_tokenizer, loaded.family.kind),
         **teaching.of(recipe, section, loaded, folder),
@@ -366,6 +371,14 @@ def phase(context: Context, index: int, before_made: str) -> str:
             shutil.rmtree(leftover)
     context.accelerator.wait_for_everyone()
     return made
+
+
+def _new_rows(run: Run, section: Phase) -> tuple[bool, ...] | None:
+    """[V] whether the vocabulary stage added a piece; None where the phase names no rows."""
+    names = (*section.train, *section.optimiser.rates, *section.optimiser.weight_decays)
+    if not any(name in ROWS for name in names):
+        return None
+    return added_rows(run.stage("graft").path)
 
 
 def _claim(run: Run, folder: Path, made: str) -> None:

@@ -141,6 +141,7 @@ ENCODERS: dict[str, Family] = {
             "deberta.embeddings.embed_proj.",
             "deberta.embeddings.LayerNorm.",
         ),
+        positions=(),
         body_tensors=("deberta.encoder.rel_embeddings.", "deberta.encoder.LayerNorm."),
         cross_site=None,
         attention="disentangled",
