@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lingraft.evaluation.records import NEXT_TOKEN
 from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, Column, row, table
-from lingraft.report.variants import NEXT_TOKEN, predicts
+from lingraft.report.variants import predicts
 from lingraft.stats import Resampling
 from lingraft.tasks import choice_metrics
 
