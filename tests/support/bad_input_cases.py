@@ -257,7 +257,6 @@ CASES["a recipe and --source"] = lambda place: [
     "adapt", place.recipe()[1], "--source", "source"
 ]  # fmt: skip
 CASES["neither a recipe nor --lang"] = lambda place: ["adapt", "--source", "source", "--text", "ko"]
-CASES["no --out"] = lambda place: place.adapt()[:7]
 CASES["a list that does not exist"] = lambda place: ["list", "languages"]
 
 
