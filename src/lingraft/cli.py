@@ -17,7 +17,16 @@ from lingraft.commands import console, options
 from lingraft.errors import LingraftError, RecipeError, explain
 from lingraft.recipe import decoding
 
-COMMANDS: tuple[str, ...] = ("adapt", "check", "stage", "evaluate", "report", "list", "corpus")
+COMMANDS: tuple[str, ...] = (
+    "adapt",
+    "recipe",
+    "check",
+    "stage",
+    "evaluate",
+    "report",
+    "list",
+    "corpus",
+)
 COMMANDS += ("study", "probe", "sources", "compare", "finetune", "probe-source")
 COMMANDS += ("retrieve", "export-sentences", "align", "encoder-decoder", "translate")
 COMMANDS += ("score-translations", "bench")

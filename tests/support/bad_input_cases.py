@@ -67,7 +67,7 @@ class Place:
         if not (self.folder / "source").exists():
             self.source()
         start = ["adapt", "--source", "source", "--text", text, "--lang", lang, "--out", "run"]
-        return [*start, "--steps", "4", "--vocab-size", "300", *more]
+        return [*start, "--preset", "xpt2021", "--steps", "4", "--vocab-size", "300", *more]
 
     def recipe(self, more="", start='language = "ko"', corpus='text = ["ko.txt"]', source=SOURCE):
         """`lingraft check` of a recipe."""

@@ -8,6 +8,7 @@ from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models.modules import owner_of
 from lingraft.recipe import PARTS
 from lingraft.recipe.places import Places
+from lingraft.recipe.selectors import ALIASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -111,20 +112,33 @@ def sizes_by_part(sizes: Mapping[str, int], family: Family, itl: frozenset[int])
 
 
 def trained_parts(train: Sequence[str], phase: str) -> frozenset[str]:
-    """The parts that a phase trains, 'all' written out.
+    """The parts that a phase trains, 'all' written out and 'inserted' as 'itl'.
+
+    Rows and layers stay as they are named (`recipe/selectors.py`).
 
     Raises:
-        RecipeError: 'all' is mixed with other names, or a name occurs twice.
+        RecipeError: 'all' is mixed with other names, a name occurs twice, or one lies in another.
     """
-    if len(set(train)) != len(train):
+    names = [ALIASES.get(name, name) for name in train]
+    if len(set(names)) != len(names):
         raise RecipeError(f"phase '{phase}': train names a part twice: {', '.join(train)}")
-    if "all" in train:
-        if len(train) > 1:
+    if "all" in names:
+        if len(names) > 1:
             raise RecipeError(
                 f"phase '{phase}': train holds 'all' and other parts; 'all' stands alone"
             )
         return frozenset(PARTS)
-    return frozenset(train)
+    for name in names:
+        matrix, dot, rows = name.partition(".")
+        around = [matrix, *(["embeddings"] if matrix == "head" else [])] if dot else []
+        around += [f"{matrix}.rows"] if dot and rows != "rows" else []
+        for other in around:
+            if other in names and (other, matrix) != ("head", "head"):
+                raise RecipeError(
+                    f"phase '{phase}': train names '{name}', which lies in '{other}'; "
+                    "leave one of them out"
+                )
+    return frozenset(names)
 
 
 def tied_once(names: Iterable[str], family: Family, *, tied: bool = True) -> list[str]:

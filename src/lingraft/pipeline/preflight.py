@@ -21,7 +21,7 @@ from lingraft.pipeline.sizes import grafted_sizes, tensor_shapes
 from lingraft.pipeline.suiting import suited
 from lingraft.pretrained.checkpoints import folder_of, refuse_code
 from lingraft.recipe import catalogue
-from lingraft.recipe.methods import baseline
+from lingraft.recipe.methods import baseline, is_open
 from lingraft.recipe.reach import SPREAD, reach
 from lingraft.recipe.run import KEEPING, NEED_LEXICONS
 from lingraft.recipe.streams import distilled
@@ -209,6 +209,11 @@ def check(recipe: Recipe) -> Plan:
     if plan.parameters:
         _estimates(recipe, plan)
     plan.notes += too_small(recipe)
+    if is_open(recipe):
+        plan.notes.append(
+            "lingraft adapt decides when it runs what the recipe leaves open here (tokens of a "
+            "budget in time; all that preset auto decides), and shows the plan before it trains"
+        )
     return plan
 
 
@@ -311,7 +316,10 @@ def _phase(recipe: Recipe, phase: Phase, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float:
+def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float | None:
+    """An estimate; None where the budget is in time, which `lingraft adapt` turns into tokens."""
+    if phase.budget.seconds is not None:
+        return None
     per_epoch = plan.text_bytes / BYTES_PER_TOKEN
     if phase.sentences is not None:
         per_epoch = min(per_epoch, phase.sentences * TOKENS_PER_SENTENCE)

@@ -163,7 +163,7 @@ def _line(variant: Variant, scheme: str) -> Line:
         ties = (int(scores["ties"]), int(scores["positions"])) if "ties" in scores else None
         measured = {
             **scores,
-            "bits_per_character": words.get("bits_per_character"),
+            "bits_per_character": (evaluation.get("likelihood") or words).get(BITS),
         }
         metrics = {
             name: float(measured[name]) for name in METRIC_TITLES if measured[name] is not None

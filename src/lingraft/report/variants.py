@@ -22,6 +22,9 @@ STAGES = ("corpus", "tokenizer", "graft", "evaluation", "model")
 HEADLINE_SCHEME = "mask-only"
 """All predicted tokens are hidden; under 'bert' (80/10/10) a tenth is visible and flatters PPL."""
 
+NEXT_TOKEN = "next-token"
+"""The one scheme of causal models."""
+
 
 def headline(evaluation: dict[str, Any], scheme: str = HEADLINE_SCHEME) -> str:
     """The scheme that tables show: of an encoder–decoder the one that it has."""
@@ -31,7 +34,14 @@ def headline(evaluation: dict[str, Any], scheme: str = HEADLINE_SCHEME) -> str:
 
 def writes(evaluation: dict[str, Any] | None) -> bool:
     """Whether an encoder–decoder was evaluated, on what its decoder writes."""
-    return evaluation is not None and HEADLINE_SCHEME not in evaluation["metrics"]
+    if evaluation is None:
+        return False
+    return not {HEADLINE_SCHEME, NEXT_TOKEN} & evaluation["metrics"].keys()
+
+
+def predicts(evaluation: dict[str, Any] | None) -> bool:
+    """Whether a causal model was evaluated, on every token of whole documents."""
+    return evaluation is not None and NEXT_TOKEN in evaluation["metrics"]
 
 
 TITLES = {
