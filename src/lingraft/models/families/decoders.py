@@ -107,6 +107,7 @@ DECODERS: dict[str, Family] = {
         residual_sites=("post_attention_dropout", "post_mlp_dropout"),
         layer_output="mlp.dense_4h_to_h.weight",
         identity=Identity(("attention.dense", "mlp.dense_4h_to_h")),
+        stored=(("embed_out.", "lm_head."),),
         older=older.neox,
         note="Pythia, Polyglot-Ko",
     ),

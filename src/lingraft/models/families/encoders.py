@@ -127,6 +127,7 @@ ENCODERS: dict[str, Family] = {
         cross_site=None,
         residual_sites=("post_attention_dropout", "post_mlp_dropout"),
         layer_output="mlp.down_proj.weight",
+        stored=(("gte.encoder.layer.", "gte.layers."), ("lm_head.norm.", "lm_head.layer_norm.")),
         older=None,
         note="gte-multilingual",
     ),

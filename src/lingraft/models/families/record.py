@@ -103,6 +103,8 @@ class Family:
     identity: Identity | None = None
     """How an inserted layer leaves the model as it is; None where none can, for a layer ends with a
     norm of the sum (post-LN)."""
+    stored: tuple[tuple[str, str], ...] = ()
+    """How checkpoints name what the class names otherwise: a part of the stored name, ours."""
     logits_divided_by: str | None = None
     """Configuration key of what the logits are divided by (Granite)."""
     logits_cap: str | None = None
