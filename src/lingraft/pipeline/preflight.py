@@ -16,6 +16,7 @@ from lingraft.models.modules import in_folder, wanted_by
 from lingraft.models.parts import (
     trained_parts,
 )
+from lingraft.models.plans import check_identity
 from lingraft.pipeline import pairs, vocabularies
 from lingraft.pipeline.sizes import grafted_sizes, is_tied, named_as_in, tensor_shapes
 from lingraft.pipeline.suiting import suited
@@ -141,8 +142,10 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
     for name in named_files(recipe.resources):
         if not Path(name).expanduser().exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
-    family, _ = source_of(recipe)
+    family, folder = source_of(recipe)
     if family is not None:
+        if recipe.graft.layer_initialiser == "identity" and any(recipe.graft.places):
+            check_identity(family, _config(folder) if folder else {})
         for module in wanted_by(recipe.graft):
             module.check_fits(family)
     return files

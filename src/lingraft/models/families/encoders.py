@@ -146,6 +146,7 @@ ENCODERS: dict[str, Family] = {
         body_tensors=("deberta.encoder.rel_embeddings.", "deberta.encoder.LayerNorm."),
         cross_site=None,
         attention="disentangled",
+        other_positions="relative",
         note="mDeBERTa, DeBERTa v3: released without a head for masked tokens, which starts fresh; "
         "not those with a convolution",
     ),
