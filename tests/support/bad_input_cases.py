@@ -14,6 +14,7 @@ from pathlib import Path
 
 import bad_input_alignment
 import bad_input_corpora
+import bad_input_documents
 import bad_input_encoder_decoder
 import bad_input_models
 import bad_input_plugged
@@ -409,3 +410,4 @@ bad_input_sources.add(CASES)
 bad_input_encoder_decoder.add(CASES)
 bad_input_vocabularies.add(CASES)
 bad_input_stacks.add(CASES)
+bad_input_documents.add(CASES)

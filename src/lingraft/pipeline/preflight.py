@@ -18,7 +18,7 @@ from lingraft.models.parts import (
 )
 from lingraft.pipeline import pairs, vocabularies
 from lingraft.pipeline.sizes import grafted_sizes, tensor_shapes
-from lingraft.pipeline.suiting import suited
+from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pretrained.checkpoints import folder_of, refuse_code
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import baseline, is_open
@@ -199,7 +199,13 @@ def check(recipe: Recipe) -> Plan:
     check_names(recipe)
     plan = Plan()
     files = check_inputs(recipe)
-    recipe = suited(recipe, source_of(recipe)[0])
+    family, folder = source_of(recipe)
+    recipe = suited(recipe, family)
+    if family is not None and folder is not None:
+        config = _config(folder)
+        positions = config.get("max_position_embeddings", config.get("n_positions"))
+        if positions is not None:
+            check_context(recipe, family, int(positions))
     plan.text_files, plan.text_bytes = (
         len(files),
         sum(int(entry.get("bytes") or 0) for entry in files),

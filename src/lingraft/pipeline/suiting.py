@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
 from lingraft.models.kinds import KINDS
-from lingraft.recipe import Masking
+from lingraft.recipe import Masking, Tokenizer
 
 if TYPE_CHECKING:
     from lingraft.models.families import Family
@@ -66,6 +66,25 @@ def suited(recipe: Recipe, family: Family | None) -> Recipe:
 
 def _a(title: str) -> str:
     return f"an {title}" if title[0] in "aeiou" else f"a {title}"
+
+
+def check_context(recipe: Recipe, family: Family, longest: int) -> None:
+    """Refuse documents in pieces that a causal model cannot read; the default fits every model.
+
+    Args:
+        recipe: whose `tokenizer.max_tokens` is the context.
+        family: of the source.
+        longest: tokens that the source reads at once.
+
+    Raises:
+        RecipeError: it asks for more.
+    """
+    asked = recipe.tokenizer.max_tokens
+    if family.kind == "causal" and asked > longest and asked != Tokenizer().max_tokens:
+        raise RecipeError(
+            f"tokenizer.max_tokens: documents are to be read in pieces of {asked:,} tokens, but "
+            f"the source's context is {longest:,} (max_position_embeddings); set {longest} or less"
+        )
 
 
 def with_whole_lines(recipe: Recipe) -> Recipe:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
+from lingraft.evaluation.records import NEXT_TOKEN
 from lingraft.recipe import decoding
 from lingraft.report.row import Score
 from lingraft.rundir import Run, read_json
@@ -17,14 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from lingraft.models.kinds import KindName
     from lingraft.recipe import Phase, Recipe
 
 STAGES = ("corpus", "tokenizer", "graft", "evaluation", "model")
 HEADLINE_SCHEME = "mask-only"
 """All predicted tokens are hidden; under 'bert' (80/10/10) a tenth is visible and flatters PPL."""
-
-NEXT_TOKEN = "next-token"
-"""The one scheme of causal models."""
 
 
 def headline(evaluation: dict[str, Any], scheme: str = HEADLINE_SCHEME) -> str:
@@ -33,16 +32,17 @@ def headline(evaluation: dict[str, Any], scheme: str = HEADLINE_SCHEME) -> str:
     return scheme if scheme in metrics else str(next(iter(metrics)))
 
 
+def kind_of(evaluation: dict[str, Any] | None) -> KindName:
+    """The kind of model that was evaluated, by what it was asked for; masked before that."""
+    schemes = (HEADLINE_SCHEME,) if evaluation is None else evaluation["metrics"]
+    if NEXT_TOKEN in schemes:
+        return "causal"
+    return "masked" if HEADLINE_SCHEME in schemes else "seq2seq"
+
+
 def writes(evaluation: dict[str, Any] | None) -> bool:
     """Whether an encoder–decoder was evaluated, on what its decoder writes."""
-    if evaluation is None:
-        return False
-    return not {HEADLINE_SCHEME, NEXT_TOKEN} & evaluation["metrics"].keys()
-
-
-def predicts(evaluation: dict[str, Any] | None) -> bool:
-    """Whether a causal model was evaluated, on every token of whole documents."""
-    return evaluation is not None and NEXT_TOKEN in evaluation["metrics"]
+    return kind_of(evaluation) == "seq2seq"
 
 
 TITLES = {
