@@ -17,6 +17,7 @@ from lingraft.models.parts import (
     trained_parts,
 )
 from lingraft.pipeline import pairs, vocabularies
+from lingraft.pipeline.memory import Layers, Need, this_machine, verdict
 from lingraft.pipeline.sizes import grafted_sizes, tensor_shapes
 from lingraft.pipeline.suiting import suited
 from lingraft.pretrained.checkpoints import folder_of, refuse_code
@@ -53,6 +54,12 @@ class Plan:
     phases: list[dict[str, Any]] = field(default_factory=list)
     disk_bytes_estimate: int | None = None
     memory_bytes_estimate: int | None = None
+    """Of the phase that takes most."""
+    memory: dict[str, Need] = field(default_factory=dict)
+    """By phase."""
+    fits: str = ""
+    """Whether this machine has so much, and what to change if not."""
+    layers: Layers | None = None
     notes: list[str] = field(default_factory=list)
 
 
@@ -141,8 +148,11 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
     for name in named_files(recipe.resources):
         if not Path(name).expanduser().exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
-    family, _ = source_of(recipe)
+    family, folder = source_of(recipe)
+    if folder is not None:
+        vocabularies.check_tokens(recipe, folder)
     if family is not None:
+        vocabularies.check_initialisers(recipe, family)
         for module in wanted_by(recipe.graft):
             module.check_fits(family)
     return files
@@ -262,10 +272,14 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
             "the source has no .safetensors file, so its size is not known before it is loaded"
         )
         return
-    tied = bool(_config(folder).get("tie_word_embeddings", True))
+    config = _config(folder)
+    # left out where it is the class's default; an untied head is in the file
+    tied = bool(config.get("tie_word_embeddings", family.decoder not in shapes))
     grafted = grafted_sizes(shapes, family, recipe, tied=tied)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
     plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
+    inserted = (recipe.graft.layers_before + recipe.graft.layers_after) * len(family.lists)
+    plan.layers = Layers.of(shapes, config, family, inserted)
 
 
 def _local_folder(name: str, revision: str | None) -> Path | None:
@@ -337,6 +351,7 @@ def _estimates(recipe: Recipe, plan: Plan) -> None:
     plan.disk_bytes_estimate = int(
         models * (parameters * 4 * copies + parameters * 4 + trained * 8) + 2.5 * plan.text_bytes
     )
-    # weights, gradients, two moments; activations and logits of one micro-batch are on top and
-    # depend on its size
-    plan.memory_bytes_estimate = int(parameters * 4 + trained * 12)
+    machine = this_machine()
+    if plan.layers is not None and machine is not None:
+        plan.memory, plan.fits = verdict(recipe, plan.by_part, plan.layers, machine)
+        plan.memory_bytes_estimate = max((n.total for n in plan.memory.values()), default=None)

@@ -19,7 +19,7 @@ from lingraft.objectives import objective_for
 from lingraft.training import throughput
 from lingraft.training.data import Batcher, BatchPlan
 from lingraft.training.mixture import MixtureBatcher, MixturePlan, probabilities
-from lingraft.training.phase import WithObjective, freeze, recompute_activations
+from lingraft.training.phase import WithObjective, freeze, in_fp32, lighten, recompute_activations
 from lingraft.training.validation import HeldOut
 
 if TYPE_CHECKING:
@@ -104,6 +104,8 @@ class MaskedText:
         check_isolation(packed, job.vocabulary.pad)
         if any(objective.reads == "pairs" for objective in objectives):
             check_pairs(packed, job.vocabulary.pad)
+        if training.frozen_weights == "bf16":
+            lighten(model)
         auxiliary = [job.teacher.objective] if job.teacher else []
         self.module = WithObjective(packed, *objectives, *auxiliary)
         self.lengths = np.concatenate([reading.train.lengths for reading in readings])
@@ -190,5 +192,6 @@ class MaskedText:
         """A stock checkpoint with the source's own dropout."""
         changed = {key: getattr(self.model.config, key) for key in self.job.kept_config}
         self.model.config.update(self.job.kept_config)
-        export.save(self.model, folder)
+        with in_fp32(self.model):
+            export.save(self.model, folder)
         self.model.config.update(changed)
