@@ -213,7 +213,7 @@ def _speeds(context: Context, graft: Path, time: Timekeeper) -> list[speed.Speed
     for phase in phases:
         found.append(speed.measure(context, phase, graft, seconds / len(phases), time.clock))
         per_second = f"{found[-1].tokens_per_second:,.0f} tokens/s"
-        logger.info("%s: %s in %d steps", phase.name, per_second, found[-1].steps)
+        logger.info("%s: %s, from %d timed", phase.name, per_second, found[-1].steps)
     broadcast_object_list(found)  # the first process' clock counts
     return found
 

@@ -174,7 +174,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "graft.layers_before",
-        "no-layers_before",
+        "no-layers-before",
         is_short,
         lambda _: 0,
         NO_LAYERS,
@@ -182,7 +182,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "graft.layers_before",
-        "layers_before",
+        "layers-before",
         always,
         lambda _: 1,
         "the paper's translation layers: not measured at this size",
@@ -190,7 +190,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "graft.layers_after",
-        "no-layers_after",
+        "no-layers-after",
         is_short,
         lambda _: 0,
         NO_LAYERS,
@@ -198,7 +198,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "graft.layers_after",
-        "layers_after",
+        "layers-after",
         always,
         lambda _: 1,
         "the paper's translation layers: not measured at this size",
