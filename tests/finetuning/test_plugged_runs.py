@@ -53,7 +53,8 @@ def test_aligned_languages_are_read_in_pairs_and_a_kept_model_says_the_same(
 ):
     data = write_pawsx(tmp_path / "data")
     task = ("--task", "pawsx", "--data", data, "--train-language", "en,ko")
-    ended = run(tmp_path / "out", *task, "--test-languages", "ko", "--keep-models")
+    more = ("--test-languages", "ko", "--keep-models", "--precision", "fp32")
+    ended = run(tmp_path / "out", *task, *more)
     assert ended.status == 0, ended.err
     (found,) = outcomes(tmp_path / "out")
     assert found.model_label == "M (plugged in)"

@@ -58,7 +58,8 @@ def command(
         ),
     ] = None,
     out_dir: Annotated[
-        Path | None, typer.Option("--out", help="The run's folder; runs/NAME by default.")
+        Path | None,
+        typer.Option("--out", help="The run's folder; runs/NAME of the recipe, or runs/LANG."),
     ] = None,
     method: Annotated[
         str | None, typer.Option(help="xpt (default), metaxlm, …: `lingraft list methods`.")
@@ -78,6 +79,13 @@ def command(
         typer.Option(
             help="Dictionaries for metaxlm-dict, the new language's word first in each line; "
             "several may follow, of any of the languages."
+        ),
+    ] = None,
+    kept: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Text of the source's language that trains nothing: a causal model and its source "
+            "are scored on it, to see what is left of that language; several may follow."
         ),
     ] = None,
     minutes: Annotated[
@@ -143,6 +151,7 @@ def command(
         "--lexicons": lexicons,
         "--language-field": language_field,
         "--join": join,
+        "--kept": kept,
     }
     assignments = list(settings or [])
     assignments += [f"export.push_to_hub={json.dumps(push_to_hub)}"] if push_to_hub else []
@@ -167,6 +176,7 @@ def command(
                 batch=_counted(batch_tokens, "tokens", "size"),
             ),
             "resources": ask.given(lexicons=lexicons),
+            "evaluation": ask.given(kept=kept),
             "baselines": [{"method": name} for name in baseline or []],
         }
         if join is not None:
@@ -220,6 +230,7 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
     ]
     plain = joined(theirs, str(run.model_path), new)
     own = {key: plain[key] | data[key] for key in ("tokenizer", "method")}
+    own["evaluation"] = plain.get("evaluation", {}) | data["evaluation"]
     return plain | own | {key: data[key] for key in ("resources", "baselines")}
 
 
@@ -238,6 +249,12 @@ def _from_file(recipe: Path, shorthand: dict[str, object], assignments: list[str
     return read_recipe(recipe, assignments)
 
 
+def _languages(data: dict[str, Any]) -> str:
+    """Names the run's folder where nobody does: its languages, joined by '-'."""
+    named = [data.get("language"), *(one.get("language") for one in data.get("streams", ()))]
+    return "-".join(dict.fromkeys(str(name).replace("/", "-") for name in named if name))
+
+
 def _from_options(
     data: dict[str, Any], needed: dict[str, object], out_dir: Path | None, assignments: list[str]
 ) -> Recipe:
@@ -247,8 +264,6 @@ def _from_options(
         raise RecipeError(
             f"give a recipe, or --source, --text and --lang; missing: {', '.join(missing)}"
         )
-    if out_dir is None:
-        raise RecipeError("--out: name the run's folder, for example --out runs/ko")
-    named = {"name": out_dir.resolve().name or "run"}
+    named = {"name": (out_dir.resolve().name if out_dir else _languages(data)) or "run"}
     budgets.check_given(named | data, assignments)
     return recipe_from(named | data, assignments, "command line")

@@ -10,6 +10,7 @@ from lingraft.models.parts import translation_layers
 from lingraft.objectives.common import TokenIds
 from lingraft.pipeline import teaching
 from lingraft.pipeline.reading import readings
+from lingraft.pipeline.rows import new_rows
 from lingraft.pretrained import load as pretrained
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.training.phase import Job
@@ -40,15 +41,15 @@ def prepared(
     loaded = source.load_model(str(weights), settings=changed)
     shards = run.stage("tokenizer").path
     tokenizer = tokenizer_files.load(str(shards))
-    before, after = recipe.graft.layers_before, recipe.graft.layers_after
     own = folder == run.stage(section.name).path
     job = Job(
         phase=section,
         training=recipe.training,
         family=loaded.family,
-        itl_layers=translation_layers(loaded.model.config, loaded.family, before, after),
+        itl_layers=translation_layers(loaded.model.config, loaded.family, *recipe.graft.places),
+        new_rows=new_rows(run.stage("graft").path, section),
         readings=readings(shards, recipe, section, tokenizer),
-        vocabulary=TokenIds.of(tokenizer),
+        vocabulary=TokenIds.of(tokenizer, loaded.family.kind),
         **teaching.of(recipe, section, loaded, shards),
         seed=context.seed_for("training"),
         folder=folder,

@@ -7,6 +7,7 @@ own settings or anything before it changed, and only then.
 
 from __future__ import annotations
 
+import functools
 import logging
 import shutil
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.recipe import Resources
 from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
+from lingraft.tokenizer import documents
 from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.frame import code_for, speak
@@ -40,7 +42,7 @@ from lingraft.training.loop import train_phase
 from lingraft.training.machine import resolve_precision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from accelerate import Accelerator
     from transformers import PreTrainedTokenizerFast
@@ -154,6 +156,7 @@ def tokenizer(context: Context, corpus_made: str) -> str:
     if stage.is_done(made):
         return made
     pad_id, longest = position_settings(recipe)
+    causal = family_now(recipe).kind == "causal"
     text = run.stage("corpus").path
     theirs, language = source_tokenizer(recipe), recipe.languages[0]
     wanted = recipe.tokenizer.language_code
@@ -165,7 +168,7 @@ def tokenizer(context: Context, corpus_made: str) -> str:
             lambda: streams.vocabulary_text(recipe, text),
             pad_id=pad_id,
             seed=seed_for(recipe.split_seed, "tokenizer"),
-            causal=family_now(recipe).kind == "causal",
+            causal=causal,
         )
         if code is not None:
             speak(ours, code)
@@ -184,7 +187,12 @@ def tokenizer(context: Context, corpus_made: str) -> str:
         }
         found = {
             stream.name: _tokenise(
-                stream, streams.folder_of(text, stream), ours, theirs, folder, max_tokens
+                stream,
+                streams.folder_of(text, stream),
+                ours,
+                theirs,
+                folder,
+                functools.partial(documents.encode if causal else encode, max_tokens=max_tokens),
             )
             for stream in recipe.texts
         }
@@ -216,14 +224,12 @@ def _tokenise(
     ours: PreTrainedTokenizerFast,
     theirs: PreTrainedTokenizerFast | None,
     folder: Path,
-    max_tokens: int,
+    written: Callable[..., dict[str, int]],
 ) -> dict[str, Any]:
     """Write a stream's tokens; their counts, and statistics of both tokenizers."""
     result: dict[str, Any] = {
         "tokens": {
-            split: encode(
-                ours, text / f"{split}.txt", folder, f"{stream.prefix}{split}", max_tokens
-            )
+            split: written(ours, text / f"{split}.txt", folder, f"{stream.prefix}{split}")
             for split in SPLITS
         }
     }
@@ -265,9 +271,11 @@ def graft(context: Context, tokenizer_made: str) -> str:
         tokenizer_files.load(str(context.run.stage("tokenizer").path)),
         lambda: _learnt_from(context),
         context.seed_for,
+        unfinished := stage.path.with_name(f"{stage.path.name}.unfinished"),
     )
     with stage.building(made) as (folder, result):
         result.update(plan.run(folder))
+    shutil.rmtree(unfinished, ignore_errors=True)
     logger.info("graft: %s parameters", f"{result['parameters']['total']:,}")
     for note in result["notes"]:
         logger.info("graft: %s", note)

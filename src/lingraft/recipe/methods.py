@@ -59,7 +59,7 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
         phases.append(
             Phase(
                 name=stretch.name,
-                train=stretch.train or preset.first_phase,  # type: ignore[arg-type]
+                train=stretch.train or preset.first_phase,
                 distil=Distil() if stretch.distil else None,
                 **{"join_sentences": _joins(method, preset)} | _pairs(recipe, stretch, preset),
                 budget=Budget(value=value, unit=budget.unit),

@@ -26,12 +26,13 @@ from lingraft.rundir import fingerprint, removed_on_failure
 from lingraft.training import averaging, checkpoint, compiling, sharding
 from lingraft.training.accumulation import accumulate
 from lingraft.training.data import Position
-from lingraft.training.optim import clip, learning_rate_factor, optimiser_for
+from lingraft.training.optim import clip, learning_rate_factor
 from lingraft.training.pace import Pace, expected_steps
 from lingraft.training.phase import State, Stopped
 from lingraft.training.problem import MaskedText
 from lingraft.training.signals import StopRequest
 from lingraft.training.throughput import Speedometer, matrix_product_ceiling
+from lingraft.training.trained import Trained
 from lingraft.training.validation import by_term
 from lingraft.training.watch import Watch
 
@@ -71,9 +72,9 @@ def train_phase(job: Job, model: PreTrainedModel, accelerator: Accelerator) -> d
     problem = MaskedText(job, model.to(accelerator.device))
     flops = problem.useful_flops if problem.counted else None  # without it the log has no MFU
     parts = sorted(trained_parts(job.phase.train, job.phase.name))
-    result = run_phase(job, problem, model, accelerator, flops) | {"train": parts}
+    result = run_phase(job, problem, model, accelerator, flops, trained=problem.trained)
     streams = problem.streams(job, result["steps"])
-    return result | ({"streams": streams} if streams else {})
+    return result | {"train": parts} | ({"streams": streams} if streams else {})
 
 
 def run_phase(
@@ -83,6 +84,7 @@ def run_phase(
     accelerator: Accelerator,
     flops: Callable[[Any, int], float] | None = None,
     watch: Watch | None = None,
+    trained: Trained | None = None,
 ) -> dict[str, Any]:
     """Train on any problem, from the phase's last checkpoint where there is one.
 
@@ -94,6 +96,7 @@ def run_phase(
         flops: useful operations of a global batch, from its indices and the number of its targets;
             None where nobody counts them, and the log has no MFU.
         watch: is told of every step.
+        trained: what the optimiser is given; None: whatever of `model` has a gradient.
 
     Returns:
         Plain data for done.json. What `problem.save` wrote of the best weights is in
@@ -103,7 +106,8 @@ def run_phase(
         TrainingError: the loss is not finite.
         Stopped: SIGTERM or SIGINT came; a checkpoint was written.
     """
-    return _Trainer(work, problem, model, accelerator, flops, watch or Watch()).run()
+    trained = trained or Trained(model)
+    return _Trainer(work, problem, model, accelerator, flops, watch or Watch(), trained).run()
 
 
 class _Trainer:
@@ -117,13 +121,12 @@ class _Trainer:
         accelerator: Accelerator,
         flops: Callable[[Any, int], float] | None,
         watch: Watch,
+        trained: Trained,
     ) -> None:
         self.job, self.problem, self.accelerator = work, problem, accelerator
         self.model, self.flops, self.watch = model, flops, watch
-        phase = work.phase
-        self.optimiser = optimiser_for(
-            model.parameters(), phase.optimiser, decay_all=work.decay_all
-        )
+        phase, self.trained = work.phase, trained
+        self.optimiser = trained.optimiser(phase.optimiser, decay_all=work.decay_all)
         self.state = State(work.fingerprint)
         self.last_checkpoint = self.resume()
         compiling.compile_layers(problem.module, work.training)
@@ -183,15 +186,14 @@ class _Trainer:
         self.watch.part("data")
         totals = accumulate(step, self.module, accelerator, self.watch.part)
         logged = (state.step + 1) % self.job.training.log_steps == 0 or state.step == 0
+        self.trained.collect()
         norm = None
         if logged or phase.optimiser.max_gradient_norm:
-            norm = clip(self.model.parameters(), phase.optimiser.max_gradient_norm)
+            norm = clip(self.trained.parameters(), phase.optimiser.max_gradient_norm)
         middle = self.done_share(state.step + 0.5, state.tokens + step.global_tokens / 2)
-        rate = phase.optimiser.learning_rate * learning_rate_factor(
-            middle, phase.schedule, self.warmup
-        )
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
+        factor = learning_rate_factor(middle, phase.schedule, self.warmup)
+        rate = phase.optimiser.learning_rate * factor
+        self.trained.set_rate(self.optimiser, factor)
         self.stepper.step()
         self.stepper.zero_grad(set_to_none=True)
         self.watch.part("optimiser")
@@ -342,6 +344,7 @@ class _Trainer:
         if path is None:
             return None
         state = checkpoint.load(path, self.model, self.optimiser)
+        self.trained.refresh()
         self.state = State(**state)
         logger.info("%s: goes on from step %d", self.job.phase.name, self.state.step)
         return path
@@ -390,11 +393,8 @@ class _Trainer:
             file.write(json.dumps(row) + "\n")
         if self.job.training.trackers:
             numbers = {
-                f"{row['phase']}/{row['kind']}_{key}": value
-                for key, value in row.items()
-                if key in TRACKED
+                f"{row['phase']}/{row['kind']}_{key}": row[key]
+                for key in TRACKED
+                if row.get(key) is not None
             }
-            self.accelerator.log(
-                {key: value for key, value in numbers.items() if value is not None},
-                step=row["step"],
-            )
+            self.accelerator.log(numbers, step=row["step"])

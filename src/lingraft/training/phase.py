@@ -92,6 +92,8 @@ class Job(Work):
 
     family: Family
     itl_layers: frozenset[int]
+    new_rows: tuple[bool, ...] | None = None
+    """[V] whether the vocabulary stage added a piece; None where no phase asks for rows."""
     readings: tuple[Reading, ...]
     vocabulary: TokenIds
     teacher: Teacher | None = None
