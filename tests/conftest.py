@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from causal_tokenizers import OF_FAMILY
 from causal_tokenizers import build as build_causal
+from tiny_shapes import DEPTH, SHAPES, STARTS
 from tiny_tokenizers import SIZE, TEXT
 from tiny_tokenizers import build as build_tiny
 
@@ -55,48 +56,6 @@ def tiny_tokenizer() -> Callable[[str], PreTrainedTokenizerBase]:
 def tiny_text() -> tuple[str, ...]:
     """English and Korean sentences."""
     return tuple(TEXT)
-
-
-DEPTH, WIDTH, LONGEST = 2, 32, 128
-BERT_SHAPE = {
-    "hidden_size": WIDTH,
-    "num_hidden_layers": DEPTH,
-    "num_attention_heads": 2,
-    "intermediate_size": 48,
-    "max_position_embeddings": LONGEST,
-    "initializer_range": 0.1,
-}
-SHAPES: dict[str, dict[str, object]] = {
-    "bert": BERT_SHAPE,
-    "roberta": BERT_SHAPE | {"max_position_embeddings": LONGEST + 2, "type_vocab_size": 1},
-    "xlm-roberta": BERT_SHAPE | {"max_position_embeddings": LONGEST + 2, "type_vocab_size": 1},
-    "electra": BERT_SHAPE | {"embedding_size": 16},
-    "modernbert": BERT_SHAPE
-    | {"layer_types": ["full_attention"] * DEPTH, "embedding_dropout": 0.1, "mlp_dropout": 0.1},
-}
-BART_SHAPE: dict[str, object] = {
-    f"{stack}_{key}": value
-    for stack in ("encoder", "decoder")
-    for key, value in (("layers", DEPTH), ("attention_heads", 2), ("ffn_dim", 48))
-} | {"d_model": WIDTH, "max_position_embeddings": LONGEST, "init_std": 0.1}
-T5_SHAPE: dict[str, object] = {
-    "d_model": WIDTH, "d_kv": 16, "d_ff": 48, "num_layers": DEPTH, "num_heads": 2
-}  # fmt: skip
-SHAPES |= {
-    "bart": BART_SHAPE,
-    "mbart": BART_SHAPE | {"scale_embedding": True},
-    "m2m_100": BART_SHAPE | {"scale_embedding": True},
-    "t5": T5_SHAPE | {"initializer_factor": 0.5},
-    "mt5": T5_SHAPE | {"initializer_factor": 0.5},
-}
-RANGE = {"initializer_range": 0.1}
-LLAMA_SHAPE = BERT_SHAPE | {"num_key_value_heads": 1}
-SHAPES |= {
-    "gpt2": {"n_embd": WIDTH, "n_layer": DEPTH, "n_head": 2, "n_positions": LONGEST} | RANGE,
-    "llama": LLAMA_SHAPE | {"tie_word_embeddings": True},
-}
-STARTS = {"t5": "pad_token_id", "mt5": "pad_token_id"}
-"""What a decoder starts with; all others with the end of a sentence."""
 
 
 def first_of(*ids: int | None) -> int | None:
@@ -230,7 +189,8 @@ def command() -> Callable[..., Finished]:
     return _command
 
 
-TINY_RUN = ("--vocab-size", 300, "--set", "method.batch={size=8, unit='sentences'}")
+TINY_RUN = ("--preset", "xpt2021", "--vocab-size", 300)
+TINY_RUN += ("--set", "method.batch={size=8, unit='sentences'}")
 TINY_RUN += ("--set", "tokenizer.max_tokens=64", "--set", "training.row_tokens=64")
 
 

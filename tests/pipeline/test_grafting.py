@@ -7,16 +7,15 @@ import json
 
 import pytest
 import torch
+from tiny_shapes import ENCODERS
 from transformers import AutoModelForMaskedLM
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import FAMILIES
 from lingraft.models.source import load_model
-from lingraft.pipeline import grafting
+from lingraft.pipeline import grafting, rows
 from lingraft.recipe.methods import recipe_from
 from lingraft.tokenizer import extension
-
-ENCODERS = [name for name, record in FAMILIES.items() if record.kind == "masked"]
 
 every_family = pytest.mark.parametrize("family", ENCODERS)
 TEXT = ["хлеб и соль на столе", "바다와 바람과 산", "문서를 열고 형식을 선택한 다음"] * 9
@@ -194,7 +193,7 @@ def test_a_source_tokenizer_with_more_pieces_than_rows_is_refused(tiny_tokenizer
 
     source = Vocabulary.of(tiny_tokenizer("bert"))
     with pytest.raises(UnsupportedModelError, match=f"has {source.size} pieces but the model only"):
-        grafting.whole_matrix(torch.zeros(source.size - 1, 8), source)
+        rows.whole_matrix(torch.zeros(source.size - 1, 8), source)
 
 
 def test_an_untied_output_projection_is_carried_over_as_the_embeddings_were(

@@ -160,6 +160,63 @@ def test_a_tied_model_has_no_output_rows_of_its_own_and_says_so(graft):
     assert "output" not in made.counts["embeddings"]
 
 
+@pytest.mark.parametrize(
+    ("graft_keys", "norms"),
+    [
+        # EEVE: means of pieces, and the head's rows of the first piece
+        ({"embeddings": "mean", "output_embeddings": "first-piece"}, False),
+        # Beyond Initialization Loss: means rescaled, and the head's rows weighted by length
+        (
+            {
+                "embeddings": "mean",
+                "embedding_norms": "script",
+                "output_embeddings": "length-weighted",
+            },
+            True,
+        ),
+    ],
+    ids=["eeve", "nvidia"],
+)
+def test_published_pairs_of_initialisers_are_two_keys_and_reported_apart(graft_keys, norms, graft):
+    made = graft("qwen", **graft_keys)
+    said = made.counts["embeddings"]
+    assert said["initialiser"] == "mean"
+    assert said["output"]["initialiser"] == graft_keys["output_embeddings"]
+    (inputs,), outputs = (
+        [group for rule, group in said["norms"]["groups"].items() if rule == "mean"],
+        said["output"]["norms"]["groups"]["combined"],
+    )
+    assert (inputs["before"] != inputs["after"]) is norms
+    assert outputs["before"] == outputs["after"]
+    for index in made.new[:5]:
+        ids = made.source_ids(index)
+        sizes = torch.tensor([float(len(made.theirs.canonical[i].text)) for i in ids])
+        sizes += torch.tensor([float(made.theirs.canonical[i].word_start) for i in ids])
+        rows = made.output("source")[ids]
+        weighted = (rows * (sizes / sizes.sum())[:, None]).sum(0)
+        torch.testing.assert_close(made.output()[index], weighted if norms else rows[0])
+
+
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+def test_token_distillation_trains_new_rows_of_both_matrices_and_no_others(tied, graft):
+    fast = {"learning_rate": 0.01, "snippets": 4, "snippet_tokens": 24}
+    made = graft("llama-3", tied=tied, embeddings="token-distillation", token_distillation=fast)
+    to, origin = made.kept
+    assert torch.equal(made.input()[to], made.input("source")[origin])
+    assert torch.equal(made.output()[to], made.output("source")[origin])
+    said = made.counts["embeddings"]
+    learnt = [int(row["target_id"]) for row in made.rows if row["rule"] == "learnt"]
+    assert set(learnt) <= set(made.new)
+    assert len(learnt) == said["token_distillation"]["input"]["pieces"] > 20
+    assert said["norms"]["groups"]["learnt"]["rows"] == len(learnt)
+    assert ("output" in said) is not tied
+    if not tied:
+        assert said["output"]["initialiser"] == "token-distillation"
+        assert said["output"]["provenance"]["learnt"] == len(learnt)
+        assert not torch.equal(made.output()[learnt], made.input()[learnt])
+        assert said["token_distillation"]["output"]["pieces"] == len(learnt)
+
+
 @pytest.mark.parametrize("to", ["all", "script"])
 def test_new_rows_get_the_median_length_of_the_source_s_and_keep_their_direction(to, graft):
     plain = graft("gemma", tokenizer={"new_pieces": 100})

@@ -16,11 +16,11 @@ from lingraft.recipe import catalogue
 from lingraft.recipe.records import METHODS, PRESETS
 from lingraft.report.table import Column, Table, table
 from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS, RETRIEVALS, TASKS, names
+from lingraft.tasks.choices import shapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from lingraft.models.families import Family
     from lingraft.tasks import Group
 
 
@@ -28,31 +28,20 @@ def _listed(title: str, names: Iterable[str], rows: Sequence[Iterable[str]]) -> 
     return table(title, [Column(name, "long") for name in names], rows)
 
 
-def _positions(family: Family) -> str:
-    if family.positions:
-        return "learned"
-    return (
-        "relative"
-        if family.first_layer_has
-        else "sinusoidal"
-        if family.position_modules
-        else "rotary"
-    )
-
-
 def _families() -> Table:
     rows = [
         (
             family.model_type,
-            _positions(family),
+            family.kind_of_positions,
             "pad + 1" if family.pad_decides_positions else "0",
             family.layers,
             family.kind,
+            "yes" if family.identity else "no",
         )
         for family in FAMILIES.values()
     ]
-    names = ("family", "positions", "first position", "layers", "kind")
-    return _listed("model families", names, rows)
+    names = ("family", "positions", "first position", "layers", "kind", "identity")
+    return _listed("model families (docs/families.md)", names, rows)
 
 
 def _explained(title: str, records: Mapping[str, Any]) -> Table:
@@ -131,6 +120,16 @@ def _models() -> Table:
     return _listed(f"{how} (docs/models.md)", titles, rows)
 
 
+def _shapes() -> Table:
+    rows = [
+        (one.name, one.title, one.language, ", ".join(sorted(one.columns)), one.like)
+        for one in shapes().values()
+    ]
+    how = "shapes of multiple-choice files: lingraft evaluate MODEL --choices FILE --shape NAME"
+    columns = ("name", "what it asks", "language", "columns", "as lm-evaluation-harness's")
+    return _listed(how, columns, rows)
+
+
 TABLES: dict[str, Callable[[], Table]] = {
     "families": _families,
     "initialisers": partial(_explained, "embedding initialisers", INITIALISERS),
@@ -139,6 +138,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "objectives": partial(_explained, "objectives", OBJECTIVES),
     "tasks": _tasks,
     "models": _models,
+    "shapes": _shapes,
 }
 
 
@@ -157,7 +157,7 @@ def command(
     what: Annotated[
         str,
         typer.Argument(
-            help="families, initialisers, methods, presets, objectives, tasks or models"
+            help="families, initialisers, methods, presets, objectives, tasks, models or shapes"
         ),
     ],
 ) -> None:

@@ -35,6 +35,7 @@ RULES = (
     "special",
     "mean",
     "combined",
+    "learnt",
     "kept",
     "pad",
     "unused",
@@ -190,6 +191,8 @@ class Plan(NamedTuple):
     """For a target id, the rows of the source to add up; matches go before them."""
     statistics: tuple[torch.Tensor, torch.Tensor] | None = None
     """Mean [D] and standard deviation [D] to draw with; None draws from N(0, 0.02)."""
+    learnt: Mapping[int, torch.Tensor] = {}
+    """For a target id, a row [D] that was trained; what it is combined of is where it started."""
     lexicons: tuple[dict[str, Any], ...] = ()
     """What each dictionary gave: `file`, its `pairs`, how many pieces it has as `words`, and for
     how many a translation was found by each `rule` of the cascade."""
@@ -258,6 +261,8 @@ def build(
             target_UD[index], rules[index] = 0.0, "unused"
     _copy(target_UD, source_VD.detach(), source_ids)
     _combine(target_UD, source_VD.detach(), combined)
+    for index in plan.learnt.keys() & combined.keys():
+        target_UD[index], rules[index] = plan.learnt[index], "learnt"
     if pad >= 0:
         target_UD[pad] = 0.0
         rules[pad] = "pad"

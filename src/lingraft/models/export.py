@@ -9,9 +9,9 @@ import torch
 
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models import loading
-from lingraft.models.families import family_of
+from lingraft.models.families import FAMILIES, family_of
 from lingraft.models.graft import is_tied
-from lingraft.models.kinds import KINDS
+from lingraft.models.kinds import BOTH_ENDS, KINDS
 from lingraft.rundir import writing
 
 if TYPE_CHECKING:
@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
     from lingraft.tokenizer.vocabulary import Vocabulary
+
+
+OF_PIECES = (
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "force_words_ids",
+    "sequence_bias",
+    "suppress_tokens",
+)
+"""Keys of a generation configuration that hold ids of ordinary pieces."""
 
 
 def special_ids(model_type: str, specials: Mapping[str, int]) -> dict[str, int | None]:
@@ -46,6 +56,7 @@ def vocabulary_settings(
         for key, value in special_ids(config.model_type, vocabulary.specials).items()
         if present.get(key) is not None
     }
+    changes |= _several(present, vocabulary, origin or vocabulary)
     changes["pad_token_id"] = vocabulary.specials.get("pad")
     changes |= _kept(config.model_type, present, vocabulary, origin or vocabulary)
     if vocabulary.code is not None:  # mBART's first checkpoints leave it to the language
@@ -61,6 +72,45 @@ def generation_settings(
         return {}
     present = model.generation_config.to_dict()
     return _kept(model.config.model_type, present, vocabulary, origin)
+
+
+def generation_ids(
+    present: Mapping[str, Any], vocabulary: Vocabulary, origin: Vocabulary
+) -> dict[str, Any]:
+    """Special ids of a generation configuration, for another vocabulary.
+
+    Roles stay roles. Of several ids at which writing stops (Llama 3, Gemma), those stay whose
+    tokens the new vocabulary has. Lists of ids that are favoured or forbidden lose their meaning
+    and go.
+
+    Args:
+        present: the source's values.
+        vocabulary: of the target.
+        origin: of the source.
+    """
+    settings: dict[str, Any] = {
+        key: vocabulary.specials.get(role)
+        for key, role in BOTH_ENDS.items()
+        if present.get(key) is not None
+    }
+    if vocabulary.pieces[: origin.size] != origin.pieces:
+        settings |= dict.fromkeys(key for key in OF_PIECES if present.get(key) is not None)
+    return settings | _several(present, vocabulary, origin)
+
+
+def _several(
+    present: Mapping[str, Any], vocabulary: Vocabulary, origin: Vocabulary
+) -> dict[str, list[int]]:
+    """Keys that hold several ids, without those whose token the new vocabulary does not have."""
+    ids = {piece: index for index, piece in enumerate(vocabulary.pieces) if piece}
+    places = {index: ids.get(piece) for index, piece in enumerate(origin.pieces)}
+    places |= {index: vocabulary.specials.get(role) for role, index in origin.specials.items()}
+    settings = {}
+    for key in BOTH_ENDS:
+        if isinstance(old := present.get(key), list):
+            found = dict.fromkeys(places.get(index) for index in old)
+            settings[key] = [index for index in found if index is not None]
+    return {key: kept for key, kept in settings.items() if kept}
 
 
 def _kept(
@@ -113,31 +163,11 @@ def write_model(model: PreTrainedModel, folder: Path) -> None:
 def settings_for_4_57(config: Mapping[str, Any]) -> dict[str, Any]:
     """Keys under which transformers 4.57 looks for what version 5 stores elsewhere.
 
-    ModernBERT 4.57 counts its global layers from layer 0 in a fixed rhythm. An inserted layer can
-    break the rhythm; then the model reads alike there only for texts shorter than half the local
-    window.
+    Args:
+        config: a config.json as version 5 writes it.
     """
-    settings: dict[str, Any] = {}
-    if config.get("model_type") != "modernbert":
-        return settings
-    rope = config.get("rope_parameters") or {}
-    for key, kind in (
-        ("global_rope_theta", "full_attention"),
-        ("local_rope_theta", "sliding_attention"),
-    ):
-        if kind in rope:
-            settings[key] = rope[kind]["rope_theta"]
-    settings["global_attn_every_n_layers"] = _rhythm(config["layer_types"])
-    return settings
-
-
-def _rhythm(layer_types: list[str]) -> int:
-    """The n for which every n-th layer from 0 on is global; the nearest where there is none."""
-
-    def wrong(n: int) -> int:
-        return sum((i % n == 0) != (kind == "full_attention") for i, kind in enumerate(layer_types))
-
-    return min(range(1, len(layer_types) + 1), key=wrong)
+    family = FAMILIES.get(str(config.get("model_type")))
+    return {} if family is None or family.older is None else family.older(config)
 
 
 @torch.no_grad()

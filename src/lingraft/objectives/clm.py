@@ -11,12 +11,20 @@ Shape letters: T tokens of all units, S units, M predicted tokens.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lingraft.models.losses import summed_cross_entropy
-from lingraft.objectives.common import Array, Corrupted, Losses, LossSum, Objective, TokenIds
+from lingraft.objectives.common import (
+    Array,
+    Corrupted,
+    Losses,
+    LossSum,
+    Objective,
+    TokenIds,
+    counts_of_term,
+)
 
 if TYPE_CHECKING:
     from lingraft.models.packed import PackedBatch, PackedModel
@@ -43,15 +51,13 @@ def shifted(
     return Corrupted(read, np.arange(len(read)), text[~is_first], lengths - 1, lengths - 1)
 
 
-def counts(corrupted: Corrupted, _: Array) -> dict[str, int]:
-    """One term: every token but each unit's first."""
-    return {TERM: len(corrupted.targets)}
-
-
 def loss(packed: PackedModel, batch: PackedBatch) -> Losses:
-    """Summed cross-entropy of all predicted tokens, softmax in fp32."""
+    """Summed cross-entropy of all predicted tokens, whose logits are never there all at once."""
+    from lingraft.models.chunked import chunked_cross_entropy  # a table of objectives has no torch
+
     filled = batch.filled()
-    nats = summed_cross_entropy(packed.logits(filled), filled.targets_M)
+    x_MD = packed.hidden(filled).flatten(0, 1).index_select(0, filled.masked_M)
+    nats = chunked_cross_entropy(packed, x_MD, filled.targets_M)
     return {TERM: LossSum(nats, len(batch.targets_M))}
 
 
@@ -60,7 +66,7 @@ CLM = Objective(
     summary="causal language modelling: every token predicted from those before it",
     paper="Radford et al. 2019 (GPT-2)",
     corrupt=shifted,
-    counts=counts,
+    counts=partial(counts_of_term, TERM),
     loss=loss,
     kind="causal",
     reads="documents",
