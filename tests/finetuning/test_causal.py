@@ -2,6 +2,7 @@
 
 import functools
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from lingraft.finetuning import causal, heads
 from lingraft.finetuning.coders.common import Shape, collate
 from lingraft.finetuning.coders.tagging import TagCoder
 from lingraft.finetuning.problem import TASK, Finetuning, Judged
+from lingraft.models import export
 from lingraft.models.families import FAMILIES
 from lingraft.models.losses import IGNORED
 from lingraft.tasks import TASKS
@@ -232,6 +234,25 @@ def test_texts_of_a_pair_are_kept_apart_and_single_texts_stay_as_they_are(source
             one, other = before(text), after(text)
             assert one["input_ids"] == other["input_ids"]
             assert one.encodings[0].offsets == other.encodings[0].offsets
+
+
+def test_what_is_saved_keeps_texts_apart_whatever_the_tokenizers_class(
+    source, tmp_path, monkeypatch
+):
+    """GPT-NeoX's makes its template anew when it is loaded."""
+    folder, task = shutil.copytree(source("gpt2"), tmp_path / "source"), TASKS["klue-nli"]
+    path = folder / "tokenizer_config.json"
+    settings = json.loads(path.read_text()) | {"tokenizer_class": "GPTNeoXTokenizer"}
+    path.write_text(json.dumps(settings))
+    tokenizer = heads.tokenizer_for(folder, task)
+    assert type(tokenizer).__name__ == "GPTNeoXTokenizer"
+    older = {"rope_theta": 2.5}
+    monkeypatch.setattr(export, "settings_for_4_57", lambda _: older)
+    heads.save(heads.build(folder, task, tokenizer, seed=0), tokenizer, tmp_path / "best")
+    ids = AutoTokenizer.from_pretrained(tmp_path / "best")("the dog", "a cat")["input_ids"]
+    assert ids == tokenizer("the dog", "a cat")["input_ids"]
+    assert tokenizer.eos_token_id in ids
+    assert json.loads((tmp_path / "best" / "config.json").read_text())["rope_theta"] == 2.5
 
 
 def test_encoders_and_what_transformers_also_calls_causal_are_not_causal():

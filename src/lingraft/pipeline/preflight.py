@@ -11,20 +11,22 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus import streams
 from lingraft.corpus.cleaning import scripts
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
-from lingraft.models.families import FAMILIES, Family, family_of
+from lingraft.models.families import FAMILIES, Family, check_config, family_of
 from lingraft.models.modules import in_folder, wanted_by
 from lingraft.models.parts import (
     trained_parts,
 )
+from lingraft.models.plans import check_identity
 from lingraft.pipeline import pairs, vocabularies
-from lingraft.pipeline.sizes import grafted_sizes, tensor_shapes
+from lingraft.pipeline.sizes import grafted_sizes, is_tied, named_as_in, tensor_shapes
 from lingraft.pipeline.suiting import check_context, suited
-from lingraft.pretrained.checkpoints import folder_of, refuse_code
+from lingraft.pretrained.checkpoints import folder_of, refuse_code, without_config
 from lingraft.recipe import catalogue
-from lingraft.recipe.methods import baseline
+from lingraft.recipe.methods import baseline, is_open
 from lingraft.recipe.reach import SPREAD, reach
 from lingraft.recipe.run import KEEPING, NEED_LEXICONS
 from lingraft.recipe.streams import distilled
+from lingraft.tasks.choices import PLAIN, shape_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,8 +143,19 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
     for name in named_files(recipe.resources):
         if not Path(name).expanduser().exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
-    family, _ = source_of(recipe)
+    judged = recipe.evaluation
+    for key, named in {"kept": judged.kept, "choices": [c.file for c in judged.choices]}.items():
+        for name in named:
+            if not name.startswith("hub:") and not Path(name).expanduser().exists():
+                raise DataError(
+                    f"evaluation.{key}: {name}: no such file; correct the path, or leave it out"
+                )
+    for questions in judged.choices:
+        shape_named(questions.shape or PLAIN)
+    family, folder = source_of(recipe)
     if family is not None:
+        if recipe.graft.layer_initialiser == "identity" and any(recipe.graft.places):
+            check_identity(family, _config(folder) if folder else {})
         for module in wanted_by(recipe.graft):
             module.check_fits(family)
     return files
@@ -170,6 +183,7 @@ def source_of(recipe: Recipe) -> tuple[Family | None, Path | None]:
     config = _config(folder)
     model_type = str(config.get("model_type", "unknown"))
     refuse_code(str(recipe.source.model), config, model_type in FAMILIES)
+    check_config(str(recipe.source.model), config)
     family = family_of(model_type)
     for module in in_folder(folder):
         raise UnsupportedModelError(
@@ -215,6 +229,11 @@ def check(recipe: Recipe) -> Plan:
     if plan.parameters:
         _estimates(recipe, plan)
     plan.notes += too_small(recipe)
+    if is_open(recipe):
+        plan.notes.append(
+            "lingraft adapt decides when it runs what the recipe leaves open here (tokens of a "
+            "budget in time; all that preset auto decides), and shows the plan before it trains"
+        )
     return plan
 
 
@@ -224,7 +243,7 @@ def too_small(recipe: Recipe) -> list[str]:
     Silent where the number of steps is not known before the text is read, and where nothing is new.
     """
     graft = recipe.graft
-    inserted = graft.layers_before + graft.layers_after
+    inserted = any(graft.places)
     is_old = recipe.tokenizer.kind == "keep" and not inserted and graft.source_weights != "random"
     steps = [_steps(phase) for phase in recipe.phases]
     known = [count for count in steps if count is not None]
@@ -268,7 +287,8 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
             "the source has no .safetensors file, so its size is not known before it is loaded"
         )
         return
-    tied = bool(_config(folder).get("tie_word_embeddings", True))
+    shapes = named_as_in(family, shapes)
+    tied = is_tied(_config(folder), family, shapes)
     grafted = grafted_sizes(shapes, family, recipe, tied=tied)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
     plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
@@ -287,10 +307,7 @@ def _local_folder(name: str, revision: str | None) -> Path | None:
 def _config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     if not path.is_file():
-        raise DataError(
-            f"source model '{folder}': the directory holds no config.json, "
-            "so it is not a Hugging Face model; give the folder that save_pretrained wrote"
-        )
+        raise without_config(str(folder), folder)
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -317,7 +334,10 @@ def _phase(recipe: Recipe, phase: Phase, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float:
+def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float | None:
+    """An estimate; None where the budget is in time, which `lingraft adapt` turns into tokens."""
+    if phase.budget.seconds is not None:
+        return None
     per_epoch = plan.text_bytes / BYTES_PER_TOKEN
     if phase.sentences is not None:
         per_epoch = min(per_epoch, phase.sentences * TOKENS_PER_SENTENCE)
