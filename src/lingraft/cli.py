@@ -88,7 +88,10 @@ for _name in COMMANDS:
     app.command(_name, cls=Command)(_module.command)
 
 
-MANY = ("--text", "--trim", "--lexicons", "--only", "--gold", "--pairs", "--dev")
+MANY = (
+    *("--text", "--trim", "--lexicons", "--only", "--gold", "--pairs", "--dev", "--kept"),
+    *("--choices", "--against", "--lm-eval"),
+)
 """Options that several values may follow."""
 
 

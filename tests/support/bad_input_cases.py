@@ -13,7 +13,9 @@ import shutil
 from pathlib import Path
 
 import bad_input_alignment
+import bad_input_budgets
 import bad_input_corpora
+import bad_input_documents
 import bad_input_encoder_decoder
 import bad_input_families
 import bad_input_models
@@ -257,7 +259,6 @@ CASES["a recipe and --source"] = lambda place: [
     "adapt", place.recipe()[1], "--source", "source"
 ]  # fmt: skip
 CASES["neither a recipe nor --lang"] = lambda place: ["adapt", "--source", "source", "--text", "ko"]
-CASES["no --out"] = lambda place: place.adapt()[:7]
 CASES["a list that does not exist"] = lambda place: ["list", "languages"]
 
 
@@ -401,6 +402,7 @@ bad_input_families.add(CASES)
 bad_input_models.add(CASES)
 bad_input_streams.add(CASES)
 bad_input_alignment.add(CASES)
+bad_input_budgets.add(CASES)
 bad_input_tasks.add(CASES)
 bad_input_retrieval.add(CASES)
 bad_input_transfer.add(CASES)
@@ -411,3 +413,4 @@ bad_input_sources.add(CASES)
 bad_input_encoder_decoder.add(CASES)
 bad_input_vocabularies.add(CASES)
 bad_input_stacks.add(CASES)
+bad_input_documents.add(CASES)

@@ -16,7 +16,7 @@ from lingraft.pipeline import budgeting, evaluating, stages
 from lingraft.pipeline.budgeting import Timekeeper
 from lingraft.pipeline.preflight import check_inputs, check_names, too_small
 from lingraft.pipeline.stages import Context, family_now
-from lingraft.pipeline.suiting import suited
+from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import STAGE_NAMES
 from lingraft.recipe.decoding import load, to_toml
@@ -76,7 +76,9 @@ def adapt(
     time = time or Timekeeper(monotonic())
     run, request = Run(out), recipe
     recipe = budgeting.remembered(recipe, run) if not overwrite else recipe
-    recipe = suited(recipe, family_now(recipe))
+    family = family_now(recipe)
+    recipe = suited(recipe, family)
+    check_context(recipe, family, stages.position_settings(recipe)[1])
     accelerator = accelerator_for(recipe.training, out)
     main = accelerator.is_main_process
     with run.locked() if main else contextlib.nullcontext():
