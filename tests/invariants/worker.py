@@ -27,7 +27,7 @@ def main(folder, environment):
     if os.environ["SETUP"]:
         sys.path.append(str(Path(__file__).parents[1] / "support"))
         importlib.import_module(os.environ["SETUP"]).install()
-    accelerator = Accelerator(cpu=True, mixed_precision="no")
+    accelerator = Accelerator(cpu=True, mixed_precision=os.environ["PRECISION"])
     assert accelerator.num_processes == int(os.environ["WORLD_SIZE"])
     jobs, resumed = pickle.loads((folder / "jobs.pickle").read_bytes())
     for job in jobs:

@@ -87,8 +87,6 @@ def test_estimates_of_disk_cover_what_a_run_takes(adapted):
     plan = planned(run)
     tensors = sum(path.stat().st_size for path in run.rglob("*.safetensors"))
     assert tensors / 2 < plan.disk_bytes_estimate < 5 * tensors
-    trained = max(phase["trainable"] for phase in plan.phases)
-    assert plan.memory_bytes_estimate == 4 * plan.parameters + 12 * trained
 
 
 def small(tiny_source, korean_text, **tables):

@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 
 import bad_input_alignment
+import bad_input_budgets
 import bad_input_corpora
 import bad_input_documents
 import bad_input_encoder_decoder
@@ -401,6 +402,7 @@ bad_input_families.add(CASES)
 bad_input_models.add(CASES)
 bad_input_streams.add(CASES)
 bad_input_alignment.add(CASES)
+bad_input_budgets.add(CASES)
 bad_input_tasks.add(CASES)
 bad_input_retrieval.add(CASES)
 bad_input_transfer.add(CASES)

@@ -18,6 +18,7 @@ from lingraft.models.parts import (
 )
 from lingraft.models.plans import check_identity
 from lingraft.pipeline import pairs, vocabularies
+from lingraft.pipeline.memory import Layers, Need, this_machine, verdict
 from lingraft.pipeline.sizes import grafted_sizes, is_tied, named_as_in, tensor_shapes
 from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pretrained.checkpoints import folder_of, refuse_code, without_config
@@ -55,6 +56,12 @@ class Plan:
     phases: list[dict[str, Any]] = field(default_factory=list)
     disk_bytes_estimate: int | None = None
     memory_bytes_estimate: int | None = None
+    """Of the phase that takes most."""
+    memory: dict[str, Need] = field(default_factory=dict)
+    """By phase."""
+    fits: str = ""
+    """Whether this machine has so much, and what to change if not."""
+    layers: Layers | None = None
     notes: list[str] = field(default_factory=list)
 
 
@@ -153,7 +160,10 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
     for questions in judged.choices:
         shape_named(questions.shape or PLAIN)
     family, folder = source_of(recipe)
+    if folder is not None:
+        vocabularies.check_tokens(recipe, folder)
     if family is not None:
+        vocabularies.check_initialisers(recipe, family)
         if recipe.graft.layer_initialiser == "identity" and any(recipe.graft.places):
             check_identity(family, _config(folder) if folder else {})
         for module in wanted_by(recipe.graft):
@@ -287,11 +297,14 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
             "the source has no .safetensors file, so its size is not known before it is loaded"
         )
         return
-    shapes = named_as_in(family, shapes)
-    tied = is_tied(_config(folder), family, shapes)
+    shapes, config = named_as_in(family, shapes), _config(folder)
+    tied = is_tied(config, family, shapes)
     grafted = grafted_sizes(shapes, family, recipe, tied=tied)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
     plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
+    depths = [int(config.get(one.depth_key, 0)) for one in family.lists]
+    inserted = sum(recipe.graft.places.number(depth) for depth in depths)
+    plan.layers = Layers.of(shapes, config, family, inserted)
 
 
 def _local_folder(name: str, revision: str | None) -> Path | None:
@@ -363,6 +376,7 @@ def _estimates(recipe: Recipe, plan: Plan) -> None:
     plan.disk_bytes_estimate = int(
         models * (parameters * 4 * copies + parameters * 4 + trained * 8) + 2.5 * plan.text_bytes
     )
-    # weights, gradients, two moments; activations and logits of one micro-batch are on top and
-    # depend on its size
-    plan.memory_bytes_estimate = int(parameters * 4 + trained * 12)
+    machine = this_machine()
+    if plan.layers is not None and machine is not None:
+        plan.memory, plan.fits = verdict(recipe, plan.by_part, plan.layers, machine)
+        plan.memory_bytes_estimate = max((n.total for n in plan.memory.values()), default=None)
