@@ -17,14 +17,15 @@ from lingraft.report.table import table
 COMMANDS = {
     "adapt": ("--source", "--join", "--text", "--lang", "--language-field", "--out", "--method",
               "--preset", "--vocab-size",
-              "--lexicons", "--minutes", "--hours", "--tokens", "--steps", "--yes",
+              "--lexicons", "--kept", "--minutes", "--hours", "--tokens", "--steps", "--yes",
               "--learning-rate", "--batch-tokens", "--baseline", "--seed",
               "--set", "--resume", "--overwrite", "--push-to-hub"),
     "recipe": ("name",),
     "check": ("--set",),
     "stage": ("run", "name"),
-    "evaluate": ("--text", "--lang", "--sentences", "--rate", "--seed", "--words", "--precision"),
-    "report": ("--out",),
+    "evaluate": ("--text", "--choices", "--shape", "--against", "--questions", "--lang",
+                 "--sentences", "--rate", "--seed", "--words", "--precision"),
+    "report": ("--out", "--lm-eval"),
     "list": ("what",),
     "study": ("--out", "--jobs", "--only", "--results", "--dry-run", "--report-only", "--resume",
               "--overwrite"),
@@ -33,7 +34,7 @@ COMMANDS = {
     "sources": ("--facts-only", "--candidates", "--text", "--lang", "--source-text", "--out",
                 "--steps", "--seeds", "--words", "--train", "--vocab-size", "--learning-rate",
                 "--batch-tokens", "--set", "--jobs", "--resume", "--overwrite"),
-    "compare": ("--reference", "--out", "--resamples"),
+    "compare": ("--reference", "--out", "--resamples", "--lm-eval"),
     "corpus": ("--lang", "--out", "--recipe", "--set", "--processes", "--executor", "--shard-mb",
                "--parallel", "--lexicon", "--columns", "--task", "--data", "--overwrite"),
     "align": ("--gold", "--text", "--out", "--layer", "--method", "--no-clamp", "--dev",
@@ -276,7 +277,7 @@ def test_version_prints_the_version(command):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("adapt", "--stepz", "3"), ("evaluate", "m"), ("adapt", "--steps", "many"), ("graft",)],
+    [("adapt", "--stepz", "3"), ("evaluate",), ("adapt", "--steps", "many"), ("graft",)],
     ids=" ".join,
 )
 def test_a_wrong_option_is_a_usage_error(arguments, command):

@@ -102,9 +102,10 @@ class Scorer:
             )
         model, info = loading.load(name, revision)
         if info["missing_keys"]:
+            head = f"{KINDS[kind].title.replace(' ', '-')} head"
             raise DataError(
                 f"model '{name}' lacks {len(info['missing_keys'])} tensors "
-                f"of its {KINDS[kind].title}'s head ({sorted(info['missing_keys'])[0]} …); "
+                f"of its {head} ({sorted(info['missing_keys'])[0]} …); "
                 "its predictions would be noise"
             )
         return cls(model, pad_id, precision)
