@@ -14,7 +14,7 @@ $(BIN)/lingraft: pyproject.toml constraints.txt
 
 $(VENV)/dev: $(BIN)/lingraft
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt \
-		--editable '.[data,tensorboard,vectors,wiki,web,clean,corpus,translate]' \
+		--editable '.[data,tensorboard,vectors,wiki,web,clean,corpus,translate,lora]' \
 		hypothesis import-linter mypy pytest pytest-timeout pytest-xdist ruff scikit-learn seqeval
 	@touch $@
 

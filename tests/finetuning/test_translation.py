@@ -27,7 +27,7 @@ from transformers import (
 )
 
 from lingraft.errors import UnsupportedModelError
-from lingraft.finetuning import heads
+from lingraft.finetuning import dropout, heads
 from lingraft.finetuning.coders.common import Shape
 from lingraft.finetuning.coders.translation import TranslationCoder
 from lingraft.finetuning.outcomes import outcomes, predictions
@@ -189,9 +189,9 @@ def test_dropout_reaches_both_stacks(tmp_path):
         assert {one.p for one in drops} == found
     config = tiny.translator("bart").config
     wanted = {"dropout": 0.3, "attention_dropout": 0.2}
-    assert heads.dropout_settings(config, 0.3, 0.2) == wanted
+    assert dropout.whole_model(config, 0.3, 0.2) == wanted
     with pytest.raises(UnsupportedModelError, match="attention_dropout"):
-        heads.dropout_settings(tiny.translator("t5").config, None, 0.2)
+        dropout.whole_model(tiny.translator("t5").config, None, 0.2)
 
 
 def test_equal_embeddings_stay_one_in_training_and_are_two_on_disk(tmp_path):

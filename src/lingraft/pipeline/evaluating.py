@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.corpus.streams import folder_of, read_lines
-from lingraft.evaluation import intrinsic, likelihood, records, samples, words
+from lingraft.evaluation import intrinsic, pieces, records, samples, words
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.families import family_of
 from lingraft.models.source import load_model
 from lingraft.objectives.common import TokenIds
+from lingraft.pipeline import judging
 from lingraft.pipeline.reading import nonempty
 from lingraft.pipeline.stages import (
     position_settings,
@@ -31,7 +32,7 @@ from lingraft.training.validation import documents_for
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerBase
 
     from lingraft.pipeline.stages import Context
     from lingraft.recipe import Stream
@@ -42,7 +43,7 @@ def evaluate(context: Context, trained: str) -> str:
     recipe, run = context.recipe, context.run
     section = recipe.evaluation
     stage = run.stage("evaluation")
-    made = fingerprint(FORMAT["evaluation"], trained, section)
+    made = fingerprint(FORMAT["evaluation"], trained, section, *judging.inputs(section))
     if stage.is_done(made):
         return made
     quiet_transformers()
@@ -54,10 +55,13 @@ def evaluate(context: Context, trained: str) -> str:
     scorer = Scorer.load(weights, ids.pad, recipe.training.precision, family.kind)
     with stage.building(made) as (partial, result):
         result["form"] = FORMAT["evaluation"]
+        if family.kind == "causal":
+            read = int(run.stage("tokenizer").result()["max_tokens"])
+            judged = judging.Judged(scorer, ours, read)
+            result |= _evaluate_documents(context, judged, partial)
+            return made
         found = {
-            stream.name: _evaluate_documents(context, stream, scorer, ours)
-            if family.kind == "causal"
-            else _evaluate_stream(context, stream, scorer, ours, partial)
+            stream.name: _evaluate_stream(context, stream, scorer, ours, partial)
             for stream in recipe.texts
         }
         result |= found[recipe.texts[0].name]
@@ -132,37 +136,38 @@ def _evaluate_stream(
     return result
 
 
-def _evaluate_documents(
-    context: Context, stream: Stream, scorer: Scorer, tokenizer: PreTrainedTokenizerFast
-) -> dict[str, Any]:
-    """Score every token of the test documents of one stream, by a causal model."""
-    run, section = context.run, context.recipe.evaluation
-    folder = run.stage("tokenizer").path
-    test = nonempty(Tokens.open(folder, f"{stream.prefix}test"), "test")
-    number = documents_for(section.sentences, test.lengths)
+def _evaluate_documents(context: Context, ours: judging.Judged, partial: Path) -> dict[str, Any]:
+    """Judge a causal model: the test documents of every stream, and what else is asked for."""
+    recipe, section = context.recipe, context.recipe.evaluation
+    texts = {stream.name: _held_out(context, stream) for stream in recipe.texts}
+    theirs = source_tokenizer(recipe)
+    no_source = np.zeros(0, np.int64)
+    new = no_source if theirs is None else pieces.new_pieces(ours.tokenizer, theirs)
+    folder, size = context.run.stage("tokenizer").path, len(ours.tokenizer)
+    ids = TokenIds.of(ours.tokenizer, "causal")
+    found = {}
+    for stream in recipe.texts:
+        of_stream = judging.on_text(ours, texts[stream.name], new)
+        counts = Tokens.open(folder, f"{stream.prefix}train").counts(max(size, ids.size))
+        unigrams = intrinsic.unigram_entropy(counts, of_stream.pop("targets"), ids.ordinary)
+        found[stream.name] = of_stream | {"samples": [], "unigram_entropy": unigrams}
+    result = dict(found[recipe.texts[0].name])
+    more = judging.judge(ours, section, texts, partial, "")
+    result |= more | {"blocks": result["blocks"] | more["blocks"]}
+    if recipe.streams:
+        result["streams"] = found
+    source = judging.untouched(recipe, texts, ours.context, partial)
+    return result if source is None else result | {"untouched": source}
+
+
+def _held_out(context: Context, stream: Stream) -> list[str]:
+    """Test documents of a stream, as many as `evaluation.sentences` asks for, spread evenly."""
+    run = context.run
+    test = nonempty(Tokens.open(run.stage("tokenizer").path, f"{stream.prefix}test"), "test")
+    number = documents_for(context.recipe.evaluation.sentences, test.lengths)
     texts = list(documents.read(folder_of(run.stage("corpus").path, stream) / "test.txt"))
     spread = np.linspace(0, len(texts) - 1, min(number, len(texts))).astype(np.int64)
-    chosen = [texts[index] for index in spread]
-    text = likelihood.text_of(tokenizer, chosen, int(run.stage("tokenizer").result()["max_tokens"]))
-    scores = intrinsic.measure(scorer, text.tokens)
-    ids = TokenIds.of(tokenizer, "causal")
-    train = Tokens.open(folder, f"{stream.prefix}train")
-    targets = np.concatenate([item.targets for item in text.tokens.items])
-    return {
-        "masks": {
-            "fingerprint": fingerprint(text.tokens.fingerprint),
-            "sentences": len(chosen),
-            "positions": text.tokens.positions,
-        },
-        "metrics": {likelihood.SCHEME: scores.metrics()},
-        "likelihood": likelihood.likelihood(text, scores),
-        "blocks": {
-            likelihood.SCHEME: scores.blocks(),
-            "likelihood": likelihood.likelihood_blocks(text, scores),
-        },
-        "samples": [],
-        "unigram_entropy": intrinsic.unigram_entropy(train.counts(ids.size), targets, ids.ordinary),
-    }
+    return [texts[index] for index in spread]
 
 
 def _denoising(context: Context, scorer: Scorer) -> Masking | None:

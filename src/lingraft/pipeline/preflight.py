@@ -17,15 +17,16 @@ from lingraft.models.parts import (
     trained_parts,
 )
 from lingraft.pipeline import pairs, vocabularies
-from lingraft.pipeline.memory import Layers, Need, this_machine, verdict
+from lingraft.pipeline.memory import Layers, Need, this_machine, trained, verdict
 from lingraft.pipeline.sizes import grafted_sizes, tensor_shapes
-from lingraft.pipeline.suiting import suited
+from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pretrained.checkpoints import folder_of, refuse_code
 from lingraft.recipe import catalogue
-from lingraft.recipe.methods import baseline
+from lingraft.recipe.methods import baseline, is_open
 from lingraft.recipe.reach import SPREAD, reach
 from lingraft.recipe.run import KEEPING, NEED_LEXICONS
 from lingraft.recipe.streams import distilled
+from lingraft.tasks.choices import PLAIN, shape_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,6 +149,15 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
     for name in named_files(recipe.resources):
         if not Path(name).expanduser().exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
+    judged = recipe.evaluation
+    for key, named in {"kept": judged.kept, "choices": [c.file for c in judged.choices]}.items():
+        for name in named:
+            if not name.startswith("hub:") and not Path(name).expanduser().exists():
+                raise DataError(
+                    f"evaluation.{key}: {name}: no such file; correct the path, or leave it out"
+                )
+    for questions in judged.choices:
+        shape_named(questions.shape or PLAIN)
     family, folder = source_of(recipe)
     if folder is not None:
         vocabularies.check_tokens(recipe, folder)
@@ -199,7 +209,13 @@ def check(recipe: Recipe) -> Plan:
     check_names(recipe)
     plan = Plan()
     files = check_inputs(recipe)
-    recipe = suited(recipe, source_of(recipe)[0])
+    family, folder = source_of(recipe)
+    recipe = suited(recipe, family)
+    if family is not None and folder is not None:
+        config = _config(folder)
+        positions = config.get("max_position_embeddings", config.get("n_positions"))
+        if positions is not None:
+            check_context(recipe, family, int(positions))
     plan.text_files, plan.text_bytes = (
         len(files),
         sum(int(entry.get("bytes") or 0) for entry in files),
@@ -219,6 +235,11 @@ def check(recipe: Recipe) -> Plan:
     if plan.parameters:
         _estimates(recipe, plan)
     plan.notes += too_small(recipe)
+    if is_open(recipe):
+        plan.notes.append(
+            "lingraft adapt decides when it runs what the recipe leaves open here (tokens of a "
+            "budget in time; all that preset auto decides), and shows the plan before it trains"
+        )
     return plan
 
 
@@ -228,7 +249,7 @@ def too_small(recipe: Recipe) -> list[str]:
     Silent where the number of steps is not known before the text is read, and where nothing is new.
     """
     graft = recipe.graft
-    inserted = graft.layers_before + graft.layers_after
+    inserted = any(graft.places)
     is_old = recipe.tokenizer.kind == "keep" and not inserted and graft.source_weights != "random"
     steps = [_steps(phase) for phase in recipe.phases]
     known = [count for count in steps if count is not None]
@@ -278,8 +299,7 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
     grafted = grafted_sizes(shapes, family, recipe, tied=tied)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
     plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
-    inserted = (recipe.graft.layers_before + recipe.graft.layers_after) * len(family.lists)
-    plan.layers = Layers.of(shapes, config, family, inserted)
+    plan.layers = Layers.of(shapes, config, family, recipe, tied=tied)
 
 
 def _local_folder(name: str, revision: str | None) -> Path | None:
@@ -311,13 +331,12 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _phase(recipe: Recipe, phase: Phase, plan: Plan) -> dict[str, Any]:
-    parts = trained_parts(phase.train, phase.name)
     joins = phase.join_sentences and phase.batch.unit == "sentences"
     unit = "blocks of sentences" if joins else phase.batch.unit
     return {
         "name": phase.name,
         "trains": "all" if "all" in phase.train else ", ".join(phase.train),
-        "trainable": sum(plan.by_part[part] for part in parts) if plan.by_part else None,
+        "trainable": trained(phase, plan.by_part, plan.layers)[0] if plan.layers else None,
         "budget": f"{phase.budget.value:g} {phase.budget.unit}",
         "batch": f"{phase.batch.size} {unit}",
         "learning_rate": phase.optimiser.learning_rate,
@@ -325,7 +344,10 @@ def _phase(recipe: Recipe, phase: Phase, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float:
+def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float | None:
+    """An estimate; None where the budget is in time, which `lingraft adapt` turns into tokens."""
+    if phase.budget.seconds is not None:
+        return None
     per_epoch = plan.text_bytes / BYTES_PER_TOKEN
     if phase.sentences is not None:
         per_epoch = min(per_epoch, phase.sentences * TOKENS_PER_SENTENCE)
@@ -343,13 +365,13 @@ def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float:
 
 def _estimates(recipe: Recipe, plan: Plan) -> None:
     parameters = plan.parameters or 0
-    trained = max((entry["trainable"] or 0) for entry in plan.phases) if plan.phases else 0
+    most = max((entry["trainable"] or 0) for entry in plan.phases) if plan.phases else 0
     models = 1 + len(recipe.baselines)
     # graft and best of each phase in fp32, one checkpoint with two moments, the exported model;
     # clean text and tokens
     copies = 1 + len(recipe.phases) + 1
     plan.disk_bytes_estimate = int(
-        models * (parameters * 4 * copies + parameters * 4 + trained * 8) + 2.5 * plan.text_bytes
+        models * (parameters * 4 * copies + parameters * 4 + most * 8) + 2.5 * plan.text_bytes
     )
     machine = this_machine()
     if plan.layers is not None and machine is not None:

@@ -11,16 +11,43 @@ import numpy as np
 
 from lingraft.embeddings.common import Initialised, Provenance
 from lingraft.errors import UnsupportedModelError
+from lingraft.recipe.selectors import ROWS
+from lingraft.rundir import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     import torch
 
+    from lingraft.recipe import Phase
     from lingraft.tokenizer.vocabulary import Vocabulary
 
 KEPT = "kept"
 """Rule of a row that is the source's own, under the source's own id."""
+
+
+def new_rows(folder: Path, phase: Phase) -> tuple[bool, ...] | None:
+    """[V] whether the vocabulary stage added each row; None where a phase names no rows.
+
+    Args:
+        folder: of the graft stage.
+        phase: what trains.
+    """
+    names = (*phase.train, *phase.optimiser.rates, *phase.optimiser.weight_decays)
+    return added_rows(folder) if any(name in ROWS for name in names) else None
+
+
+def added_rows(folder: Path) -> tuple[bool, ...]:
+    """[V] whether the vocabulary stage added each row, or kept it from the source.
+
+    Args:
+        folder: of the graft stage.
+    """
+    lines = (folder / "provenance.tsv").read_text(encoding="utf-8").split("\n")[1:-1]
+    added = [line.split("\t")[2] != KEPT for line in lines]
+    rows = read_json(folder / "model" / "config.json")["vocab_size"]
+    return tuple(added + [False] * (rows - len(added)))  # kept whole: rows without a piece
 
 
 def same_pieces(origin: Vocabulary, target: Vocabulary) -> dict[int, int]:

@@ -11,16 +11,17 @@ from lingraft.recipe.base import (
     Initialiser,
     Names,
     Objective,
-    Part,
     Section,
     Share,
 )
 from lingraft.recipe.corpus import Corpus, Repetition
+from lingraft.recipe.evaluation import Choices, Evaluation
 from lingraft.recipe.phase import (
     Batch,
     Budget,
     Data,
     Distil,
+    Lora,
     Masking,
     Mixture,
     Optimiser,
@@ -30,7 +31,6 @@ from lingraft.recipe.phase import (
 )
 from lingraft.recipe.run import (
     Baseline,
-    Evaluation,
     Export,
     Graft,
     Method,
@@ -40,6 +40,7 @@ from lingraft.recipe.run import (
     Tokenizer,
     Training,
 )
+from lingraft.recipe.selectors import Part
 from lingraft.recipe.streams import Stream
 from lingraft.recipe.token_distillation import TokenDistillation
 
@@ -49,6 +50,7 @@ __all__ = [
     "Baseline",
     "Batch",
     "Budget",
+    "Choices",
     "Corpus",
     "Data",
     "Decay",
@@ -57,6 +59,7 @@ __all__ = [
     "Export",
     "Graft",
     "Initialiser",
+    "Lora",
     "Masking",
     "Method",
     "Mixture",

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+UNTOUCHED = "untouched-"
+"""What the names of files with the source's answers begin with."""
 METRICS = ("acc", "acc_norm", "acc_bytes", "acc_tokens")
 """The largest log-likelihood wins: as it is, or for each character, byte or token of the choice.
 The first three are those of lm-evaluation-harness, whose acc_norm divides by characters."""
@@ -126,6 +128,11 @@ def difference(
         for draws_rG in drawing.parts(len(places), "contexts")
     ]
     return drawing.difference({(0,): float(gains_Q.mean())}, np.concatenate(parts)[:, None])
+
+
+def file_name(title: str, prefix: str = "") -> str:
+    """Where the answers to a file of questions lie in a folder."""
+    return f"{prefix}choices-{fingerprint(title)}.jsonl"
 
 
 def write(path: Path, answers: Iterable[Answered]) -> None:

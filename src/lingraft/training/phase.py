@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lingraft.objectives.distillation import Teacher
     from lingraft.recipe import Phase, Training
     from lingraft.training.data import Reading
+    from lingraft.training.pace import Deadline
 
 
 class Stopped(TrainingError):
@@ -86,6 +87,8 @@ class Work:
     """Keep the weights at so many last looks (`averaging`)."""
     decay_all: bool = False
     """Weight decay on biases and normalisation weights too."""
+    deadline: Deadline | None = None
+    """When it must end; None where no time was promised."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +97,8 @@ class Job(Work):
 
     family: Family
     itl_layers: frozenset[int]
+    new_rows: tuple[bool, ...] | None = None
+    """[V] whether the vocabulary stage added a piece; None where no phase asks for rows."""
     readings: tuple[Reading, ...]
     vocabulary: TokenIds
     teacher: Teacher | None = None
@@ -136,11 +141,17 @@ def lighten(model: nn.Module) -> int:
 
 
 @contextlib.contextmanager
-def in_fp32(model: nn.Module) -> Iterator[None]:
-    """All weights in fp32 for a while, on the CPU where they are not now."""
+def in_fp32(model: nn.Module, *, on_cpu: bool = True) -> Iterator[None]:
+    """All weights in fp32 for a while.
+
+    Args:
+        model: some of its matrices may be in bf16.
+        on_cpu: these come to the CPU, which has room; else they stay where they are, to be
+            computed with.
+    """
     halved = {p: p.data for p in model.parameters() if p.dtype == torch.bfloat16}
     for parameter, data in halved.items():
-        parameter.data = data.cpu().float()
+        parameter.data = (data.cpu() if on_cpu else data).float()
     try:
         yield
     finally:

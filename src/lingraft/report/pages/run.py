@@ -7,9 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
 from lingraft.recipe import decoding
-from lingraft.report import advice, harness, numbers, page, plots, samples, streams, tables
+from lingraft.report import (
+    advice,
+    causal,
+    harness,
+    numbers,
+    page,
+    plan,
+    plots,
+    samples,
+    streams,
+    tables,
+)
 from lingraft.report.pages import sections, vocabulary
-from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, labelled, writes
+from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, labelled, predicts, writes
 from lingraft.rundir import Run, write_text
 
 if TYPE_CHECKING:
@@ -74,6 +85,7 @@ def _context(
         "compared": tables.table_of(compared),
         "scheme": headline(evaluation) if evaluation else HEADLINE_SCHEME,
         "writes": writes(evaluation),
+        "predicts": predicts(evaluation),
         "schemes": sections.schemes(found),
         "languages": sections.languages(found),
         "stream_verdict": streams.verdict(main.label, pairs),
@@ -84,6 +96,7 @@ def _context(
         "stream_curves": streams.curves(found),
         "stream_vocabulary": streams.vocabulary(tokenizer),
         "lexicons": streams.lexicons(main),
+        "causal": causal.section(found),
         "harness": harness.table_of(harness.collect(found, lm_eval)),
         "differences": sections.differences(found),
         "losses": plots.losses(found),
@@ -99,6 +112,9 @@ def _context(
         "tensors": sections.tensors(main),
         "provenance": vocabulary.provenance(main, kind),
         "schedule": sections.schedule(found),
+        "plan_choices": plan.choices(main.run),
+        "plan_times": plan.times(main.run),
+        "plan_warnings": plan.warnings(main.run),
         "sample_models": sample_models,
         "samples": shown,
         "environment": sections.environment(main.environment) if main.environment else None,
