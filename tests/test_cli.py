@@ -6,12 +6,12 @@ import subprocess
 import sys
 
 import pytest
+from tiny_shapes import ENCODERS
 
 import lingraft
 from lingraft import cli
 from lingraft.commands import console
 from lingraft.commands.list import TABLES
-from lingraft.models.families import FAMILIES
 from lingraft.report.table import table
 
 COMMANDS = {
@@ -215,9 +215,7 @@ def test_list_prints_every_entry(what, command, monkeypatch):
     assert all(row.cells[0].text in ended.out for row in listed.rows)
 
 
-@pytest.mark.parametrize(
-    "family", [name for name, record in FAMILIES.items() if record.kind == "masked"]
-)
+@pytest.mark.parametrize("family", ENCODERS)
 def test_evaluate_prints_one_json_object_for_any_stock_model(
     family, tiny_source, korean_text, command
 ):

@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+from tiny_shapes import ENCODERS
 
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES
@@ -17,9 +18,6 @@ def planned(run, *assignments):
     size = Run(run).stage("tokenizer").result()["vocab_size"]
     recipe = read_recipe(run / "recipe.toml", [f"tokenizer.vocab_size={size}", *assignments])
     return preflight.check(recipe)
-
-
-ENCODERS = [name for name, record in FAMILIES.items() if record.kind == "masked"]
 
 
 @pytest.mark.parametrize("family", [*ENCODERS, "bart", "t5"])

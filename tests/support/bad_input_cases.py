@@ -13,9 +13,11 @@ import shutil
 from pathlib import Path
 
 import bad_input_alignment
+import bad_input_budgets
 import bad_input_corpora
 import bad_input_documents
 import bad_input_encoder_decoder
+import bad_input_families
 import bad_input_models
 import bad_input_plugged
 import bad_input_retrieval
@@ -396,9 +398,11 @@ def _(place):
 
 # -- models and their probe ----------------------------------------------------------------------
 
+bad_input_families.add(CASES)
 bad_input_models.add(CASES)
 bad_input_streams.add(CASES)
 bad_input_alignment.add(CASES)
+bad_input_budgets.add(CASES)
 bad_input_tasks.add(CASES)
 bad_input_retrieval.add(CASES)
 bad_input_transfer.add(CASES)

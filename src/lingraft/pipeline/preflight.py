@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus import streams
 from lingraft.corpus.cleaning import scripts
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
-from lingraft.models.families import FAMILIES, Family, family_of
+from lingraft.models.families import FAMILIES, Family, check_config, family_of
 from lingraft.models.modules import in_folder, wanted_by
 from lingraft.models.parts import (
     trained_parts,
 )
+from lingraft.models.plans import check_identity
 from lingraft.pipeline import pairs, vocabularies
 from lingraft.pipeline.memory import Layers, Need, this_machine, trained, verdict
-from lingraft.pipeline.sizes import grafted_sizes, tensor_shapes
+from lingraft.pipeline.sizes import grafted_sizes, is_tied, named_as_in, tensor_shapes
 from lingraft.pipeline.suiting import check_context, suited
-from lingraft.pretrained.checkpoints import folder_of, refuse_code
+from lingraft.pretrained.checkpoints import folder_of, refuse_code, without_config
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import baseline, is_open
 from lingraft.recipe.reach import SPREAD, reach
@@ -163,6 +164,8 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
         vocabularies.check_tokens(recipe, folder)
     if family is not None:
         vocabularies.check_initialisers(recipe, family)
+        if recipe.graft.layer_initialiser == "identity" and any(recipe.graft.places):
+            check_identity(family, _config(folder) if folder else {})
         for module in wanted_by(recipe.graft):
             module.check_fits(family)
     return files
@@ -190,6 +193,7 @@ def source_of(recipe: Recipe) -> tuple[Family | None, Path | None]:
     config = _config(folder)
     model_type = str(config.get("model_type", "unknown"))
     refuse_code(str(recipe.source.model), config, model_type in FAMILIES)
+    check_config(str(recipe.source.model), config)
     family = family_of(model_type)
     for module in in_folder(folder):
         raise UnsupportedModelError(
@@ -293,9 +297,8 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
             "the source has no .safetensors file, so its size is not known before it is loaded"
         )
         return
-    config = _config(folder)
-    # left out where it is the class's default; an untied head is in the file
-    tied = bool(config.get("tie_word_embeddings", family.decoder not in shapes))
+    shapes, config = named_as_in(family, shapes), _config(folder)
+    tied = is_tied(config, family, shapes)
     grafted = grafted_sizes(shapes, family, recipe, tied=tied)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
     plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
@@ -315,10 +318,7 @@ def _local_folder(name: str, revision: str | None) -> Path | None:
 def _config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     if not path.is_file():
-        raise DataError(
-            f"source model '{folder}': the directory holds no config.json, "
-            "so it is not a Hugging Face model; give the folder that save_pretrained wrote"
-        )
+        raise without_config(str(folder), folder)
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
