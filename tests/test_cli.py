@@ -192,6 +192,7 @@ def test_learning_rate_and_batch_of_the_short_form_hold_in_every_phase(
 ):
     given = ("adapt", "--source", tiny_source("roberta"), "--text", korean_text, "--lang", "ko")
     sizes = ("--vocab-size", 300, "--steps", 2, "--learning-rate", 2e-3, "--batch-tokens", 128)
+    sizes += ("--preset", "xpt2021")
     assert command(*given, *sizes, "--out", tmp_path / "run").status == 0
     recipe = lingraft.read_recipe(tmp_path / "run" / "recipe.toml")
     assert [phase.optimiser.learning_rate for phase in recipe.phases] == [2e-3, 2e-3]
