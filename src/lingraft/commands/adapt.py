@@ -14,11 +14,13 @@ from lingraft.errors import DataError, RecipeError
 from lingraft.recipe.decoding import load
 from lingraft.recipe.joining import joined
 from lingraft.recipe.methods import read_recipe, recipe_from
+from lingraft.recipe.shorthand import tables as tables_of
 from lingraft.recipe.streams import by_field, named_texts
 from lingraft.rundir import Run
 
 if TYPE_CHECKING:
     from lingraft.recipe import Recipe
+    from lingraft.recipe.shorthand import ShortForm
 
 
 def command(
@@ -131,20 +133,18 @@ def command(
     else:
         texts = _texts(text or [], lang, language_field)
         needed |= {"--lang": texts}
-        data: dict[str, Any] = {
-            "source": {"model": source},
-            **texts,
-            "tokenizer": ask.given(vocab_size=vocab_size),
-            "method": ask.given(
-                name=method,
-                preset=preset,
-                budget=_counted(steps, "steps", "value"),
-                learning_rate=learning_rate,
-                batch=_counted(batch_tokens, "tokens", "size"),
-            ),
-            "resources": ask.given(lexicons=lexicons),
-            "baselines": [{"method": name} for name in baseline or []],
+        short: ShortForm = {
+            "source": source,
+            "method": method,
+            "preset": preset,
+            "vocab_size": vocab_size,
+            "steps": steps,
+            "learning_rate": learning_rate,
+            "batch_tokens": batch_tokens,
+            "lexicons": lexicons,
+            "baselines": baseline,
         }
+        data = tables_of(short, texts)
         if join is not None:
             if source is not None:
                 raise RecipeError("--join: the run's model is the source; leave --source out")
@@ -153,18 +153,24 @@ def command(
         chosen = _from_options(data, needed, out_dir, assignments)
     folder = out_dir or Path("runs") / chosen.name
     from lingraft.pipeline import adapt as pipeline
-    from lingraft.report import advice, streams, tables
 
     run = pipeline.adapt(
         chosen, folder, resume=resume, overwrite=overwrite, command=ask.command_line()
     )
     if ask.is_first_process():
-        console.show(tables.for_terminal([run], console.out.width))
-        console.line(advice.summary([run]))
-        by_stream = streams.summary([run])
-        if by_stream:
-            console.line(by_stream)
-        console.line(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}")
+        show(run)
+
+
+def show(run: Run) -> None:
+    """Say how good the models of a run are, and where they lie."""
+    from lingraft.report import advice, streams, tables
+
+    console.show(tables.for_terminal([run], console.out.width))
+    console.line(advice.summary([run]))
+    by_stream = streams.summary([run])
+    if by_stream:
+        console.line(by_stream)
+    console.line(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}")
 
 
 def _texts(texts: list[str], lang: str | None, field: str | None) -> dict[str, Any]:
@@ -191,10 +197,6 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
     plain = joined(theirs, str(run.model_path), new)
     own = {key: plain[key] | data[key] for key in ("tokenizer", "method")}
     return plain | own | {key: data[key] for key in ("resources", "baselines")}
-
-
-def _counted(number: int | None, unit: str, key: str) -> dict[str, Any] | None:
-    return None if number is None else {key: number, "unit": unit}
 
 
 def _from_file(recipe: Path, shorthand: dict[str, object], assignments: list[str]) -> Recipe:
