@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export TOKENIZERS_PARALLELISM := true
 
 #   make docs    builds the documentation site in build/site, offline
-.PHONY: install format check test docs dist demo demo-seeds demo-source clean
+.PHONY: install format check test docs dist release-check demo demo-seeds demo-source clean
 
 $(BIN)/lingraft: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -42,6 +42,10 @@ docs: $(VENV)/dev
 # What is published: an sdist, and a wheel made from it, that work without the repository.
 dist: $(VENV)/dev
 	$(BIN)/python -m build --outdir dist .
+
+# make release-check TAG=v0.2.0: the version is the same in pyproject.toml, CITATION.cff, CHANGELOG.md and the tag.
+release-check: $(VENV)/dev
+	$(BIN)/python scripts/check_release.py $(TAG)
 
 demo: $(BIN)/lingraft
 	HF_HUB_OFFLINE=1 $(BIN)/lingraft adapt recipes/demo.toml --out runs/demo
