@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
-from tiny_tokenizers import SIZE, TEXT, build
+from causal_tokenizers import OF_FAMILY
+from causal_tokenizers import build as build_causal
+from tiny_shapes import DEPTH, SHAPES, STARTS
+from tiny_tokenizers import SIZE, TEXT
+from tiny_tokenizers import build as build_tiny
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,9 +38,14 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
+def build(family: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a family's tiny models."""
+    return build_causal(OF_FAMILY[family]) if family in OF_FAMILY else build_tiny(family)
+
+
 @pytest.fixture(scope="session")
 def tiny_tokenizer() -> Callable[[str], PreTrainedTokenizerBase]:
-    """Source tokenizers of about 300 pieces: bert roberta xlm-roberta electra modernbert.
+    """Source tokenizers of about 300 pieces, one a family.
 
     They are shared by all tests: do not change them.
     """
@@ -49,40 +58,9 @@ def tiny_text() -> tuple[str, ...]:
     return tuple(TEXT)
 
 
-DEPTH, WIDTH, LONGEST = 2, 32, 128
-BERT_SHAPE = {
-    "hidden_size": WIDTH,
-    "num_hidden_layers": DEPTH,
-    "num_attention_heads": 2,
-    "intermediate_size": 48,
-    "max_position_embeddings": LONGEST,
-    "initializer_range": 0.1,
-}
-SHAPES: dict[str, dict[str, object]] = {
-    "bert": BERT_SHAPE,
-    "roberta": BERT_SHAPE | {"max_position_embeddings": LONGEST + 2, "type_vocab_size": 1},
-    "xlm-roberta": BERT_SHAPE | {"max_position_embeddings": LONGEST + 2, "type_vocab_size": 1},
-    "electra": BERT_SHAPE | {"embedding_size": 16},
-    "modernbert": BERT_SHAPE
-    | {"layer_types": ["full_attention"] * DEPTH, "embedding_dropout": 0.1, "mlp_dropout": 0.1},
-}
-BART_SHAPE: dict[str, object] = {
-    f"{stack}_{key}": value
-    for stack in ("encoder", "decoder")
-    for key, value in (("layers", DEPTH), ("attention_heads", 2), ("ffn_dim", 48))
-} | {"d_model": WIDTH, "max_position_embeddings": LONGEST, "init_std": 0.1}
-T5_SHAPE: dict[str, object] = {
-    "d_model": WIDTH, "d_kv": 16, "d_ff": 48, "num_layers": DEPTH, "num_heads": 2
-}  # fmt: skip
-SHAPES |= {
-    "bart": BART_SHAPE,
-    "mbart": BART_SHAPE | {"scale_embedding": True},
-    "m2m_100": BART_SHAPE | {"scale_embedding": True},
-    "t5": T5_SHAPE | {"initializer_factor": 0.5},
-    "mt5": T5_SHAPE | {"initializer_factor": 0.5},
-}
-STARTS = {"t5": "pad_token_id", "mt5": "pad_token_id"}
-"""What a decoder starts with; all others with the end of a sentence."""
+def first_of(*ids: int | None) -> int | None:
+    """The first that there is."""
+    return next((index for index in ids if index is not None), None)
 
 
 def _model(family: str, **changes: object) -> PreTrainedModel:
@@ -94,10 +72,11 @@ def _model(family: str, **changes: object) -> PreTrainedModel:
 
     tokenizer, record = build(family), FAMILIES[family]
     ids = {
-        "vocab_size": SIZE,  # as often in real models, a few rows more than there are pieces
+        # as often in real models, a few rows more than there are pieces
+        "vocab_size": max(SIZE, -(-len(tokenizer) // 64) * 64),
         "pad_token_id": tokenizer.pad_token_id,
-        "bos_token_id": tokenizer.cls_token_id,
-        "eos_token_id": tokenizer.eos_token_id if record.decoder_list else tokenizer.sep_token_id,
+        "bos_token_id": first_of(tokenizer.bos_token_id, tokenizer.cls_token_id),
+        "eos_token_id": first_of(tokenizer.eos_token_id, tokenizer.sep_token_id),
     }
     if record.decoder_list is not None:
         ids["decoder_start_token_id"] = getattr(tokenizer, STARTS.get(family, "eos_token_id"))
@@ -210,7 +189,8 @@ def command() -> Callable[..., Finished]:
     return _command
 
 
-TINY_RUN = ("--vocab-size", 300, "--set", "method.batch={size=8, unit='sentences'}")
+TINY_RUN = ("--preset", "xpt2021", "--vocab-size", 300)
+TINY_RUN += ("--set", "method.batch={size=8, unit='sentences'}")
 TINY_RUN += ("--set", "tokenizer.max_tokens=64", "--set", "training.row_tokens=64")
 
 

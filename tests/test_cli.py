@@ -17,9 +17,11 @@ from lingraft.report.table import table
 COMMANDS = {
     "adapt": ("--source", "--join", "--text", "--lang", "--language-field", "--out", "--method",
               "--preset", "--vocab-size",
-              "--lexicons", "--steps", "--learning-rate", "--batch-tokens", "--baseline", "--seed",
+              "--lexicons", "--minutes", "--hours", "--tokens", "--steps", "--yes",
+              "--learning-rate", "--batch-tokens", "--baseline", "--seed",
               "--set", "--resume", "--overwrite", "--push-to-hub"),
     "demo": ("--out", "--files-to", "--seed", "--set", "--resume", "--overwrite"),
+    "recipe": ("name",),
     "check": ("--set",),
     "stage": ("run", "name"),
     "evaluate": ("--text", "--lang", "--sentences", "--rate", "--seed", "--words", "--precision"),

@@ -21,11 +21,11 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     *("README.md", "docs/guide.md", "docs/alignment.md", "docs/retrieval.md"),
     *("docs/multilingual.md", "docs/translation.md", "docs/quickstart.md"),
-    *("docs/howto/fine-tune.md", "docs/howto/translate.md"),
+    *("docs/howto/causal.md", "docs/howto/fine-tune.md", "docs/howto/translate.md"),
 )
 CONSOLE_PAGES = (
     *("docs/index.md", "docs/sources.md", "docs/howto/my-language.md", "docs/howto/my-domain.md"),
-    *("docs/howto/from-a-dump.md", "docs/howto/causal.md", "docs/howto/many-languages.md"),
+    *("docs/howto/from-a-dump.md", "docs/howto/many-languages.md"),
     *("docs/howto/compare.md", "docs/howto/cluster.md", "docs/howto/24-gb.md"),
 )
 """Pages whose console blocks are run, and which have no Python."""

@@ -13,8 +13,8 @@ from lingraft.pipeline import demo
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
-ACCOUNTS = {"wandb", "mlflow"}
-"""Trackers that a user has an account or a server for."""
+ACCOUNTS = {"wandb", "mlflow", "fused"}
+"""Trackers that a user has an account or a server for; what a CPU cannot use."""
 
 
 def test_the_wheel_holds_all_that_the_demo_reads() -> None:
@@ -22,7 +22,7 @@ def test_the_wheel_holds_all_that_the_demo_reads() -> None:
     assert {
         f"demo/{name}": f"lingraft/demo/{name}" for name in demo.FILES
     }.items() <= packed.items()
-    assert packed["recipes/demo.toml"] == "lingraft/demo/demo.toml"
+    assert packed["recipes"] == "lingraft/recipes"
     assert [path for path in packed if not (ROOT / path).exists()] == []
 
 

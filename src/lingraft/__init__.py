@@ -67,7 +67,8 @@ def adapt(
     """Adapt a model: from raw text to RUN/model and RUN/report.html.
 
     With a recipe: `adapt("recipes/demo.toml", out="runs/demo")`. Without one:
-    `adapt(source="FacebookAI/roberta-base", text="ko.txt", language="ko", out="runs/ko")`.
+    `adapt(source="FacebookAI/roberta-base", text="ko.txt", language="ko", hours=8,
+    out="runs/ko")`.
 
     Args:
         recipe: a recipe file, its tables as a dict, or a `Recipe`.
@@ -83,8 +84,8 @@ def adapt(
     Raises:
         LingraftError: whatever the caller can mend.
     """
+    from lingraft.commands.from_python import recipe_of
     from lingraft.pipeline import adapt as pipeline
-    from lingraft.recipe.shorthand import recipe_of
 
     if recipe is None:
         recipe = recipe_of(short, out, settings)

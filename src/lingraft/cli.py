@@ -17,8 +17,8 @@ from lingraft.commands import console, options
 from lingraft.errors import LingraftError, RecipeError, explain
 from lingraft.recipe import decoding
 
-COMMANDS: tuple[str, ...] = ("adapt", "demo", "check", "stage", "evaluate", "report", "list")
-COMMANDS += ("corpus", "study", "probe", "sources", "compare", "finetune", "probe-source")
+COMMANDS: tuple[str, ...] = ("adapt", "demo", "recipe", "check", "stage", "evaluate", "report")
+COMMANDS += ("list", "corpus", "study", "probe", "sources", "compare", "finetune", "probe-source")
 COMMANDS += ("retrieve", "export-sentences", "align", "encoder-decoder", "translate")
 COMMANDS += ("score-translations", "bench")
 """In the order of the help; each is `command` of a module that imports what is heavy later."""
@@ -78,7 +78,10 @@ for _name in COMMANDS:
     app.command(_name, cls=Command)(_module.command)
 
 
-MANY = ("--text", "--trim", "--lexicons", "--only", "--gold", "--pairs", "--dev")
+MANY = (
+    *("--text", "--trim", "--lexicons", "--only", "--gold", "--pairs", "--dev", "--kept"),
+    *("--choices", "--against", "--lm-eval"),
+)
 """Options that several values may follow."""
 
 

@@ -9,7 +9,16 @@ PAGE = (
     "<page><title>{0}</title><ns>{1}</ns><id>{0}</id><revision><id>{0}</id>"
     "<text>{2}</text></revision></page>\n"
 )
-TINY = ("--vocab-size", 300, "--steps", 2, "--set", "method.batch={size=8, unit='sentences'}")
+TINY = (
+    "--preset",
+    "xpt2021",
+    "--vocab-size",
+    300,
+    "--steps",
+    2,
+    "--set",
+    "method.batch={size=8, unit='sentences'}",
+)
 TINY += ("--set", "tokenizer.max_tokens=64", "--set", "training.row_tokens=64")
 FILES = ("corpus/train.txt", "corpus/valid.txt", "corpus/test.txt", "model/model.safetensors")
 

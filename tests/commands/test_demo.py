@@ -33,18 +33,18 @@ def test_the_demos_recipe_is_that_of_make_demo_on_its_own_files() -> None:
     assert own.model_copy(update=same) == theirs
 
 
-def test_the_demo_reads_the_recipe_of_an_installed_package(
+def test_the_demo_of_an_installed_package_is_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packed = tmp_path / "lingraft/demo"
     (packed / "source").mkdir(parents=True)
     (packed / "source/config.json").write_text("{}", encoding="utf-8")
-    text = (ROOT / "recipes/demo.toml").read_text(encoding="utf-8")
-    (packed / "demo.toml").write_text(text.replace("4000", "1234"), encoding="utf-8")
     monkeypatch.setattr(demo, "PLACES", (packed, ROOT / "demo"))
     recipe = demo.recipe(["seed=3"])
-    assert (recipe.tokenizer.vocab_size, recipe.seed) == (1234, 3)
+    assert recipe.seed == 3
+    assert recipe.corpus is not None
     assert recipe.source.model == str(packed / "source")
+    assert recipe.corpus.text == (str(packed / demo.TEXT),)
 
 
 def test_a_package_without_the_demo_says_what_to_do(

@@ -11,6 +11,7 @@ from lingraft.objectives import OBJECTIVES
 from lingraft.objectives.common import TokenIds
 from lingraft.objectives.mlm import sentence_keys
 from lingraft.recipe import Masking
+from lingraft.tokenizer.documents import Documents
 from lingraft.tokenizer.pairs import Edges, TokenPairs
 from lingraft.training.data import Batcher
 
@@ -20,9 +21,11 @@ pytestmark = pytest.mark.parametrize("name", OBJECTIVES)
 
 
 def units(name, tokens):
-    """What the objective reads: sentences, or every two of them as a pair."""
+    """What the objective reads: sentences, each a document, or every two of them as a pair."""
     if OBJECTIVES[name].reads == "sentences":
         return tokens
+    if OBJECTIVES[name].reads == "documents":
+        return Documents.of(tokens, 64)
     rows = np.arange(0, len(tokens) - 1, 2)
     sides = np.stack([[rows, rows + 1], [rows + 1, rows + 2]]).transpose(2, 0, 1)
     longest = 64 if OBJECTIVES[name].reads == "joined pairs" else None
@@ -31,7 +34,7 @@ def units(name, tokens):
 
 def family_for(name):
     """One of the kind that the objective trains."""
-    return {"masked": "roberta", "seq2seq": "bart"}[OBJECTIVES[name].kind]
+    return {"masked": "roberta", "seq2seq": "bart", "causal": "llama"}[OBJECTIVES[name].kind]
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ from tiny_translators import varied
 from transformers import MBart50Tokenizer, MBartTokenizer, NllbTokenizer
 
 from lingraft.crosslingual import translation_file
-from lingraft.crosslingual.translator import Settings, Translator, languages
+from lingraft.crosslingual.translator import Settings, Translator
 from lingraft.errors import RecipeError
 from lingraft.models.generation import translate
+from lingraft.tokenizer.frame import languages
 
 if TYPE_CHECKING:
     from collections.abc import Callable

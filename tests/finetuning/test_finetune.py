@@ -53,6 +53,9 @@ def same_files(tmp_path):
         ("klue-re", "modernbert", ",max_length=128"),
         ("klue-dp", "roberta", ",epochs=30,max_length=128"),
         ("klue-mrc", "modernbert", ",doc_stride=32,max_query=40,max_length=128"),
+        ("klue-nli", "gpt2", ""),
+        ("klue-ner", "llama", ",max_length=128"),
+        ("klue-mrc", "llama", ",doc_stride=32,max_query=40,max_length=128"),
     ],
 )
 def test_every_kind_of_task_learns_its_training_file_by_heart(

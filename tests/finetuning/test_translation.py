@@ -27,7 +27,7 @@ from transformers import (
 )
 
 from lingraft.errors import UnsupportedModelError
-from lingraft.finetuning import heads
+from lingraft.finetuning import dropout, heads
 from lingraft.finetuning.coders.common import Shape
 from lingraft.finetuning.coders.translation import TranslationCoder
 from lingraft.finetuning.outcomes import outcomes, predictions
@@ -143,9 +143,13 @@ def test_long_pairs_are_left_out_of_training_and_cut_elsewhere(problem, caplog):
     assert not whole.cut
 
 
-@pytest.mark.parametrize("kind", [NllbTokenizer, MBart50Tokenizer, MBartTokenizer])
+def old_nllb():
+    return NllbTokenizer(legacy_behaviour=True)
+
+
+@pytest.mark.parametrize("kind", [NllbTokenizer, old_nllb, MBart50Tokenizer, MBartTokenizer])
 def test_the_target_language_comes_first(kind, tmp_path):
-    codes = ("eng_Latn", "kor_Hang") if kind is NllbTokenizer else ("en_XX", "ko_KR")
+    codes = ("eng_Latn", "kor_Hang") if kind in (NllbTokenizer, old_nllb) else ("en_XX", "ko_KR")
     task = replace(task_in(tiny.write_task(tmp_path)), codes=codes)
     tokenizer = kind()
     source, target = tokenizer.convert_tokens_to_ids(list(codes))
@@ -185,9 +189,9 @@ def test_dropout_reaches_both_stacks(tmp_path):
         assert {one.p for one in drops} == found
     config = tiny.translator("bart").config
     wanted = {"dropout": 0.3, "attention_dropout": 0.2}
-    assert heads.dropout_settings(config, 0.3, 0.2) == wanted
+    assert dropout.whole_model(config, 0.3, 0.2) == wanted
     with pytest.raises(UnsupportedModelError, match="attention_dropout"):
-        heads.dropout_settings(tiny.translator("t5").config, None, 0.2)
+        dropout.whole_model(tiny.translator("t5").config, None, 0.2)
 
 
 def test_equal_embeddings_stay_one_in_training_and_are_two_on_disk(tmp_path):

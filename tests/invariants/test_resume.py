@@ -18,9 +18,11 @@ SETTINGS = {
     "optimiser": {"learning_rate": 0.01},
     "validation": {"every_steps": 4},
 }
-PARTS = pytest.mark.parametrize(
-    "train", [["all"], ["embeddings", "output_bias", "itl"]], ids=["all", "frozen"]
-)
+ROWS = ["embeddings.new", "output_bias.new", "layers[-1]"]
+NEW = tuple(i % 7 == 3 for i in range(320))
+LORA = {"parts": ["body"], "rank": 2, "dropout": 0.1}
+KINDS = {"all": ["all"], "frozen": ["embeddings", "output_bias", "itl"], "rows": ROWS}
+PARTS = pytest.mark.parametrize("train", KINDS.values(), ids=KINDS)
 
 
 @pytest.fixture
@@ -33,7 +35,11 @@ def model(tiny_model):
 @pytest.fixture
 def job(tiny_job):
     return lambda name, train, **training: tiny_job(
-        name, phase=SETTINGS | {"train": train}, training=training, itl_layers=frozenset({0, 2})
+        name,
+        phase=SETTINGS | {"train": train} | ({"lora": LORA} if train == ROWS else {}),
+        training=training,
+        itl_layers=frozenset({0, 2}),
+        new_rows=NEW,
     )
 
 

@@ -21,7 +21,10 @@ PHASE = {
     "validation": {"every_steps": 4},
 }
 FIRST_PHASE = ["embeddings", "output_bias", "itl"]
+NEW = tuple(i % 7 == 3 or i > 310 for i in range(320))
+ROWS = ["embeddings.new", "output_bias.new", "layers[0]"]
 # Where each job goes on: the checkpoint of step 5 that another one left.
+KINDS = {"ddp": "none", "fsdp2": "fsdp2"}
 RESUMED = {"1 to fsdp2": "one", "1 to ddp": "one", "fsdp2 to ddp": "fsdp2", "ddp to fsdp2": "ddp"}
 
 
@@ -37,15 +40,17 @@ def runs(tmp_path_factory, tiny_job_in, tiny_model, tiny_tokens, one_process):
     def job(name, sharding="none", train=("all",)):
         training = {"micro_batch_tokens": 32, "sharding": sharding, "checkpoint_steps": 5}
         phase = PHASE | {"train": list(train)}
-        layers = {"itl_layers": frozenset({0, 2}), "train": tiny_tokens(33)}
+        layers = {"itl_layers": frozenset({0, 2}), "train": tiny_tokens(33), "new_rows": NEW}
         return tiny_job_in(folder, name, phase=phase, training=training, **layers)
 
     with one_process() as accelerator:
-        for name, train in (("one", ["all"]), ("one, frozen", FIRST_PHASE)):
+        trained = {"one": ["all"], "one, frozen": FIRST_PHASE, "one, rows": ROWS}
+        for name, train in trained.items():
             train_phase(job(name, train=train), model(), accelerator)
     names = ["ddp", "fsdp2", *RESUMED]
     jobs = [job(name, "fsdp2" if name.endswith("fsdp2") else "none") for name in names]
     jobs.append(job("fsdp2, frozen", "fsdp2", FIRST_PHASE))
+    jobs += [job(f"{name}, rows", sharding, ROWS) for name, sharding in KINDS.items()]
     train_together(folder, model(), jobs, RESUMED)
     return job, model
 
@@ -91,6 +96,16 @@ def test_with_a_frozen_body_too_and_what_is_frozen_stays_as_it_was(runs):
     assert any(name.startswith("roberta.encoder.layer.0.") for name in moved)
     assert "roberta.embeddings.word_embeddings.weight" in moved
     assert not any(name.startswith("roberta.encoder.layer.1.") for name in moved)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_rows_of_divided_matrices_too_and_no_other_row_moves_by_a_bit(name, runs):
+    job, model = runs
+    assert_like_one_process(job(f"{name}, rows"), job("one, rows"))
+    found, before = best(job(f"{name}, rows")), model().state_dict()
+    for matrix in ("roberta.embeddings.word_embeddings.weight", "lm_head.bias"):
+        same = (found[matrix] == before[matrix]).reshape(len(NEW), -1).all(1)
+        assert same.tolist() == [not new for new in NEW]
 
 
 @pytest.mark.parametrize("name", RESUMED)

@@ -15,7 +15,8 @@ from lingraft.models.export import (
 )
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import Vocabulary as NewVocabulary
-from lingraft.models.graft import layer_plan, rebuild
+from lingraft.models.graft import rebuild
+from lingraft.models.plans import layer_plan
 from lingraft.recipe import Tokenizer
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.vocabulary import Vocabulary

@@ -1,4 +1,4 @@
-"""A family of another kind, and a head that is not tied: nothing but the record is new."""
+"""Causal models, and heads that are not tied."""
 
 import pytest
 import torch
@@ -7,31 +7,18 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from lingraft.errors import DataError
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models import export
-from lingraft.models.families import FAMILIES, Family
-from lingraft.models.graft import Vocabulary, layer_plan, rebuild
+from lingraft.models.families import FAMILIES
+from lingraft.models.graft import Vocabulary, rebuild
 from lingraft.models.loading import stock_class
 from lingraft.models.packed import PackedModel, check_isolation
 from lingraft.models.parts import itl_layers, part_of, sizes_by_part, tied_once
+from lingraft.models.plans import layer_plan
 from lingraft.models.source import load_model
 from lingraft.pipeline.sizes import grafted_sizes
 from lingraft.recipe.methods import recipe_from
 from lingraft.training.loop import train_phase
 
-LLAMA = Family(
-    model_type="llama",
-    kind="causal",
-    word_embeddings="model.embed_tokens.weight",
-    decoder="lm_head.weight",
-    output_bias=(),
-    layers="model.layers",
-    embedding_norm=(),
-    head=("lm_head",),
-    head_tensors=(),
-    body_tensors=("model.norm.",),
-    dropout_keys=("attention_dropout",),
-    residual_sites=("self_attn", "mlp"),
-    layer_output="mlp.down_proj.weight",
-)
+LLAMA = FAMILIES["llama"]
 SHAPE = {
     "vocab_size": 320,
     "hidden_size": 32,
@@ -45,9 +32,8 @@ TIED = pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 
 
 @pytest.fixture
-def llama(monkeypatch):
-    """Builds a tiny Llama; its record is in FAMILIES."""
-    monkeypatch.setitem(FAMILIES, "llama", LLAMA)
+def llama():
+    """Builds a tiny Llama, its head tied or not."""
 
     def made(tied):
         config = AutoConfig.for_model("llama", **SHAPE, tie_word_embeddings=tied)

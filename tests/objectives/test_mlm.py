@@ -5,7 +5,7 @@ import torch
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel, assemble, pack
 from lingraft.objectives.common import TokenIds
-from lingraft.objectives.mlm import MLM, corrupt, hash64, loss, sentence_keys, uniform
+from lingraft.objectives.mlm import MLM, corrupt, hash64, sentence_keys, uniform
 from lingraft.recipe import Masking
 from lingraft.training.data import Batcher
 
@@ -177,7 +177,7 @@ def packed_sentences(tokens):
 
 def test_the_loss_is_the_summed_cross_entropy_of_the_masked_tokens(tiny_model, tiny_tokens):
     batch, sentences, targets = packed_sentences(tiny_tokens(5))
-    (found,) = loss(PackedModel(tiny_model("bert"), FAMILIES["bert"]), batch).values()
+    (found,) = MLM.loss(PackedModel(tiny_model("bert"), FAMILIES["bert"]), batch).values()
     stock, expected = tiny_model("bert"), 0.0
     for sentence, gold in zip(sentences, targets, strict=True):
         logits = stock(input_ids=torch.from_numpy(sentence.astype(np.int64))[None]).logits[0]
@@ -191,7 +191,7 @@ def test_places_that_fill_up_a_batch_teach_nothing(tiny_model, tiny_tokens):
     batch, _, _ = packed_sentences(tiny_tokens(5))
     model = tiny_model("bert").eval()
     packed, weights = PackedModel(model, FAMILIES["bert"]), list(model.parameters())
-    (found,) = loss(packed, batch).values()
+    (found,) = MLM.loss(packed, batch).values()
     filled = torch.autograd.grad(found.nats, weights, allow_unused=True)
     nats = torch.nn.functional.cross_entropy(packed.logits(batch), batch.targets_M, reduction="sum")
     plain = torch.autograd.grad(nats, weights, allow_unused=True)

@@ -12,7 +12,7 @@ from transformers import AutoModelForMaskedLM
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import FAMILIES
 from lingraft.models.source import load_model
-from lingraft.pipeline import grafting
+from lingraft.pipeline import grafting, rows
 from lingraft.recipe.methods import recipe_from
 from lingraft.tokenizer import extension
 
@@ -194,7 +194,7 @@ def test_a_source_tokenizer_with_more_pieces_than_rows_is_refused(tiny_tokenizer
 
     source = Vocabulary.of(tiny_tokenizer("bert"))
     with pytest.raises(UnsupportedModelError, match=f"has {source.size} pieces but the model only"):
-        grafting.whole_matrix(torch.zeros(source.size - 1, 8), source)
+        rows.whole_matrix(torch.zeros(source.size - 1, 8), source)
 
 
 def test_an_untied_output_projection_is_carried_over_as_the_embeddings_were(

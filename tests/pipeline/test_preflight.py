@@ -43,8 +43,9 @@ def test_trainable_parameters_are_those_of_the_phases(family, adapted):
 @pytest.mark.parametrize("family", ENCODERS)
 @pytest.mark.parametrize("layers", [(0, 0), (0, 2), (2, 0)])
 def test_inserted_layers_are_counted_as_the_graft_makes_them(family, layers, adapted, tiny_model):
-    from lingraft.models.graft import layer_plan, rebuild
+    from lingraft.models.graft import rebuild
     from lingraft.models.parts import itl_layers, sizes_by_part, tied_once
+    from lingraft.models.plans import layer_plan
 
     before, after = layers
     plan = planned(adapted(family), f"graft.layers_before={before}", f"graft.layers_after={after}")

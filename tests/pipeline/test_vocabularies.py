@@ -12,7 +12,6 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM,
 
 import lingraft
 from lingraft.embeddings.norms import FEWEST, script_of
-from lingraft.models.families import FAMILIES, Family
 from lingraft.pipeline import grafting, preflight
 from lingraft.recipe.methods import recipe_from
 from lingraft.tokenizer import extension
@@ -21,21 +20,6 @@ from lingraft.tokenizer.vocabulary import Vocabulary
 
 KOREAN = [*TEXT[3:6], "2024년에 365일, 학교에서 문서를 저장한다.", "문서의 형식과 도구 모음"] * 9
 ROWS, WIDTH = 448, 32
-LLAMA = Family(
-    model_type="llama",
-    kind="causal",
-    word_embeddings="model.embed_tokens.weight",
-    decoder="lm_head.weight",
-    output_bias=(),
-    layers="model.layers",
-    embedding_norm=(),
-    head=("lm_head",),
-    head_tensors=(),
-    body_tensors=("model.norm.",),
-    dropout_keys=("attention_dropout",),
-    residual_sites=("self_attn", "mlp"),
-    layer_output="mlp.down_proj.weight",
-)
 
 
 class Grafted:
@@ -93,9 +77,7 @@ class Grafted:
 
 
 @pytest.fixture
-def graft(tmp_path, monkeypatch):
-    monkeypatch.setitem(FAMILIES, "llama", LLAMA)
-
+def graft(tmp_path):
     def made(family="qwen", kind="extend", *, tied=False, **more):
         tokenizer = {"kind": kind, "new_pieces": 60, "vocab_size": 420} | more.pop("tokenizer", {})
         return Grafted(tmp_path, family, {"tokenizer": tokenizer, "graft": more}, tied=tied)
@@ -124,6 +106,25 @@ def test_pieces_that_stay_keep_their_rows_and_the_model_its_logits(kind, tied, g
     ids = made.model.config
     assert ids.eos_token_id == made.tokenizers["ours"].eos_token_id
     assert ids.pad_token_id == made.tokenizers["ours"].pad_token_id
+
+
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize("family", list(causal_tokenizers.BUILDERS))
+def test_a_replaced_vocabulary_keeps_the_rows_of_bytes_and_of_all_special_tokens(
+    family, tied, graft
+):
+    """Chat and reserved tokens, and a padding token that ends texts, have no other source."""
+    made = graft(family, "replace", tied=tied, embeddings="mean")
+    to, origin = made.kept
+    theirs = made.tokenizers["theirs"]
+    names = {str(token) for token in theirs.added_tokens_decoder.values()}
+    names |= {piece for piece in theirs.get_vocab() if piece.startswith("<0x")}
+    assert names <= {made.ours.pieces[index] for index in to.tolist()}
+    for index, old in zip(to.tolist(), origin.tolist(), strict=True):
+        if made.ours.pieces[index] in names:
+            assert torch.equal(made.input()[index], made.input("source")[old])
+            assert torch.equal(made.output()[index], made.output("source")[old])
+    assert not [row for row in made.rows if row["rule"] == "fresh"]
 
 
 def test_rows_of_reserved_tokens_are_made_anew_and_fill_up_to_a_multiple(graft):
@@ -157,6 +158,63 @@ def test_a_tied_model_has_no_output_rows_of_its_own_and_says_so(graft):
     made = graft(tied=True, output_embeddings="first-piece")
     assert any("output_embeddings: without effect" in note for note in made.counts["notes"])
     assert "output" not in made.counts["embeddings"]
+
+
+@pytest.mark.parametrize(
+    ("graft_keys", "norms"),
+    [
+        # EEVE: means of pieces, and the head's rows of the first piece
+        ({"embeddings": "mean", "output_embeddings": "first-piece"}, False),
+        # Beyond Initialization Loss: means rescaled, and the head's rows weighted by length
+        (
+            {
+                "embeddings": "mean",
+                "embedding_norms": "script",
+                "output_embeddings": "length-weighted",
+            },
+            True,
+        ),
+    ],
+    ids=["eeve", "nvidia"],
+)
+def test_published_pairs_of_initialisers_are_two_keys_and_reported_apart(graft_keys, norms, graft):
+    made = graft("qwen", **graft_keys)
+    said = made.counts["embeddings"]
+    assert said["initialiser"] == "mean"
+    assert said["output"]["initialiser"] == graft_keys["output_embeddings"]
+    (inputs,), outputs = (
+        [group for rule, group in said["norms"]["groups"].items() if rule == "mean"],
+        said["output"]["norms"]["groups"]["combined"],
+    )
+    assert (inputs["before"] != inputs["after"]) is norms
+    assert outputs["before"] == outputs["after"]
+    for index in made.new[:5]:
+        ids = made.source_ids(index)
+        sizes = torch.tensor([float(len(made.theirs.canonical[i].text)) for i in ids])
+        sizes += torch.tensor([float(made.theirs.canonical[i].word_start) for i in ids])
+        rows = made.output("source")[ids]
+        weighted = (rows * (sizes / sizes.sum())[:, None]).sum(0)
+        torch.testing.assert_close(made.output()[index], weighted if norms else rows[0])
+
+
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+def test_token_distillation_trains_new_rows_of_both_matrices_and_no_others(tied, graft):
+    fast = {"learning_rate": 0.01, "snippets": 4, "snippet_tokens": 24}
+    made = graft("llama-3", tied=tied, embeddings="token-distillation", token_distillation=fast)
+    to, origin = made.kept
+    assert torch.equal(made.input()[to], made.input("source")[origin])
+    assert torch.equal(made.output()[to], made.output("source")[origin])
+    said = made.counts["embeddings"]
+    learnt = [int(row["target_id"]) for row in made.rows if row["rule"] == "learnt"]
+    assert set(learnt) <= set(made.new)
+    assert len(learnt) == said["token_distillation"]["input"]["pieces"] > 20
+    assert said["norms"]["groups"]["learnt"]["rows"] == len(learnt)
+    assert ("output" in said) is not tied
+    if not tied:
+        assert said["output"]["initialiser"] == "token-distillation"
+        assert said["output"]["provenance"]["learnt"] == len(learnt)
+        assert not torch.equal(made.output()[learnt], made.input()[learnt])
+        assert said["token_distillation"]["output"]["pieces"] == len(learnt)
 
 
 @pytest.mark.parametrize("to", ["all", "script"])

@@ -26,7 +26,6 @@ def test_the_names_in_recipes_are_those_of_the_tables():
     assert set(get_args(recipes.Objective)) == set(OBJECTIVES)
     pairs = {name for name, objective in OBJECTIVES.items() if objective.reads != "sentences"}
     assert set(READ_PAIRS) == pairs
-    assert set(get_args(recipes.Part)) == {*recipes.PARTS, "all"}
     preset, none = get_args(recipes.Method.model_fields["preset"].annotation)
     assert set(get_args(preset)) == set(PRESETS)
     assert none is type(None)

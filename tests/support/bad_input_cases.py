@@ -14,6 +14,7 @@ from pathlib import Path
 
 import bad_input_alignment
 import bad_input_corpora
+import bad_input_documents
 import bad_input_encoder_decoder
 import bad_input_models
 import bad_input_plugged
@@ -67,7 +68,7 @@ class Place:
         if not (self.folder / "source").exists():
             self.source()
         start = ["adapt", "--source", "source", "--text", text, "--lang", lang, "--out", "run"]
-        return [*start, "--steps", "4", "--vocab-size", "300", *more]
+        return [*start, "--preset", "xpt2021", "--steps", "4", "--vocab-size", "300", *more]
 
     def recipe(self, more="", start='language = "ko"', corpus='text = ["ko.txt"]', source=SOURCE):
         """`lingraft check` of a recipe."""
@@ -162,7 +163,8 @@ source_case("a source whose config.json is broken", "config.json", lambda data: 
 source_case("a source whose config.json is a list", "config.json", lambda data: b"[]")
 source_case("a source of a family that is not known", "config.json",
             configured(model_type="distilbert"))  # fmt: skip
-source_case("a causal language model", "config.json", configured(model_type="gpt2"))
+source_case("weights of another architecture than config.json says", "config.json",
+            configured(model_type="gpt2"))  # fmt: skip
 source_case("a source without weights", "model.safetensors", None)
 source_case("weights that are cut short", "model.safetensors", lambda data: data[:9_999])
 source_case("weights that are no safetensors file", "model.safetensors", lambda data: b"x" * 99)
@@ -199,7 +201,7 @@ recipe_case("a name that cannot be a folder", start='language = "ko"\nname = "a/
 recipe_case("a method that does not exist", '[method]\nname = "xtp"')
 recipe_case("a preset that does not exist", '[method]\npreset = "xpt2020"')
 recipe_case("an initialiser that does not exist", '[graft]\nembeddings = "fokus"')
-recipe_case("an objective that does not exist", PHASE.format("one", "all") + 'objective = "clm"')
+recipe_case("an objective that does not exist", PHASE.format("one", "all") + 'objective = "nsp"')
 recipe_case("a part that does not exist", PHASE.format("one", "heads"))
 recipe_case("a part beside 'all'", PHASE.format("one", 'all", "itl'))
 recipe_case("a part that is named twice", PHASE.format("one", 'itl", "itl'))
@@ -408,3 +410,4 @@ bad_input_sources.add(CASES)
 bad_input_encoder_decoder.add(CASES)
 bad_input_vocabularies.add(CASES)
 bad_input_stacks.add(CASES)
+bad_input_documents.add(CASES)

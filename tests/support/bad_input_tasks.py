@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tiny_causal
+
 TREE = "1\tJa\tja\tINTJ\t_\t_\t0\troot\t_\t_\n\n"
+TITLE = '[{"guid": "0", "title": "책", "label": "정치"}]'
 QUESTION = (
     '{"id": "1", "question": "Was?", "context": "Ja.", '
     '"answers": [{"text": "Ja", "answer_start": 0}]}\n'
@@ -20,6 +23,14 @@ def add(cases):
         ("a treebank whose multi-word token has no words", "1-2\tzum" + "\t_" * 8 + "\n" + TREE),
     ):
         cases[wrong] = finetune("udpos-de", {**trees, "de_x-ud-test.conllu": line})
+    tags |= {"test-de.tsv": "Ja\tO\n"}
+    cases["tags from a causal model that transformers has no class for"] = finetune(
+        "panx-de", tags, "olmo2"
+    )
+    label = {f"ynat-v1.1_{split}.json": TITLE for split in ("train", "dev")}
+    cases["a dropout that the head of a causal model lacks"] = finetune(
+        "klue-ynat", label, "gpt2", "--set", "classifier_dropout=0.1"
+    )
     cases["fine-tuning on a task without training"] = finetune("tatoeba-de", {})
     cases["a corpus of a group of tasks without their files"] = lambda place: [
         "corpus", str(place.text().name), "--lang", "ko", "--out", "out", "--task", "mlqa",
@@ -27,14 +38,17 @@ def add(cases):
     ]  # fmt: skip
 
 
-def finetune(task, files):
+def finetune(task, files, causal=None, *more):
     """A case of `lingraft finetune source` on a task whose directory holds these files."""
 
     def prepared(place):
-        place.source()
+        if causal:
+            tiny_causal.save(place.folder / "source", causal)
+        else:
+            place.source()
         (place.folder / "data").mkdir()
         for name, text in files.items():
             place.write(f"data/{name}", text)
-        return ["finetune", "source", "--task", task, "--data", "data"]
+        return ["finetune", "source", "--task", task, "--data", "data", *more]
 
     return prepared

@@ -161,6 +161,11 @@ ROBERTA_ROLES = T5_ROLES | {"bos_token": "<s>", "cls_token": "<s>", "sep_token":
 ROBERTA_ROLES |= {"mask_token": "<mask>"}
 
 
+DEBERTA_ROLES = {"pad_token": "[PAD]", "cls_token": "[CLS]", "bos_token": "[CLS]"}
+DEBERTA_ROLES |= {"sep_token": "[SEP]", "eos_token": "[SEP]", "unk_token": "<unk>"}
+DEBERTA_ROLES |= {"mask_token": "[MASK]"}
+
+
 def _t5(word_start: str = "") -> PreTrainedTokenizerBase:
     last = [word_start + sentinel for sentinel in SENTINELS]
     return _unigram(["<pad>", "</s>", "<unk>"], last, "$A </s>", **T5_ROLES)
@@ -176,6 +181,13 @@ BUILDERS: dict[str, Callable[[], PreTrainedTokenizerBase]] = {
     "modernbert": _modernbert,
     "bert": lambda: BertTokenizer(vocab=_wordpieces(), model_max_length=512),
     "bart": _roberta,
+    "camembert": _xlm_roberta,
+    "xlm-roberta-xl": _xlm_roberta,
+    "gte": _xlm_roberta,
+    "eurobert": _modernbert,
+    "deberta-v2": lambda: _unigram(
+        ["[PAD]", "[CLS]", "[SEP]", "<unk>"], ["[MASK]"], "[CLS] $A [SEP]", **DEBERTA_ROLES
+    ),
     "mbart": lambda: _with_codes("en_XX", "ko_KR", "de_DE"),
     "m2m_100": lambda: _with_codes("eng_Latn", "kor_Hang"),
     "t5": _t5,

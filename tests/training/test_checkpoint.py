@@ -5,14 +5,14 @@ from safetensors.torch import load_file
 from lingraft.errors import DataError
 from lingraft.recipe import Optimiser
 from lingraft.training import checkpoint
-from lingraft.training.optim import optimiser_for
+from lingraft.training.trained import Trained
 
 
 @pytest.fixture
 def trained(tiny_model):
     """A model and an optimiser that has taken a step."""
     model = tiny_model("bert")
-    optimiser = optimiser_for(model.parameters(), Optimiser(learning_rate=0.01))
+    optimiser = Trained(model).optimiser(Optimiser(learning_rate=0.01))
     model(input_ids=torch.arange(8)[None]).logits.square().mean().backward()
     optimiser.step()
     return model, optimiser
@@ -22,7 +22,7 @@ def test_a_checkpoint_gives_weights_moments_and_state_back(trained, tiny_model, 
     model, optimiser = trained
     path = checkpoint.save(tmp_path, 7, model, optimiser, {"step": 7, "best_loss": float("inf")})
     other = tiny_model("bert")
-    fresh = optimiser_for(other.parameters(), Optimiser())
+    fresh = Trained(other).optimiser(Optimiser())
     assert checkpoint.load(path, other, fresh) == {"step": 7, "best_loss": float("inf")}
     for ours, theirs in zip(other.parameters(), model.parameters(), strict=True):
         assert torch.equal(ours, theirs)
@@ -91,4 +91,4 @@ def test_a_checkpoint_of_another_model_is_a_data_error(trained, tiny_model, tmp_
     path = checkpoint.save(tmp_path, 5, *trained, {})
     other = tiny_model("roberta")
     with pytest.raises(DataError, match="cannot be read"):
-        checkpoint.load(path, other, optimiser_for(other.parameters(), Optimiser()))
+        checkpoint.load(path, other, Trained(other).optimiser(Optimiser()))

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from lingraft.recipe import Optimiser, Schedule
-from lingraft.training.optim import clip, learning_rate_factor, optimiser_for
+from lingraft.training.optim import clip, learning_rate_factor
+from lingraft.training.trained import Trained
 
 
 def factors(schedule, warmup, steps=100):
@@ -51,7 +52,7 @@ def test_without_warm_up_the_rate_only_falls(shape):
 
 def test_weight_decay_spares_biases_and_norms():
     model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.Embedding(5, 4))
-    optimiser = optimiser_for(model.parameters(), Optimiser(weight_decay=0.3))
+    optimiser = Trained(model).optimiser(Optimiser(weight_decay=0.3))
     decayed, spared = optimiser.param_groups
     assert {id(p) for p in decayed["params"]} == {id(model[0].weight), id(model[2].weight)}
     assert (decayed["weight_decay"], spared["weight_decay"]) == (0.3, 0.0)
@@ -61,14 +62,14 @@ def test_weight_decay_spares_biases_and_norms():
 def test_frozen_parameters_are_not_given_to_the_optimiser():
     model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 5))
     model[0].requires_grad_(False)
-    optimiser = optimiser_for(model.parameters(), Optimiser())
+    optimiser = Trained(model).optimiser(Optimiser())
     known = {id(p) for group in optimiser.param_groups for p in group["params"]}
     assert known == {id(p) for p in model[1].parameters()}
 
 
 def test_the_settings_of_the_recipe_reach_the_optimiser():
     section = Optimiser(learning_rate=0.02, betas=(0.8, 0.95), epsilon=1e-3)
-    for group in optimiser_for(nn.Linear(2, 2).parameters(), section).param_groups:
+    for group in Trained(nn.Linear(2, 2)).optimiser(section).param_groups:
         assert (group["lr"], group["betas"], group["eps"]) == (0.02, (0.8, 0.95), 1e-3)
 
 

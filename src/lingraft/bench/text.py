@@ -78,7 +78,7 @@ def made_up(shape: TextShape, vocab_size: int, seed: int = 0) -> Tokens:
         seed: another seed, another text of the same language.
     """
     shape.check()
-    ordinary = token_ids(vocab_size).mask - ORDINARY
+    ordinary = max(token_ids(vocab_size).special) - ORDINARY  # the mask token is the last piece
     follower = np.random.default_rng(0).permutation(ordinary)
     generator = np.random.default_rng([1, seed])
     lengths = shape.lengths(generator)

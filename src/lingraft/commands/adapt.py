@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lingraft.commands import console
+from lingraft.commands import budgets, console
 from lingraft.commands import options as ask
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe.decoding import load
@@ -66,10 +67,13 @@ def command(
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="A paper's hyper-parameters (`lingraft list presets`); the method's."),
+        typer.Option(
+            help="auto (default): what our studies found best for source, text and budget; or a "
+            "paper's hyper-parameters (`lingraft list presets`)."
+        ),
     ] = None,
     vocab_size: Annotated[
-        int | None, typer.Option(help="Pieces of the new vocabulary (50000).")
+        int | None, typer.Option(help="Pieces of the new vocabulary; by the size of the text.")
     ] = None,
     lexicons: Annotated[
         list[str] | None,
@@ -78,10 +82,29 @@ def command(
             "several may follow, of any of the languages."
         ),
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Optimiser steps over all phases.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Peak; the preset's: 1e-4.")] = None,
+    kept: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Text of the source's language that trains nothing: a causal model and its source "
+            "are scored on it, to see what is left of that language; several may follow."
+        ),
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Budget: time of the whole run, report and all.")
+    ] = None,
+    hours: Annotated[float | None, typer.Option(help="Budget: the same in hours.")] = None,
+    tokens: Annotated[
+        str | None, typer.Option(help="Budget: tokens of training over all phases: 5M, 300k.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Budget: optimiser steps over all phases.")
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Without a budget: take the paper's, and its preset.")
+    ] = False,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak; the preset's.")] = None,
     batch_tokens: Annotated[
-        int | None, typer.Option(help="Tokens in a step; the preset's: 256 sentences.")
+        int | None, typer.Option(help="Tokens in a step; the preset's.")
     ] = None,
     baseline: Annotated[
         list[str] | None,
@@ -103,8 +126,8 @@ def command(
 
     With a recipe:     lingraft adapt recipes/demo.toml --out runs/demo
 
-    Without:           lingraft adapt --source FacebookAI/roberta-base --text ko.txt --lang ko --out
-        runs/ko
+    Without:           lingraft adapt --source FacebookAI/roberta-base --text ko.txt --lang ko
+        --hours 8 --out runs/ko
 
     Several languages: lingraft adapt --source FacebookAI/roberta-base --method metaxlm --text
         en=en.txt de=de/ ko=ko.jsonl --baseline xlm --out runs/many
@@ -115,15 +138,21 @@ def command(
     where it was with the same command. What comes out is OUT/model (load it with transformers) and
     OUT/report.html.
     """
+    began = time.monotonic()
     needed: dict[str, object] = {"--source": source, "--text": text, "--lang": lang}
     sizes: dict[str, object] = {
         "--vocab-size": vocab_size,
+        "--minutes": minutes,
+        "--hours": hours,
+        "--tokens": tokens,
         "--steps": steps,
+        "--yes": yes,
         "--learning-rate": learning_rate,
         "--batch-tokens": batch_tokens,
         "--lexicons": lexicons,
         "--language-field": language_field,
         "--join": join,
+        "--kept": kept,
     }
     assignments = list(settings or [])
     assignments += [f"export.push_to_hub={json.dumps(push_to_hub)}"] if push_to_hub else []
@@ -133,18 +162,21 @@ def command(
     else:
         texts = _texts(text or [], lang, language_field)
         needed |= {"--lang": texts}
+        budget = budgets.chosen(minutes=minutes, hours=hours, tokens=tokens, steps=steps)
+        measured = join is None and len(texts.get("streams", ())) < 2
+        default = budgets.default_preset(method, assignments, yes=yes) if measured else None
         short: ShortForm = {
             "source": source,
             "method": method,
-            "preset": preset,
+            "preset": preset or default,
             "vocab_size": vocab_size,
-            "steps": steps,
             "learning_rate": learning_rate,
             "batch_tokens": batch_tokens,
             "lexicons": lexicons,
+            "kept": kept,
             "baselines": baseline,
         }
-        data = tables_of(short, texts)
+        data = tables_of(short, texts, budget)
         if join is not None:
             if source is not None:
                 raise RecipeError("--join: the run's model is the source; leave --source out")
@@ -153,9 +185,15 @@ def command(
         chosen = _from_options(data, needed, out_dir, assignments)
     folder = out_dir or Path("runs") / chosen.name
     from lingraft.pipeline import adapt as pipeline
+    from lingraft.pipeline.budgeting import Timekeeper
 
     run = pipeline.adapt(
-        chosen, folder, resume=resume, overwrite=overwrite, command=ask.command_line()
+        chosen,
+        folder,
+        resume=resume,
+        overwrite=overwrite,
+        command=ask.command_line(),
+        time=Timekeeper(began),
     )
     if ask.is_first_process():
         show(run)
@@ -196,6 +234,7 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
     ]
     plain = joined(theirs, str(run.model_path), new)
     own = {key: plain[key] | data[key] for key in ("tokenizer", "method")}
+    own["evaluation"] = plain.get("evaluation", {}) | data["evaluation"]
     return plain | own | {key: data[key] for key in ("resources", "baselines")}
 
 
@@ -222,4 +261,5 @@ def _from_options(
     if out_dir is None:
         raise RecipeError("--out: name the run's folder, for example --out runs/ko")
     named = {"name": out_dir.resolve().name or "run"}
+    budgets.check_given(named | data, assignments)
     return recipe_from(named | data, assignments, "command line")

@@ -34,7 +34,7 @@ def command(
             phase["budget"],
             phase["batch"],
             f"{phase['learning_rate']:g}",
-            f"{phase['tokens_estimate']:,.0f}",
+            "?" if phase["tokens_estimate"] is None else f"{phase['tokens_estimate']:,.0f}",
         )
         for phase in plan.phases
     ]

@@ -32,6 +32,12 @@ def command(
     resamples: Annotated[
         int, typer.Option(min=100, max=1_000_000, help="Draws of the paired bootstrap.")
     ] = 1_000,
+    lm_eval: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Results of lm-evaluation-harness, shown beside: results_….json or its folder."
+        ),
+    ] = None,
 ) -> None:
     """Compare models after fine-tuning: scores, significance, mistakes.
 
@@ -40,7 +46,9 @@ def command(
     from lingraft.comparison import page
 
     target = out_file or folders[0] / "comparison.html"
-    shown, written = page.compare(folders, target, reference=reference, resamples=resamples)
+    shown, written = page.compare(
+        folders, target, reference=reference, resamples=resamples, lm_eval=lm_eval or []
+    )
     for made in shown:
         console.show(made, best="")
     console.line(f"page: {written[0]} and {len(written) - 1} files beside it")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,40 +12,87 @@ from lingraft.errors import RecipeError
 
 def command(
     model: Annotated[
-        str, typer.Argument(help="Any masked language model: directory, Hub id or name.")
+        str, typer.Argument(help="Any masked or causal language model: directory, Hub id or name.")
     ],
     text: Annotated[
-        list[str], typer.Option(help="Held-out text: files or directories; several may follow.")
-    ],
+        list[str] | None,
+        typer.Option(help="Held-out text: files or directories; several may follow."),
+    ] = None,
+    choices: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Multiple-choice questions for a causal model: JSONL, JSON, CSV or TSV; several "
+            "may follow."
+        ),
+    ] = None,
+    shape: Annotated[
+        str | None,
+        typer.Option(
+            help="How their columns are read: kobest-copa, hellaswag … (`lingraft list shapes`), "
+            "or a TOML file. Without: context, choices, label."
+        ),
+    ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(help="Other models that answer the same questions, to compare."),
+    ] = None,
+    questions: Annotated[
+        int | None, typer.Option(min=1, help="At most this many questions of a file.")
+    ] = None,
     lang: Annotated[
         str, typer.Option(help="Language of the text, for sentence splitting.")
     ] = "und",
-    sentences: Annotated[int, typer.Option(min=1, help="At most this many sentences.")] = 10_000,
-    rate: Annotated[float, typer.Option(help="Share of the tokens that is hidden.")] = 0.15,
+    sentences: Annotated[
+        int,
+        typer.Option(min=1, help="At most this many sentences; of a causal model about as much."),
+    ] = 10_000,
+    rate: Annotated[
+        float, typer.Option(help="Share of the tokens that is hidden from a masked model.")
+    ] = 0.15,
     seed: Annotated[int, typer.Option(help="Seed of the masks.")] = 0,
     words: Annotated[
-        int, typer.Option(min=0, help="Words scored for bits per character; 0 leaves it out.")
+        int,
+        typer.Option(min=0, help="Words scored for a masked model's bits per character; 0: none."),
     ] = 2_000,
     precision: Annotated[str, typer.Option(help="auto, bf16 or fp32.")] = "auto",
 ) -> None:
     """Print a model's intrinsic metrics on text, as one JSON object.
 
-    Perplexity, hits@k, MRR, mean rank, and bits per character.
+    Of a masked model: perplexity, hits@k, MRR, mean rank, and bits per character of whole words.
+
+    Of a causal model: bits per byte and per character of whole documents, perplexity, hits@k and
+    ranks of the next token; and accuracies in multiple choice by likelihood.
     """
     from lingraft.pipeline import standalone
+    from lingraft.recipe import Choices
 
+    if not text and not choices:
+        raise RecipeError("give --text, --choices or both; there is nothing to evaluate on")
     if not 0 < rate < 1:
         raise RecipeError(f"--rate: must be above 0 and below 1; got {rate:g}")
     if precision not in ("auto", "bf16", "fp32"):
         raise RecipeError(f"--precision: must be auto, bf16 or fp32; got {precision}")
-    result = standalone.evaluate(
-        model,
-        text,
-        language=lang,
-        sentences=sentences,
-        rate=rate,
-        seed=seed,
-        num_words=words,
-        precision=precision,
-    )
+    for name, value in {"--shape": shape, "--against": against, "--questions": questions}.items():
+        if value and not choices:
+            raise RecipeError(f"{name}: is for questions; give --choices FILE too")
+    result: dict[str, Any] = {}
+    if text:
+        result |= standalone.evaluate(
+            model,
+            text,
+            language=lang,
+            sentences=sentences,
+            rate=rate,
+            seed=seed,
+            num_words=words,
+            precision=precision,
+        )
+    if choices:
+        result |= standalone.answer(
+            model,
+            [Choices(file=file, shape=shape) for file in choices],
+            against=against or (),
+            limit=questions,
+            precision=precision,
+        )
     typer.echo(json.dumps(result, ensure_ascii=False))

@@ -16,6 +16,7 @@ from lingraft.recipe import catalogue
 from lingraft.recipe.records import METHODS, PRESETS
 from lingraft.report.table import Column, Table, table
 from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS, RETRIEVALS, TASKS, names
+from lingraft.tasks.choices import shapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -131,6 +132,16 @@ def _models() -> Table:
     return _listed(f"{how} (docs/models.md)", titles, rows)
 
 
+def _shapes() -> Table:
+    rows = [
+        (one.name, one.title, one.language, ", ".join(sorted(one.columns)), one.like)
+        for one in shapes().values()
+    ]
+    how = "shapes of multiple-choice files: lingraft evaluate MODEL --choices FILE --shape NAME"
+    columns = ("name", "what it asks", "language", "columns", "as lm-evaluation-harness's")
+    return _listed(how, columns, rows)
+
+
 TABLES: dict[str, Callable[[], Table]] = {
     "families": _families,
     "initialisers": partial(_explained, "embedding initialisers", INITIALISERS),
@@ -139,6 +150,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "objectives": partial(_explained, "objectives", OBJECTIVES),
     "tasks": _tasks,
     "models": _models,
+    "shapes": _shapes,
 }
 
 
@@ -157,7 +169,7 @@ def command(
     what: Annotated[
         str,
         typer.Argument(
-            help="families, initialisers, methods, presets, objectives, tasks or models"
+            help="families, initialisers, methods, presets, objectives, tasks, models or shapes"
         ),
     ],
 ) -> None:

@@ -16,13 +16,25 @@ def command(
     out_file: Annotated[
         Path | None, typer.Option("--out", help="The page; RUN/report.html for one run.")
     ] = None,
+    lm_eval: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Results of lm-evaluation-harness: the results_….json, or a folder that holds it. "
+            "Those in RUN/lm-eval are found by themselves."
+        ),
+    ] = None,
 ) -> None:
     """Write the report of a run, or one page that compares several."""
-    from lingraft.report import advice, tables
+    from lingraft.report import advice, harness, tables
     from lingraft.report.pages import run as run_page
+    from lingraft.report.variants import labelled
 
     opened = [Run.existing(path) for path in runs]
     target = out_file or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     console.show(tables.for_terminal(opened, console.out.width))
     console.line(advice.summary(opened))
-    console.line(f"report: {run_page.write(opened, target)}")
+    given = lm_eval or []
+    measured = harness.table_of(harness.collect(labelled(opened), given))
+    if measured is not None:
+        console.show(measured)
+    console.line(f"report: {run_page.write(opened, target, lm_eval=given)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lingraft.comparison import checks, retrieved, tables, transfer
@@ -11,7 +11,7 @@ from lingraft.comparison.collect import collect
 from lingraft.comparison.errors import analyse
 from lingraft.comparison.significance import RESAMPLES, differences
 from lingraft.errors import DataError, RecipeError
-from lingraft.report import page
+from lingraft.report import harness, page
 from lingraft.report.table import comma_separated, latex, markdown
 from lingraft.rundir import write_text
 from lingraft.tasks import GROUPS
@@ -35,6 +35,7 @@ def compare(
     *,
     reference: str | None = None,
     resamples: int = RESAMPLES,
+    lm_eval: Sequence[Path] = (),
 ) -> tuple[list[Table], list[Path]]:
     """Compare models after fine-tuning, and write the page and the files beside it.
 
@@ -43,10 +44,11 @@ def compare(
         out: the page.
         reference: label of the model that the others are tested against.
         resamples: draws of the bootstrap.
+        lm_eval: results of lm-evaluation-harness, files or folders.
 
     Returns:
-        The table of scores, that of XTREME where there is one, and the files that were written,
-        the page first.
+        The table of scores, those of XTREME and of the harness where there are any, and the files
+        that were written, the page first.
 
     Raises:
         DataError: results are missing, broken, or do not belong together.
@@ -69,9 +71,13 @@ def compare(
     less = tables.differences(comparison, tested)
     languages = transfer.section(tables.settings_of(comparison), tested, found)
     curves = list(checks.curves(comparison))
-    made = {out: render(comparison, scores, less, errors, languages, curves)} | _files(
+    measured = harness.table_of(harness.collect((), lm_eval))
+    drawn = Drawn(scores, less, languages, curves, measured)
+    made = {out: render(comparison, drawn, errors)} | _files(
         out, comparison, tested, scores, less, errors
     )
+    if measured is not None:
+        made[out.with_name(f"{out.stem}-lm-eval.md")] = markdown(measured) + "\n"
     made |= {out.with_name(f"{out.stem}-{one.name}.svg"): one.alone() for one in curves}
     if languages is not None:
         made |= transfer.files(languages, out)
@@ -79,22 +85,26 @@ def compare(
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
     xtreme = [languages.summary] if languages and languages.summary else []
-    return [scores, *xtreme], list(made)
+    return [scores, *xtreme, *([measured] if measured else [])], list(made)
 
 
-def render(
-    comparison: Comparison,
-    scores: Table,
-    less: Table | None,
-    errors: Sequence[Errors],
-    languages: Transfer | None,
-    curves: Sequence[Figure] = (),
-) -> str:
+@dataclass(frozen=True)
+class Drawn:
+    """What the page shows beside the errors."""
+
+    scores: Table
+    less: Table | None
+    languages: Transfer | None
+    curves: Sequence[Figure] = ()
+    harness: Table | None = None
+
+
+def render(comparison: Comparison, drawn: Drawn, errors: Sequence[Errors]) -> str:
     """The page."""
     runs = sum(len(runs) for part in comparison.parts for runs in part.runs.values())
     context: dict[str, Any] = {
         "title": f"{len(comparison.labels)} models after fine-tuning",
-        "verdict": tables.verdict(comparison, scores),
+        "verdict": tables.verdict(comparison, drawn.scores),
         "facts": [
             ("models", str(len(comparison.labels))),
             ("tasks", str(len({part.family for part in comparison.parts}))),
@@ -103,10 +113,11 @@ def render(
         ],
         "made_from": "saved scores and predictions",
         "unofficial": [part for part in comparison.parts if not part.official],
-        "scores": scores,
-        "languages": languages,
-        "curves": curves,
-        "differences": less,
+        "scores": drawn.scores,
+        "languages": drawn.languages,
+        "curves": drawn.curves,
+        "harness": drawn.harness,
+        "differences": drawn.less,
         "reference": comparison.reference,
         "errors": errors,
         "tasks": list({_whole(part).name: _whole(part) for part in comparison.parts}.values()),

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from transformers import AutoModel
 
 from lingraft.errors import DataError
+from lingraft.models.padding import batches_by_length, padded
 from lingraft.pretrained.load import (
     load_model,
     load_tokenizer,
@@ -89,23 +89,13 @@ class Encoder:
         Yields:
             Each sequence once; the longest come first.
         """
-        lengths = [len(sequence) for sequence in sequences]
-        order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable").tolist()
-        start = 0
-        while start < len(order):
-            count = max(1, tokens // max(1, lengths[order[start]]))
-            places = order[start : start + count]
+        for places in batches_by_length(list(map(len, sequences)), tokens):
             yield self._batch(places, [sequences[place] for place in places])
-            start += count
 
     def _batch(self, places: list[int], sequences: list[Sequence[int]]) -> Layers:
-        width = max(map(len, sequences))
+        ids_BT, mask_BT = padded(sequences, int(self.tokenizer.pad_token_id))
+        width = ids_BT.shape[1]
         assert width <= self.max_tokens, f"{width} tokens, the model reads {self.max_tokens}"
-        ids_BT = torch.full((len(sequences), width), int(self.tokenizer.pad_token_id))
-        mask_BT = torch.zeros(ids_BT.shape, dtype=torch.bool)
-        for row, sequence in enumerate(sequences):
-            ids_BT[row, : len(sequence)] = torch.tensor(sequence)
-            mask_BT[row, : len(sequence)] = True
         device = self.model.device
         output = self.model(
             input_ids=ids_BT.to(device),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import logging
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from transformers import AutoModelForSeq2SeqLM
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models import generation
 from lingraft.pretrained.load import load_config, load_model, load_tokenizer
+from lingraft.tokenizer.frame import languages, target_setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 logger = logging.getLogger(__name__)
-
-LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{2,3}_[A-Z][A-Za-z]{1,3})")
-"""Tokens that name languages: `__en__` of M2M, `en_XX` of mBART, `eng_Latn` of NLLB."""
-STARTS_WITH_LANGUAGE = "MBartTokenizer"
-"""Of the first mBART: the decoder starts with the language; in later models that comes next."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +107,6 @@ def _choose_languages(
     source, target = settings.source_language, settings.target_language
     if source is None and known and tokenizer.init_kwargs.get("src_lang") is None:
         raise _no_language("source", name, known)
-    option = "forced_bos_token_id"
-    if type(tokenizer).__name__ == STARTS_WITH_LANGUAGE:
-        option = "decoder_start_token_id"
     told = {decoding.forced_bos_token_id, decoding.decoder_start_token_id} & {*known.values()}
     if target is None and known and not told:
         raise _no_language("target", name, known)
@@ -125,7 +117,7 @@ def _choose_languages(
         tokenizer.src_lang = source
     if target is not None:
         _check_language("target", target, name, known)
-        setattr(decoding, option, known[target])
+        setattr(decoding, target_setting(tokenizer), known[target])
 
 
 def _no_language(side: str, name: str, known: Mapping[str, int]) -> RecipeError:
@@ -147,16 +139,3 @@ def _check_language(side: str, code: str, name: str, known: Mapping[str, int]) -
             f"--{side}-language {code}: '{name}' does not know it; nearest of its {len(known)} "
             f"codes: {', '.join(close or list(known)[:3])}"
         )
-
-
-def languages(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
-    """Id by code of the languages that a tokenizer can be told; none for most tokenizers."""
-    if not hasattr(tokenizer, "src_lang"):
-        return {}
-    found = {}
-    for token in tokenizer.all_special_tokens:
-        if match := LANGUAGE.fullmatch(token):
-            number = tokenizer.convert_tokens_to_ids(token)
-            assert isinstance(number, int)
-            found[match[1] or match[2]] = number
-    return found

@@ -48,7 +48,9 @@ class Initialiser:
     paper: str
     """Where it comes from."""
     learns_from_text: bool = False
-    """Whether it learns static vectors from the target's text, unless they are given."""
+    """Whether it learns from the target's text (static vectors, unless they are given)."""
+    runs_model: bool = False
+    """Whether it runs the source model."""
 
     @property
     def plan(self) -> Function:
@@ -152,5 +154,12 @@ INITIALISERS: dict[str, Initialiser] = {
         "ramen",
         "a mean of the likely translations, learnt from sentence pairs",
         "RAMEN (Tran 2020), §3.1; SPEC G.1",
+    ),
+    "token-distillation": Initialiser(
+        "token_distillation",
+        "as mean, then trained so that the source's hidden states stay as they were on real text",
+        "Dobler et al. 2026 (arXiv 2505.20133), §3; SPEC G.1 has the mean that it starts from",
+        learns_from_text=True,
+        runs_model=True,
     ),
 }

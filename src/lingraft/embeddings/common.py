@@ -35,6 +35,7 @@ RULES = (
     "special",
     "mean",
     "combined",
+    "learnt",
     "kept",
     "pad",
     "unused",
@@ -190,6 +191,8 @@ class Plan(NamedTuple):
     """For a target id, the rows of the source to add up; matches go before them."""
     statistics: tuple[torch.Tensor, torch.Tensor] | None = None
     """Mean [D] and standard deviation [D] to draw with; None draws from N(0, 0.02)."""
+    learnt: Mapping[int, torch.Tensor] = {}
+    """For a target id, a row [D] that was trained; what it is combined of is where it started."""
     lexicons: tuple[dict[str, Any], ...] = ()
     """What each dictionary gave: `file`, its `pairs`, how many pieces it has as `words`, and for
     how many a translation was found by each `rule` of the cascade."""
@@ -207,8 +210,9 @@ def build(
     """Draw all rows, then copy the matched ones, combine others and set the padding row to zero.
 
     Sentinels and language codes that both vocabularies have are no pieces of a language: their rows
-    are copied whatever the plan. All rows are drawn, whatever is copied afterwards, so that a fresh
-    row does not depend on what else was matched.
+    are copied whatever the plan. With special tokens, those without a role (of a chat, in reserve)
+    and the bytes of a fallback are copied by name. All rows are drawn, whatever is copied
+    afterwards, so that a fresh row does not depend on what else was matched.
 
     Args:
         source_VD: [V, D] the source's word embeddings, of any floating type.
@@ -216,8 +220,8 @@ def build(
         target: the new vocabulary.
         plan: what is copied and combined.
         generator: where the draws come from.
-        copy_special_tokens: also copy the rows of the special tokens, by role. The padding row
-            stays zero.
+        copy_special_tokens: also copy the rows of the special tokens, by role or name. The
+            padding row stays zero.
 
     Raises:
         UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
@@ -230,6 +234,7 @@ def build(
         )
     chosen = dict(plan.matches)
     if copy_special_tokens:
+        chosen |= _of_the_same_name(source, target)
         shared = [role for role in target.specials if role in source.specials]
         chosen |= {target.specials[role]: ("special", source.specials[role]) for role in shared}
     chosen |= {
@@ -256,11 +261,27 @@ def build(
             target_UD[index], rules[index] = 0.0, "unused"
     _copy(target_UD, source_VD.detach(), source_ids)
     _combine(target_UD, source_VD.detach(), combined)
+    for index in plan.learnt.keys() & combined.keys():
+        target_UD[index], rules[index] = plan.learnt[index], "learnt"
     if pad >= 0:
         target_UD[pad] = 0.0
         rules[pad] = "pad"
     provenance = Provenance(tuple(rules), source_ids, combined)
     return Initialised(target_UD, provenance, plan.lexicons)
+
+
+def _of_the_same_name(source: Vocabulary, target: Vocabulary) -> dict[int, tuple[str, int]]:
+    """What no text is matched by and both have: bytes, chat and reserved tokens without a role."""
+    theirs = {
+        piece: index
+        for index, (piece, form) in enumerate(zip(source.pieces, source.canonical, strict=True))
+        if piece and form is None
+    }
+    return {
+        index: ("special" if index in target.special_ids else "exact", theirs[piece])
+        for index, (piece, form) in enumerate(zip(target.pieces, target.canonical, strict=True))
+        if form is None and piece in theirs
+    }
 
 
 def _drawn(

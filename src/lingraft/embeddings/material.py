@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.pairs import Pair
 from lingraft.corpus.readers.lines import Reading, text_lines
@@ -15,13 +15,31 @@ from lingraft.errors import DataError, RecipeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from transformers import PreTrainedTokenizerFast
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from lingraft import recipe
+    from lingraft.models.families import Family
 
 logger = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """The source model itself; who runs it leaves it as it was."""
+
+    model: PreTrainedModel
+    family: Family
+    settings: recipe.TokenDistillation
+    embeddings_UD: torch.Tensor | None = None
+    """The target's input rows, where rows of the output projection are wanted; None where input
+    rows are."""
+    folder: Path | None = None
+    """Where half-done work may lie; None keeps none."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What is said of the work in the report; filled in."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +53,8 @@ class Material:
     resources: recipe.Resources
     seed: int
     """Of everything that is trained here, whatever the generator of the fresh rows."""
+    pretrained: Pretrained | None = None
+    """The source model, for what runs it; None where nobody may."""
 
     def some_sentences(self) -> Iterator[str]:
         """The first `resources.sentences` sentences of the training text."""

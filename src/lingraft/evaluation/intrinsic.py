@@ -119,7 +119,7 @@ def _count(true_MV: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Scores:
-    """Sums over the hidden tokens of each sentence; I sentences."""
+    """Sums over the hidden tokens of each sentence; I sentences, P hidden tokens of all."""
 
     positions_I: Array
     nats_I: Array
@@ -129,6 +129,9 @@ class Scores:
     """Of 1 / rank."""
     rank_I: Array
     ties: int
+    nats_P: Array
+    """Of each hidden token, in the order of the items."""
+    rank_P: Array
 
     def metrics(self) -> dict[str, float]:
         """Averages over all hidden tokens.
@@ -170,15 +173,18 @@ def measure(scorer: Scorer, text: MaskedText) -> Scores:
     hits_I = {k: np.zeros(number, dtype=np.int64) for k in HITS}
     targets_P = np.concatenate([item.targets for item in text.items])
     first_I = np.cumsum(positions_I) - positions_I
+    nats_P, rank_P = np.zeros(len(targets_P)), np.zeros(len(targets_P))
     ties = done = 0
     with progress(f"evaluating ({text.scheme})", text.positions, "tokens") as ticker:
         for where, logits_MV in scorer.logits(text.items):
-            found_M = targets_P[first_I[where[:, 0]] + where[:, 1]]
+            place_M = first_I[where[:, 0]] + where[:, 1]
+            found_M = targets_P[place_M]
             targets_M = torch.from_numpy(found_M.astype(np.int64)).to(logits_MV.device)
             nats_M = torch.nn.functional.cross_entropy(logits_MV, targets_M, reduction="none")
             tied_M, equal_M = ranks(logits_MV, targets_M)
             owner_M, rank_M = where[:, 0], tied_M.cpu().numpy()
-            np.add.at(nats_I, owner_M, nats_M.double().cpu().numpy())
+            nats_P[place_M], rank_P[place_M] = nats_M.double().cpu().numpy(), rank_M
+            np.add.at(nats_I, owner_M, nats_P[place_M])
             np.add.at(reciprocal_I, owner_M, 1 / rank_M)
             np.add.at(rank_I, owner_M, rank_M)
             for k, hits in hits_I.items():
@@ -186,7 +192,7 @@ def measure(scorer: Scorer, text: MaskedText) -> Scores:
             ties += int((equal_M > 0).sum())
             done += len(where)
             ticker.update(done)
-    return Scores(positions_I, nats_I, hits_I, reciprocal_I, rank_I, ties)
+    return Scores(positions_I, nats_I, hits_I, reciprocal_I, rank_I, ties, nats_P, rank_P)
 
 
 def score(scorer: Scorer, text: MaskedText) -> dict[str, float]:

@@ -18,7 +18,8 @@ import torch
 
 from lingraft.errors import DataError
 from lingraft.models import loading
-from lingraft.models.families import FAMILIES
+from lingraft.models.families import FAMILIES, family_of
+from lingraft.models.kinds import KINDS
 from lingraft.models.packed import check_isolation, pack
 from lingraft.models.stacks import LAYOUTS, packed_model
 from lingraft.pretrained.load import load_config
@@ -77,25 +78,32 @@ class Scorer:
 
     @classmethod
     def load(
-        cls, name: str, pad_id: int, precision: str = "auto", kind: KindName = "masked"
+        cls,
+        name: str,
+        pad_id: int,
+        precision: str = "auto",
+        kind: KindName = "masked",
+        revision: str | None = None,
     ) -> Scorer:
-        """A scorer for a checkpoint of a kind.
+        """A scorer for a checkpoint of a kind, of masked models any, of others one with a record.
 
         Raises:
             DataError: no checkpoint, a broken one, or one without a masked-language-model head.
         """
-        config = load_config(name)
-        family = FAMILIES.get(config.model_type)
+        config = load_config(name, revision)
+        family = (
+            FAMILIES.get(config.model_type) if kind == "masked" else family_of(config.model_type)
+        )
         if (family and family.kind != kind) or loading.stock_class(config) is None:
             raise DataError(
-                f"model '{name}' is of type '{config.model_type}', which has no masked language "
-                "model; its perplexity would be of another kind, give a masked one"
+                f"model '{name}' is of type '{config.model_type}', which has no "
+                f"{KINDS[kind].title}; its perplexity would be of another kind, give a {kind} one"
             )
-        model, info = loading.load(name)
+        model, info = loading.load(name, revision)
         if info["missing_keys"]:
             raise DataError(
                 f"model '{name}' lacks {len(info['missing_keys'])} tensors "
-                f"of its masked-language-model head ({sorted(info['missing_keys'])[0]} …); "
+                f"of its {KINDS[kind].title}'s head ({sorted(info['missing_keys'])[0]} …); "
                 "its predictions would be noise"
             )
         return cls(model, pad_id, precision)

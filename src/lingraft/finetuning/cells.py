@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.finetuning import data as task_data
-from lingraft.finetuning import heads, partners, plugged, teachers, transfer
+from lingraft.finetuning import dropout, heads, partners, plugged, teachers, transfer
 from lingraft.finetuning.outcomes import split_in
 from lingraft.finetuning.recipe import HUB, tasks_of
 from lingraft.pretrained.checkpoints import weights_fingerprint
+from lingraft.pretrained.load import load_config
 from lingraft.rundir import FORMAT, fingerprint
 from lingraft.tasks import rules
 from lingraft.tasks.splits import DEV, TRAIN
@@ -140,10 +141,26 @@ def plan(recipe: Finetune, base: Path) -> list[Cell]:
                 teachers.check(teacher, task)
     digests = [task_data.fingerprint_of(data) for _, data, _ in learnt]
     return [
-        Cell(*model, task, data, digest, languages, plug_in, teacher)
+        Cell(*model, _suited(task, recipe, model), data, digest, languages, plug_in, teacher)
         for model in models
         for (task, data, languages), digest in zip(learnt, digests, strict=True)
     ]
+
+
+def _suited(task: Task, recipe: Finetune, model: tuple[str, str, Path]) -> Task:
+    """The task with the settings that a model can have.
+
+    Raises:
+        UnsupportedModelError: transformers has no head of the task's kind for the model, or the
+            model has no dropout that the recipe asks for.
+    """
+    _, label, folder = model
+    config, head = load_config(str(folder)), heads.CODERS[task.kind].head
+    heads.forward_of(config, head)
+    if recipe.settings.classifier_dropout is None:
+        task = dropout.without_classifiers(task, config, label)
+    dropout.settings_for(task, config, head)
+    return task
 
 
 def _alone(task: Task, recipe: Finetune, base: Path) -> Data:

@@ -1,4 +1,4 @@
-"""A pretrained encoder with a new head: the stock classes, or the parser; saved and put back."""
+"""A pretrained model with a new head: the stock classes, or the parser; saved and put back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from transformers import (
 )
 
 from lingraft.errors import DataError, UnsupportedModelError
-from lingraft.finetuning import plugged
+from lingraft.finetuning import causal, dropout, plugged
 from lingraft.finetuning.coders.biaffine import Parser
 from lingraft.finetuning.coders.common import Shape
 from lingraft.finetuning.coders.parsing import ParseCoder
@@ -70,17 +70,6 @@ CODERS: dict[str, type[Coder]] = {
     "translation": TranslationCoder,
 }
 """By a task's kind."""
-DROPOUT_KEYS = (
-    "classifier_dropout",
-    "classifier_dropout_prob",
-    "cls_dropout",
-    "seq_classif_dropout",
-)
-"""What architectures call the dropout before the last layer."""
-HIDDEN_DROPOUT = (
-    *("hidden_dropout_prob", "dropout", "dropout_rate", "embedding_dropout", "mlp_dropout"),
-)
-ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")
 PARSER_TENSORS, PARSER_SETTINGS = "parser.safetensors", "parser.json"
 PATTERNS = ["*.json", "*.txt", "*.model", "*.spm", "*.safetensors"]
 SETTINGS = (
@@ -124,6 +113,8 @@ def tokenizer_for(folder: Path, task: Task) -> PreTrainedTokenizerFast:
     if task.kind == "translation":  # needs no offsets, so any kind will do
         return cast("PreTrainedTokenizerFast", load_tokenizer(str(folder)))
     tokenizer = tokenizer_files.load(folder)
+    if causal.is_causal(config := load_config(str(folder))):
+        causal.prepare_tokenizer(tokenizer, config)
     if task.kind == "relation":
         tokenizer.add_special_tokens({"extra_special_tokens": list(MARKERS)})
     return tokenizer
@@ -162,6 +153,8 @@ def build(
         embeddings: Any = model.get_input_embeddings()
         if len(tokenizer) > embeddings.num_embeddings:
             model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+        if causal.is_causal(model.config):
+            causal.finish_model(model, tokenizer, task)
         if head == "parser":
             if getattr(model, "pooler", None) is not None:
                 model.pooler = None  # type: ignore[assignment] # the parser has no use for it
@@ -171,48 +164,12 @@ def build(
 
 def _settings(task: Task, config: PreTrainedConfig) -> dict[str, Any]:
     head = CODERS[task.kind].head
-    settings = dropout_settings(config, task.settings.dropout, task.settings.attention_dropout)
+    settings = dropout.settings_for(task, config, head)
     if head in ("sequence", "token"):
         settings["id2label"] = dict(enumerate(task.labels))
         settings["label2id"] = {label: index for index, label in enumerate(task.labels)}
     if head == "score":
         settings |= {"num_labels": 1, "problem_type": "regression"}
-    dropout = task.settings.classifier_dropout
-    if dropout is not None and head in ("sequence", "score", "token"):
-        key = next((key for key in DROPOUT_KEYS if hasattr(config, key)), None)
-        if key is None:
-            raise UnsupportedModelError(
-                f"models of type '{config.model_type}' have no classifier dropout that {task.name} "
-                "could set; choose another model"
-            )
-        settings[key] = dropout
-    return settings
-
-
-def dropout_settings(
-    config: PreTrainedConfig, everywhere: float | None, attention: float | None
-) -> dict[str, Any]:
-    """Configuration values for a dropout, in those of encoder and decoder too where it has them.
-
-    Raises:
-        UnsupportedModelError: the configuration has no such dropout.
-    """
-    wanted = {HIDDEN_DROPOUT: everywhere, ATTENTION_DROPOUT: attention}
-    settings: dict[str, Any] = {}
-    inner = {name: getattr(config, name) for name in config.sub_configs}
-    for name, one in inner.items():
-        if changed := dropout_settings(one, everywhere, attention):
-            settings[name] = changed
-    for keys, value in wanted.items() if not inner else ():
-        known = [key for key in keys if hasattr(config, key)]
-        single = everywhere is not None and hasattr(config, "dropout_rate")  # T5's is everywhere
-        if value is not None and not (known or single):
-            raise UnsupportedModelError(
-                f"models of type '{config.model_type}' have none of the keys {', '.join(keys)} in "
-                "their configuration; leave dropout and attention_dropout out"
-            )
-        if value is not None:
-            settings |= dict.fromkeys(known, value)
     return settings
 
 
@@ -249,6 +206,9 @@ def _stock(folder: Path, head: str, settings: dict[str, Any]) -> PreTrainedModel
         for name in {*info["missing_keys"], *mismatched}
         if name.startswith(prefix) and not name.removeprefix(prefix).startswith("pooler.")
     )
+    if head == "span" and _named_otherwise(model) and len(lacking) == _size(model.base_model):
+        setattr(model, model.base_model_prefix, _stock(folder, "parser", settings))
+        return model
     if lacking:
         raise DataError(
             f"{folder}: the checkpoint lacks {len(lacking)} tensors of the encoder that its "
@@ -257,6 +217,19 @@ def _stock(folder: Path, head: str, settings: dict[str, Any]) -> PreTrainedModel
     if head != "parser" and not any(not name.startswith(prefix) for name in info["missing_keys"]):
         logger.info("%s: has a head for as many labels already, which is trained further", folder)
     return model
+
+
+def _named_otherwise(model: PreTrainedModel) -> bool:
+    """Whether a class calls what is under its head by another name than pretraining did.
+
+    Llama's and Qwen's for questions do: transformers would read nothing of a pretrained model.
+    """
+    base = HEADS["parser"]._model_mapping[type(model.config)]
+    return bool(base.base_model_prefix != model.base_model_prefix)
+
+
+def _size(module: nn.Module) -> int:
+    return len(list(module.named_parameters()))
 
 
 def _with_modules(folder: Path, head: str, settings: dict[str, Any]) -> PreTrainedModel:
@@ -279,11 +252,11 @@ def _plugged(folder: Path, task: Task, settings: dict[str, Any], plug_in: PlugIn
     model = load_model(str(folder), settings=settings).model
     config, site = model.config, family_of(model.config.model_type).cross_site
     assert site is not None
-    given = [getattr(config, key, None) for key in DROPOUT_KEYS]
-    dropout = next((one for one in given if one is not None), getattr(config, site.dropout))
+    given = [getattr(config, key, None) for key in dropout.CLASSIFIER]
+    share = next((one for one in given if one is not None), getattr(config, site.dropout))
     kind = CODERS[task.kind].head
     outputs = 1 if kind == "score" else len(task.labels)
-    head = plugged.HEADS[kind](int(config.hidden_size), outputs, float(dropout))
+    head = plugged.HEADS[kind](int(config.hidden_size), outputs, float(share))
     made = Plugged(model, head, stop_gradient=plug_in.stop_gradient)
     path = folder / plugged.TENSORS
     stored = load_file(path) if path.is_file() else {}
@@ -304,20 +277,26 @@ def save(
     Raises:
         DataError: it cannot be written.
     """
+    stock: PreTrainedModel = (
+        model.encoder
+        if isinstance(model, Parser)
+        else model.model
+        if isinstance(model, Plugged)
+        else model
+    )
     with writing(folder):
-        if isinstance(model, Parser):
-            export.save(model.encoder, folder)
+        export.save(stock, folder)
+        if isinstance(model, Parser | Plugged):
             tensors = {name: value.contiguous() for name, value in model.head.state_dict().items()}
-            save_file(tensors, folder / PARSER_TENSORS)
+            name = PARSER_TENSORS if isinstance(model, Parser) else plugged.TENSORS
+            save_file(tensors, folder / name)
+        if isinstance(model, Parser):
             relations = len(model.head.relations.bias)
             write_json(folder / PARSER_SETTINGS, {"relations": relations})
-        elif isinstance(model, Plugged):
-            export.save(model.model, folder)
-            tensors = {name: value.contiguous() for name, value in model.head.state_dict().items()}
-            save_file(tensors, folder / plugged.TENSORS)
+        if causal.is_causal(stock.config):
+            causal.finish_folder(tokenizer, folder)
         else:
-            export.save(model, folder)
-        tokenizer.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
 
 
 def restore(model: PreTrainedModel | Parser | Plugged, folder: Path) -> None:
@@ -391,7 +370,10 @@ def forward_of(config: PreTrainedConfig, head: str) -> Any:
                 f"'{config.model_type}' are not both; make one of it with "
                 "`lingraft encoder-decoder`, or choose BART, T5, mBART or M2M100"
             ) from None
+        advice = "an encoder such as BERT, RoBERTa, ELECTRA or ModernBERT"
+        if causal.is_causal(config):
+            advice = "a model that has one, such as Llama, Qwen, Mistral or GPT-2, or an encoder"
         raise UnsupportedModelError(
             f"transformers has no {HEADS[head].__name__} for models of type "
-            f"'{config.model_type}'; choose an encoder such as BERT, RoBERTa, ELECTRA or ModernBERT"
+            f"'{config.model_type}'; choose {advice}"
         ) from None

@@ -11,10 +11,9 @@ import torch
 from accelerate.utils import gather_object
 from torch import nn
 
-from lingraft.finetuning import heads
+from lingraft.finetuning import causal, heads
 from lingraft.finetuning.coders.common import collate
 from lingraft.models import dropout
-from lingraft.models.packed import attend_fast
 from lingraft.objectives.common import LossSum
 from lingraft.training.data import BatchPlan, Step, share
 from lingraft.training.problem import Look
@@ -132,7 +131,7 @@ class Finetuning:
         self.group_cost = GROUP_COST.get(device, USUAL_COST)
         self.module = WithLoss(model, coder)
         dropout.use_bits(self.module)
-        attend_fast(self.module)
+        causal.attend(self.module)
         self.lengths = np.array([sum(coder.size(item)) for item in train])
         self.trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
 

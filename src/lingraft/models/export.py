@@ -9,7 +9,7 @@ import torch
 
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models import loading
-from lingraft.models.families import family_of
+from lingraft.models.families import FAMILIES, family_of
 from lingraft.models.graft import is_tied
 from lingraft.models.kinds import KINDS
 from lingraft.rundir import writing
@@ -113,31 +113,11 @@ def write_model(model: PreTrainedModel, folder: Path) -> None:
 def settings_for_4_57(config: Mapping[str, Any]) -> dict[str, Any]:
     """Keys under which transformers 4.57 looks for what version 5 stores elsewhere.
 
-    ModernBERT 4.57 counts its global layers from layer 0 in a fixed rhythm. An inserted layer can
-    break the rhythm; then the model reads alike there only for texts shorter than half the local
-    window.
+    Args:
+        config: a config.json as version 5 writes it.
     """
-    settings: dict[str, Any] = {}
-    if config.get("model_type") != "modernbert":
-        return settings
-    rope = config.get("rope_parameters") or {}
-    for key, kind in (
-        ("global_rope_theta", "full_attention"),
-        ("local_rope_theta", "sliding_attention"),
-    ):
-        if kind in rope:
-            settings[key] = rope[kind]["rope_theta"]
-    settings["global_attn_every_n_layers"] = _rhythm(config["layer_types"])
-    return settings
-
-
-def _rhythm(layer_types: list[str]) -> int:
-    """The n for which every n-th layer from 0 on is global; the nearest where there is none."""
-
-    def wrong(n: int) -> int:
-        return sum((i % n == 0) != (kind == "full_attention") for i, kind in enumerate(layer_types))
-
-    return min(range(1, len(layer_types) + 1), key=wrong)
+    family = FAMILIES.get(str(config.get("model_type")))
+    return {} if family is None or family.older is None else family.older(config)
 
 
 @torch.no_grad()

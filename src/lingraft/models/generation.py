@@ -9,14 +9,15 @@ import copy
 import logging
 from typing import TYPE_CHECKING, Any
 
-import torch
 from transformers import DynamicCache, EncoderDecoderCache
 
+from lingraft.models.padding import batches_by_length, padded
 from lingraft.pretrained.load import longest_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
+    import torch
     from transformers import (
         GenerationConfig,
         PreTrainedConfig,
@@ -77,11 +78,12 @@ def translate(
     generate: Any = model.generate
     was_training = model.training
     model.eval()
-    for places in _batches(list(map(len, sequences)), batch_tokens // (settings.num_beams or 1)):
-        ids_BT, mask_BT = _padded([sequences[place] for place in places], tokenizer)
+    tokens, pad = batch_tokens // (settings.num_beams or 1), int(tokenizer.pad_token_id)
+    for places in batches_by_length(list(map(len, sequences)), tokens):
+        ids_BT, mask_BT = padded([sequences[place] for place in places], pad)
         made_BT = generate(
             input_ids=ids_BT.to(model.device),
-            attention_mask=mask_BT.to(model.device),
+            attention_mask=mask_BT.long().to(model.device),
             generation_config=settings,
             **_cache(model, settings),
         )
@@ -151,25 +153,3 @@ def _encoded(
     for place in long:
         whole[place] = tokenizer(texts[place], truncation=True, max_length=longest)["input_ids"]
     return whole
-
-
-def _batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Places of sequences, the longest first; one that is longer than `tokens` is alone."""
-    order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
-    while order:
-        count = max(1, tokens // lengths[order[0]])
-        yield order[:count]
-        del order[:count]
-
-
-def _padded(
-    sequences: Sequence[Sequence[int]], tokenizer: PreTrainedTokenizerBase
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ids, padded on the right, and where tokens are."""
-    width = max(map(len, sequences))
-    ids_BT = torch.full((len(sequences), width), int(tokenizer.pad_token_id))
-    mask_BT = torch.zeros_like(ids_BT)
-    for row, sequence in enumerate(sequences):
-        ids_BT[row, : len(sequence)] = torch.tensor(sequence)
-        mask_BT[row, : len(sequence)] = 1
-    return ids_BT, mask_BT

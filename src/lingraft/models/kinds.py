@@ -1,7 +1,7 @@
 """Kinds of language model: what a family's record leaves to its kind. No torch here.
 
 Who loads, masks attention, or sets special tokens asks the kind, so that a family of another kind
-is a record in `families.py` and no edit anywhere else.
+is a record in `families/` and no edit anywhere else.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ KINDS: dict[KindName, Kind] = {
         "both sides",
         BOTH_ENDS | {"cls_token_id": "bos", "sep_token_id": "eos"},
     ),
-    "causal": Kind("causal language model", "AutoModelForCausalLM", "before"),
+    "causal": Kind("causal language model", "AutoModelForCausalLM", "before", objective="clm"),
     "seq2seq": Kind(
         "encoder–decoder",
         "AutoModelForSeq2SeqLM",

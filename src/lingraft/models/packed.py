@@ -167,21 +167,29 @@ def packed_attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     position_bias: torch.Tensor | None = None,
-    **_: Any,
+    **more: Any,
 ) -> tuple[torch.Tensor, None]:
     """Attention under an additive mask: plain products for gradients on a CPU, else fused.
 
-    T5 adds its `position_bias` to the scores too.
+    T5 adds its `position_bias` to the scores too. Where several heads share keys and values, as in
+    grouped-query attention, these are repeated. With `softcap` (Gemma 2), which the fused kernel
+    does not know, scores pass through tanh before the mask.
 
     The fused kernel's bf16 backward is several times slower than plain products on a CPU
     (docs/performance notes in log.md).
     """
+    softcap = more.get("softcap")
     scale = scaling if scaling is not None else q_NHTK.shape[-1] ** -0.5
+    if (shared := q_NHTK.shape[1] // k_NHTK.shape[1]) > 1:
+        k_NHTK = k_NHTK.repeat_interleave(shared, dim=1)
+        v_NHTK = v_NHTK.repeat_interleave(shared, dim=1)
     if position_bias is not None:
         bias = position_bias.to(q_NHTK.dtype)
         attention_mask = bias if attention_mask is None else attention_mask + bias
-    if q_NHTK.device.type == "cpu" and torch.is_grad_enabled():
+    if softcap is not None or (q_NHTK.device.type == "cpu" and torch.is_grad_enabled()):
         scores = torch.matmul(q_NHTK * scale, k_NHTK.transpose(2, 3))
+        if softcap is not None:
+            scores = torch.tanh(scores / softcap) * softcap
         if attention_mask is not None:
             scores = scores + attention_mask
         weights = torch.softmax(scores, dim=-1, dtype=scores.dtype)
@@ -238,13 +246,18 @@ class PackedModel(nn.Module):
             raise UnsupportedModelError(
                 f"{type(model).__name__} does not let its attention be replaced, so rows would leak"
             )
-        model.set_attn_implementation(ATTENTION)
         self.model = model
         self.family = family
+        self.attend(packed=True)
         self.before_only = KINDS[family.kind].attention == "before"
         self.first_position = (
             int(model.config.pad_token_id) + 1 if family.pad_decides_positions else 0
         )
+
+    def attend(self, *, packed: bool) -> None:
+        """Let the model attend as packed rows need it, or as the stock class does."""
+        stock = "sdpa" if self.model._supports_sdpa else "eager"
+        self.model.set_attn_implementation(ATTENTION if packed else stock)
 
     @staticmethod
     def takes_attention(model: PreTrainedModel) -> bool:
@@ -254,20 +267,36 @@ class PackedModel(nn.Module):
     def attention_masks(self, segments_NT: torch.Tensor, dtype: torch.dtype) -> Any:
         """Additive masks [N, 1, T, T]: zero on what is seen of a sentence, else the lowest number.
 
-        For ModernBERT a dict, by type of layer.
+        A dict by type of layer where the family has several (ModernBERT, Gemma).
         """
         same = segments_NT[:, None, :, None] == segments_NT[:, None, None, :]
         order = torch.arange(segments_NT.shape[1], device=segments_NT.device)
         if self.before_only:
             same = same & (order[:, None] >= order[None, :])
-        full = self.additive(same, dtype)
-        if self.family.layer_types_key is None:
-            return full
-        masks = {"full_attention": full}
-        if "sliding_attention" in getattr(self.model.config, self.family.layer_types_key):
-            near = (order[:, None] - order[None, :]).abs() <= self.model.config.sliding_window
-            masks["sliding_attention"] = self.additive(same & near, dtype)
+        config = self.model.config
+        if not self.family.types_of_layers:
+            if self.family.window_everywhere and config.sliding_window is not None:
+                same = same & self.near(order)
+            return self.additive(same, dtype)
+        masks = {"full_attention": self.additive(same, dtype)}
+        if "sliding_attention" in config.layer_types:
+            masks["sliding_attention"] = self.additive(same & self.near(order), dtype)
         return masks
+
+    def near(self, order: torch.Tensor) -> torch.Tensor:
+        """Which places [T, T] lie within the sliding window of each other.
+
+        As transformers counts: `sliding_window` to each side where both are seen; where only what
+        stands before is, that many with the token itself.
+        """
+        apart = (order[:, None] - order[None, :]).abs()
+        window = int(self.model.config.sliding_window)
+        return apart < window if self.before_only else apart <= window
+
+    def mask(self, batch: PackedBatch) -> Any:
+        """`attention_masks` of a batch, in the format that products are computed in."""
+        dtype = number_format(batch.input_ids_NT.device.type, self.model.dtype)
+        return self.attention_masks(batch.segments_NT, dtype)
 
     @staticmethod
     def additive(allowed: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -277,11 +306,10 @@ class PackedModel(nn.Module):
 
     def hidden(self, batch: PackedBatch, **more: Any) -> torch.Tensor:
         """Last hidden states [N, T, D]; `more` is passed on to the layers."""
-        dtype = number_format(batch.input_ids_NT.device.type, self.model.dtype)
         output = self.model.base_model(
             input_ids=batch.input_ids_NT,
             position_ids=batch.positions_NT + self.first_position,
-            attention_mask=self.attention_masks(batch.segments_NT, dtype),
+            attention_mask=self.mask(batch),
             **({"use_cache": False} if self.before_only else {}),
             **more,
         )
@@ -291,7 +319,11 @@ class PackedModel(nn.Module):
         """Logits [M, V] of hidden states."""
         for path in self.family.head:
             x_MD = self.model.get_submodule(path)(x_MD)
-        return x_MD
+        config, family = self.model.config, self.family
+        if family.logits_divided_by is not None:
+            x_MD = x_MD / getattr(config, family.logits_divided_by)
+        cap = getattr(config, family.logits_cap) if family.logits_cap else None
+        return x_MD if cap is None else torch.tanh(x_MD / cap) * cap
 
     def logits(self, batch: PackedBatch) -> torch.Tensor:
         """Logits [M, V] at the masked positions alone."""
@@ -342,9 +374,9 @@ def check_isolation(packed: PackedModel, pad_id: int, seed: int = 0) -> float:
     batch = packed.probe(sentences, rows, width, pad_id).to(model.device)
     with torch.autocast(model.device.type, enabled=False):
         together = packed.logits(batch).float()
-        model.set_attn_implementation("sdpa")
+        packed.attend(packed=False)
         alone = [packed.alone(sentences[index]).float() for row in rows for index in row]
-        model.set_attn_implementation(ATTENTION)
+        packed.attend(packed=True)
     model.train(training)
     expected = torch.cat(alone)
     difference = float((together - expected).abs().max() / expected.std().clamp_min(1e-6))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models.modules import owner_of
 from lingraft.recipe import PARTS
+from lingraft.recipe.places import Places
+from lingraft.recipe.selectors import ALIASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -67,28 +69,31 @@ def part_of(name: str, family: Family, itl_layers: frozenset[int]) -> str:
             return part
     raise UnsupportedModelError(
         f"tensor '{name}' of a {family.model_type} model belongs to no known part; "
-        "its record in models/families.py is incomplete"
+        "its record in models/families/ is incomplete"
     )
 
 
-def itl_layers(num_layers: int, before: int, after: int) -> frozenset[int]:
-    """Indices of the implicit translation layers in a grafted model of `num_layers` layers."""
-    return frozenset(range(before)) | frozenset(range(num_layers - after, num_layers))
+def itl_layers(num_layers: int, before: int, after: int, every: int = 0) -> frozenset[int]:
+    """Indices of the inserted layers in a grafted model of `num_layers` layers."""
+    return Places(before, after, every).inserted(num_layers)
 
 
-def translation_layers(config: Any, family: Family, before: int, after: int) -> frozenset[int]:
-    """Numbers of the implicit translation layers of a grafted model, in each list of layers.
+def translation_layers(
+    config: Any, family: Family, before: int, after: int, every: int = 0
+) -> frozenset[int]:
+    """Numbers of the inserted layers of a grafted model, in each list of layers.
 
     Args:
         config: of the grafted model.
         family: its record.
-        before: as in the recipe's [graft].
+        before: as in the recipe's [graft] (`Places`).
         after: likewise.
+        every: likewise.
     """
     return frozenset(
         one.first + index
         for one in family.lists
-        for index in itl_layers(int(getattr(config, one.depth_key)), before, after)
+        for index in itl_layers(int(getattr(config, one.depth_key)), before, after, every)
     )
 
 
@@ -107,20 +112,33 @@ def sizes_by_part(sizes: Mapping[str, int], family: Family, itl: frozenset[int])
 
 
 def trained_parts(train: Sequence[str], phase: str) -> frozenset[str]:
-    """The parts that a phase trains, 'all' written out.
+    """The parts that a phase trains, 'all' written out and 'inserted' as 'itl'.
+
+    Rows and layers stay as they are named (`recipe/selectors.py`).
 
     Raises:
-        RecipeError: 'all' is mixed with other names, or a name occurs twice.
+        RecipeError: 'all' is mixed with other names, a name occurs twice, or one lies in another.
     """
-    if len(set(train)) != len(train):
+    names = [ALIASES.get(name, name) for name in train]
+    if len(set(names)) != len(names):
         raise RecipeError(f"phase '{phase}': train names a part twice: {', '.join(train)}")
-    if "all" in train:
-        if len(train) > 1:
+    if "all" in names:
+        if len(names) > 1:
             raise RecipeError(
                 f"phase '{phase}': train holds 'all' and other parts; 'all' stands alone"
             )
         return frozenset(PARTS)
-    return frozenset(train)
+    for name in names:
+        matrix, dot, rows = name.partition(".")
+        around = [matrix, *(["embeddings"] if matrix == "head" else [])] if dot else []
+        around += [f"{matrix}.rows"] if dot and rows != "rows" else []
+        for other in around:
+            if other in names and (other, matrix) != ("head", "head"):
+                raise RecipeError(
+                    f"phase '{phase}': train names '{name}', which lies in '{other}'; "
+                    "leave one of them out"
+                )
+    return frozenset(names)
 
 
 def tied_once(names: Iterable[str], family: Family, *, tied: bool = True) -> list[str]:

@@ -53,7 +53,8 @@ def load_model(
 
     Raises:
         DataError: there is no such checkpoint here, or it is broken.
-        UnsupportedModelError: an architecture without a record in `FAMILIES`.
+        UnsupportedModelError: an architecture without a record in `FAMILIES`, or weights of another
+            than config.json says.
     """
     config = load_config(name, revision)
     family = family_of(config.model_type)
@@ -71,6 +72,12 @@ def load_model(
             "put back the config.json that belongs to the weights"
         )
     missing = frozenset(info["missing_keys"])
+    if family.word_embeddings in missing:
+        raise UnsupportedModelError(
+            f"source model '{name}': its weights are not those of a {family.model_type} model, as "
+            f"config.json says (no '{family.word_embeddings}'); put back the config.json that "
+            "belongs to the weights"
+        )
     if missing and getattr(config, "auto_map", None):
         raise UnsupportedModelError(
             f"source model '{name}': its weights lack {len(missing)} tensors of a "

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from lingraft.errors import UnsupportedModelError
+from lingraft.models.own_attention import PackedAlibi, PackedDisentangled, PackedOwn
 from lingraft.models.packed import ROW_MULTIPLE, PackedBatch, PackedModel, assemble, number_format
 
 if TYPE_CHECKING:
@@ -188,9 +189,15 @@ PASSES: dict[KindName, type[PackedModel]] = {
     "seq2seq": PackedStacks,
 }
 """The forward pass of each kind of model; what it makes batches with is in `LAYOUTS`."""
+OWN: dict[str, type[PackedModel]] = {
+    "own": PackedOwn,
+    "alibi": PackedAlibi,
+    "disentangled": PackedDisentangled,
+}
+"""Of models whose attention cannot be replaced, by `Family.attention`."""
 LAYOUTS = {"masked": assemble, "causal": assemble, "seq2seq": assemble_stacks}
 
 
 def packed_model(model: PreTrainedModel, family: Family) -> PackedModel:
     """A stock model on packed rows, whatever its kind."""
-    return PASSES[family.kind](model, family)
+    return OWN.get(family.attention, PASSES[family.kind])(model, family)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lingraft.objectives.ca_mlm import CA_MLM, PLUGGED
+from lingraft.objectives.clm import CLM
 from lingraft.objectives.denoise import DENOISE
 from lingraft.objectives.mlm import MLM
 from lingraft.objectives.tlm import TLM
@@ -19,6 +20,7 @@ OBJECTIVES: dict[str, Objective] = {
     "ca_mlm": CA_MLM,
     "tlm": TLM,
     "denoise": DENOISE,
+    "clm": CLM,
 }
 MODULE = "cross_attention"
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from lingraft.errors import DataError
+from lingraft.models.losses import summed_cross_entropy
 from lingraft.tokenizer.frame import kept_ids, sentinel_ids
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from lingraft.recipe import Masking
 
 Array = np.ndarray[Any, Any]
-Reads = Literal["sentences", "pairs", "joined pairs"]
+Reads = Literal["sentences", "documents", "pairs", "joined pairs"]
 
 
 class LossSum(NamedTuple):
@@ -48,8 +49,10 @@ class TokenIds:
     """What an objective must know of a vocabulary."""
 
     size: int
-    mask: int
+    mask: int | None
+    """None in a causal model's vocabulary, which has no use for one."""
     pad: int
+    """Fills rows; where a causal model's vocabulary has none, another special token does."""
     special: tuple[int, ...]
     """All special tokens; they are never predicted and never inserted."""
     sentinels: tuple[int, ...] = ()
@@ -58,8 +61,12 @@ class TokenIds:
     """What stands for text that the vocabulary lacks: special, but text."""
 
     @classmethod
-    def of(cls, tokenizer: PreTrainedTokenizerBase) -> TokenIds:
+    def of(cls, tokenizer: PreTrainedTokenizerBase, kind: KindName = "masked") -> TokenIds:
         """The ids of a tokenizer.
+
+        Args:
+            tokenizer: of a model.
+            kind: of the model.
 
         Raises:
             DataError: it has no mask or padding token.
@@ -68,7 +75,10 @@ class TokenIds:
         mask = tokenizer.mask_token_id
         if mask is None and sentinels:
             mask = sentinels[0]
-        if mask is None or tokenizer.pad_token_id is None:
+        pad = tokenizer.pad_token_id
+        if kind == "causal" and pad is None:  # rows are filled with what no other token sees
+            pad = tokenizer.eos_token_id or 0
+        if kind != "causal" and (mask is None or pad is None):
             raise DataError(
                 "the tokenizer has no mask token or no padding token, "
                 "so it does not fit a masked language model"
@@ -76,7 +86,7 @@ class TokenIds:
         return cls(
             len(tokenizer),
             mask,
-            tokenizer.pad_token_id,
+            pad,
             tuple(sorted({*tokenizer.all_special_ids, *kept_ids(tokenizer).values()})),
             sentinels,
             tokenizer.unk_token_id,
@@ -138,10 +148,25 @@ class Objective:
     kind: KindName = "masked"
     """What kind of model it trains: a key of `kinds.KINDS`."""
     reads: Reads = "sentences"
-    """Its units: sentences; pairs, whose two sides are two sentences one behind the other; or pairs
-    that are one sentence."""
+    """Its units: sentences; pieces of documents; pairs, whose two sides are two sentences one
+    behind the other; or pairs that are one sentence."""
 
     @property
     def sides(self) -> int:
         """Sentences of a unit."""
         return 2 if self.reads == "pairs" else 1
+
+
+def counts_of_term(term: str, corrupted: Corrupted, _: Array) -> dict[str, int]:
+    """For `Objective.counts` by `functools.partial`: every target is of the one term."""
+    return {term: len(corrupted.targets)}
+
+
+def loss_of_term(term: str, packed: PackedModel, batch: PackedBatch) -> Losses:
+    """For `Objective.loss` likewise: the summed cross-entropy of the targets, softmax in fp32.
+
+    The head sees the places of the targets alone, and those that fill up the batch.
+    """
+    filled = batch.filled()
+    nats = summed_cross_entropy(packed.logits(filled), filled.targets_M)
+    return {term: LossSum(nats, len(batch.targets_M))}

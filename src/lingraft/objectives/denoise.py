@@ -21,16 +21,22 @@ Shape letters: T tokens of all sentences, S sentences, n tokens of one.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lingraft.errors import RecipeError
-from lingraft.models.losses import summed_cross_entropy
-from lingraft.objectives.common import Array, Corrupted, Losses, LossSum, Objective, TokenIds
+from lingraft.objectives.common import (
+    Array,
+    Corrupted,
+    Objective,
+    TokenIds,
+    counts_of_term,
+    loss_of_term,
+)
 
 if TYPE_CHECKING:
-    from lingraft.models.packed import PackedBatch, PackedModel
     from lingraft.recipe import Masking
 
 TERM = "denoise"
@@ -143,6 +149,7 @@ def corrupt(
         elif masking.scheme == "spans":
             hidden, written = span_corrupted(text, vocabulary.sentinels, masking, generator)
         else:
+            assert vocabulary.mask is not None, "infilling needs a mask token"
             hidden = infilled(text, vocabulary.mask, masking, generator)
         sources.append(np.concatenate([before, hidden, after]))
         targets.append(np.concatenate([before, written, after]))
@@ -155,24 +162,12 @@ def corrupt(
     )
 
 
-def counts(corrupted: Corrupted, _: Array) -> dict[str, int]:
-    """One term: every token that the decoder writes."""
-    return {TERM: len(corrupted.targets)}
-
-
-def loss(packed: PackedModel, batch: PackedBatch) -> Losses:
-    """Summed cross-entropy of what the decoder writes, softmax in fp32."""
-    filled = batch.filled()
-    nats = summed_cross_entropy(packed.logits(filled), filled.targets_M)
-    return {TERM: LossSum(nats, len(batch.targets_M))}
-
-
 DENOISE = Objective(
     name=TERM,
     summary="spans of a sentence hidden from the encoder, written by the decoder",
     paper="T5: Raffel et al. 2020, §3.1.4; BART: Lewis et al. 2020, §2.2",
     corrupt=corrupt,
-    counts=counts,
-    loss=loss,
+    counts=partial(counts_of_term, TERM),
+    loss=partial(loss_of_term, TERM),
     kind="seq2seq",
 )

@@ -14,15 +14,21 @@ Shape letters: T tokens of all sentences, S sentences, M predicted tokens, V voc
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lingraft.models.losses import summed_cross_entropy
-from lingraft.objectives.common import Array, Corrupted, Losses, LossSum, Objective, TokenIds
+from lingraft.objectives.common import (
+    Array,
+    Corrupted,
+    Objective,
+    TokenIds,
+    counts_of_term,
+    loss_of_term,
+)
 
 if TYPE_CHECKING:
-    from lingraft.models.packed import PackedBatch, PackedModel
     from lingraft.recipe import Masking
 
 TERM = "mlm"
@@ -63,6 +69,7 @@ def corrupt(
         vocabulary: special and mask ids.
         masking: rate and scheme.
     """
+    assert vocabulary.mask is not None, "masked words need a mask token"
     num_sentences = len(lengths)
     owner = np.repeat(np.arange(num_sentences), lengths)
     starts = np.cumsum(lengths) - lengths
@@ -99,23 +106,11 @@ def _smallest(owner: Array, token_keys: Array, ordinary: Array, wanted: Array) -
     return np.sort(order[rank < wanted[owner[order]]])
 
 
-def counts(corrupted: Corrupted, _: Array) -> dict[str, int]:
-    """One term: every hidden token."""
-    return {TERM: len(corrupted.targets)}
-
-
-def loss(packed: PackedModel, batch: PackedBatch) -> Losses:
-    """Summed cross-entropy of the masked tokens, softmax in fp32; the head sees them alone."""
-    filled = batch.filled()
-    nats = summed_cross_entropy(packed.logits(filled), filled.targets_M)
-    return {TERM: LossSum(nats, len(batch.targets_M))}
-
-
 MLM = Objective(
     name=TERM,
     summary="masked language modelling: 15 % of the tokens hidden and predicted",
     paper="Devlin et al. 2019; dynamic masking: Liu et al. 2019",
     corrupt=corrupt,
-    counts=counts,
-    loss=loss,
+    counts=partial(counts_of_term, TERM),
+    loss=partial(loss_of_term, TERM),
 )

@@ -9,34 +9,19 @@ VECO names the objective and nothing of this; the mask is drawn independently of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 from lingraft.objectives import mlm
-from lingraft.objectives.common import Array, Corrupted, Losses, LossSum, Objective
-
-if TYPE_CHECKING:
-    from lingraft.models.packed import PackedBatch, PackedModel
+from lingraft.objectives.common import Objective, counts_of_term, loss_of_term
 
 TERM = "tlm"
-
-
-def counts(corrupted: Corrupted, _: Array) -> dict[str, int]:
-    """One term: every hidden token."""
-    return {TERM: len(corrupted.targets)}
-
-
-def loss(packed: PackedModel, batch: PackedBatch) -> Losses:
-    """As `mlm.loss`, on joined pairs."""
-    nats, positions = mlm.loss(packed, batch)[mlm.TERM]
-    return {TERM: LossSum(nats, positions)}
-
 
 TLM = Objective(
     name=TERM,
     summary="masked words of a sentence and its translation in one sequence",
     paper="XLM (Lample & Conneau 2019), §3.4; in VECO (Luo et al. 2021), §4",
     corrupt=mlm.corrupt,
-    counts=counts,
-    loss=loss,
+    counts=partial(counts_of_term, TERM),
+    loss=partial(loss_of_term, TERM),
     reads="joined pairs",
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError
+from lingraft.recipe import shipped
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import recipe_from
 from lingraft.rundir import check_free, removed_on_failure
@@ -58,8 +59,7 @@ def recipe(settings: Sequence[str] = ()) -> Recipe:
         RecipeError: a setting is wrong.
     """
     place = folder()
-    own = place / "demo.toml"
-    data = load(own if own.is_file() else place.parent / "recipes" / "demo.toml")
+    data = load(shipped.files()["demo"])
     data["source"]["model"] = str(place / "source")
     data["corpus"]["text"] = [str(place / TEXT)]
     return recipe_from(data, list(settings), "demo")

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.corpus.streams import folder_of, read_lines
-from lingraft.evaluation import intrinsic, records, samples, words
+from lingraft.evaluation import intrinsic, pieces, records, samples, words
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.families import family_of
 from lingraft.models.source import load_model
 from lingraft.objectives.common import TokenIds
+from lingraft.pipeline import judging
 from lingraft.pipeline.reading import nonempty
 from lingraft.pipeline.stages import (
     position_settings,
@@ -23,8 +24,10 @@ from lingraft.pipeline.suiting import denoising
 from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import Masking
 from lingraft.rundir import FORMAT, fingerprint, write_text
+from lingraft.tokenizer import documents
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
+from lingraft.training.validation import documents_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,18 +43,23 @@ def evaluate(context: Context, trained: str) -> str:
     recipe, run = context.recipe, context.run
     section = recipe.evaluation
     stage = run.stage("evaluation")
-    made = fingerprint(FORMAT["evaluation"], trained, section)
+    made = fingerprint(FORMAT["evaluation"], trained, section, *judging.inputs(section))
     if stage.is_done(made):
         return made
     quiet_transformers()
     folder = run.stage("tokenizer").path
     ours = tokenizer_files.load(str(folder))
-    ids = TokenIds.of(ours)
     weights = str(weights_before(context, len(recipe.phases)))
     family = family_of(load_config(weights).model_type)
+    ids = TokenIds.of(ours, family.kind)
     scorer = Scorer.load(weights, ids.pad, recipe.training.precision, family.kind)
     with stage.building(made) as (partial, result):
         result["form"] = FORMAT["evaluation"]
+        if family.kind == "causal":
+            read = int(run.stage("tokenizer").result()["max_tokens"])
+            judged = judging.Judged(scorer, ours, read)
+            result |= _evaluate_documents(context, judged, partial)
+            return made
         found = {
             stream.name: _evaluate_stream(context, stream, scorer, ours, partial)
             for stream in recipe.texts
@@ -126,6 +134,40 @@ def _evaluate_stream(
         result["blocks"]["words"] = records.word_blocks(scored)
         write_text(partial / f"{stream.prefix}{records.WORDS_FILE}", records.text_of(scored))
     return result
+
+
+def _evaluate_documents(context: Context, ours: judging.Judged, partial: Path) -> dict[str, Any]:
+    """Judge a causal model: the test documents of every stream, and what else is asked for."""
+    recipe, section = context.recipe, context.recipe.evaluation
+    texts = {stream.name: _held_out(context, stream) for stream in recipe.texts}
+    theirs = source_tokenizer(recipe)
+    no_source = np.zeros(0, np.int64)
+    new = no_source if theirs is None else pieces.new_pieces(ours.tokenizer, theirs)
+    folder, size = context.run.stage("tokenizer").path, len(ours.tokenizer)
+    ids = TokenIds.of(ours.tokenizer, "causal")
+    found = {}
+    for stream in recipe.texts:
+        of_stream = judging.on_text(ours, texts[stream.name], new)
+        counts = Tokens.open(folder, f"{stream.prefix}train").counts(max(size, ids.size))
+        unigrams = intrinsic.unigram_entropy(counts, of_stream.pop("targets"), ids.ordinary)
+        found[stream.name] = of_stream | {"samples": [], "unigram_entropy": unigrams}
+    result = dict(found[recipe.texts[0].name])
+    more = judging.judge(ours, section, texts, partial, "")
+    result |= more | {"blocks": result["blocks"] | more["blocks"]}
+    if recipe.streams:
+        result["streams"] = found
+    source = judging.untouched(recipe, texts, ours.context, partial)
+    return result if source is None else result | {"untouched": source}
+
+
+def _held_out(context: Context, stream: Stream) -> list[str]:
+    """Test documents of a stream, as many as `evaluation.sentences` asks for, spread evenly."""
+    run = context.run
+    test = nonempty(Tokens.open(run.stage("tokenizer").path, f"{stream.prefix}test"), "test")
+    number = documents_for(context.recipe.evaluation.sentences, test.lengths)
+    texts = list(documents.read(folder_of(run.stage("corpus").path, stream) / "test.txt"))
+    spread = np.linspace(0, len(texts) - 1, min(number, len(texts))).astype(np.int64)
+    return [texts[index] for index in spread]
 
 
 def _denoising(context: Context, scorer: Scorer) -> Masking | None:

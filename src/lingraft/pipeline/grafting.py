@@ -5,30 +5,30 @@ Shape letters: V source vocabulary, U target vocabulary, D width of the embeddin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from lingraft.embeddings import INITIALISERS
-from lingraft.embeddings.common import Initialised, Provenance
-from lingraft.embeddings.material import Material
+from lingraft.embeddings.common import Initialised
+from lingraft.embeddings.material import Material, Pretrained
 from lingraft.embeddings.norms import calibrated
-from lingraft.errors import UnsupportedModelError
 from lingraft.models import export, source
-from lingraft.models.graft import Entry, is_tied, layer_plans, rebuild
+from lingraft.models.graft import Entry, is_tied, rebuild
 from lingraft.models.graft import Vocabulary as NewVocabulary
 from lingraft.models.kinds import KINDS
 from lingraft.models.loading import own_tensors
 from lingraft.models.modules import MODULES, Stack
 from lingraft.models.parts import sizes_by_part, tied_once, translation_layers
+from lingraft.models.plans import layer_plans
+from lingraft.pipeline.rows import KEPT, keep_pad, keep_rows, same_pieces, whole_matrix
 from lingraft.recipe.run import KEEPING
 from lingraft.rundir import write_json
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from lingraft.models.families import Family
     from lingraft.models.graft import Account
     from lingraft.recipe import Recipe
-
-KEPT = "kept"
-"""Rule of a row that is the source's own, under the source's own id."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +50,10 @@ class Grafting:
     """Gives the training text anew at each call."""
     seed_for: Callable[[str], int]
     """A seed for each purpose."""
+    unfinished: Path | None = None
+    """Where an initialiser that trains keeps what is half done; None keeps nothing."""
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What such an initialiser says of its work, by 'input' and 'output'; filled in."""
 
     def run(self, folder: Path) -> dict[str, Any]:
         """Build the target, write it with its account and provenance.
@@ -79,6 +80,7 @@ class Grafting:
             settings.layers_before,
             settings.layers_after,
             settings.layer_initialiser,
+            settings.layers_every,
         )
         changes = export.vocabulary_settings(loaded.model.config, target, origin)
         changes |= export.generation_settings(loaded.model, target, origin)
@@ -120,10 +122,16 @@ class Grafting:
                 "provenance": initialised.provenance.counts(),
                 "new_rows": len(initialised.provenance.made),
                 "norms": norms,
+                **({"token_distillation": facts} if (facts := self.learnt) else {}),
                 **({"output": head} if head is not None else {}),
                 **({"lexicons": list(lexicons)} if (lexicons := initialised.lexicons) else {}),
             },
         }
+
+    @property
+    def learnt(self) -> dict[str, dict[str, Any]]:
+        """What initialisers that train say of their work."""
+        return {which: facts for which, facts in self.facts.items() if facts}
 
     @property
     def keeps_rows(self) -> bool:
@@ -151,23 +159,43 @@ class Grafting:
         if self.keeps_rows and self.recipe.tokenizer.kind == "keep":
             made = Initialised(*whole_matrix(_rows(loaded), origin))
         else:
-            made = self.rows("embeddings", _rows(loaded), origin, target)
-            start = getattr(loaded.model.config, "decoder_start_token_id", None)
-            pads = origin.specials.get("pad"), target.specials.get("pad")
-            if start is not None and start == pads[0] and not self.keeps_rows:
-                made = keep_start(made, _rows(loaded), *pads)
+            made = self.rows("embeddings", loaded, _rows(loaded), origin, target)
         return calibrated(made, _rows(loaded), origin, target, self.recipe.graft.embedding_norms)
 
+    def pad_means_more(
+        self, which: str, loaded: source.LoadedSource, origin: Vocabulary, target: Vocabulary
+    ) -> bool:
+        """Whether the padding token is read too.
+
+        T5's decoder starts with it, and a causal model's ends a text as well (GPT-2, Qwen).
+        """
+        theirs, ours = origin.specials.get("pad"), target.specials.get("pad")
+        if theirs is None or ours is None or self.keeps_rows:
+            return False
+        if loaded.family.kind == "causal":
+            same = origin.pieces[theirs] == target.pieces[ours]
+            return same and self.recipe.graft.copies_special_tokens
+        start = getattr(loaded.model.config, "decoder_start_token_id", None)
+        return which == "embeddings" and start is not None and bool(start == theirs)
+
     def rows(
-        self, which: str, source_VD: torch.Tensor, origin: Vocabulary, target: Vocabulary
+        self,
+        which: str,
+        loaded: source.LoadedSource,
+        source_VD: torch.Tensor,
+        origin: Vocabulary,
+        target: Vocabulary,
+        embeddings_UD: torch.Tensor | None = None,
     ) -> Initialised:
         """Rows of the target's pieces: the initialiser's, but for those that are kept.
 
         Args:
             which: 'embeddings' or 'output projection'.
+            loaded: the source.
             source_VD: the source's rows.
             origin: its vocabulary.
             target: the new one.
+            embeddings_UD: the target's embeddings, for rows of the output projection.
         """
         names = self.recipe.graft.initialisers
         kept = same_pieces(origin, target) if self.keeps_rows else {}
@@ -178,8 +206,11 @@ class Grafting:
             target,
             generator=torch.Generator().manual_seed(self.seed_for(which)),
             copy_special_tokens=self.recipe.graft.copies_special_tokens,
-            material=self.material,
+            material=self.material_for(loaded, embeddings_UD),
         )
+        if self.pad_means_more(which, loaded, origin, target):
+            pads = origin.specials["pad"], target.specials["pad"]
+            made = keep_pad(made, source_VD, *pads)
         return keep_rows(made, source_VD, kept)
 
     def new_vocabulary(
@@ -201,11 +232,19 @@ class Grafting:
         theirs = NewVocabulary.of(loaded.model, loaded.family, "")
         carried, report, decoder_UD = initialised.provenance, None, None
         if theirs.decoder_VD is not None:
-            if settings.output_embeddings is None:
+            trains = INITIALISERS[settings.embeddings].runs_model
+            if settings.output_embeddings is None and not trains:
                 generator = torch.Generator().manual_seed(self.seed_for("output projection"))
                 made = Initialised(carried.carry_rows(theirs.decoder_VD, generator), carried)
             else:
-                made = self.rows("output projection", theirs.decoder_VD, origin, target)
+                made = self.rows(
+                    "output projection",
+                    loaded,
+                    theirs.decoder_VD,
+                    origin,
+                    target,
+                    initialised.target_UD,
+                )
             output, norms = calibrated(
                 made, theirs.decoder_VD, origin, target, settings.output_norms
             )
@@ -223,17 +262,27 @@ class Grafting:
         )
         return vocabulary, report
 
-    @property
-    def material(self) -> Material | None:
+    def material_for(
+        self, loaded: source.LoadedSource, embeddings_UD: torch.Tensor | None
+    ) -> Material | None:
         """What an initialiser may learn from; None where there is no source tokenizer."""
         if self.theirs is None:
             return None
+        which = "output" if embeddings_UD is not None else "input"
         return Material(
             self.theirs,
             self.ours,
             self.sentences,
             self.recipe.resources,
             self.seed_for("initialiser"),
+            Pretrained(
+                loaded.model,
+                loaded.family,
+                self.recipe.graft.token_distillation,
+                embeddings_UD,
+                self.unfinished,
+                self.facts.setdefault(which, {}),
+            ),
         )
 
     def insert_modules(
@@ -266,67 +315,6 @@ class Grafting:
         return sizes
 
 
-def same_pieces(origin: Vocabulary, target: Vocabulary) -> dict[int, int]:
-    """For each id of the target that has a piece of the source's, or is unused in both, its id."""
-    theirs = {piece: index for index, piece in enumerate(origin.pieces) if piece}
-    kept = {i: theirs[piece] for i, piece in enumerate(target.pieces) if piece in theirs}
-    unused = (
-        i for i, (a, b) in enumerate(zip(origin.pieces, target.pieces, strict=False)) if not a + b
-    )
-    return kept | {index: index for index in unused}
-
-
-def keep_rows(made: Initialised, source_VD: torch.Tensor, kept: Mapping[int, int]) -> Initialised:
-    """Put the source's own rows in the place of others, special tokens and padding too.
-
-    Args:
-        made: rows of the target's pieces.
-        source_VD: the source's rows.
-        kept: for an id of the target, the source's id of the same piece.
-    """
-    if not kept:
-        return made
-    ids, origins = np.array(list(kept), np.int64), np.array(list(kept.values()), np.int64)
-    target_UD, source_ids = made.target_UD.clone(), made.provenance.source_ids.copy()
-    target_UD[ids] = source_VD[origins].float()
-    source_ids[ids] = origins
-    provenance = Provenance(
-        tuple(KEPT if i in kept else rule for i, rule in enumerate(made.provenance.rules)),
-        source_ids,
-        {i: parts for i, parts in made.provenance.combinations.items() if i not in kept},
-    )
-    return Initialised(target_UD, provenance, made.lexicons)
-
-
-def whole_matrix(source_VD: torch.Tensor, origin: Vocabulary) -> tuple[torch.Tensor, Provenance]:
-    """The source's rows as they are, those without a piece at the end too.
-
-    Raises:
-        UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
-    """
-    size = origin.size
-    if size > len(source_VD):
-        raise UnsupportedModelError(
-            f"the source tokenizer has {size} pieces but the model only {len(source_VD)} "
-            "embedding rows; they do not belong together"
-        )
-    return source_VD.float(), Provenance((KEPT,) * size, np.arange(size))
-
-
-def keep_start(
-    made: Initialised, source_VD: torch.Tensor, theirs: int | None, ours: int | None
-) -> Initialised:
-    """Copy the padding's row where a decoder starts with it, as T5's does; else it is zero."""
-    if theirs is None or ours is None:
-        return made
-    rules, source_ids = list(made.provenance.rules), made.provenance.source_ids.copy()
-    rules[ours], source_ids[ours] = "special", theirs
-    target_UD = made.target_UD.clone()
-    target_UD[ours] = source_VD[theirs].float()
-    provenance = Provenance(tuple(rules), source_ids, made.provenance.combinations)
-    return Initialised(target_UD, provenance, made.lexicons)
-
-
 def _rows(loaded: source.LoadedSource) -> torch.Tensor:
     return loaded.model.get_input_embeddings().get_parameter("weight").detach()
 
@@ -336,16 +324,18 @@ def _counts(model: PreTrainedModel, loaded: source.LoadedSource, recipe: Recipe)
     tensors = dict(model.named_parameters(remove_duplicate=False))
     names = tied_once(tensors, family, tied=is_tied(model))
     sizes = {name: tensors[name].numel() for name in names}
-    before, after = recipe.graft.layers_before, recipe.graft.layers_after
-    stacks = len(family.lists)
-    depth = sum(int(getattr(model.config, one.depth_key)) for one in family.lists)
-    itl = translation_layers(model.config, family, before, after)
+    places, stacks = recipe.graft.places, len(family.lists)
+    depths = [int(getattr(model.config, one.depth_key)) for one in family.lists]
+    source_layers = sum(map(places.source_layers, depths))
+    between = sum(depths) - source_layers - stacks * (places.before + places.after)
+    itl = translation_layers(model.config, family, *places)
     return {
         "model_type": family.model_type,
         "layers": {
-            "source": depth - stacks * (before + after),
-            "before": stacks * before,
-            "after": stacks * after,
+            "source": source_layers,
+            "before": stacks * places.before,
+            "after": stacks * places.after,
+            **({"between": between} if between else {}),
         },
         "parameters": {
             "total": sum(sizes.values()),

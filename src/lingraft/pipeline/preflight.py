@@ -18,13 +18,14 @@ from lingraft.models.parts import (
 )
 from lingraft.pipeline import pairs, vocabularies
 from lingraft.pipeline.sizes import grafted_sizes, tensor_shapes
-from lingraft.pipeline.suiting import suited
+from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pretrained.checkpoints import folder_of, refuse_code
 from lingraft.recipe import catalogue
-from lingraft.recipe.methods import baseline
+from lingraft.recipe.methods import baseline, is_open
 from lingraft.recipe.reach import SPREAD, reach
 from lingraft.recipe.run import KEEPING, NEED_LEXICONS
 from lingraft.recipe.streams import distilled
+from lingraft.tasks.choices import PLAIN, shape_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,6 +142,15 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
     for name in named_files(recipe.resources):
         if not Path(name).expanduser().exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
+    judged = recipe.evaluation
+    for key, named in {"kept": judged.kept, "choices": [c.file for c in judged.choices]}.items():
+        for name in named:
+            if not name.startswith("hub:") and not Path(name).expanduser().exists():
+                raise DataError(
+                    f"evaluation.{key}: {name}: no such file; correct the path, or leave it out"
+                )
+    for questions in judged.choices:
+        shape_named(questions.shape or PLAIN)
     family, _ = source_of(recipe)
     if family is not None:
         for module in wanted_by(recipe.graft):
@@ -189,7 +199,13 @@ def check(recipe: Recipe) -> Plan:
     check_names(recipe)
     plan = Plan()
     files = check_inputs(recipe)
-    recipe = suited(recipe, source_of(recipe)[0])
+    family, folder = source_of(recipe)
+    recipe = suited(recipe, family)
+    if family is not None and folder is not None:
+        config = _config(folder)
+        positions = config.get("max_position_embeddings", config.get("n_positions"))
+        if positions is not None:
+            check_context(recipe, family, int(positions))
     plan.text_files, plan.text_bytes = (
         len(files),
         sum(int(entry.get("bytes") or 0) for entry in files),
@@ -209,6 +225,11 @@ def check(recipe: Recipe) -> Plan:
     if plan.parameters:
         _estimates(recipe, plan)
     plan.notes += too_small(recipe)
+    if is_open(recipe):
+        plan.notes.append(
+            "lingraft adapt decides when it runs what the recipe leaves open here (tokens of a "
+            "budget in time; all that preset auto decides), and shows the plan before it trains"
+        )
     return plan
 
 
@@ -218,7 +239,7 @@ def too_small(recipe: Recipe) -> list[str]:
     Silent where the number of steps is not known before the text is read, and where nothing is new.
     """
     graft = recipe.graft
-    inserted = graft.layers_before + graft.layers_after
+    inserted = any(graft.places)
     is_old = recipe.tokenizer.kind == "keep" and not inserted and graft.source_weights != "random"
     steps = [_steps(phase) for phase in recipe.phases]
     known = [count for count in steps if count is not None]
@@ -311,7 +332,10 @@ def _phase(recipe: Recipe, phase: Phase, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float:
+def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float | None:
+    """An estimate; None where the budget is in time, which `lingraft adapt` turns into tokens."""
+    if phase.budget.seconds is not None:
+        return None
     per_epoch = plan.text_bytes / BYTES_PER_TOKEN
     if phase.sentences is not None:
         per_epoch = min(per_epoch, phase.sentences * TOKENS_PER_SENTENCE)

@@ -10,6 +10,7 @@ from lingraft.errors import DataError
 from lingraft.objectives import OBJECTIVES
 from lingraft.recipe import Data
 from lingraft.tokenizer.blocks import Blocks
+from lingraft.tokenizer.documents import Documents
 from lingraft.tokenizer.pairs import Edges, TokenPairs, neighbours, translations
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.data import Reading, subset
@@ -65,7 +66,10 @@ def _reading(
     units: dict[str, Callable[[str], Any]] = {
         "sentences": functools.partial(_whole, folder, stream)
     }
-    if OBJECTIVES[objective].reads != "sentences":
+    reads = OBJECTIVES[objective].reads
+    if reads == "documents":
+        units = {reads: functools.partial(_documents, folder, stream, limit, section.sentences)}
+    elif reads != "sentences":
         edges = Edges.of(tokenizer)
         pairs = functools.cache(functools.partial(_pairs, folder, stream, edges, limit))
         units = {
@@ -76,7 +80,9 @@ def _reading(
     def under(name: str, also: tuple[Reading, ...] = ()) -> Reading:
         reads = OBJECTIVES[name].reads
         made = units[reads]
-        train = _share(made("train"), section.sentences, stream)
+        train = made("train")
+        if reads != "documents":  # whose share is one of documents, not of their pieces
+            train = _share(train, section.sentences, stream)
         if section.join_sentences and reads == "sentences":
             train = Blocks.of(train, Edges.of(tokenizer), min(max_tokens, longest))
         return Reading(
@@ -96,6 +102,13 @@ def _reading(
 def _whole(folder: Path, stream: Stream, split: str) -> Tokens:
     what = {"train": "training", "valid": "validation"}[split]
     return nonempty(Tokens.open(folder, f"{stream.prefix}{split}"), what)
+
+
+def _documents(
+    folder: Path, stream: Stream, context: int, sentences: int | None, split: str
+) -> Documents:
+    most = sentences if split == "train" else None
+    return Documents.of(_share(_whole(folder, stream, split), most, stream), context)
 
 
 def _pairs(folder: Path, stream: Stream, edges: Edges, limit: int, split: str) -> TokenPairs:

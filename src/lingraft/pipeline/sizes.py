@@ -82,7 +82,7 @@ def grafted_sizes(
     else:
         sizes = {name: size for name, size in sizes.items() if name not in family.output_bias}
     totals = sizes_by_part(sizes, family, frozenset())
-    before, after = recipe.graft.layers_before, recipe.graft.layers_after
+    places = recipe.graft.places
     last = one_layer = 0
     for one in family.lists:
         last = max(index for index in layers if one.first <= index < one.first + DECODER)
@@ -92,15 +92,16 @@ def grafted_sizes(
             for name, size in sizes.items()
             if layer_index(name, family) == last and not goes_with_place(name, family)
         )
-        totals["itl"] += (before + after) * one_layer
-    if family.first_layer_lacks and before and before + last > 0:
+        inserted = places.number(last - one.first + 1)
+        totals["itl"] += inserted * one_layer
+    if family.first_layer_lacks and places.before and places.before + last > 0:
         missing = sizes.get(f"{family.layers}.{last}.{family.first_layer_lacks}", 0)
         totals["itl"] -= missing
         totals["body"] += missing
     if family.decoder_list is not None:
         return totals
     layer_width = known[f"{family.layers}.{last}.{family.layer_output}"][0]
-    depth = last + 1 + before + after
+    depth = last + 1 + places.number(last + 1)
     stack = Stack(family, depth, layer_width, one_layer)
     for module in wanted_by(recipe.graft):
         size = module.size(module.wanted(recipe.graft), stack)

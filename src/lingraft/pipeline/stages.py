@@ -7,9 +7,10 @@ own settings or anything before it changed, and only then.
 
 from __future__ import annotations
 
+import functools
 import logging
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,17 +22,16 @@ from lingraft.corpus.split import SPLITS
 from lingraft.corpus.streams import read_lines
 from lingraft.embeddings import INITIALISERS
 from lingraft.errors import UnsupportedModelError
-from lingraft.models import source
 from lingraft.models.families import family_of
-from lingraft.models.parts import translation_layers
-from lingraft.objectives.common import TokenIds
-from lingraft.pipeline import grafting, teaching
+from lingraft.pipeline import grafting
+from lingraft.pipeline.jobs import prepared
 from lingraft.pipeline.preflight import named_files
-from lingraft.pipeline.reading import readings, training_text
+from lingraft.pipeline.reading import training_text
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.recipe import Resources
 from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
+from lingraft.tokenizer import documents
 from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.frame import code_for, speak
@@ -40,10 +40,9 @@ from lingraft.tokenizer.statistics import changed_tokens, statistics
 from lingraft.tokenizer.vocabulary import Vocabulary
 from lingraft.training.loop import train_phase
 from lingraft.training.machine import resolve_precision
-from lingraft.training.phase import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from accelerate import Accelerator
     from transformers import PreTrainedTokenizerFast
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from lingraft.models.families import Family
     from lingraft.recipe import Phase, Recipe, Stream
     from lingraft.rundir import Run
+    from lingraft.training.pace import Deadline
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +71,8 @@ class Context:
     recipe: Recipe
     run: Run
     accelerator: Accelerator
+    deadlines: dict[str, Deadline] = field(default_factory=dict)
+    """When phases must end, by name; those that are not here have no promise to keep."""
 
     def seed_for(self, purpose: str) -> int:
         """A seed that is fixed by the run's seed and a purpose."""
@@ -154,6 +156,7 @@ def tokenizer(context: Context, corpus_made: str) -> str:
     if stage.is_done(made):
         return made
     pad_id, longest = position_settings(recipe)
+    causal = family_now(recipe).kind == "causal"
     text = run.stage("corpus").path
     theirs, language = source_tokenizer(recipe), recipe.languages[0]
     wanted = recipe.tokenizer.language_code
@@ -165,7 +168,7 @@ def tokenizer(context: Context, corpus_made: str) -> str:
             lambda: streams.vocabulary_text(recipe, text),
             pad_id=pad_id,
             seed=seed_for(recipe.split_seed, "tokenizer"),
-            causal=family_now(recipe).kind == "causal",
+            causal=causal,
         )
         if code is not None:
             speak(ours, code)
@@ -184,7 +187,12 @@ def tokenizer(context: Context, corpus_made: str) -> str:
         }
         found = {
             stream.name: _tokenise(
-                stream, streams.folder_of(text, stream), ours, theirs, folder, max_tokens
+                stream,
+                streams.folder_of(text, stream),
+                ours,
+                theirs,
+                folder,
+                functools.partial(documents.encode if causal else encode, max_tokens=max_tokens),
             )
             for stream in recipe.texts
         }
@@ -216,14 +224,12 @@ def _tokenise(
     ours: PreTrainedTokenizerFast,
     theirs: PreTrainedTokenizerFast | None,
     folder: Path,
-    max_tokens: int,
+    written: Callable[..., dict[str, int]],
 ) -> dict[str, Any]:
     """Write a stream's tokens; their counts, and statistics of both tokenizers."""
     result: dict[str, Any] = {
         "tokens": {
-            split: encode(
-                ours, text / f"{split}.txt", folder, f"{stream.prefix}{split}", max_tokens
-            )
+            split: written(ours, text / f"{split}.txt", folder, f"{stream.prefix}{split}")
             for split in SPLITS
         }
     }
@@ -265,9 +271,11 @@ def graft(context: Context, tokenizer_made: str) -> str:
         tokenizer_files.load(str(context.run.stage("tokenizer").path)),
         lambda: _learnt_from(context),
         context.seed_for,
+        unfinished := stage.path.with_name(f"{stage.path.name}.unfinished"),
     )
     with stage.building(made) as (folder, result):
         result.update(plan.run(folder))
+    shutil.rmtree(unfinished, ignore_errors=True)
     logger.info("graft: %s parameters", f"{result['parameters']['total']:,}")
     for note in result["notes"]:
         logger.info("graft: %s", note)
@@ -334,26 +342,8 @@ def phase(context: Context, index: int, before_made: str) -> str:
         _claim(run, stage.path, made)
     context.accelerator.wait_for_everyone()
     pretrained.quiet_transformers()
-    changed, kept = _dropout(weights_before(context, index), section)
-    loaded = source.load_model(str(weights_before(context, index)), settings=changed)
-    folder = run.stage("tokenizer").path
-    loaded_tokenizer = tokenizer_files.load(str(folder))
-    before, after = recipe.graft.layers_before, recipe.graft.layers_after
-    job = Job(
-        phase=section,
-        training=recipe.training,
-        family=loaded.family,
-        itl_layers=translation_layers(loaded.model.config, loaded.family, before, after),
-        readings=readings(folder, recipe, section, loaded_tokenizer),
-        vocabulary=TokenIds.of(loaded_tokenizer),
-        **teaching.of(recipe, section, loaded, folder),
-        seed=context.seed_for("training"),
-        folder=stage.path,
-        metrics_path=run.metrics_path,
-        fingerprint=made,
-        kept_config=kept,
-    )
-    result = train_phase(job, loaded.model, context.accelerator)
+    job, model = prepared(context, section, weights_before(context, index), stage.path, made)
+    result = train_phase(job, model, context.accelerator)
     if main:
         stage.finish(made, result, result["seconds"])
         for leftover in stage.path.glob("checkpoint-*"):
@@ -372,12 +362,3 @@ def _claim(run: Run, folder: Path, made: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "done.json").unlink(missing_ok=True)
     mark.write_text(made)
-
-
-def _dropout(checkpoint: Path, section: Phase) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Configuration values that set the phase's dropout, and those that put the source's back."""
-    if section.dropout is None:
-        return {}, {}
-    config = pretrained.load_config(str(checkpoint))
-    keys = family_of(config.model_type).dropout_keys
-    return dict.fromkeys(keys, section.dropout), {key: getattr(config, key) for key in keys}

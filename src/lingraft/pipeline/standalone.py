@@ -1,4 +1,4 @@
-"""`lingraft evaluate`: intrinsic metrics of any stock masked language model on any text."""
+"""`lingraft evaluate`: intrinsic metrics of any stock masked or causal model on any text."""
 
 from __future__ import annotations
 
@@ -9,17 +9,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.corpus import stage as corpus_stage
-from lingraft.errors import DataError
+from lingraft.errors import DataError, RecipeError
 from lingraft.evaluation import words
 from lingraft.evaluation.scorer import Scorer
+from lingraft.models.families import FAMILIES
 from lingraft.objectives.common import TokenIds
-from lingraft.pipeline import evaluating
+from lingraft.pipeline import evaluating, judging
 from lingraft.pretrained.load import check_longest, load_config, longest_text
 from lingraft.recipe import Corpus, catalogue
+from lingraft.stats import RESAMPLES, Resampling
+from lingraft.tasks.choice_metrics import METRICS, difference
 from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from transformers import PreTrainedConfig
+
+    from lingraft.recipe import Choices
+    from lingraft.stats import Difference
 
 LONGEST = 512
 
@@ -40,25 +48,27 @@ def evaluate(
     """Score a model on the first sentences of a text.
 
     Args:
-        model: a masked language model with its tokenizer: directory, Hub id, or a name of
+        model: a masked or causal language model with its tokenizer: directory, Hub id, or a name of
             `lingraft list models`.
         text: files or directories, as in a recipe.
         language: for sentence splitting; "und" where it is not known.
-        sentences: at most this many.
-        rate: share of the tokens that is hidden.
+        sentences: at most this many; of a causal model documents that hold about as many.
+        rate: share of the tokens that is hidden from a masked model.
         seed: of the masks.
         num_words: words scored for bits per character.
         precision: auto, bf16 or fp32.
 
     Returns:
         Plain data: model, sentences, cut (longer than the model reads), masks, metrics by scheme,
-        words.
+        words; of a causal model documents, metrics, likelihood, next_token, masks.
 
     Raises:
-        DataError: no model, no masked-language-model head, no text.
+        DataError: no model, no head that predicts tokens, no text.
     """
     model = catalogue.resolve(model)
     config = load_config(model)
+    if is_causal(config):
+        return _likelihood(model, text, sentences, precision)
     tokenizer = tokenizer_files.load(model)
     ids = TokenIds.of(tokenizer)
     section = Corpus(text=tuple(text))
@@ -87,3 +97,87 @@ def evaluate(
         chosen = words.choose(lines, num_words, seed)
         answer["words"] = words.bits_per_character(scorer, tokenizer, chosen, longest)
     return answer
+
+
+def is_causal(config: PreTrainedConfig) -> bool:
+    """Whether a model with this configuration predicts each token from those before it."""
+    family = FAMILIES.get(config.model_type)
+    return family is not None and family.kind == "causal"
+
+
+def _likelihood(model: str, text: Sequence[str], sentences: int, precision: str) -> dict[str, Any]:
+    """Score a causal model on whole documents, whose every byte counts."""
+    judged = judging.Judged.load(model, precision, LONGEST)
+    found = judging.on_text(judged, judging.texts_of(text, sentences), np.zeros(0, np.int64))
+    return {
+        "model": model,
+        "context": judged.context,
+        "vocab_size": len(judged.tokenizer),
+        "precision": "bf16" if judged.scorer.bf16 else "fp32",
+        "masks": found["masks"],
+        "metrics": found["metrics"],
+        "next_token": found["pieces"]["all"],
+        "likelihood": found["likelihood"],
+    }
+
+
+def answer(
+    model: str,
+    files: Sequence[Choices],
+    *,
+    against: Sequence[str] = (),
+    limit: int | None = None,
+    precision: str = "auto",
+    resamples: int = RESAMPLES,
+) -> dict[str, Any]:
+    """Answer multiple-choice questions by likelihood, with a causal model or several.
+
+    Args:
+        model: directory, Hub id, or a name of `lingraft list models`.
+        files: of questions.
+        against: other models, with which the first is compared on the same questions.
+        limit: at most the first so many questions of a file.
+        precision: auto, bf16 or fp32.
+        resamples: draws of the paired bootstrap.
+
+    Returns:
+        Plain data: model; by the file's title, scores as `judging.choose`; and by other model its
+        scores, and the first model's less these with the 95 % interval and p.
+
+    Raises:
+        DataError: no model, one that is not causal, or a broken file.
+        RecipeError: two files have one name.
+    """
+    titles = [one.title for one in files]
+    if len(set(titles)) < len(titles):
+        raise RecipeError(f"--choices: two files have one name, in {titles}; rename one")
+    names = [catalogue.resolve(name) for name in (model, *against)]
+    found = {}
+    for name in dict.fromkeys(names):
+        judged = judging.Judged.load(name, precision)
+        found[name] = {one.title: judging.choose(judged, one, limit) for one in files}
+    own = found[names[0]]
+    resampling = Resampling(resamples)
+    result: dict[str, Any] = {
+        "model": names[0],
+        "choices": {title: scores for title, (scores, _) in own.items()},
+    }
+    if against:
+        result["against"] = {
+            name: {
+                title: {
+                    "scores": scores,
+                    "difference": {
+                        metric: _plain(difference(own[title][1], answers, metric, resampling))
+                        for metric in METRICS
+                    },
+                }
+                for title, (scores, answers) in found[name].items()
+            }
+            for name in names[1:]
+        }
+    return result
+
+
+def _plain(found: Difference) -> dict[str, float | None]:
+    return {key: getattr(found, key) for key in ("value", "low", "high", "p")}

@@ -1,7 +1,8 @@
 """What a recipe becomes for the kind of its source. No torch: `lingraft check` asks.
 
 A method says what trains and for how long, of whatever model; an encoder–decoder learns by
-denoising where an encoder learns by masked words, as its own pretraining did.
+denoising and a causal model by predicting every token where an encoder learns by masked words, as
+its own pretraining did.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
 from lingraft.models.kinds import KINDS
-from lingraft.recipe import Masking
+from lingraft.recipe import Masking, Tokenizer
 
 if TYPE_CHECKING:
     from lingraft.models.families import Family
-    from lingraft.recipe import Data, Phase, Recipe
+    from lingraft.recipe import Corpus, Data, Phase, Recipe
 
 RATES = {"spans": 0.15, "infilling": 0.30}
 """Of T5 and of BART."""
+OF_KINDS = {kind.objective for kind in KINDS.values() if kind.objective}
+"""Objectives that are the only one of a kind."""
 
 
 def suited(recipe: Recipe, family: Family | None) -> Recipe:
@@ -36,32 +39,84 @@ def suited(recipe: Recipe, family: Family | None) -> Recipe:
     for phase in recipe.phases:
         names = [phase.objective, *(n for e in phase.data for n in (e.objective, *e.also) if n)]
         for name in names:
-            if (name == "denoise") != (own == "denoise") and not (own and name == "mlm"):
+            fits = name in (own, "mlm") if own else name not in OF_KINDS
+            if not fits:
                 raise RecipeError(
                     f"phase '{phase.name}': objective '{name}' does not train "
                     f"{KINDS[family.kind].title}s ({family.model_type}); take '{own or 'mlm'}'"
                 )
+    for key in () if family.kind == "causal" else ("kept", "choices"):
+        if getattr(recipe.evaluation, key):
+            raise RecipeError(
+                f"evaluation.{key}: is for causal language models, and {family.model_type} is "
+                f"{_a(KINDS[family.kind].title)}; leave it out"
+            )
     if own is None:
         return recipe
     title = KINDS[family.kind].title
     if recipe.evaluation.before or any(phase.distil for phase in recipe.phases):
         what = "evaluation.before" if recipe.evaluation.before else "phases.….distil"
         raise RecipeError(
-            f"{what}: is for masked language models, not for an {title}; leave it out"
+            f"{what}: is for masked language models, not for {_a(title)}; leave it out"
         )
     phases = tuple(_phase(phase, own, family) for phase in recipe.phases)
-    return recipe.model_copy(update={"phases": phases})
+    recipe = recipe.model_copy(update={"phases": phases})
+    return with_whole_lines(recipe) if family.kind == "causal" else recipe
+
+
+def _a(title: str) -> str:
+    return f"an {title}" if title[0] in "aeiou" else f"a {title}"
+
+
+def check_context(recipe: Recipe, family: Family, longest: int) -> None:
+    """Refuse documents in pieces that a causal model cannot read; the default fits every model.
+
+    Args:
+        recipe: whose `tokenizer.max_tokens` is the context.
+        family: of the source.
+        longest: tokens that the source reads at once.
+
+    Raises:
+        RecipeError: it asks for more.
+    """
+    asked = recipe.tokenizer.max_tokens
+    if family.kind == "causal" and asked > longest and asked != Tokenizer().max_tokens:
+        raise RecipeError(
+            f"tokenizer.max_tokens: documents are to be read in pieces of {asked:,} tokens, but "
+            f"the source's context is {longest:,} (max_position_embeddings); set {longest} or less"
+        )
+
+
+def with_whole_lines(recipe: Recipe) -> Recipe:
+    """The recipe with text that can be put together again: lines stay whole, however long.
+
+    What the recipe says itself stays: sentences that are asked for become lines of their own.
+    """
+    changes: dict[str, Any] = {}
+    if recipe.corpus is not None:
+        changes["corpus"] = _whole_lines(recipe.corpus)
+    changes["streams"] = tuple(
+        stream.model_copy(update={"corpus": _whole_lines(stream.corpus)})
+        for stream in recipe.streams
+    )
+    return recipe.model_copy(update=changes)
+
+
+def _whole_lines(corpus: Corpus) -> Corpus:
+    wanted: dict[str, Any] = {"split_sentences": False, "max_characters": corpus.max_line_bytes}
+    given = corpus.model_fields_set
+    return corpus.model_copy(update={k: v for k, v in wanted.items() if k not in given})
 
 
 def _phase(phase: Phase, objective: str, family: Family) -> Phase:
-    masking = denoising(phase.masking, family)
+    masking = denoising(phase.masking, family) if family.corruption else phase.masking
     data = tuple(_data(entry, objective, family) for entry in phase.data)
     return phase.model_copy(update={"objective": objective, "masking": masking, "data": data})
 
 
 def _data(entry: Data, objective: str, family: Family) -> Data:
     changes: dict[str, Any] = {"objective": objective} if entry.objective else {}
-    if entry.masking is not None:
+    if entry.masking is not None and family.corruption:
         changes["masking"] = denoising(entry.masking, family)
     return entry.model_copy(update=changes)
 

@@ -11,16 +11,17 @@ from lingraft.recipe.base import (
     Initialiser,
     Names,
     Objective,
-    Part,
     Section,
     Share,
 )
 from lingraft.recipe.corpus import Corpus, Repetition
+from lingraft.recipe.evaluation import Choices, Evaluation
 from lingraft.recipe.phase import (
     Batch,
     Budget,
     Data,
     Distil,
+    Lora,
     Masking,
     Mixture,
     Optimiser,
@@ -30,7 +31,6 @@ from lingraft.recipe.phase import (
 )
 from lingraft.recipe.run import (
     Baseline,
-    Evaluation,
     Export,
     Graft,
     Method,
@@ -40,7 +40,9 @@ from lingraft.recipe.run import (
     Tokenizer,
     Training,
 )
+from lingraft.recipe.selectors import Part
 from lingraft.recipe.streams import Stream
+from lingraft.recipe.token_distillation import TokenDistillation
 
 __all__ = [
     "PARTS",
@@ -48,6 +50,7 @@ __all__ = [
     "Baseline",
     "Batch",
     "Budget",
+    "Choices",
     "Corpus",
     "Data",
     "Decay",
@@ -56,6 +59,7 @@ __all__ = [
     "Export",
     "Graft",
     "Initialiser",
+    "Lora",
     "Masking",
     "Method",
     "Mixture",
@@ -72,6 +76,7 @@ __all__ = [
     "Share",
     "Source",
     "Stream",
+    "TokenDistillation",
     "Tokenizer",
     "Training",
     "Validation",

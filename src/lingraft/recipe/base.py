@@ -24,18 +24,6 @@ PARTS = (
     "body",
     "head",
 )
-Part = Literal[
-    "embeddings",
-    "output_bias",
-    "positions",
-    "embedding_norm",
-    "itl",
-    "adapters",
-    "cross_attention",
-    "body",
-    "head",
-    "all",
-]
 # Keys of embeddings.INITIALISERS and objectives.OBJECTIVES, which cannot be asked here because they
 # load torch; a test holds them equal.
 Initialiser = Literal[
@@ -50,8 +38,9 @@ Initialiser = Literal[
     "wechsel",
     "omp",
     "ramen",
+    "token-distillation",
 ]
-Objective = Literal["mlm", "ca_mlm", "tlm", "denoise"]
+Objective = Literal["mlm", "ca_mlm", "tlm", "denoise", "clm"]
 READ_PAIRS = ("ca_mlm", "tlm")
 """Those that read pairs, not sentences."""
 

@@ -59,7 +59,7 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
         phases.append(
             Phase(
                 name=stretch.name,
-                train=stretch.train or preset.first_phase,  # type: ignore[arg-type]
+                train=stretch.train or preset.first_phase,
                 distil=Distil() if stretch.distil else None,
                 **{"join_sentences": _joins(method, preset)} | _pairs(recipe, stretch, preset),
                 budget=Budget(value=value, unit=budget.unit),
@@ -166,6 +166,7 @@ def expand(recipe: Recipe) -> Recipe:
         RecipeError: an unknown method, or shorthand beside [[phases]] where it has no effect.
     """
     record = method_named(recipe.method.name)
+    _check_budget(recipe)
     filled: dict[str, Any] = {
         "method": recipe.method.model_copy(
             update={"preset": recipe.method.preset or record.preset}
@@ -182,6 +183,38 @@ def expand(recipe: Recipe) -> Recipe:
             "set it there, or leave [[phases]] out"
         )
     return recipe.model_copy(update=filled)
+
+
+def _check_budget(recipe: Recipe) -> None:
+    """Refuse a budget that nobody could keep."""
+    method = recipe.method
+    trains = bool(recipe.phases or method_named(method.name).stretches)
+    if method.preset == "auto" and trains and not recipe.phases and method.budget is None:
+        raise RecipeError(
+            'method.preset = "auto": needs to know how long it may train; set method.budget, say '
+            '{ value = 30, unit = "minutes" }'
+        )
+    in_time = [phase.budget.seconds is not None for phase in recipe.phases]
+    if any(in_time) and not all(in_time):
+        raise RecipeError(
+            "phases: some budgets are in time and some are not; give all of them minutes or hours, "
+            "or none"
+        )
+
+
+def is_open(recipe: Recipe) -> bool:
+    """Whether something is decided only when it runs: a budget in time, or preset 'auto'."""
+    method = recipe.method
+    decides = method.preset == "auto" and method.budget is not None
+    return (decides and bool(recipe.phases)) or any(
+        phase.budget.seconds is not None for phase in recipe.phases
+    )
+
+
+def promised(recipe: Recipe) -> float | None:
+    """The seconds that the whole run may take; None where its budget is not in time."""
+    seconds = [phase.budget.seconds for phase in recipe.phases]
+    return sum(filter(None, seconds)) if any(seconds) else None
 
 
 def _given(section: Section) -> dict[str, Any]:
@@ -211,6 +244,11 @@ def recipe_from(
     recipe = _with_known_source(expand(decode(override(data, early), where)))
     if not late:
         return recipe
+    if is_open(recipe):
+        raise RecipeError(
+            f"--set {late[0]}: the phases are decided when the run has begun; set "
+            "method.learning_rate and the like, or take a paper's preset and a budget in steps"
+        )
     plain = recipe.model_dump(mode="json", exclude_none=True)
     plain["method"] = _lasting(recipe)
     return expand(decode(override(plain, late), where))

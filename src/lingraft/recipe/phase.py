@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from lingraft.recipe.base import Decay, Objective, Part, Section
+from lingraft.recipe.base import Decay, Names, Objective, Section
+from lingraft.recipe.selectors import LayerPart, Part, RatedPart
 
 
 class Budget(Section):
@@ -14,9 +15,17 @@ class Budget(Section):
 
     value: Annotated[float, Field(gt=0)]
     """How many."""
-    unit: Literal["steps", "tokens", "epochs"] = "steps"
+    unit: Literal["steps", "tokens", "epochs", "minutes", "hours"] = "steps"
     """Optimiser steps, real tokens (padding never counts), or passes over the training sentences
-    (of several streams: as many draws as all have sentences)."""
+    (of several streams: as many draws as all have sentences). Minutes and hours are the phase's
+    share of the time of the whole run, all stages together: how many tokens that is here is
+    measured, and fixed before training."""
+
+    @property
+    def seconds(self) -> float | None:
+        """Of the clock; None where it is not in time."""
+        unit = {"minutes": 60, "hours": 3_600}.get(self.unit)
+        return None if unit is None else self.value * unit
 
 
 class Batch(Section):
@@ -41,6 +50,12 @@ class Optimiser(Section):
     """Decoupled; never applied to biases and normalisation weights."""
     max_gradient_norm: Annotated[float, Field(gt=0)] | None = None
     """Clip the global gradient norm to this; None does not clip (the papers)."""
+    rates: dict[RatedPart, Annotated[float, Field(gt=0)]] = {}
+    """Peak learning rates of parts that have their own, of what the phase trains; the schedule is
+    the same. Rows, layers and 'inserted.gains' go before the part that they lie in; 'lora' is what
+    LoRA adds."""
+    weight_decays: dict[RatedPart, Annotated[float, Field(ge=0)]] = {}
+    """Likewise the weight decay."""
 
 
 class Schedule(Section):
@@ -124,13 +139,35 @@ class Distil(Section):
     """Of the loss, beside that of the objective."""
 
 
+class Lora(Section):
+    """LoRA (Hu et al. 2022): layers train by low-rank matrices beside theirs; needs peft.
+
+    A frozen matrix W becomes W + (alpha / rank)·B·A while the phase trains, and is that sum in what
+    the phase leaves.
+    """
+
+    parts: Annotated[tuple[LayerPart, ...], Field(strict=False, min_length=1)] = ("body",)
+    """The layers: 'body', 'inserted' or 'layers[…]', none that `train` names."""
+    rank: Annotated[int, Field(ge=1)] = 8
+    """Columns of B and rows of A."""
+    alpha: Annotated[int, Field(ge=1)] = 16
+    """The sum is scaled by alpha / rank."""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Of what A reads."""
+    modules: Names = ()
+    """Linear maps by the end of their names, as 'q_proj'; none named takes all of the layers."""
+
+
 class Phase(Section):
     """One stretch of training: what trains, on which objective and data, for how long."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
     """The folder in the run: lower-case letters, digits and '-'."""
-    train: Annotated[tuple[Part, ...], Field(strict=False, min_length=1)]
-    """The parts that train; all others stay bit-identical. 'all' trains everything."""
+    train: Annotated[tuple[Part, ...], Field(strict=False)]
+    """The parts that train; all others stay bit-identical. 'all' trains everything. Also rows
+    ('embeddings.new'), layers ('layers[:2]'): docs/guide.md."""
+    lora: Lora | None = None
+    """Layers that train by LoRA, beside `train` or alone (train = []); None trains none so."""
     objective: Objective = "mlm"
     """`lingraft list objectives`."""
     data: Annotated[tuple[Data, ...], Field(strict=False)] = ()
@@ -161,3 +198,9 @@ class Phase(Section):
     own."""
     validation: Validation = Validation()
     """When to look at the validation text, and when to stop."""
+
+    @model_validator(mode="after")
+    def _trains(self) -> Phase:
+        if not self.train and self.lora is None:
+            raise ValueError("train: names nothing; name a part, or give lora")
+        return self

@@ -8,8 +8,11 @@ from pydantic import Field, model_validator
 
 from lingraft.recipe.base import STAGE_NAMES, Initialiser, Names, Section
 from lingraft.recipe.corpus import Corpus
+from lingraft.recipe.evaluation import Evaluation
 from lingraft.recipe.phase import Batch, Budget, Phase
+from lingraft.recipe.places import Places
 from lingraft.recipe.streams import SHORT_FORM, Stream, check_data, check_names, check_streams
+from lingraft.recipe.token_distillation import TokenDistillation
 
 
 class Source(Section):
@@ -117,9 +120,12 @@ class Graft(Section):
     """Implicit translation layers (ITL) before the first source layer."""
     layers_after: Annotated[int, Field(ge=0)] = 1
     """Implicit translation layers after the last source layer."""
-    layer_initialiser: Literal["random", "copy"] = "random"
-    """ITL weights: drawn as the family draws its own (the paper), or a copy of the neighbouring
-    source layer."""
+    layers_every: Annotated[int, Field(ge=0)] = 0
+    """One more layer after every so many source layers (LLaMA Pro); 0 has none between them."""
+    layer_initialiser: Literal["random", "copy", "identity"] = "random"
+    """ITL weights: drawn as the family draws its own (the paper), a copy of the neighbouring source
+    layer, or such a copy that is silent: what it adds is zero, so that the model starts as the
+    source was. The families that can: `lingraft list families`."""
     adapters: Annotated[int, Field(ge=0)] | Literal["matched"] = 0
     """Width of the bottleneck adapters in every layer (Houlsby et al. 2019); 0 has none. 'matched'
     gives them as many parameters as two implicit translation layers have. The model that comes out
@@ -139,9 +145,16 @@ class Graft(Section):
     script."""
     output_norms: Literal["made", "all", "script"] = "made"
     """As `embedding_norms`, of an output projection that is not tied."""
+    token_distillation: TokenDistillation = TokenDistillation()
+    """How the initialiser of this name learns."""
     copy_special_tokens: bool | None = None
     """Copy the rows of the special tokens (all but padding) from the source, by role. Left out, all
     initialisers do but 'random' and 'random-statistics', which draw every row (the paper)."""
+
+    @property
+    def places(self) -> Places:
+        """Where layers are inserted."""
+        return Places(self.layers_before, self.layers_after, self.layers_every)
 
     @property
     def initialisers(self) -> tuple[Initialiser, ...]:
@@ -188,9 +201,10 @@ class Method(Section):
 
     name: str = "xpt"
     """`lingraft list methods`."""
-    preset: Literal["xpt2021", "chameleon2022", "metaxlm2021", "veco2021"] | None = None
+    preset: Literal["auto", "xpt2021", "chameleon2022", "metaxlm2021", "veco2021"] | None = None
     """The paper whose hyper-parameters are used (`lingraft list presets`); None takes that of the
-    method's own paper."""
+    method's own paper. 'auto' decides what the recipe leaves open by source, text and budget,
+    which must be given (docs/budgets.md)."""
     budget: Budget | None = None
     """Total over all phases; None takes the preset's."""
     batch: Batch | None = None
@@ -255,26 +269,6 @@ class Training(Section):
         tuple[Literal["tensorboard", "wandb", "mlflow"], ...], Field(strict=False)
     ] = ()
     """Also send the metrics there (needs the extra of that name)."""
-
-
-class Evaluation(Section):
-    """Intrinsic evaluation on the test text."""
-
-    sentences: Annotated[int, Field(ge=1)] = 10_000
-    """At most this many test sentences."""
-    rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
-    """Share of the tokens that is masked; from an encoder–decoder what the last phase hid is
-    hidden."""
-    words: Annotated[int, Field(ge=0)] = 2_000
-    """Words that are scored for bits per character (the measure that compares vocabularies); 0
-    leaves it out."""
-    before: Names = ()
-    """Streams on whose words the source itself is scored too, in its own vocabulary: the report
-    then says whether its languages were kept or lost."""
-    samples: Annotated[int, Field(ge=0)] = 8
-    """Masked sentences with predictions for the report."""
-    seed: int = 0
-    """Decides the masks; leave it when you change the run's seed, so that runs compare."""
 
 
 class Export(Section):

@@ -1,21 +1,12 @@
-"""The short form of a recipe: what the options of `lingraft adapt` and of `lingraft.adapt` say."""
+"""The short form of a recipe: options of `lingraft adapt`, arguments of `lingraft.adapt`."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
-
-from lingraft.errors import RecipeError
-from lingraft.recipe.methods import recipe_from
-from lingraft.recipe.streams import named_texts
-
-if TYPE_CHECKING:
-    from lingraft.recipe import Recipe
+from typing import Any, TypedDict
 
 Paths = str | Path | Sequence[str | Path]
-NEEDED = ("source", "text", "language")
 
 
 class ShortForm(TypedDict, total=False):
@@ -27,12 +18,16 @@ class ShortForm(TypedDict, total=False):
             without `language`.
         language: of the text, a BCP 47 code such as "ko".
         method: "xpt" by default; `lingraft list methods`.
-        preset: a paper's hyper-parameters; the method's own by default.
-        vocab_size: pieces of the new vocabulary.
-        steps: optimiser steps over all phases.
+        preset: "auto" (default): what our studies found best; or a paper's hyper-parameters.
+        vocab_size: pieces of the new vocabulary; by the size of the text.
+        minutes: budget: time of the whole run.
+        hours: budget: the same in hours.
+        tokens: budget: tokens of training over all phases, as a number or "5M".
+        steps: budget: optimiser steps over all phases.
         learning_rate: its peak.
         batch_tokens: tokens of one step.
         lexicons: dictionaries, for initialisers and methods that read some.
+        kept: text of the source's language, on which a causal model is scored too.
         baselines: methods to train on the same budget, to compare.
         seed: of weights, order and masks.
     """
@@ -43,22 +38,27 @@ class ShortForm(TypedDict, total=False):
     method: str | None
     preset: str | None
     vocab_size: int | None
+    minutes: float | None
+    hours: float | None
+    tokens: float | str | None
     steps: int | None
     learning_rate: float | None
     batch_tokens: int | None
     lexicons: Sequence[str | Path] | None
+    kept: Sequence[str | Path] | None
     baselines: Sequence[str] | None
     seed: int | None
 
 
-def tables(form: ShortForm, texts: dict[str, Any]) -> dict[str, Any]:
+def tables(form: ShortForm, texts: dict[str, Any], budget: dict[str, Any] | None) -> dict[str, Any]:
     """The tables of a recipe that a short form stands for.
 
     Args:
         form: what was given.
         texts: the tables that its texts stand for (`named_texts`).
+        budget: the table that its budget stands for; None where it has none.
     """
-    source = form.get("source")
+    source, batch = form.get("source"), form.get("batch_tokens")
     return {
         "source": {"model": None if source is None else str(source)},
         **texts,
@@ -66,63 +66,15 @@ def tables(form: ShortForm, texts: dict[str, Any]) -> dict[str, Any]:
         "method": _given(
             name=form.get("method"),
             preset=form.get("preset"),
-            budget=_counted(form.get("steps"), "steps", "value"),
+            budget=budget,
             learning_rate=form.get("learning_rate"),
-            batch=_counted(form.get("batch_tokens"), "tokens", "size"),
+            batch=None if batch is None else {"size": batch, "unit": "tokens"},
         ),
         "resources": _given(lexicons=[str(path) for path in form.get("lexicons") or ()]),
+        "evaluation": _given(kept=[str(path) for path in form.get("kept") or ()]),
         "baselines": [{"method": name} for name in form.get("baselines") or ()],
     }
 
 
-def recipe_of(form: ShortForm, out: str | Path | None, settings: Sequence[str] = ()) -> Recipe:
-    """The recipe that the arguments of `lingraft.adapt` stand for.
-
-    Args:
-        form: what was given.
-        out: the run's folder, whose name becomes that of the recipe.
-        settings: overrides such as "phases.0.budget.value=10".
-
-    Raises:
-        RecipeError: an argument is unknown, missing or wrong.
-    """
-    for name in form:
-        if name not in ShortForm.__annotations__:
-            near = difflib.get_close_matches(name, ShortForm.__annotations__, 1)
-            hint = f"did you mean {near[0]}=?" if near else "see help(lingraft.adapt)"
-            raise RecipeError(f"adapt: there is no argument {name}=; {hint}")
-    text = form.get("text")
-    several = isinstance(text, Mapping)
-    missing = [
-        f"{name}=" for name in NEEDED if not form.get(name) and not (several and name == "language")
-    ]
-    if missing:
-        raise RecipeError(
-            f"adapt: give a recipe, or source=, text= and language=; missing: {', '.join(missing)}"
-        )
-    if several and form.get("language"):
-        raise RecipeError("adapt: text= names its languages; leave language= out")
-    if out is None:
-        raise RecipeError("adapt: name the run's folder, for example out='runs/ko'")
-    seed = form.get("seed")
-    named = {"name": Path(out).resolve().name or "run"} | _given(seed=seed)
-    data = named | tables(form, _texts(text, form.get("language")))
-    return recipe_from(data, list(settings), "lingraft.adapt")
-
-
-def _texts(text: Any, language: str | None) -> dict[str, Any]:
-    if isinstance(text, Mapping):
-        return named_texts([f"{code}={path}" for code in text for path in _paths(text[code])], None)
-    return named_texts(_paths(text), language)
-
-
-def _paths(text: Paths) -> list[str]:
-    return [str(path) for path in ([text] if isinstance(text, str | Path) else text)]
-
-
 def _given(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value not in (None, [])}
-
-
-def _counted(number: int | None, unit: str, key: str) -> dict[str, Any] | None:
-    return None if number is None else {key: number, "unit": unit}

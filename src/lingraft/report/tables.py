@@ -158,12 +158,12 @@ def _line(variant: Variant, scheme: str) -> Line:
     words: dict[str, Any] = {}
     ties = None
     if evaluation is not None:
-        words = evaluation.get("words") or {}
+        words = evaluation.get("words") or evaluation.get("likelihood") or {}
         scores = evaluation["metrics"][headline(evaluation, scheme)]
         ties = (int(scores["ties"]), int(scores["positions"])) if "ties" in scores else None
         measured = {
             **scores,
-            "bits_per_character": words.get("bits_per_character"),
+            "bits_per_character": (evaluation.get("likelihood") or words).get(BITS),
         }
         metrics = {
             name: float(measured[name]) for name in METRIC_TITLES if measured[name] is not None

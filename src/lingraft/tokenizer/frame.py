@@ -46,6 +46,27 @@ def language_codes(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
     }
 
 
+def languages(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
+    """Ids of the languages that `src_lang` and `tgt_lang` can name, in their spelling.
+
+    M2M's token is `__ko__` and its code ko; its files need not list them as special tokens. Most
+    tokenizers can be told none.
+    """
+    if not hasattr(tokenizer, "src_lang"):
+        return {}
+    tokens: dict[str, int] = getattr(tokenizer, "lang_token_to_id", language_codes(tokenizer))
+    return {token.strip("_"): index for token, index in tokens.items()}
+
+
+def target_setting(tokenizer: PreTrainedTokenizerBase) -> str:
+    """The key of `generate()` that says the target language, by its id.
+
+    The decoder of the first mBART starts with the language; in later models it comes next.
+    """
+    first = type(tokenizer).__name__ == "MBartTokenizer"
+    return "decoder_start_token_id" if first else "forced_bos_token_id"
+
+
 @dataclass(frozen=True)
 class Frame:
     """Special tokens and how they stand around sentences."""
@@ -225,7 +246,8 @@ def code_for(source: PreTrainedTokenizerFast, wanted: str | None, language: str)
     Raises:
         RecipeError: the language has no code here, or there are no codes at all.
     """
-    before, codes = code_of(frame_of(source)), sorted(language_codes(source))
+    codes = sorted(language_codes(source))
+    before = code_of(frame_of(source)) if codes else None
     if before is None:
         if wanted is not None:
             raise RecipeError(

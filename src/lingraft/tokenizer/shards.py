@@ -56,30 +56,83 @@ def encode(
     Raises:
         DataError: the text is missing or not UTF-8.
     """
-    dtype = np.uint16 if len(tokenizer) <= SMALL else np.uint32
-    starts = _document_starts(text_path)
+    backend = plain_backend(tokenizer)
+    layout = Layout.of(tokenizer, *special_ids_around(backend), max_tokens)
+    return write_rows(backend, chunks_of(text_path), document_starts(text_path), layout, out, split)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How texts become rows."""
+
+    prefix: Array
+    """Special tokens before a row's text, in the type of the file."""
+    suffix: Array
+    room: int
+    """Tokens of text that fit."""
+    cuts: bool = True
+    """Whether what is longer becomes several rows; else it is only counted."""
+
+    @classmethod
+    def of(
+        cls,
+        tokenizer: PreTrainedTokenizerFast,
+        prefix: list[int],
+        suffix: list[int],
+        longest: int,
+        *,
+        cuts: bool = True,
+    ) -> Layout:
+        """Of rows of at most so many tokens."""
+        dtype = np.uint16 if len(tokenizer) <= SMALL else np.uint32
+        room = longest - len(prefix) - len(suffix)
+        assert room > 0, f"{longest} tokens leave no room for text"
+        return cls(np.array(prefix, dtype), np.array(suffix, dtype), room, cuts)
+
+
+def write_rows(
+    backend: Tokenizer,
+    chunks: Iterator[list[str]],
+    starts: Array,
+    layout: Layout,
+    out: Path,
+    split: str,
+) -> dict[str, int]:
+    """Tokenise texts and write the files of a split.
+
+    Args:
+        backend: of the tokenizer.
+        chunks: the texts, some at a time.
+        starts: the texts at which documents begin.
+        layout: of the rows.
+        out: folder that the files go to.
+        split: first part of their names.
+
+    Returns:
+        As `encode`.
+    """
+    dtype = layout.prefix.dtype
     first_rows: list[Array] = []
     lines = rows_before = 0
-    backend = plain_backend(tokenizer)
-    prefix, suffix = (np.array(ids, dtype) for ids in special_ids_around(backend))
-    room = max_tokens - len(prefix) - len(suffix)
-    assert room > 0, f"max_tokens {max_tokens} leaves no room for text"
     cut = empty = 0
     sizes_path = out / f"{split}.sizes.partial"
     with (
         (out / f"{split}.bin").open("wb") as file,
         sizes_path.open("wb") as sizes,
-        progress(f"tokenizing {split}", None, "sentences") as ticker,
+        progress(
+            f"tokenizing {split}", None, "sentences" if layout.cuts else "documents"
+        ) as ticker,
     ):
-        for ids, lengths in _encoded(backend, text_path, dtype):
+        for ids, lengths in _encoded(backend, chunks, dtype):
             empty += int((lengths == 0).sum())
-            cut += int((lengths > room).sum())
+            cut += int((lengths > layout.room).sum())
+            room = layout.room if layout.cuts else int(lengths.max(initial=1))
             pieces = -(-lengths // room)
             at = rows_before + np.cumsum(pieces) - pieces
             here = starts[np.searchsorted(starts, lines) : np.searchsorted(starts, lines + len(at))]
             first_rows.append(at[here - lines])
             lines, rows_before = lines + len(at), rows_before + int(pieces.sum())
-            rows, row_sizes = _with_specials(ids, lengths, room, prefix, suffix)
+            rows, row_sizes = _with_specials(ids, lengths, room, layout.prefix, layout.suffix)
             rows.tofile(file)
             row_sizes.tofile(sizes)
             ticker.advance(len(lengths))
@@ -89,18 +142,20 @@ def encode(
     # a document without any token begins where the next one does, or behind the last row
     np.save(out / f"{split}.documents.npy", documents[documents < rows_written])
     counts = {"sentences": rows_written, "tokens": tokens, "cut": cut, "empty": empty}
-    write_json(out / f"{split}.json", {"dtype": np.dtype(dtype).name, **counts})
+    write_json(out / f"{split}.json", {"dtype": dtype.name, **counts})
     return counts
 
 
-def _encoded(backend: Tokenizer, path: Path, dtype: type) -> Iterator[tuple[Array, Array]]:
-    """Ids of a chunk of lines, one after the other, and how many each line has.
+def _encoded(
+    backend: Tokenizer, chunks: Iterator[list[str]], dtype: np.dtype[Any]
+) -> Iterator[tuple[Array, Array]]:
+    """Ids of a chunk of texts, one after the other, and how many each has.
 
     The library tokenises the next chunk (in Rust, without Python's lock) while this one is used.
     """
     with ThreadPoolExecutor(max_workers=1) as worker:
         waiting: Future[list[Encoding]] | None = None
-        for lines in _chunks(path):
+        for lines in chunks:
             following = worker.submit(backend.encode_batch_fast, lines, add_special_tokens=False)
             if waiting is not None:
                 yield _flat(waiting.result(), dtype)
@@ -109,14 +164,14 @@ def _encoded(backend: Tokenizer, path: Path, dtype: type) -> Iterator[tuple[Arra
             yield _flat(waiting.result(), dtype)
 
 
-def _document_starts(text_path: Path) -> Array:
+def document_starts(text_path: Path) -> Array:
     """The lines at which the documents of a corpus file begin; all is one where nobody says it."""
     path = text_path.with_suffix(".documents.npy")
     starts: Array = np.load(path, mmap_mode="r") if path.is_file() else np.zeros(1, np.int64)
     return starts
 
 
-def _flat(encodings: list[Encoding], dtype: type) -> tuple[Array, Array]:
+def _flat(encodings: list[Encoding], dtype: np.dtype[Any]) -> tuple[Array, Array]:
     lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))
     ids = chain.from_iterable(encoding.ids for encoding in encodings)
     return np.fromiter(ids, dtype, int(lengths.sum())), lengths
@@ -177,7 +232,12 @@ def special_ids_around(backend: Tokenizer) -> tuple[list[int], list[int]]:
     return encoded.ids[:text], encoded.ids[end:]
 
 
-def _chunks(path: Path) -> Iterator[list[str]]:
+def chunks_of(path: Path) -> Iterator[list[str]]:
+    """The lines of a corpus file, some thousands at a time.
+
+    Raises:
+        DataError: it is missing or not UTF-8.
+    """
     chunk: list[str] = []
     try:
         with path.open(encoding="utf-8", newline="\n") as file:

@@ -18,6 +18,7 @@ from lingraft.models.packed import PackedBatch, pack
 from lingraft.models.stacks import LAYOUTS
 from lingraft.objectives.mlm import sentence_keys
 from lingraft.tokenizer.blocks import Blocks
+from lingraft.tokenizer.documents import Documents
 from lingraft.tokenizer.pairs import TokenPairs
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ class Reading:
 
     stream: str
     """Its name; empty for the one stream of the short form."""
-    train: Tokens | Blocks | TokenPairs
-    valid: Tokens | TokenPairs
+    train: Tokens | Blocks | Documents | TokenPairs
+    valid: Tokens | Documents | TokenPairs
     objective: str
     """A key of `objectives.OBJECTIVES`."""
     masking: Masking
@@ -87,8 +88,8 @@ class Reading:
 
     @property
     def size(self) -> int:
-        """Sentences or pairs of its training text, blocks or not."""
-        return len(self.train.tokens if isinstance(self.train, Blocks) else self.train)
+        """Sentences, documents or pairs of its training text, in blocks and pieces or not."""
+        return len(self.train.tokens if isinstance(self.train, Blocks | Documents) else self.train)
 
     @property
     def label(self) -> str:
@@ -198,7 +199,7 @@ class Hidden:
 
     objective: str
     lengths: Array
-    """[S] tokens in each."""
+    """[S] tokens in each that are read."""
     ids: list[Array]
     """Corrupted, by sentence."""
     masked: list[Array]
@@ -216,8 +217,8 @@ class Hidden:
 
     @property
     def room(self) -> Array:
-        """[S] how much of a row each takes: for two stacks the longer of both sides."""
-        if self.kind != "seq2seq":
+        """[S] how much of a row each takes: of two stacks the longer of both sides."""
+        if self.kind == "masked":
             return self.lengths
         sizes = (map(len, self.ids), map(len, self.targets))
         return np.maximum(*(np.fromiter(side, np.int64) for side in sizes))
@@ -247,7 +248,7 @@ class Hidden:
 class Batcher:
     """Turns sentence indices into packed, corrupted micro-batches."""
 
-    tokens: Tokens | Blocks | TokenPairs
+    tokens: Tokens | Blocks | Documents | TokenPairs
     objective: Objective
     vocabulary: TokenIds
     masking: Masking
@@ -280,7 +281,7 @@ class Batcher:
         )
         return Hidden(
             self.objective.name,
-            lengths,
+            lengths - 1 if self.objective.kind == "causal" else lengths,
             *corrupted.by_sentence(lengths),
             self.objective.counts(corrupted, lengths),
             sides,

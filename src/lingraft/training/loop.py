@@ -26,11 +26,13 @@ from lingraft.rundir import fingerprint, removed_on_failure
 from lingraft.training import averaging, checkpoint, compiling, sharding
 from lingraft.training.accumulation import accumulate
 from lingraft.training.data import Position
-from lingraft.training.optim import clip, learning_rate_factor, optimiser_for
+from lingraft.training.optim import clip, learning_rate_factor
+from lingraft.training.pace import Pace, expected_steps
 from lingraft.training.phase import State, Stopped
 from lingraft.training.problem import MaskedText
 from lingraft.training.signals import StopRequest
 from lingraft.training.throughput import Speedometer, matrix_product_ceiling
+from lingraft.training.trained import Trained
 from lingraft.training.validation import by_term
 from lingraft.training.watch import Watch
 
@@ -70,9 +72,9 @@ def train_phase(job: Job, model: PreTrainedModel, accelerator: Accelerator) -> d
     problem = MaskedText(job, model.to(accelerator.device))
     flops = problem.useful_flops if problem.counted else None  # without it the log has no MFU
     parts = sorted(trained_parts(job.phase.train, job.phase.name))
-    result = run_phase(job, problem, model, accelerator, flops) | {"train": parts}
+    result = run_phase(job, problem, model, accelerator, flops, trained=problem.trained)
     streams = problem.streams(job, result["steps"])
-    return result | ({"streams": streams} if streams else {})
+    return result | {"train": parts} | ({"streams": streams} if streams else {})
 
 
 def run_phase(
@@ -82,6 +84,7 @@ def run_phase(
     accelerator: Accelerator,
     flops: Callable[[Any, int], float] | None = None,
     watch: Watch | None = None,
+    trained: Trained | None = None,
 ) -> dict[str, Any]:
     """Train on any problem, from the phase's last checkpoint where there is one.
 
@@ -93,6 +96,7 @@ def run_phase(
         flops: useful operations of a global batch, from its indices and the number of its targets;
             None where nobody counts them, and the log has no MFU.
         watch: is told of every step.
+        trained: what the optimiser is given; None: whatever of `model` has a gradient.
 
     Returns:
         Plain data for done.json. What `problem.save` wrote of the best weights is in
@@ -102,7 +106,8 @@ def run_phase(
         TrainingError: the loss is not finite.
         Stopped: SIGTERM or SIGINT came; a checkpoint was written.
     """
-    return _Trainer(work, problem, model, accelerator, flops, watch or Watch()).run()
+    trained = trained or Trained(model)
+    return _Trainer(work, problem, model, accelerator, flops, watch or Watch(), trained).run()
 
 
 class _Trainer:
@@ -116,13 +121,12 @@ class _Trainer:
         accelerator: Accelerator,
         flops: Callable[[Any, int], float] | None,
         watch: Watch,
+        trained: Trained,
     ) -> None:
         self.job, self.problem, self.accelerator = work, problem, accelerator
         self.model, self.flops, self.watch = model, flops, watch
-        phase = work.phase
-        self.optimiser = optimiser_for(
-            model.parameters(), phase.optimiser, decay_all=work.decay_all
-        )
+        phase, self.trained = work.phase, trained
+        self.optimiser = trained.optimiser(phase.optimiser, decay_all=work.decay_all)
         self.state = State(work.fingerprint)
         self.last_checkpoint = self.resume()
         compiling.compile_layers(problem.module, work.training)
@@ -130,7 +134,9 @@ class _Trainer:
             problem.module, self.optimiser, work.training, accelerator
         )
         self.plan = problem.plan(work)
-        self.total_steps = self.expected_steps()
+        self.total_steps = expected_steps(phase.budget, self.plan)
+        deadline = None if self.last_checkpoint else work.deadline
+        self.pace = Pace(phase.budget, self.total_steps, work.folder, deadline)
         self.look_every = phase.validation.every_steps or max(1, round(self.total_steps / 10))
         self.warmup = phase.schedule.warmup
         if self.warmup >= 1:
@@ -141,19 +147,9 @@ class _Trainer:
 
     # -- position in the phase
 
-    def expected_steps(self) -> float:
-        """Optimiser steps of the whole phase (for budgets in tokens: nearly)."""
-        budget, per_epoch = self.job.phase.budget, self.plan.steps_per_epoch()
-        if budget.unit == "steps":
-            return budget.value
-        if budget.unit == "epochs":
-            return max(1.0, round(budget.value * per_epoch))
-        return max(1.0, budget.value / self.plan.tokens_per_epoch() * per_epoch)
-
     def done_share(self, steps: float, tokens: float) -> float:
-        """Share of the budget that so many steps and tokens are."""
-        budget = self.job.phase.budget
-        return tokens / budget.value if budget.unit == "tokens" else steps / self.total_steps
+        """Share of the phase that so many steps and tokens are."""
+        return self.pace.share(tokens if self.pace.unit == "tokens" else steps)
 
     @property
     def finished(self) -> bool:
@@ -162,10 +158,8 @@ class _Trainer:
     # -- running
 
     def run(self) -> dict[str, Any]:
-        phase, state = self.job.phase, self.state
-        unit = "tokens" if phase.budget.unit == "tokens" else "steps"
-        total = phase.budget.value if unit == "tokens" else self.total_steps
-        with self.stop.listening(), progress(phase.name, total, unit) as ticker:
+        phase, state, unit = self.job.phase, self.state, self.pace.unit
+        with self.stop.listening(), progress(phase.name, self.pace.total, unit) as ticker:
             ticker.start_at(state.tokens if unit == "tokens" else state.step)
             batches = self.plan.after(Position(state.epoch, state.index))
             while not self.finished:
@@ -175,6 +169,7 @@ class _Trainer:
                 ended = self.done_share(state.step, state.tokens) >= 1
                 if state.step % self.look_every == 0 or ended:
                     self.look(ended)
+                    self.keep_time()
                 self.checkpoint_if_due()
         return self.result()
 
@@ -191,15 +186,14 @@ class _Trainer:
         self.watch.part("data")
         totals = accumulate(step, self.module, accelerator, self.watch.part)
         logged = (state.step + 1) % self.job.training.log_steps == 0 or state.step == 0
+        self.trained.collect()
         norm = None
         if logged or phase.optimiser.max_gradient_norm:
-            norm = clip(self.model.parameters(), phase.optimiser.max_gradient_norm)
+            norm = clip(self.trained.parameters(), phase.optimiser.max_gradient_norm)
         middle = self.done_share(state.step + 0.5, state.tokens + step.global_tokens / 2)
-        rate = phase.optimiser.learning_rate * learning_rate_factor(
-            middle, phase.schedule, self.warmup
-        )
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
+        factor = learning_rate_factor(middle, phase.schedule, self.warmup)
+        rate = phase.optimiser.learning_rate * factor
+        self.trained.set_rate(self.optimiser, factor)
         self.stepper.step()
         self.stepper.zero_grad(set_to_none=True)
         self.watch.part("optimiser")
@@ -309,6 +303,14 @@ class _Trainer:
             )
         self.speed.restart()
 
+    def keep_time(self) -> None:
+        """Shorten the phase where it would end later than was promised (`pace`)."""
+        done = self.state.tokens if self.pace.unit == "tokens" else self.state.step
+        shorter = None if self.finished else self.pace.look(done, self.accelerator)
+        if shorter is not None:
+            counted = f"{shorter:,.0f} of {self.pace.total:,.0f} {self.pace.unit}"
+            logger.info("%s: slower than measured, ends after %s", self.job.phase.name, counted)
+
     def save_best(self) -> None:
         """Write the weights to `best`, whole or not at all."""
         partial, best = self.job.folder / "best.partial", self.job.folder / "best"
@@ -342,6 +344,7 @@ class _Trainer:
         if path is None:
             return None
         state = checkpoint.load(path, self.model, self.optimiser)
+        self.trained.refresh()
         self.state = State(**state)
         logger.info("%s: goes on from step %d", self.job.phase.name, self.state.step)
         return path
@@ -390,11 +393,8 @@ class _Trainer:
             file.write(json.dumps(row) + "\n")
         if self.job.training.trackers:
             numbers = {
-                f"{row['phase']}/{row['kind']}_{key}": value
-                for key, value in row.items()
-                if key in TRACKED
+                f"{row['phase']}/{row['kind']}_{key}": row[key]
+                for key in TRACKED
+                if row.get(key) is not None
             }
-            self.accelerator.log(
-                {key: value for key, value in numbers.items() if value is not None},
-                step=row["step"],
-            )
+            self.accelerator.log(numbers, step=row["step"])

@@ -3,40 +3,57 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.distributed.tensor import DTensor
 
 from lingraft.training.sharding import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lingraft.models.selection import Piece
     from lingraft.recipe import Optimiser, Schedule
 
 
-def optimiser_for(
-    parameters: Iterable[torch.nn.Parameter], section: Optimiser, *, decay_all: bool = False
-) -> torch.optim.AdamW:
-    """Fused AdamW over the parameters that train.
+def optimiser_groups(
+    given: Iterable[tuple[torch.nn.Parameter, Piece | None]],
+    section: Optimiser,
+    *,
+    decay_all: bool = False,
+) -> list[dict[str, Any]]:
+    """Groups of parameters with the same settings: `params`, `weight_decay`, `peak`.
 
-    Biases and normalisation weights have no weight decay, unless `decay_all`. Frozen parameters
-    get no state because they are not given to it.
+    Biases and normalisation weights have no weight decay, unless `decay_all`.
+
+    Args:
+        given: parameters that train, with their own settings or None.
+        section: the settings of the others.
+        decay_all: also decay vectors.
     """
-    trained = [parameter for parameter in parameters if parameter.requires_grad]
-    groups = [
-        {"params": [p for p in trained if p.dim() >= 2], "weight_decay": section.weight_decay},
-        {
-            "params": [p for p in trained if p.dim() < 2],
-            "weight_decay": section.weight_decay if decay_all else 0.0,
-        },
+    rate, decay = section.learning_rate, section.weight_decay
+    groups: dict[tuple[bool, float, float, bool], list[torch.nn.Parameter]] = {
+        (True, rate, decay, False): [],
+        (False, rate, decay if decay_all else 0.0, False): [],
+    }
+    for parameter, piece in given:
+        is_matrix = parameter.dim() >= 2
+        own = (rate, decay) if piece is None else (piece.rate, piece.weight_decay)
+        are_rows = piece is not None and piece.rows is not None  # never divided over processes
+        key = (is_matrix, own[0], own[1] if is_matrix or decay_all else 0.0, are_rows)
+        groups.setdefault(key, []).append(parameter)
+    return [
+        {"params": members, "weight_decay": decay, "peak": peak}
+        for (_, peak, decay, _), members in groups.items()
+        if members
     ]
+
+
+def adamw(groups: list[dict[str, Any]], section: Optimiser) -> torch.optim.AdamW:
+    """Fused AdamW over groups."""
     return torch.optim.AdamW(
-        [group for group in groups if group["params"]],
-        lr=section.learning_rate,
-        betas=section.betas,
-        eps=section.epsilon,
-        fused=True,
+        groups, lr=section.learning_rate, betas=section.betas, eps=section.epsilon, fused=True
     )
 
 
@@ -59,7 +76,15 @@ def learning_rate_factor(done: float, schedule: Schedule, warmup_share: float) -
 def clip(parameters: Iterable[torch.nn.Parameter], max_norm: float | None) -> torch.Tensor:
     """Scale the gradients down to a global norm of `max_norm` at most; returns the norm before."""
     trained = [parameter for parameter in parameters if parameter.grad is not None]
-    norm = whole(torch.nn.utils.get_total_norm([p.grad for p in trained if p.grad is not None]))
+    # Whole ones and those divided over processes do not go into one call.
+    kinds = [[p for p in trained if isinstance(p, DTensor) is divided] for divided in (False, True)]
+    kinds = [kind for kind in kinds if kind] or [trained]
+    norms = [
+        whole(torch.nn.utils.get_total_norm([p.grad for p in kind if p.grad is not None]))
+        for kind in kinds
+    ]
+    norm = norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack(norms))
     if max_norm is not None:
-        torch.nn.utils.clip_grads_with_norm_(trained, max_norm, norm)
+        for kind in kinds:
+            torch.nn.utils.clip_grads_with_norm_(kind, max_norm, norm)
     return norm

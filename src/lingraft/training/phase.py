@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lingraft.objectives.distillation import Teacher
     from lingraft.recipe import Phase, Training
     from lingraft.training.data import Reading
+    from lingraft.training.pace import Deadline
 
 
 class Stopped(TrainingError):
@@ -81,6 +82,8 @@ class Work:
     """Keep the weights at so many last looks (`averaging`)."""
     decay_all: bool = False
     """Weight decay on biases and normalisation weights too."""
+    deadline: Deadline | None = None
+    """When it must end; None where no time was promised."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +92,8 @@ class Job(Work):
 
     family: Family
     itl_layers: frozenset[int]
+    new_rows: tuple[bool, ...] | None = None
+    """[V] whether the vocabulary stage added a piece; None where no phase asks for rows."""
     readings: tuple[Reading, ...]
     vocabulary: TokenIds
     teacher: Teacher | None = None

@@ -5,21 +5,26 @@ Masked language modelling is one problem; fine-tuning on a task is another.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import torch
 
-from lingraft.models import dropout, export
+from lingraft.models import dropout, export, lora
+from lingraft.models.graft import is_tied
 from lingraft.models.packed import check_isolation
 from lingraft.models.paired import check_pairs
-from lingraft.models.parts import trained_parts
+from lingraft.models.parts import layer_index, trained_parts
+from lingraft.models.selection import Layout, Selection
 from lingraft.models.stacks import packed_model
 from lingraft.objectives import objective_for
 from lingraft.training import throughput
 from lingraft.training.data import Batcher, BatchPlan
 from lingraft.training.mixture import MixtureBatcher, MixturePlan, probabilities
-from lingraft.training.phase import WithObjective, freeze, recompute_activations
+from lingraft.training.phase import WithObjective, recompute_activations
+from lingraft.training.trained import select
 from lingraft.training.validation import HeldOut
 
 if TYPE_CHECKING:
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 
     from lingraft.training.data import Plan, Reading, Step
     from lingraft.training.phase import Job, Work
+    from lingraft.training.trained import Trained
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,26 @@ class Problem(Protocol):
         ...
 
 
+def trained_by(job: Job, model: PreTrainedModel) -> Trained:
+    """Put a phase's LoRA on a model, freeze what the phase does not train, in place."""
+    family, phase = job.family, job.phase
+    depths = tuple(int(getattr(model.config, one.depth_key)) for one in family.lists)
+    identity = family.identity
+    gains = frozenset(
+        name
+        for name, parameter in model.named_parameters()
+        if layer_index(name, family) in job.itl_layers
+        and (identity and identity.owns(name) and parameter.dim() == 1)
+        and name.endswith("weight")
+    )
+    layout = Layout(family, job.itl_layers, depths, is_tied(model), gains)
+    selection = Selection(phase, layout)
+    if phase.lora is not None:
+        where = f"phase '{phase.name}'"
+        lora.insert(model, phase.lora, selection.adapts, where, job.seed)
+    return select(model, selection, lambda: torch.tensor(job.new_rows))
+
+
 class MaskedText:
     """Masked language modelling on packed sentences, with some parts of the model frozen."""
 
@@ -92,13 +118,14 @@ class MaskedText:
         phase, training = job.phase, job.training
         self.job, self.model = job, model
         trained = trained_parts(phase.train, phase.name)
-        self.trainable = freeze(model, job.family, job.itl_layers, trained)
+        self.trained = trained_by(job, model)
+        self.trainable = self.trained.count
         if training.gradient_checkpointing:
             recompute_activations(model)
         readings = job.readings
         everything = [one for reading in readings for one in (reading, *reading.also)]
         objectives = [objective_for(one.objective, trained) for one in everything]
-        self.reads_pairs = any(objective.reads != "sentences" for objective in objectives)
+        self.reads_pairs = any("pairs" in objective.reads for objective in objectives)
         packed = packed_model(model, job.family)
         dropout.use_bits(model)
         check_isolation(packed, job.vocabulary.pad)
@@ -107,8 +134,8 @@ class MaskedText:
         auxiliary = [job.teacher.objective] if job.teacher else []
         self.module = WithObjective(packed, *objectives, *auxiliary)
         self.lengths = np.concatenate([reading.train.lengths for reading in readings])
-        self.counted = not self.reads_pairs and len(job.family.lists) == 1
-        """Whether anybody counts what a pass takes: not of pairs, not of two stacks."""
+        self.counted = not self.reads_pairs and len(job.family.lists) == 1 and not phase.lora
+        """Whether anybody counts what a pass takes: not of pairs, of two stacks, of LoRA."""
         self.operations = (
             throughput.count(model, job.family, job.itl_layers) if self.counted else None
         )
@@ -190,5 +217,6 @@ class MaskedText:
         """A stock checkpoint with the source's own dropout."""
         changed = {key: getattr(self.model.config, key) for key in self.job.kept_config}
         self.model.config.update(self.job.kept_config)
-        export.save(self.model, folder)
+        with lora.merged(self.model) if self.job.phase.lora else contextlib.nullcontext():
+            export.save(self.model, folder)
         self.model.config.update(changed)

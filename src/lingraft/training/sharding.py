@@ -69,10 +69,12 @@ def shard(module: nn.Module, optimiser: torch.optim.Optimizer, accelerator: Acce
     fully_shard(module, mesh=mesh)
     shards = dict(zip(before, module.parameters(), strict=True))
     for group in optimiser.param_groups:
-        group["params"] = [shards[parameter] for parameter in group["params"]]
+        # rows of a matrix are no parameter of the module, and stay whole
+        group["params"] = [shards.get(parameter, parameter) for parameter in group["params"]]
     states: dict[torch.Tensor, Any] = {
-        shards[parameter]: {
-            name: _part_of(value, shards[parameter]) for name, value in state.items()
+        shards.get(parameter, parameter): {
+            name: _part_of(value, shards[parameter]) if parameter in shards else value
+            for name, value in state.items()
         }
         for parameter, state in optimiser.state.items()
     }

@@ -193,9 +193,7 @@ def _attentions(model: PreTrainedModel, family: Family) -> Iterator[tuple[bool, 
                 trained.add(index)
         elif name.startswith((family.word_embeddings, *family.positions, *family.embedding_norm)):
             below |= parameter.requires_grad
-    kinds: Sequence[str] = (
-        getattr(model.config, family.layer_types_key) if family.layer_types_key else [""] * depth
-    )
+    kinds: Sequence[str] = model.config.layer_types if family.types_of_layers else [""] * depth
     for index in range(depth):
         window = int(model.config.sliding_window) if kinds[index] == "sliding_attention" else None
         yield below or lowest < index or index in trained, window

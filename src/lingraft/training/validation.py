@@ -11,6 +11,7 @@ import torch
 from lingraft.errors import DataError
 from lingraft.models.parts import trained_parts
 from lingraft.objectives import objective_for
+from lingraft.tokenizer.documents import Documents
 from lingraft.training import sharding
 from lingraft.training.accumulation import Totals
 from lingraft.training.data import Batcher
@@ -31,11 +32,23 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 MASK_SEED = 0
+TOKENS_OF_A_SENTENCE = 32
+"""Of documents so many are looked at as hold that often the tokens of the sentences asked for."""
 
 
 def by_term(means: dict[str, float]) -> dict[str, float]:
     """Columns of metrics.jsonl for the terms of a loss; none where it has a single one."""
     return {f"loss/{term}": mean for term, mean in means.items()} if len(means) > 1 else {}
+
+
+def documents_for(sentences: int, lengths: Array) -> int:
+    """How many documents, or pieces of them, are looked at in place of sentences; one at least.
+
+    Args:
+        sentences: asked for.
+        lengths: tokens in each of the documents.
+    """
+    return max(1, min(sentences, int(sentences * TOKENS_OF_A_SENTENCE / lengths.mean())))
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,7 @@ class Validator:
     @classmethod
     def of(
         cls,
-        tokens: Tokens | TokenPairs,
+        tokens: Tokens | Documents | TokenPairs,
         objective: Objective,
         vocabulary: TokenIds,
         phase: Phase,
@@ -69,7 +82,10 @@ class Validator:
             MASK_SEED,
             "validation",
         )
-        return cls(batcher, min(phase.validation.sentences, len(tokens)))
+        most = phase.validation.sentences
+        if isinstance(tokens, Documents):
+            most = documents_for(most, tokens.lengths)
+        return cls(batcher, min(most, len(tokens)))
 
     @torch.no_grad()
     def losses(self, module: nn.Module, accelerator: Accelerator) -> dict[str, float]:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.finetuning.causal import is_causal
 from lingraft.models.losses import IGNORED
 from lingraft.pretrained.load import first_position
 
@@ -92,6 +93,8 @@ class Shape:
     """Whether the model tells two texts apart by token types."""
     generation: Any = None
     """The generation configuration of a model that writes."""
+    causal: bool = False
+    """Whether a position sees only what stands before it."""
 
     @classmethod
     def of(
@@ -127,7 +130,7 @@ class Shape:
             int(getattr(config, "type_vocab_size", 0) or 0) > 1
             and "token_type_ids" in inspect.signature(forward).parameters
         )
-        return cls(tokenizer, pad, int(min(limits)), types)
+        return cls(tokenizer, pad, int(min(limits)), types, causal=is_causal(config))
 
     def encode(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, **options: Any
@@ -142,10 +145,17 @@ class Shape:
         return found
 
     def item(self, example: int, encoding: Encoding, target: Any, extra: Any = None) -> Item:
-        """An encoded text as the model's input."""
+        """An encoded text as the model's input.
+
+        One without any token, as GPT-2's tokenizer makes of an empty text, is the token that
+        begins texts, or else the one that ends them.
+        """
+        tokenizer = self.tokenizer
+        first = (tokenizer.bos_token_id, tokenizer.eos_token_id, self.pad)
+        ids = encoding.ids or [one for one in first if one is not None][:1]
         return Item(
             example,
-            np.array(encoding.ids, dtype=np.int64),
+            np.array(ids, dtype=np.int64),
             np.array(encoding.type_ids, dtype=np.int64) if self.types else None,
             target,
             extra,

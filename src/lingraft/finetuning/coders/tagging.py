@@ -39,7 +39,8 @@ class Piece(NamedTuple):
     """The words of one input: a sentence, or a part of a long one."""
 
     words: tuple[str, ...]
-    """The unknown token in place of a word that has no tokens, or more than an input holds."""
+    """The unknown token, or else the end token, in place of a word that has no tokens, or more than
+    an input holds."""
     start: int
     """Number of the first among the sentence's words."""
     offsets: Offsets
@@ -48,7 +49,8 @@ class Piece(NamedTuple):
 class TagCoder(Coder):
     """A token has the tag of the first character or word that begins in it; others do not count.
 
-    Of a word with several tokens the first counts. A sentence of words that is too long is read in
+    Of a word with several tokens the first counts; for a causal model the last, the only one that
+    has seen the whole word. A sentence of words that is too long is read in
     pieces (XTREME); one of characters loses its end, which is O, or the last label where there is
     no O. KLUE's reference also scores the first and the last padding position, which we do not
     train: the predictions say O there.
@@ -59,6 +61,7 @@ class TagCoder(Coder):
     def __init__(self, task: Task, shape: Shape) -> None:
         super().__init__(task, shape)
         self.labels = label_ids(task)
+        self.tokens_of = last_tokens if shape.causal else first_tokens
         self.outside = "O" if "O" in self.labels else task.labels[-1]
 
     def encode(self, examples: Sequence[Example]) -> list[Item]:
@@ -85,11 +88,16 @@ class TagCoder(Coder):
         """The inputs of a sentence of words."""
         room = self.shape.max_length - int(self.shape.tokenizer.num_special_tokens_to_add())
         counts = tokens_of_words(example.units, [whole, *whole.overflowing])
+        tokenizer = self.shape.tokenizer
+        stand_in = tokenizer.unk_token or tokenizer.eos_token  # byte-level BPE has no unknown one
         odd = [word for word, count in enumerate(counts) if not known(count, room)]
         if odd or whole.overflowing:
             units = list(example.units)
             for word in odd:
-                units[word] = self.shape.tokenizer.unk_token or units[word]
+                units[word] = stand_in or units[word]
+            if odd:  # some tokenizers begin anew behind a special token
+                (again,) = self.shape.encode([" ".join(units)])
+                counts = tokens_of_words(units, [again, *again.overflowing])
             parts = [
                 (tuple(units[one.start : one.stop]), one.start) for one in pieces(counts, room)
             ]
@@ -98,7 +106,7 @@ class TagCoder(Coder):
             parts, encodings = [(example.units, 0)], [whole]
         for (words, start), encoding in zip(parts, encodings, strict=True):
             labels: list[str | None] = [None] * len(encoding.offsets)
-            for token, word in first_tokens(words, encoding.offsets):
+            for token, word in self.tokens_of(words, encoding.offsets):
                 labels[token] = tags[start + word]
             extra = Piece(words, start, encoding.offsets)
             yield self.shape.item(index, encoding, self._numbers(labels), extra)
@@ -157,7 +165,7 @@ class TagCoder(Coder):
         tags = [self.outside] * len(example.units)
         for item, said in parts:
             piece: Piece = item.extra
-            for token, word in first_tokens(piece.words, piece.offsets):
+            for token, word in self.tokens_of(piece.words, piece.offsets):
                 tags[piece.start + word] = said[token]
         return tuple(tags)
 
@@ -188,6 +196,17 @@ def first_tokens(words: Sequence[str], offsets: Offsets) -> Iterator[tuple[int, 
         if word > seen:
             seen = word
             yield token, word
+
+
+def last_tokens(words: Sequence[str], offsets: Offsets) -> Iterator[tuple[int, int]]:
+    """(Token, word) for the last labelled token of each word; words are joined by one space."""
+    starts = word_starts(words)
+    found = {
+        word_at(starts, first): token
+        for token, (first, _) in labelled_tokens(" ".join(words), offsets).items()
+    }
+    for word, token in found.items():
+        yield token, word
 
 
 def word_starts(words: Sequence[str]) -> list[int]:

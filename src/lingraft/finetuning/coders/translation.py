@@ -18,6 +18,7 @@ from lingraft.models.losses import IGNORED, summed_cross_entropy
 from lingraft.tasks.examples import TranslationExample
 from lingraft.tasks.predictions import TranslationPrediction
 from lingraft.tasks.translation_metrics import signatures
+from lingraft.tokenizer.frame import languages, target_setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,9 +62,14 @@ class TranslationCoder(Coder):
                 )
         first = generation.forced_bos_token_id
         self.language: tuple[str, int] | None = None
+        self.comes_first: int | None = None
         if task.codes or hasattr(tokenizer, "tgt_lang"):
             self.language = self._speak(task.codes)
-            first = self.language[1]
+            key, first = self.language
+            if key == "decoder_start_token_id":
+                self.start = first
+            else:
+                self.comes_first = first
         self.opening = {tokenizer.bos_token_id, tokenizer.cls_token_id} - {None, first}
 
     def _speak(self, codes: tuple[str, str] | None) -> tuple[str, int]:
@@ -84,25 +90,16 @@ class TranslationCoder(Coder):
                 f"{self.task.name}: '{name}' translates between many languages; say which two, as "
                 'its tokenizer calls them: codes = ["en_XX", "ko_KR"]'
             )
-        try:
-            tokenizer.src_lang, tokenizer.tgt_lang = codes
-            source = tokenizer(["a"])["input_ids"][0]
-            target = tokenizer(text_target=["a"])["input_ids"][0]
-        except KeyError:
-            source = target = []
-        plain = {*tokenizer(["a"], add_special_tokens=False)["input_ids"][0]}
-        plain |= {tokenizer.unk_token_id, self.end}
-        if set(source) <= plain or set(target) <= plain:
+        known = languages(tokenizer)
+        if not {*codes} <= {*known}:
             raise UnsupportedModelError(
                 f"{self.task.name}: codes {codes[0]!r} and {codes[1]!r} are not both languages of "
                 f"'{name}'; write them as its tokenizer_config.json does"
             )
+        tokenizer.src_lang, tokenizer.tgt_lang = codes
         # so that the tokenizer that is saved knows them
         tokenizer.init_kwargs |= dict(zip(("src_lang", "tgt_lang"), codes, strict=True))
-        if target[-1] != self.end:  # the first mBART: the language is behind the end, and starts
-            self.start = int(target[-1])
-            return "decoder_start_token_id", self.start
-        return "forced_bos_token_id", int(target[0])
+        return target_setting(tokenizer), known[codes[1]]
 
     def adapt(self, model: Any) -> None:
         """Have the model write in the target language, also after it is saved."""
@@ -159,6 +156,8 @@ class TranslationCoder(Coder):
     def _target(self, ids: list[int]) -> np.ndarray[Any, Any]:
         ids = ids[1:] if ids and ids[0] in self.opening else ids
         ids = ids[:-1] if ids and ids[-1] == self.start != self.end else ids
+        if self.comes_first is not None:  # NLLB's old templates put it behind the end
+            ids = [self.comes_first, *(one for one in ids if one != self.comes_first)]
         return np.array(ids if ids and ids[-1] == self.end else [*ids, self.end])
 
     def _cut(self, item: Item) -> Item:

@@ -7,9 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
 from lingraft.recipe import decoding
-from lingraft.report import advice, numbers, page, plots, samples, streams, tables
+from lingraft.report import (
+    advice,
+    causal,
+    harness,
+    numbers,
+    page,
+    plan,
+    plots,
+    samples,
+    streams,
+    tables,
+)
 from lingraft.report.pages import sections, vocabulary
-from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, labelled, writes
+from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, labelled, predicts, writes
 from lingraft.rundir import Run, write_text
 
 if TYPE_CHECKING:
@@ -17,7 +28,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def write(runs: Sequence[Run], out: Path, *, title: str | None = None) -> Path:
+def write(
+    runs: Sequence[Run], out: Path, *, title: str | None = None, lm_eval: Sequence[Path] = ()
+) -> Path:
     """Write the report of one run, or of several side by side.
 
     Args:
@@ -25,27 +38,30 @@ def write(runs: Sequence[Run], out: Path, *, title: str | None = None) -> Path:
             themselves. A run that has not ended gives a page that says what is not there yet.
         out: the HTML file.
         title: heading of the page; None makes one from the run.
+        lm_eval: results of lm-evaluation-harness beside those in the runs, files or folders.
 
     Returns:
         `out`.
 
     Raises:
-        DataError: no run, or a folder that is not a run.
+        DataError: no run, a folder that is not a run, or a broken file of results.
     """
     if not runs:
         raise DataError("report: no run given; name at least one folder that lingraft adapt wrote")
     found = labelled(runs)
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, render(found, title))
+    write_text(out, render(found, title, lm_eval))
     return out
 
 
-def render(found: Sequence[Variant], title: str | None = None) -> str:
+def render(found: Sequence[Variant], title: str | None = None, lm_eval: Sequence[Path] = ()) -> str:
     """The page for labelled variants, the main one first."""
-    return page.render("run", **_context(found, title))
+    return page.render("run", **_context(found, title, lm_eval))
 
 
-def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
+def _context(
+    found: Sequence[Variant], title: str | None, lm_eval: Sequence[Path]
+) -> dict[str, Any]:
     main = found[0]
     recipe = main.recipe
     tokenizer, graft = main.result("tokenizer"), main.result("graft")
@@ -69,6 +85,7 @@ def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
         "compared": tables.table_of(compared),
         "scheme": headline(evaluation) if evaluation else HEADLINE_SCHEME,
         "writes": writes(evaluation),
+        "predicts": predicts(evaluation),
         "schemes": sections.schemes(found),
         "languages": sections.languages(found),
         "stream_verdict": streams.verdict(main.label, pairs),
@@ -79,6 +96,8 @@ def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
         "stream_curves": streams.curves(found),
         "stream_vocabulary": streams.vocabulary(tokenizer),
         "lexicons": streams.lexicons(main),
+        "causal": causal.section(found),
+        "harness": harness.table_of(harness.collect(found, lm_eval)),
         "differences": sections.differences(found),
         "losses": plots.losses(found),
         "learning_rates": plots.learning_rates(found),
@@ -93,6 +112,9 @@ def _context(found: Sequence[Variant], title: str | None) -> dict[str, Any]:
         "tensors": sections.tensors(main),
         "provenance": vocabulary.provenance(main, kind),
         "schedule": sections.schedule(found),
+        "plan_choices": plan.choices(main.run),
+        "plan_times": plan.times(main.run),
+        "plan_warnings": plan.warnings(main.run),
         "sample_models": sample_models,
         "samples": shown,
         "environment": sections.environment(main.environment) if main.environment else None,

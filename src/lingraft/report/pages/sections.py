@@ -260,7 +260,8 @@ def languages(found: Sequence[Variant]) -> Table | None:
     rows = []
     for variant in found:
         for stream, result in (variant.result("evaluation") or {}).get("streams", {}).items():
-            metrics, words = result["metrics"][headline(result)], result.get("words", {})
+            metrics = result["metrics"][headline(result)]
+            words = result.get("likelihood") or result.get("words", {})
             rows.append(
                 (
                     variant.label,

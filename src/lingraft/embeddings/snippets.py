@@ -1,0 +1,124 @@
+"""Stretches of real text in which a piece occurs that the source writes in several tokens.
+
+Text is cut by the source's tokenizer; a piece occurs where its tokens stand in a row.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from lingraft.log import progress
+from lingraft.tokenizer.files import plain_backend
+from lingraft.tokenizer.statistics import CHUNK, chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from transformers import PreTrainedTokenizerFast
+
+Array = np.ndarray[Any, Any]
+Pattern = tuple[int, ...]
+
+
+class Pair(NamedTuple):
+    """A snippet with its piece split, and as one token."""
+
+    split: Array
+    """The source's token ids."""
+    kept: Array
+    """Places in `split` that have a counterpart in `whole`: of a split piece its last token."""
+    whole: Array
+    """The same with every occurrence of the piece as one token."""
+
+
+def find(
+    patterns: Mapping[Pattern, int],
+    sentences: Iterable[str],
+    tokenizer: PreTrainedTokenizerFast,
+    *,
+    most: int,
+    tokens: int,
+) -> dict[int, list[Array]]:
+    """The first snippets of each piece, at most one a sentence.
+
+    Args:
+        patterns: a piece's source tokens, and its number.
+        sentences: text; it is read until every piece has enough.
+        tokenizer: the source's.
+        most: snippets a piece.
+        tokens: source tokens a snippet, those included that stand around every text.
+
+    Returns:
+        By number, token ids of the snippets, as if each were a text. Pieces that do not occur are
+        left out.
+    """
+    before, after = around(tokenizer)
+    room = tokens - len(before) - len(after)
+    lengths: dict[int, list[int]] = defaultdict(list)
+    for pattern in patterns:
+        if len(pattern) not in lengths[pattern[0]] and len(pattern) <= room:
+            lengths[pattern[0]].append(len(pattern))
+    found: dict[int, list[Array]] = defaultdict(list)
+    lacking = len(patterns)
+    backend = plain_backend(tokenizer)
+    with progress("token distillation: finding snippets", None, "sentences") as ticker:
+        for chunk in chunks(sentences, CHUNK):
+            for row in backend.encode_batch_fast(chunk, add_special_tokens=False):
+                for number, start, length in _occurrences(row.ids, patterns, lengths):
+                    if len(found[number]) < most:
+                        text = _window(row.ids, start, length, room)
+                        found[number].append(np.array([*before, *text, *after], np.int32))
+                        lacking -= len(found[number]) == most
+            ticker.advance(len(chunk))
+            if not lacking:
+                break
+    return {number: found[number] for number in sorted(found)}
+
+
+def _occurrences(
+    ids: Sequence[int], patterns: Mapping[Pattern, int], lengths: Mapping[int, Sequence[int]]
+) -> list[tuple[int, int, int]]:
+    """The first place of each piece in a sentence: its number, start and length."""
+    seen: dict[int, tuple[int, int, int]] = {}
+    for start, first in enumerate(ids):
+        for length in lengths.get(first, ()):
+            number = patterns.get(tuple(ids[start : start + length]))
+            if number is not None:
+                seen.setdefault(number, (number, start, length))
+    return list(seen.values())
+
+
+def _window(ids: Sequence[int], start: int, length: int, room: int) -> Sequence[int]:
+    """At most `room` tokens with a piece in the middle, as far as the sentence goes."""
+    free = room - length
+    after = min(len(ids) - start - length, max(free - start, free // 2))
+    begin = max(0, start - (free - after))
+    return ids[begin : start + length + after]
+
+
+def around(tokenizer: PreTrainedTokenizerFast) -> tuple[list[int], list[int]]:
+    """Ids that a tokenizer puts before and behind a text."""
+    whole = list(tokenizer("0")["input_ids"])
+    bare = list(tokenizer("0", add_special_tokens=False)["input_ids"])
+    place = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
+    return whole[:place], whole[place + len(bare) :]
+
+
+def pair(ids: Array, pattern: Pattern, new_id: int) -> Pair:
+    """A snippet in both forms.
+
+    Args:
+        ids: as `find` gives it.
+        pattern: the piece's source tokens.
+        new_id: its id in the whole form.
+    """
+    text, whole, kept, place = ids.tolist(), list[int](), list[int](), 0
+    while place < len(text):
+        is_piece = tuple(text[place : place + len(pattern)]) == pattern
+        whole.append(new_id if is_piece else text[place])
+        place += len(pattern) if is_piece else 1
+        kept.append(place - 1)
+    return Pair(ids.astype(np.int64), np.array(kept, np.int64), np.array(whole, np.int64))

@@ -1,0 +1,356 @@
+"""New rows that the source model itself reads as it reads the tokens that they stand for.
+
+Shape letters: V source vocabulary, D width of the embeddings, N new rows, M compared tokens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.func import functional_call
+from torch.nn import functional
+
+from lingraft.embeddings import snippets
+from lingraft.embeddings.common import Combination, Plan
+from lingraft.embeddings.material import needed
+from lingraft.embeddings.mean import composed
+from lingraft.embeddings.row_training import Training
+from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.models.packed import ROW_MULTIPLE, assemble, check_isolation
+from lingraft.models.stacks import packed_model
+from lingraft.recipe.token_distillation import LAST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from transformers import PreTrainedModel
+
+    from lingraft.embeddings.material import Material, Pretrained
+    from lingraft.embeddings.snippets import Array, Pair, Pattern
+    from lingraft.models.packed import PackedBatch, PackedModel
+    from lingraft.tokenizer.vocabulary import Vocabulary
+
+logger = logging.getLogger(__name__)
+
+NAME = "token-distillation"
+HELD_OUT, ENOUGH = 256, 10
+"""Snippets that are kept apart to measure on, at most; of pieces that have so many, one each."""
+LOGITS_AT_ONCE = 256
+"""Tokens whose logits over the source's vocabulary are there at a time."""
+
+
+def token_distillation(
+    source_VD: torch.Tensor,
+    source: Vocabulary,
+    target: Vocabulary,
+    material: Material | None,
+) -> Plan:
+    """Start as `mean`; train new rows so that the source's hidden states stay what they were.
+
+    Snippets of the text in which a new piece occurs are read twice: split as the source's tokenizer
+    splits them, and with the piece as one token. The mean squared difference of the hidden states,
+    at all tokens that both have (of the split piece at its last), is made small by AdamW; nothing
+    but new rows changes. Rows of an output projection that is not tied are trained to predict the
+    next token of the same snippets. A piece that the source writes as one token, or that does not
+    occur in the text, stays as `mean` makes it. In float32, on a GPU where there is one; the same
+    for the same text and seed on the same machine.
+
+    Source: token distillation (Dobler, Elliott and de Melo 2026, arXiv 2505.20133), §3, and its
+    code for the constant learning rate and the rows of the output projection.
+
+    Differs from the paper: snippets are as long as their sentence where that is short, and a piece
+    needs one, not all; output rows are trained after the input rows, not beside them.
+
+    Material: its source tokenizer, text, and source model with settings are used.
+
+    Raises:
+        RecipeError: there is no source model, or it has fewer layers than `layer` says.
+        UnsupportedModelError: the source is no causal language model.
+    """
+    given = needed(material, NAME)
+    owner = _fitting(given.pretrained)
+    spelt: list[Pattern] = []
+
+    def combine(parts: Sequence[int]) -> Combination:
+        spelt.append(tuple(parts))
+        return Combination.mean(parts)
+
+    began = composed(NAME, source, target, material, combine)
+    ids = {
+        pattern: index
+        for index, pattern in reversed(list(zip(began.combinations, spelt, strict=True)))
+        if len(pattern) > 1
+    }
+    found = snippets.find(
+        ids,
+        given.some_sentences(),
+        given.source_tokenizer,
+        most=owner.settings.snippets,
+        tokens=owner.settings.snippet_tokens,
+    )
+    owner.facts.update(
+        pieces=len(found),
+        without_snippets=len(began.combinations) - len(found),
+        snippets=sum(map(len, found.values())),
+    )
+    if not found:
+        return began
+    start_ND = torch.stack([_row(began, source_VD, index) for index in found])
+    patterns = {index: pattern for pattern, index in ids.items() if index in found}
+    with _running(owner) as packed:
+        work = _Work(packed, owner, patterns, given)
+        rows_ND = work.learnt(start_ND, found)
+    shown = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in owner.facts.items())
+    logger.info("token distillation: %s", shown)
+    return began._replace(learnt=dict(zip(found, rows_ND, strict=True)))
+
+
+def _fitting(pretrained: Pretrained | None) -> Pretrained:
+    """The source model, where it can be run on text.
+
+    Raises:
+        RecipeError, UnsupportedModelError: as `token_distillation`.
+    """
+    if pretrained is None:
+        raise RecipeError(
+            f"graft.embeddings: '{NAME}' runs the source model on text, and there is none; set "
+            "source.model, or use 'mean'"
+        )
+    family, config = pretrained.family, pretrained.model.config
+    check_kind(family.kind, family.model_type)
+    depth = int(getattr(config, family.depth_key))
+    if pretrained.settings.layer > depth:
+        raise RecipeError(
+            f"graft.token_distillation.layer: {pretrained.settings.layer} is too high, the source "
+            f"has {depth} layers; give 1 to {depth}, or -1 for the last hidden state"
+        )
+    return pretrained
+
+
+def check_kind(kind: str, model_type: str) -> None:
+    """Refuse a model that does not read text from one end to the other.
+
+    Raises:
+        UnsupportedModelError: it is no causal model.
+    """
+    if kind != "causal":
+        raise UnsupportedModelError(
+            f"graft.embeddings: '{NAME}' is for causal language models, and the source is a "
+            f"{model_type} model; use 'mean' or 'focus'"
+        )
+
+
+def _row(plan: Plan, source_VD: torch.Tensor, index: int) -> torch.Tensor:
+    ids, weights, _ = plan.combinations[index]
+    rows_KD = source_VD[torch.from_numpy(ids).to(source_VD.device)].detach().float().cpu()
+    return torch.from_numpy(weights) @ rows_KD
+
+
+@contextlib.contextmanager
+def _running(owner: Pretrained) -> Iterator[PackedModel]:
+    """The source model on packed rows, frozen, on a GPU where there is one; then as it was."""
+    model: Any = owner.model  # transformers' decorators hide signatures
+    attention, training = model.config._attn_implementation, model.training
+    wanted = {name: p.requires_grad for name, p in model.named_parameters()}
+    device = model.device
+    try:
+        packed = packed_model(model, owner.family)
+        model.eval().requires_grad_(False)
+        check_isolation(packed, model.config.pad_token_id or 0)
+        model.to("cuda" if torch.cuda.is_available() else device)
+        yield packed
+    finally:
+        model.to(device).train(training)
+        model.set_attn_implementation(attention)
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(wanted[name])
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The two trainings, of input rows and of output rows, on the same snippets."""
+
+    packed: PackedModel
+    owner: Pretrained
+    patterns: Mapping[int, Pattern]
+    """Source tokens of the new pieces, by target id."""
+    given: Material
+
+    @property
+    def size(self) -> int:
+        """V: ids from here on are new rows."""
+        return len(self.packed.model.get_input_embeddings().get_parameter("weight"))
+
+    def learnt(self, start_ND: torch.Tensor, found: Mapping[int, list[Array]]) -> torch.Tensor:
+        """[N, D] The trained rows, on the CPU; what is reported of them goes into `owner.facts`.
+
+        Args:
+            start_ND: [N, D] where they start.
+            found: snippets by target id, in the order of the rows.
+        """
+        device = self.packed.model.device
+        examples, held_out = [], []
+        for number, (index, texts) in enumerate(found.items()):
+            pairs = [snippets.pair(ids, self.patterns[index], self.size + number) for ids in texts]
+            if len(pairs) >= ENOUGH:
+                held_out.append(pairs.pop())
+            examples += pairs
+        held_out = held_out[:: -(-len(held_out) // HELD_OUT) or 1]
+        output = self.owner.embeddings_UD is not None
+        inputs_ND = torch.empty(0)
+        if self.owner.embeddings_UD is not None:
+            inputs_ND = self.owner.embeddings_UD[list(found)].to(device)
+
+        def loss(rows_ND: torch.Tensor, chosen: Sequence[Pair]) -> torch.Tensor:
+            return (
+                self.next_token(inputs_ND, rows_ND, chosen)
+                if output
+                else self.difference(rows_ND, chosen)
+            )
+
+        what = "output rows" if output else "input rows"
+        training = Training(
+            f"token distillation: {what}",
+            self.owner.settings,
+            self.given.seed,
+            self.owner.folder / f"{what.split()[0]}.pt" if self.owner.folder else None,
+        )
+        rows_ND = training.run(start_ND.to(device), examples, loss)
+        if held_out:
+            measured = [
+                training.measure(rows.to(device), held_out, loss) for rows in (start_ND, rows_ND)
+            ]
+            name = "next_token_nats" if output else "mean_squared_difference"
+            before, after = (float(f"{value:.4g}") for value in measured)
+            self.owner.facts[name] = {"held_out": len(held_out), "before": before, "after": after}
+        return rows_ND
+
+    def difference(self, rows_ND: torch.Tensor, chosen: Sequence[Pair]) -> torch.Tensor:
+        """Mean squared difference of the hidden states of both forms, over M tokens and D."""
+        split, whole = self.batches(chosen)
+        with torch.no_grad():
+            wanted_MD = self.states(split)
+        with more_rows(self.packed.model, rows_ND):
+            return functional.mse_loss(self.states(whole), wanted_MD)
+
+    def next_token(
+        self, inputs_ND: torch.Tensor, rows_ND: torch.Tensor, chosen: Sequence[Pair]
+    ) -> torch.Tensor:
+        """Mean nats of the next token in the whole form; only new rows have a gradient."""
+        texts = [pair.whole for pair in chosen]
+        places = [np.arange(len(text) - 1) for text in texts]
+        gold = [text[1:] for text in texts]
+        batch = self.laid_out(texts, places, gold)
+        with torch.no_grad(), more_rows(self.packed.model, inputs_ND):
+            x_MD = self.packed.hidden(batch).flatten(0, 1).index_select(0, batch.masked_M)
+        nats = torch.zeros((), device=x_MD.device)
+        chunks = zip(x_MD.split(LOGITS_AT_ONCE), batch.targets_M.split(LOGITS_AT_ONCE), strict=True)
+        for x_CD, targets_C in chunks:
+            nats = nats + self.chunk_nats(x_CD, targets_C, rows_ND)
+        return nats / len(x_MD)
+
+    def chunk_nats(
+        self, x_CD: torch.Tensor, targets_C: torch.Tensor, rows_ND: torch.Tensor
+    ) -> torch.Tensor:
+        """Summed -log p over both the source's vocabulary and the new rows."""
+        with torch.no_grad():
+            old_CV = self.packed.head(x_CD).float()
+            total_C = old_CV.logsumexp(-1)
+            known_C = targets_C < self.size
+            gold_C = old_CV.gather(1, targets_C.clamp(max=self.size - 1)[:, None])[:, 0]
+        with other_rows(self.packed.model, rows_ND):
+            new_CN = self.packed.head(x_CD).float()
+        new_gold_C = new_CN.gather(1, (targets_C - self.size).clamp(min=0)[:, None])[:, 0]
+        both_C = torch.logaddexp(total_C, new_CN.logsumexp(-1))
+        return (both_C - torch.where(known_C, gold_C, new_gold_C)).sum()
+
+    def batches(self, chosen: Sequence[Pair]) -> tuple[PackedBatch, PackedBatch]:
+        """Both forms in packed rows; the tokens that are compared stand in the same order."""
+        split = self.laid_out([pair.split for pair in chosen], [pair.kept for pair in chosen])
+        everywhere = [np.arange(len(pair.whole)) for pair in chosen]
+        return split, self.laid_out([pair.whole for pair in chosen], everywhere)
+
+    def laid_out(
+        self, texts: Sequence[Array], places: Sequence[Array], gold: Sequence[Array] | None = None
+    ) -> PackedBatch:
+        """A snippet a row, so that both forms have the same order."""
+        rows = [[number] for number in range(len(texts))]
+        width = -(-max(map(len, texts)) // ROW_MULTIPLE) * ROW_MULTIPLE
+        pad = self.packed.model.config.pad_token_id or 0
+        batch = assemble(texts, places, gold or places, rows, width, pad)
+        return batch.to(self.packed.model.device)
+
+    def states(self, batch: PackedBatch) -> torch.Tensor:
+        """[M, D] Hidden states of the layer that is compared, at the batch's tokens."""
+        with _up_to(self.packed, self.owner.settings.layer) as seen:
+            last_NTD = self.packed.hidden(batch)
+        x_NTD = seen[0] if seen else last_NTD
+        return x_NTD.flatten(0, 1).index_select(0, batch.masked_M).float()
+
+
+@contextlib.contextmanager
+def _up_to(packed: PackedModel, layer: int) -> Iterator[list[torch.Tensor]]:
+    """Run the layers up to one alone, whose output is put into the list; -1 runs all, puts none."""
+    seen: list[torch.Tensor] = []
+    if layer == LAST:
+        yield seen
+        return
+    path, _, name = packed.family.layers.rpartition(".")
+    owner = packed.model.get_submodule(path)
+    layers = owner.get_submodule(name)
+    assert isinstance(layers, nn.ModuleList)
+    hook = layers[layer - 1].register_forward_hook(
+        lambda _module, _inputs, output: seen.append(
+            output[0] if isinstance(output, tuple) else output
+        )
+    )
+    setattr(owner, name, layers[:layer])
+    try:
+        yield seen
+    finally:
+        setattr(owner, name, layers)
+        hook.remove()
+
+
+@contextlib.contextmanager
+def more_rows(model: PreTrainedModel, rows_ND: torch.Tensor) -> Iterator[None]:
+    """Let a model's word embeddings have rows behind their own, with a gradient of their own.
+
+    Their module computes what it makes of a row (Gemma multiplies it by √D). No copy of the matrix
+    is made: each call has a table of the rows that occur.
+    """
+    embedding: Any = model.get_input_embeddings()
+    weight_VD, size = embedding.weight.detach(), len(embedding.weight)
+    small = copy.copy(embedding)
+    small.padding_idx = None
+
+    def look_up(ids: torch.Tensor) -> torch.Tensor:
+        used, places = torch.unique(ids, return_inverse=True)
+        old = used[used < size]
+        table = torch.cat([weight_VD[old].float(), rows_ND[used[len(old) :] - size]])
+        looked_up: torch.Tensor = functional_call(small, {"weight": table}, (places,))
+        return looked_up
+
+    embedding.forward = look_up
+    try:
+        yield
+    finally:
+        del embedding.forward
+
+
+@contextlib.contextmanager
+def other_rows(model: PreTrainedModel, rows_ND: torch.Tensor) -> Iterator[None]:
+    """Let a model's output projection have other rows, with a gradient; a bias is left out."""
+    head: Any = model.get_output_embeddings()
+    head.forward = lambda x: functional.linear(x, rows_ND)
+    try:
+        yield
+    finally:
+        del head.forward

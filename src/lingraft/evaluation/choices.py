@@ -1,0 +1,162 @@
+"""Multiple choice by likelihood with a causal model: log-likelihoods of choices after a context.
+
+Tokens are those of lm-evaluation-harness (`lm_eval/api/model.py`, `_encode_pair`): context and
+choice are tokenised together, spaces at the end of the context belong to the choice, and what comes
+after as many tokens as the context alone has is the choice. A text that is too long loses its
+start. What a tokenizer puts behind a text (an end of text, say) is left out here; the harness keeps
+it, and then scores it in place of the choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from lingraft.errors import DataError
+from lingraft.evaluation.scorer import Item
+from lingraft.log import progress
+from lingraft.tasks.choice_metrics import Answered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from transformers import PreTrainedTokenizerBase
+
+    from lingraft.evaluation.scorer import Scorer
+    from lingraft.tasks.choices import Question
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Result:
+    """All questions as one model answered them."""
+
+    answers: list[Answered]
+    cut: int
+    """Choices whose context lost its start, because the model does not read so much."""
+
+
+def first_token(tokenizer: PreTrainedTokenizerBase) -> int:
+    """What stands before a text of which every token is predicted: its begin, else its end.
+
+    Raises:
+        DataError: the tokenizer has neither.
+    """
+    found = [tokenizer.bos_token_id, tokenizer.eos_token_id]
+    ids = [int(one) for one in found if one is not None]
+    if not ids:
+        raise DataError(
+            "the tokenizer has no bos_token and no eos_token, one of which must stand before a "
+            "text that is predicted; name one in its tokenizer_config.json"
+        )
+    return ids[0]
+
+
+def encode(tokenizer: PreTrainedTokenizerBase, question: Question) -> list[tuple[list[int], int]]:
+    """For each choice the ids of context and choice, and how many of them are the context's.
+
+    Raises:
+        DataError: a choice has no token of its own.
+    """
+    pairs = []
+    for choice in question.choices:
+        context, text = question.context, question.delimiter + choice
+        bare = context.rstrip()
+        if not bare:
+            ids = _ids(tokenizer, context + text, add_special_tokens=False)
+            first = first_token(tokenizer)
+            pair = (ids, 1) if ids[:1] == [first] else ([first, *ids], 1)
+        else:
+            whole = _ids(tokenizer, context + text)
+            pair = (whole, len(_ids(tokenizer, bare)))
+        if len(pair[0]) <= pair[1]:
+            raise DataError(
+                f"{question.where}: the choice {choice!r:.40} has no token of its own behind its "
+                "context; correct or leave out the record"
+            )
+        pairs.append(pair)
+    return pairs
+
+
+def _ids(
+    tokenizer: PreTrainedTokenizerBase, text: str, *, add_special_tokens: bool = True
+) -> list[int]:
+    """Ids of a text, without special tokens behind it."""
+    encoded = tokenizer(
+        text,
+        add_special_tokens=add_special_tokens,
+        return_special_tokens_mask=True,
+        verbose=False,
+    )
+    ids: list[int] = encoded["input_ids"]
+    end = len(ids)
+    while end and encoded["special_tokens_mask"][end - 1]:
+        end -= 1
+    return ids[:end]
+
+
+def answer(
+    scorer: Scorer,
+    tokenizer: PreTrainedTokenizerBase,
+    questions: Sequence[Question],
+    longest: int,
+) -> Result:
+    """Log-likelihoods of all choices; they do not depend on what shares a batch.
+
+    Args:
+        scorer: a causal model.
+        tokenizer: of the model.
+        questions: with their choices.
+        longest: tokens that the model reads at once.
+
+    Raises:
+        DataError: a choice has no token, or more than the model reads.
+    """
+    items: list[Item] = []
+    owners: list[int] = []
+    cut = 0
+    for number, question in enumerate(questions):
+        for ids, context in encode(tokenizer, question):
+            item, shortened = _item(ids, context, longest, question)
+            items.append(item)
+            owners.append(number)
+            cut += shortened
+    nats = _nats(scorer, items)
+    answers, place = [], 0
+    for question in questions:
+        own = slice(place, place + len(question.choices))
+        sizes = tuple(len(item.targets) for item in items[own])
+        answers.append(Answered.of(question, [float(one) for one in nats[own]], sizes))
+        place = own.stop
+    return Result(answers, cut)
+
+
+def _item(ids: list[int], context: int, longest: int, question: Question) -> tuple[Item, bool]:
+    """What the model reads and is asked for, and whether the start was cut off."""
+    count = len(ids) - context
+    if count > longest:
+        raise DataError(
+            f"{question.where}: a choice of {count} tokens is longer than the {longest} that the "
+            "model reads; leave the record out"
+        )
+    kept = np.array(ids[-(longest + 1) :], dtype=np.int64)
+    read = kept[:-1]
+    return Item(read, np.arange(len(read) - count, len(read)), kept[-count:]), len(kept) < len(ids)
+
+
+def _nats(scorer: Scorer, items: Sequence[Item]) -> Array:
+    """[I] Log-likelihood of the targets of each item."""
+    nats_I = np.zeros(len(items))
+    with progress("scoring choices", sum(len(item.targets) for item in items), "tokens") as ticker:
+        for where, logits_MV in scorer.logits(items):
+            targets_M = torch.tensor(
+                [int(items[i].targets[j]) for i, j in where], device=logits_MV.device
+            )
+            lost_M = torch.nn.functional.cross_entropy(logits_MV, targets_M, reduction="none")
+            np.add.at(nats_I, where[:, 0], -lost_M.double().cpu().numpy())
+            ticker.advance(len(where))
+    return nats_I

@@ -1,0 +1,169 @@
+"""How likely a causal model holds whole documents: every token, every byte of the text.
+
+Bits per byte are the negative log-likelihood of a text over the bytes of its UTF-8 form: the text
+is the same whatever the tokenizer, so models with different vocabularies compare. All tokens of the
+text count, and the end-of-text token does not, as in lm-evaluation-harness.
+
+A document of more tokens than the context is read in windows. By default they follow one another,
+as in training, and the first tokens of a window see little of what stands before them; with a
+stride below the context windows overlap, and each token is counted in the first that reaches it.
+
+The first token of a text has nothing before it where the tokenizer puts no special token there. It
+costs what its share among the text's own tokens says: the same rule for every model, and no prefix
+that a model was not trained with.
+
+Shape letters: D documents, I windows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft.errors import DataError
+from lingraft.evaluation.intrinsic import MaskedText
+from lingraft.evaluation.records import NEXT_TOKEN, Blocks, blocks, by_place
+from lingraft.evaluation.scorer import Item
+from lingraft.tokenizer.documents import before
+from lingraft.tokenizer.files import plain_backend
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from transformers import PreTrainedTokenizerFast
+
+    from lingraft.evaluation.intrinsic import Scores
+
+Array = np.ndarray[Any, Any]
+
+SCHEME = NEXT_TOKEN
+
+
+@dataclass(frozen=True)
+class Text:
+    """Held-out documents as one tokenizer reads them."""
+
+    tokens: MaskedText
+    """A window an item; its targets are the tokens that are counted there."""
+    owners_I: Array
+    """The document of each window."""
+    first_D: Array
+    """Nats of each document's first token where nothing stands before it, else 0."""
+    counts_D: Array
+    """Tokens of each document's text."""
+    bytes_D: Array
+    """Of each document's UTF-8 text."""
+    characters_D: Array
+    unknown: int
+    """Tokens that stand for text which the vocabulary lacks."""
+
+
+def windows(length: int, context: int, stride: int) -> Iterator[tuple[int, int, int]]:
+    """Where each window starts, its first token that is counted, and where it stops.
+
+    Every token but the first is counted once, in the first window that holds it and one before it.
+
+    Args:
+        length: tokens of a document.
+        context: tokens that are read at once, which predict as many.
+        stride: from one window to the next, in tokens.
+    """
+    first = 1
+    for start in range(0, length, stride):
+        if first >= length:
+            return
+        stop = min(start + context + 1, length)
+        yield start, first, stop
+        first = stop
+
+
+def text_of(
+    tokenizer: PreTrainedTokenizerFast,
+    documents: Sequence[str],
+    context: int,
+    stride: int | None = None,
+) -> Text:
+    """Documents ready to be scored by a `Scorer` of a causal model.
+
+    Args:
+        tokenizer: of the model.
+        documents: the texts; empty ones are left out.
+        context: tokens that the model reads at once.
+        stride: from one window of a long document to the next; None takes the context.
+
+    Raises:
+        DataError: no document has a token that could be predicted.
+    """
+    start_ids = before(tokenizer)
+    backend = plain_backend(tokenizer)  # a special token that is spelt out is text
+    encoded = backend.encode_batch_fast(list(documents), add_special_tokens=False)
+    kept = [(text, one.ids) for text, one in zip(documents, encoded, strict=True) if one.ids]
+    name = hashlib.blake2b(tokenizer.backend_tokenizer.to_str().encode(), digest_size=8).hexdigest()
+    digest = hashlib.blake2b(f"{name} {context} {stride}".encode(), digest_size=8)
+    items, owners = list[Item](), list[int]()
+    for number, (_, ids) in enumerate(kept):
+        row = np.array([*start_ids, *ids], np.int64)
+        digest.update(row.astype(np.int32).tobytes())
+        for begin, counted, stop in windows(len(row), context, stride or context):
+            places = np.arange(counted - 1, stop - 1) - begin
+            items.append(Item(row[begin : stop - 1], places, row[counted:stop]))
+            owners.append(number)
+    if not items:
+        raise DataError("the evaluation text holds no document of two tokens; give more text")
+    text_ids = np.concatenate([np.array(ids, np.int64) for _, ids in kept])
+    first_ids = np.array([ids[0] for _, ids in kept])
+    shares = np.bincount(text_ids) / len(text_ids)
+    unknown = tokenizer.unk_token_id
+    return Text(
+        MaskedText(items, digest.hexdigest(), SCHEME),
+        np.array(owners),
+        np.zeros(len(kept)) if start_ids else -np.log(shares[first_ids]),
+        np.array([len(ids) for _, ids in kept]),
+        np.array([len(text.encode()) for text, _ in kept]),
+        np.array([len(text) for text, _ in kept]),
+        0 if unknown is None else int((text_ids == unknown).sum()),
+    )
+
+
+def nats(text: Text, scores: Scores) -> Array:
+    """[D] negative log-likelihood of each document.
+
+    Args:
+        text: the documents.
+        scores: of `intrinsic.measure` on `text.tokens`.
+    """
+    sums: Array = np.bincount(text.owners_I, scores.nats_I, len(text.first_D)) + text.first_D
+    return sums
+
+
+def likelihood(text: Text, scores: Scores) -> dict[str, float | int]:
+    """Averages over the text; arguments as `nats`.
+
+    Returns:
+        bits_per_byte, bits_per_character; documents, bytes, characters, tokens (of the text), and
+        unknown (tokens that stand for text which the vocabulary lacks, whose likelihood is not that
+        of the text).
+    """
+    bits = float(nats(text, scores).sum()) / math.log(2)
+    size, characters = int(text.bytes_D.sum()), int(text.characters_D.sum())
+    return {
+        "bits_per_byte": bits / size,
+        "bits_per_character": bits / characters,
+        "documents": len(text.bytes_D),
+        "bytes": size,
+        "characters": characters,
+        "tokens": int(text.counts_D.sum()),
+        "unknown": text.unknown,
+    }
+
+
+def likelihood_blocks(text: Text, scores: Scores) -> dict[str, Blocks]:
+    """Bits by block of the documents, for paired intervals; arguments as `nats`."""
+    bits_D, where_D = nats(text, scores) / math.log(2), by_place(len(text.bytes_D))
+    number = int(where_D[-1]) + 1
+    sizes = {"bits_per_byte": text.bytes_D, "bits_per_character": text.characters_D}
+    return {name: blocks(bits_D, size, where_D, number) for name, size in sizes.items()}

@@ -1,0 +1,147 @@
+"""Causal models under a task's head: what differs from encoders.
+
+A position of a causal model sees only what stands before it. So the stock classes read a text at
+its last token that is not padding, which is why model and tokenizer have to agree on a padding
+token, and of a word with several tokens the last one has its tag (`coders.tagging`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+from tokenizers import Tokenizer
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
+
+from lingraft.models import export
+from lingraft.models.families import FAMILIES
+from lingraft.models.packed import attend_fast
+from lingraft.rundir import read_json, write_json
+from lingraft.tokenizer import files as tokenizer_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import nn
+    from transformers import PreTrainedConfig, PreTrainedTokenizerFast
+
+    from lingraft.tasks.task import Task
+
+logger = logging.getLogger(__name__)
+
+BOTH_SIDES = ("bert-generation", "xlnet")
+"""Architectures that see both sides though transformers calls them causal language models alone."""
+STAND_INS = ("eos_token", "bos_token", "unk_token")
+"""Roles whose token pads where no token has that role."""
+
+
+def is_causal(config: PreTrainedConfig) -> bool:
+    """Whether a model is a causal language model and nothing else.
+
+    BERT's and BART's kinds have classes for that too, beside those that they were trained with.
+    """
+    record = FAMILIES.get(config.model_type)
+    if record is not None:
+        return record.kind == "causal"
+    masked, causal = (
+        type(config) in auto._model_mapping for auto in (AutoModelForMaskedLM, AutoModelForCausalLM)
+    )
+    return (
+        causal
+        and not masked
+        and not config.is_encoder_decoder
+        and config.model_type not in BOTH_SIDES
+    )
+
+
+def prepare_tokenizer(tokenizer: PreTrainedTokenizerFast, config: PreTrainedConfig) -> None:
+    """Let a causal model's tokenizer pad on the right and keep the texts of a pair apart, in place.
+
+    A tokenizer without a padding token takes the one that the configuration names, else one that
+    has another role. One that joins the texts of a pair as if they were one, as GPT-2's and Qwen's
+    do, puts its end token between them.
+    """
+    tokenizer.padding_side = tokenizer.truncation_side = "right"
+    name = tokenizer.name_or_path
+    if tokenizer.pad_token is None:
+        named = config.pad_token_id
+        known = isinstance(named, int) and 0 <= named < len(tokenizer)
+        token = str(tokenizer.convert_ids_to_tokens(named)) if known else None
+        role = "pad_token_id of config.json"
+        if token is None:
+            given = tokenizer.special_tokens_map
+            role = next((one for one in STAND_INS if one in given), "none")
+            token = str(given[role]) if role in given else None
+        if token is not None:
+            tokenizer.pad_token = token
+            logger.info("%s: has no padding token; %s (%s) pads", name, token, role)
+    encoding = tokenizer("0", "0").encodings[0]
+    between = encoding.sequence_ids[encoding.sequence_ids.index(0) : encoding.sequence_ids.index(1)]
+    if None not in between and tokenizer.eos_token is not None:
+        separate_pairs(tokenizer, str(tokenizer.eos_token))
+        logger.info("%s: puts nothing between two texts; %s does", name, tokenizer.eos_token)
+
+
+def separate_pairs(tokenizer: PreTrainedTokenizerFast, token: str) -> None:
+    """Let a token stand between the two texts of a pair, in place; single texts stay as they are.
+
+    Args:
+        tokenizer: puts nothing between them.
+        token: one of its tokens.
+    """
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    processor = state["post_processor"] or {"type": "Sequence", "processors": []}
+    steps: list[dict[str, Any]] = processor.get("processors", [processor])
+    template = next((step for step in steps if step["type"] == "TemplateProcessing"), None)
+    if template is None:
+        one, other = ({"Sequence": {"id": name, "type_id": n}} for n, name in enumerate("AB"))
+        template = {"type": "TemplateProcessing", "single": [one], "pair": [one, other]}
+        template["special_tokens"] = {}
+        steps = [*steps, template]
+    number = tokenizer.convert_tokens_to_ids(token)
+    template["special_tokens"][token] = {"id": token, "ids": [number], "tokens": [token]}
+    names = [piece.get("Sequence", {}).get("id") for piece in template["pair"]]
+    piece = {"SpecialToken": {"id": token, "type_id": 0}}
+    template["pair"].insert(names.index("A") + 1, piece)
+    state["post_processor"] = {"type": "Sequence", "processors": steps}
+    again = Tokenizer.from_str(json.dumps(state))
+    tokenizer.backend_tokenizer.post_processor = again.post_processor
+
+
+def finish_model(model: Any, tokenizer: PreTrainedTokenizerFast, task: Task) -> None:
+    """Tell a new model what its configuration could not be told before it was loaded, in place.
+
+    Args:
+        model: with its head.
+        tokenizer: of `prepare_tokenizer`, whose padding token ends a text for the model.
+        task: whose dropout the head for tokens has; the head for texts has none.
+    """
+    model.config.pad_token_id = tokenizer.pad_token_id
+    model.config.use_cache = False
+    dropout = task.settings.classifier_dropout
+    if dropout is not None and task.kind == "tagging":
+        model.dropout.p = model.config.classifier_dropout = dropout
+
+
+def finish_folder(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Save the tokenizer beside a model, and let transformers 4.57 read the model as 5 does.
+
+    Classes of tokenizers that make their templates anew (GPT-NeoX's) would forget what stands
+    between two texts; the general one reads it from tokenizer.json.
+    """
+    path = folder / "config.json"
+    config = read_json(path)
+    write_json(path, config | export.settings_for_4_57(config))
+    tokenizer_files.save(tokenizer, folder)
+
+
+def attend(module: nn.Module) -> None:
+    """Let a model attend by `models.packed_attention`, as far as that is known to be right.
+
+    Architectures may ask more of attention than a mask (Gemma 2 caps its scores): a causal one
+    without a record keeps its own.
+    """
+    inside = [one.config for one in module.modules() if isinstance(one, PreTrainedModel)]
+    if all(one.model_type in FAMILIES or not is_causal(one) for one in inside):
+        attend_fast(module)

@@ -1,0 +1,144 @@
+"""Head and cross-entropy of many predicted tokens, some at a time: never all logits at once.
+
+Of a vocabulary of 150,000 pieces the logits of 4,096 tokens take 2.5 GB in fp32, and their gradient
+as much. Here a chunk's logits are turned into its loss and the gradients of what the head reads and
+of its own weights before the next chunk's are made. So nothing is computed twice, and the backward
+pass only scales what is there; gradients are those of the plain loss up to rounding.
+
+On a GPU the packaged kernel of liger-kernel does the same in one, where it is installed and the
+head is one matrix.
+
+Shape letters: M predicted tokens, C tokens of a chunk, D width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from lingraft.models.losses import IGNORED, summed_cross_entropy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lingraft.models.packed import PackedModel
+
+LOGITS_AT_ONCE = 1 << 25
+"""Logits of a chunk at most: 128 MB in fp32, and about three times that while it is worked on."""
+CHUNK_MULTIPLE = 64
+"""Chunks are of few different sizes: a CPU keeps a kernel for each."""
+FUSED = "liger_kernel"
+
+
+def chunk_size(vocabulary: int) -> int:
+    """How many tokens go through the head at once."""
+    return max(1, LOGITS_AT_ONCE // vocabulary // CHUNK_MULTIPLE) * CHUNK_MULTIPLE
+
+
+def chunked_cross_entropy(
+    packed: PackedModel, x_MD: torch.Tensor, targets_M: torch.Tensor
+) -> torch.Tensor:
+    """Σ −log p over the targets that count, in nats; softmax in fp32.
+
+    Args:
+        packed: whose head it is.
+        x_MD: last hidden states where something is predicted.
+        targets_M: token ids; `IGNORED` where nothing is.
+    """
+    if (weight := fused_weight(packed, x_MD.device)) is not None:
+        return _fused(packed, weight, x_MD, targets_M)
+    size = chunk_size(int(packed.model.config.vocab_size))
+    weights = [
+        parameter
+        for path in packed.family.head
+        for parameter in packed.model.get_submodule(path).parameters()
+    ]
+    wanted = [weight for weight in weights if weight.requires_grad]
+    if torch.is_grad_enabled() and (wanted or x_MD.requires_grad):
+        total: torch.Tensor = _InChunks.apply(packed.head, x_MD, targets_M, size, *wanted)
+        return total
+    parts = zip(x_MD.split(size), targets_M.split(size), strict=True)
+    return torch.stack([summed_cross_entropy(packed.head(x), gold) for x, gold in parts]).sum()
+
+
+def fused_weight(packed: PackedModel, device: torch.device) -> torch.Tensor | None:
+    """The head's one matrix where the packaged kernel can take it; None where ours is used."""
+    if device.type != "cuda" or importlib.util.find_spec(FUSED) is None:
+        return None
+    first, *more = (packed.model.get_submodule(path) for path in packed.family.head)
+    names = [name for name, _ in first.named_parameters()]
+    is_matrix = isinstance(first, nn.Linear) and names == ["weight"]
+    return first.get_parameter("weight") if is_matrix and not more else None
+
+
+def _fused(
+    packed: PackedModel, weight_VD: torch.Tensor, x_MD: torch.Tensor, targets_M: torch.Tensor
+) -> torch.Tensor:
+    """By liger-kernel; a scale of the logits is one of what the head reads."""
+    from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss
+
+    config, family = packed.model.config, packed.family
+    if family.logits_divided_by is not None:
+        x_MD = x_MD / getattr(config, family.logits_divided_by)
+    cap = getattr(config, family.logits_cap) if family.logits_cap else None
+    kernel = LigerFusedLinearCrossEntropyLoss(ignore_index=IGNORED, reduction="sum", softcap=cap)
+    total: torch.Tensor = kernel(weight_VD, x_MD, targets_M)
+    return total
+
+
+class _InChunks(torch.autograd.Function):
+    """The loss with its gradients, which the backward pass scales."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        head: Callable[[torch.Tensor], torch.Tensor],
+        x_MD: torch.Tensor,
+        targets_M: torch.Tensor,
+        size: int,
+        *weights: torch.Tensor,
+    ) -> torch.Tensor:
+        reads = x_MD.requires_grad
+        gradients = [torch.zeros_like(weight) for weight in weights]
+        below = torch.empty_like(x_MD) if reads else None
+        total = torch.zeros((), device=x_MD.device)
+        for start in range(0, len(x_MD), size):
+            part = slice(start, start + size)
+            with torch.enable_grad():
+                x_CD = x_MD[part].detach().requires_grad_(reads)
+                logits_CV = head(x_CD)
+            nats, slope_CV = loss_and_slope(logits_CV.detach(), targets_M[part])
+            total += nats
+            found = torch.autograd.grad(logits_CV, [*weights, *([x_CD] if reads else [])], slope_CV)
+            for gradient, more in zip(gradients, found, strict=False):
+                gradient += more
+            if below is not None:
+                below[part] = found[-1]
+        ctx.save_for_backward(*gradients, *([] if below is None else [below]))
+        ctx.reads = reads
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *outer: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        *gradients, last = ctx.saved_tensors
+        scaled = [gradient * outer[0] for gradient in (*gradients, last)]
+        below = scaled.pop() if ctx.reads else None
+        return None, below, None, None, *scaled
+
+
+def loss_and_slope(
+    logits_CV: torch.Tensor, targets_C: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The summed cross-entropy of a chunk, and its gradient for the logits in their own format."""
+    counts_C1 = (targets_C != IGNORED)[:, None]
+    gold_C1 = targets_C.clamp_min(0)[:, None]
+    log_CV = torch.log_softmax(logits_CV, 1, dtype=torch.float32)
+    nats = -(log_CV.gather(1, gold_C1) * counts_C1).sum()
+    slope_CV = log_CV.exp_()
+    slope_CV.scatter_add_(1, gold_C1, -torch.ones_like(gold_C1, dtype=torch.float32))
+    if not bool(counts_C1.all()):
+        slope_CV *= counts_C1
+    return nats, slope_CV.to(logits_CV.dtype)

@@ -1,0 +1,62 @@
+"""Model families as records: where each architecture keeps what lingraft handles. No torch here.
+
+To add a family, add one record to the table of its kind (`encoders.py`, `decoders.py`,
+`encoder_decoders.py`); `record.py` says what its fields mean, and the contract tests run over it.
+"""
+
+from __future__ import annotations
+
+from lingraft.errors import UnsupportedModelError
+from lingraft.models.families.decoders import DECODERS
+from lingraft.models.families.encoder_decoders import ENCODER_DECODERS
+from lingraft.models.families.encoders import ENCODERS
+from lingraft.models.families.record import DECODER, CrossSite, Family, Identity, LayerList
+from lingraft.models.families.refused import REFUSED, check_config
+from lingraft.models.kinds import KINDS
+
+__all__ = [
+    "DECODER",
+    "FAMILIES",
+    "REFUSED",
+    "CrossSite",
+    "Family",
+    "Identity",
+    "LayerList",
+    "check_config",
+    "check_masked",
+    "family_of",
+]
+
+FAMILIES: dict[str, Family] = ENCODERS | DECODERS | ENCODER_DECODERS
+
+
+def family_of(model_type: str) -> Family:
+    """The record of an architecture.
+
+    Raises:
+        UnsupportedModelError: there is none.
+    """
+    if model_type in REFUSED:
+        raise UnsupportedModelError(
+            f"models of type '{model_type}' cannot be grafted onto: {REFUSED[model_type]}"
+        )
+    if model_type not in FAMILIES:
+        known = ", ".join(sorted(FAMILIES))
+        raise UnsupportedModelError(
+            f"models of type '{model_type}' cannot be grafted onto yet; lingraft knows {known} "
+            "(a new family is one record in models/families/)"
+        )
+    return FAMILIES[model_type]
+
+
+def check_masked(family: Family, what: str) -> None:
+    """Refuse what knows encoders alone.
+
+    Raises:
+        UnsupportedModelError: the family is of another kind.
+    """
+    if family.kind != "masked":
+        raise UnsupportedModelError(
+            f"{what}: is for masked language models, and a {family.model_type} model is a "
+            f"{KINDS[family.kind].title}; give an encoder"
+        )

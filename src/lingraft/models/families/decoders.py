@@ -1,0 +1,141 @@
+"""Causal models: one record a family; names are those of the stock `...ForCausalLM`."""
+
+from __future__ import annotations
+
+from lingraft.models.families import older
+from lingraft.models.families.record import Family, Identity
+
+PROJECTIONS = Identity(("self_attn.o_proj", "mlp.down_proj"))
+"""Of pre-norm layers; LLaMA Pro's rule."""
+POST_NORMS = ("post_attention_layernorm", "post_feedforward_layernorm")
+"""The norms behind attention and feed-forward, where the residual is added to what they give.
+
+Zeroed projections before them are the identity too, but a trap: a norm blows the first small step
+of the optimiser up to full size, so the norms themselves are silenced."""
+AFTER_POST_NORMS: dict[str, object] = {
+    "identity": Identity(POST_NORMS),
+    "residual_sites": POST_NORMS,
+}
+GEMMA: dict[str, object] = {
+    "per_layer": ("layer_types",),
+    "identity": Identity(POST_NORMS, -1.0),
+    "residual_sites": POST_NORMS,
+    "logits_cap": "final_logit_softcapping",
+}
+
+
+def _llama_like(model_type: str, **changes: object) -> Family:
+    fields: dict[str, object] = {
+        "model_type": model_type,
+        "kind": "causal",
+        "word_embeddings": "model.embed_tokens.weight",
+        "decoder": "lm_head.weight",
+        "output_bias": (),
+        "layers": "model.layers",
+        "embedding_norm": (),
+        "head": ("lm_head",),
+        "head_tensors": (),
+        "body_tensors": ("model.norm.",),
+        "dropout_keys": ("attention_dropout",),
+        "residual_sites": ("self_attn.o_proj", "mlp.down_proj"),
+        "layer_output": "mlp.down_proj.weight",
+        "identity": PROJECTIONS,
+    }
+    return Family(**(fields | changes))  # type: ignore[arg-type]
+
+
+def _fairseq_like(model_type: str, stack: str, norm: str, **changes: object) -> Family:
+    fields: dict[str, object] = {
+        "word_embeddings": f"{stack}.embed_tokens.weight",
+        "layers": f"{stack}.layers",
+        "body_tensors": (f"{stack}.{norm}.",),
+        "dropout_keys": ("dropout", "attention_dropout", "layerdrop"),
+        "residual_sites": ("self_attn.out_proj", "fc2"),
+        "layer_output": "fc2.weight",
+        "identity": Identity(("self_attn.out_proj", "fc2")),
+        "older": older.nothing,
+    }
+    return _llama_like(model_type, **(fields | changes))
+
+
+DECODERS: dict[str, Family] = {
+    "gpt2": _llama_like(
+        "gpt2",
+        word_embeddings="transformer.wte.weight",
+        positions=("transformer.wpe.weight",),
+        layers="transformer.h",
+        depth_key="n_layer",
+        body_tensors=("transformer.ln_f.",),
+        dropout_keys=("resid_pdrop", "embd_pdrop", "attn_pdrop"),
+        residual_sites=("attn.resid_dropout", "mlp"),
+        layer_output="ln_2.weight",
+        identity=Identity(("attn.c_proj", "mlp.c_proj")),
+        older=older.nothing,
+    ),
+    "llama": _llama_like(
+        "llama", note="Llama 1 to 3, SmolLM 1 and 2, and most models named after it"
+    ),
+    "mistral": _llama_like("mistral", window_everywhere=True),
+    "qwen2": _llama_like("qwen2", per_layer=("layer_types",), note="Qwen 2 and 2.5"),
+    "qwen3": _llama_like("qwen3", per_layer=("layer_types",)),
+    "gemma2": _llama_like("gemma2", **GEMMA),
+    "gemma3_text": _llama_like(
+        "gemma3_text",
+        **(GEMMA | {"older": older.gemma}),
+        note="270m and 1b; larger ones see images",
+    ),
+    "smollm3": _llama_like(
+        "smollm3",
+        per_layer=("layer_types", "no_rope_layers"),
+        note="layers without rotary positions stay so",
+    ),
+    "olmo2": _llama_like("olmo2", **AFTER_POST_NORMS),
+    "phi3": _llama_like(
+        "phi3",
+        window_everywhere=True,
+        dropout_keys=("resid_pdrop", "embd_pdrop", "attention_dropout"),
+        residual_sites=("resid_attn_dropout", "resid_mlp_dropout"),
+        older=older.phi,
+        note="Phi 3 and 4",
+    ),
+    "gpt_neox": _llama_like(
+        "gpt_neox",
+        word_embeddings="gpt_neox.embed_in.weight",
+        layers="gpt_neox.layers",
+        body_tensors=("gpt_neox.final_layer_norm.",),
+        dropout_keys=("hidden_dropout", "attention_dropout"),
+        residual_sites=("post_attention_dropout", "post_mlp_dropout"),
+        layer_output="mlp.dense_4h_to_h.weight",
+        identity=Identity(("attention.dense", "mlp.dense_4h_to_h")),
+        older=older.neox,
+        note="Pythia, Polyglot-Ko",
+    ),
+    "opt": _fairseq_like(
+        "opt",
+        "model.decoder",
+        "final_layer_norm",
+        positions=("model.decoder.embed_positions.weight",),
+        embedding_norm=("model.decoder.project_in.",),
+        head_tensors=("model.decoder.project_out.",),
+        identity=Identity(("self_attn.out_proj", "fc2"), where="do_layer_norm_before"),
+        note="identity but for opt-350m, which is post-LN",
+    ),
+    "bloom": _llama_like(
+        "bloom",
+        word_embeddings="transformer.word_embeddings.weight",
+        layers="transformer.h",
+        depth_key="n_layer",
+        embedding_norm=("transformer.word_embeddings_layernorm.",),
+        body_tensors=("transformer.ln_f.",),
+        dropout_keys=("hidden_dropout", "attention_dropout"),
+        residual_sites=("self_attention.dense", "mlp.dense_4h_to_h"),
+        layer_output="mlp.dense_4h_to_h.weight",
+        identity=Identity(("self_attention.dense", "mlp.dense_4h_to_h")),
+        attention="alibi",
+        older=older.nothing,
+    ),
+    "xglm": _fairseq_like("xglm", "model", "layer_norm", depth_key="num_layers", attention="own"),
+    "exaone4": _llama_like("exaone4", per_layer=("layer_types",), **AFTER_POST_NORMS),
+    "granite": _llama_like("granite", logits_divided_by="logits_scaling"),
+    "apertus": _llama_like("apertus"),
+}

@@ -1,0 +1,91 @@
+"""What transformers 4.57 looks for in config.json where version 5 stores it elsewhere. No torch.
+
+Version 4.57 takes the default where a key is missing, without a word, and computes other logits.
+Each function takes a config.json of version 5 and returns the keys to add; a family's record names
+its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+WITH_THE_BASE = ("rope_theta", "partial_rotary_factor")
+"""Keys of `rope_parameters` that stood beside `rope_scaling`, not in it."""
+
+
+def nothing(_: Mapping[str, Any]) -> dict[str, Any]:
+    """For families whose config.json has not changed."""
+    return {}
+
+
+def rope(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Rotary positions with one base for all layers (Llama, Qwen, Mistral, OLMo 2 …)."""
+    found = config.get("rope_parameters")
+    if not found:
+        return {}
+    settings = {key: found[key] for key in WITH_THE_BASE if key in found}
+    return settings | {"rope_scaling": _scaling(found)}
+
+
+def phi(config: Mapping[str, Any]) -> dict[str, Any]:
+    """As `rope`; Phi 3 takes three keys in `rope_scaling` and no others."""
+    settings = rope(config)
+    if (scaling := settings.get("rope_scaling")) is not None:
+        kept = {key: scaling[key] for key in ("short_factor", "long_factor") if key in scaling}
+        settings["rope_scaling"] = {"type": scaling["rope_type"], **kept}
+    return settings
+
+
+def neox(config: Mapping[str, Any]) -> dict[str, Any]:
+    """As `rope`, under GPT-NeoX's own names."""
+    found = config.get("rope_parameters") or {}
+    names = {"rope_theta": "rotary_emb_base", "partial_rotary_factor": "rotary_pct"}
+    settings = {name: found[key] for key, name in names.items() if key in found}
+    return rope(config) | settings
+
+
+def gemma(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Rotary positions with a base for each type of layer (Gemma 3)."""
+    found = config.get("rope_parameters") or {}
+    if "full_attention" not in found:
+        return rope(config)
+    settings = rope({"rope_parameters": found["full_attention"]})
+    local = found.get("sliding_attention", found["full_attention"])
+    return settings | {"rope_local_base_freq": local["rope_theta"]}
+
+
+def modernbert(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Two bases, and a rhythm of global layers.
+
+    ModernBERT 4.57 counts its global layers from layer 0 in a fixed rhythm. An inserted layer can
+    break the rhythm; then the model reads alike there only for texts shorter than half the local
+    window.
+    """
+    settings: dict[str, Any] = {}
+    found = config.get("rope_parameters") or {}
+    for key, kind in (
+        ("global_rope_theta", "full_attention"),
+        ("local_rope_theta", "sliding_attention"),
+    ):
+        if kind in found:
+            settings[key] = found[kind]["rope_theta"]
+    settings["global_attn_every_n_layers"] = _rhythm(config["layer_types"])
+    return settings
+
+
+def _scaling(found: Mapping[str, Any]) -> dict[str, Any] | None:
+    if found.get("rope_type", "default") == "default":
+        return None
+    return {key: value for key, value in found.items() if key not in WITH_THE_BASE}
+
+
+def _rhythm(layer_types: list[str]) -> int:
+    """The n for which every n-th layer from 0 on is global; the nearest where there is none."""
+
+    def wrong(n: int) -> int:
+        return sum((i % n == 0) != (kind == "full_attention") for i, kind in enumerate(layer_types))
+
+    return min(range(1, len(layer_types) + 1), key=wrong)

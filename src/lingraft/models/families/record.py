@@ -1,0 +1,158 @@
+"""What a record of a model family says. No torch here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from lingraft.models.families import older
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lingraft.models.kinds import KindName
+
+
+@dataclass(frozen=True)
+class CrossSite:
+    """Where cross-attention stands in a layer: behind self-attention, before the feed-forward."""
+
+    behind: str
+    """The module of a layer behind which it stands."""
+    pre_norm: bool
+    """Whether the layer normalises what a block reads, not what it gives: then cross-attention
+    does so too, and the residual stream is the layer's input plus that module's output."""
+    norm_epsilon: str
+    """Configuration key."""
+    dropout: str
+    """Configuration key of the dropout behind the output projection."""
+    attention_dropout: str
+    """Configuration key of the dropout of attention probabilities."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What makes a layer give back what it reads."""
+
+    modules: tuple[str, ...]
+    """Modules of a layer that write to the residual stream: weights and biases are set."""
+    value: float = 0.0
+    """To this; a norm that multiplies by 1 + weight is silent at -1."""
+    where: str | None = None
+    """Configuration key that must be true for it to hold (OPT 350m is post-LN)."""
+
+    def owns(self, name: str) -> bool:
+        """Whether a tensor, by its name within a layer or in the model, is one of them."""
+        return any(f".{module}." in f".{name}" for module in self.modules)
+
+
+@dataclass(frozen=True)
+class LayerList:
+    """One list of layers: an encoder has one, an encoder–decoder two."""
+
+    layers: str
+    """Prefix; a layer's tensors are `{layers}.{index}.…`."""
+    depth_key: str
+    """Configuration key of their number."""
+    first: int = 0
+    """Number of the first of them, so that a number names one layer of the model."""
+
+
+DECODER = 1_000
+"""Number of a decoder's first layer; no stack has as many (`pretrained.load.DEEPEST`)."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Where one architecture keeps its parts."""
+
+    model_type: str
+    """`config.model_type`."""
+    word_embeddings: str
+    """The word-embedding matrix [V, D]."""
+    decoder: str
+    """The output projection [V, D]: the same tensor where the configuration ties it."""
+    output_bias: tuple[str, ...]
+    """The output bias [V], under each of its names; empty where the head has none. The names are
+    tied where the output projection is."""
+    layers: str
+    """Prefix of the layer list; a layer's tensors are `{layers}.{index}.…`."""
+    embedding_norm: tuple[str, ...]
+    """Prefixes of what lies between the embedding rows and the first layer: token types, norm,
+    projection."""
+    head: tuple[str, ...]
+    """Modules that turn hidden states into logits, applied in this order."""
+    head_tensors: tuple[str, ...]
+    """Prefixes of the language-model head without decoder and bias."""
+    positions: tuple[str, ...] = ()
+    """Learned position rows; empty where positions are rotary."""
+    first_position: Literal["zero", "after padding"] = "zero"
+    """Position of a sentence's first token: 0, or padding_idx + 1 as in RoBERTa."""
+    body_tensors: tuple[str, ...] = ()
+    """Prefixes of encoder tensors outside the layer list (a final norm)."""
+    dropout_keys: tuple[str, ...] = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+    """Configuration keys of the dropout probabilities that act in pretraining."""
+    per_layer: tuple[str, ...] = ()
+    """Configuration keys of lists with an entry a layer; an entry goes where its layer goes."""
+    window_everywhere: bool = False
+    """Whether every layer attends to `sliding_window` tokens alone, where the configuration has it;
+    else that depends on the layer's entry in `layer_types`."""
+    attention: Literal["replaced", "own", "alibi", "disentangled"] = "replaced"
+    """How rows are packed: with lingraft's attention in the place of the class's; under a mask
+    alone, by the class's own attention; so, and with its own distances (`own_attention.py`)."""
+    identity: Identity | None = None
+    """How an inserted layer leaves the model as it is; None where none can, for a layer ends with a
+    norm of the sum (post-LN)."""
+    logits_divided_by: str | None = None
+    """Configuration key of what the logits are divided by (Granite)."""
+    logits_cap: str | None = None
+    """Configuration key of the size that logits cannot exceed, by tanh (Gemma 2); null has none."""
+    older: Callable[[Mapping[str, Any]], dict[str, Any]] | None = older.rope
+    """From config.json of transformers 5, what version 4.57 looks for; None where 4.57 does not
+    have the class."""
+    note: str = ""
+    """For the page of families: what a user should know."""
+    first_layer_lacks: str | None = None
+    """Tensor that every layer has but the first (ModernBERT's attention norm)."""
+    residual_sites: tuple[str, ...] = ("attention.output.dropout", "output.dropout")
+    """Modules of a layer whose output is added to the residual stream."""
+    layer_output: str = "output.dense.weight"
+    """A tensor of every layer whose first axis is as long as the layer's output is wide."""
+    cross_site: CrossSite | None = None
+    """Where cross-attention can be plugged in; None where no place is known."""
+    kind: KindName = "masked"
+    """What kind of language model it is: a key of `kinds.KINDS`."""
+    depth_key: str = "num_hidden_layers"
+    """Configuration key of the number of layers."""
+    decoder_list: LayerList | None = None
+    """The second list of layers of an encoder–decoder; `layers` is the encoder's."""
+    embedding_aliases: tuple[str, ...] = ()
+    """More names of the word embeddings, always tied."""
+    position_modules: tuple[str, ...] = ()
+    """Of an encoder–decoder: modules that give positions, the encoder's and the decoder's, where
+    they count along the row; empty where attention alone knows them."""
+    first_layer_has: str | None = None
+    """Tensor that the first layer of a list alone has, for all of them (T5's relative positions):
+    it goes with the place, not with the layer, and is of the part positions."""
+    decoder_start: Literal["pad", "eos"] = "eos"
+    """What a decoder that is trained from nothing starts with."""
+    head_scale_key: str | None = None
+    """Configuration key of whether states are multiplied by D^-½ before the head."""
+    corruption: Literal["spans", "infilling"] | None = None
+    """What `denoise` does to text, as the family's own pretraining did."""
+
+    @property
+    def lists(self) -> tuple[LayerList, ...]:
+        """Its lists of layers."""
+        own = LayerList(self.layers, self.depth_key)
+        return (own, self.decoder_list) if self.decoder_list else (own,)
+
+    @property
+    def types_of_layers(self) -> bool:
+        """Whether `layer_types` says which layers attend to a window."""
+        return "layer_types" in self.per_layer
+
+    @property
+    def pad_decides_positions(self) -> bool:
+        """Whether the padding id must be kept because position rows are counted from it."""
+        return self.first_position == "after padding"

@@ -1,0 +1,100 @@
+"""What is not grafted onto, and why. No torch here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import UnsupportedModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_STATE_SPACE = (
+    "its layers are of several kinds with other tensors, and what they carry along a row cannot be "
+    "kept apart by a mask, so rows would leak"
+)
+_EXPERTS = (
+    "a mixture of experts routes tokens by what trained routers know, and needs a loss that "
+    "balances them, which lingraft does not have; choose a dense model"
+)
+REFUSED = {
+    "umt5": "transformers 5 divides its logits by √d_model, which the released weights do not "
+    "expect; choose mt5",
+    "marian": "transformers draws its table of positions anew when it loads it; choose m2m_100",
+    "t5gemma": "its encoder and decoder have embeddings each; choose t5 or mt5",
+    "albert": "all its layers are the same, so none can be inserted; choose bert or roberta",
+    "rembert": "its input and output embeddings have widths of their own; choose xlm-roberta",
+    "xmod": "its layers hold an adapter for each language; choose xlm-roberta",
+    "gemma4_text": "its rows of embeddings are made for each layer, so no layer can be inserted; "
+    "choose gemma3_text",
+    "gemma3n_text": "its rows of embeddings are made for each layer, so no layer can be inserted; "
+    "choose gemma3_text",
+    "qwen3_5_text": f"{_STATE_SPACE}; choose qwen3",
+    "qwen3_next": f"{_STATE_SPACE}; choose qwen3",
+    "lfm2": f"{_STATE_SPACE}; choose llama or qwen3",
+    "mamba": f"{_STATE_SPACE}; choose llama or qwen3",
+    "llama4_text": _EXPERTS,
+    "mixtral": _EXPERTS,
+    "qwen2_moe": _EXPERTS,
+    "qwen3_moe": _EXPERTS,
+    "gpt_oss": _EXPERTS,
+}
+"""By `model_type`."""
+TEXT_OF = {
+    "gemma3": "choose a text model, such as google/gemma-3-1b-pt",
+    "gemma3n": "choose a text model, such as google/gemma-3-1b-pt",
+    "gemma4": "choose a text model, such as google/gemma-3-1b-pt",
+    "mistral3": "choose a text model, such as mistralai/Mistral-7B-v0.3",
+    "qwen2_vl": "choose a text model, such as Qwen/Qwen2.5-1.5B",
+    "qwen2_5_vl": "choose a text model, such as Qwen/Qwen2.5-1.5B",
+    "qwen3_vl": "choose a text model, such as Qwen/Qwen3-0.6B",
+    "qwen3_5": "choose a text model, such as Qwen/Qwen3-0.6B",
+    "llama4": "choose a text model, such as meta-llama/Llama-3.2-1B",
+    "mllama": "choose a text model, such as meta-llama/Llama-3.2-1B",
+}
+"""For models that see or hear: which of the same house reads text alone."""
+TOWERS = ("vision_config", "audio_config", "vision_tower")
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+ATTENTIONS = ("full_attention", "sliding_attention")
+"""What packed rows are isolated for; not chunked or linear attention."""
+
+
+def check_config(name: str, config: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint that is no dense text model with weights that can be trained.
+
+    Args:
+        name: directory or Hub id, for the message.
+        config: its config.json.
+
+    Raises:
+        UnsupportedModelError: it has a vision or audio tower, quantised weights, experts, or layers
+            whose attention cannot be packed.
+    """
+    reason = _reason(str(config.get("model_type")), config)
+    if reason:
+        raise UnsupportedModelError(f"source model '{name}': {reason}")
+
+
+def _reason(model_type: str, config: Mapping[str, Any]) -> str | None:
+    if any(config.get(key) for key in TOWERS):
+        advice = TEXT_OF.get(model_type, "choose a model that reads text alone")
+        return f"a {model_type} model has a tower for images or sound; {advice}"
+    if quantised := config.get("quantization_config"):
+        method = quantised.get("quant_method") if isinstance(quantised, dict) else None
+        return (
+            f"its weights are quantised ({method or 'quantization_config'}), and such weights "
+            "cannot be trained on; choose the checkpoint in bf16 or fp32 that they were made of"
+        )
+    if model_type in REFUSED:
+        return None  # `family_of` says why
+    counts = [config.get(key) for key in EXPERTS]
+    if any(isinstance(count, int) and count > 1 for count in counts):
+        return _EXPERTS
+    types = config.get("layer_types")
+    others = sorted({*map(str, types)} - {*ATTENTIONS}) if isinstance(types, list) else []
+    if others:
+        return (
+            f"has layers of type {', '.join(others)}, in which rows would leak; choose a model "
+            "with full or sliding attention"
+        )
+    return None

@@ -1,0 +1,192 @@
+"""What of a model a phase trains, tensor by tensor and row by row. No torch: `lingraft check` asks.
+
+The names are those of `recipe/selectors.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from lingraft.errors import RecipeError
+from lingraft.models.parts import layer_index, part_of, trained_parts
+from lingraft.recipe.selectors import GAINS, LORA, Selector, selector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lingraft.models.families import Family
+    from lingraft.recipe import Phase
+
+Kept = Literal["new", "old"]
+"""Rows of pieces that the vocabulary stage added, or kept from the source."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What trains of a tensor, with settings of its own."""
+
+    rows: Kept | None
+    """None: the tensor as a whole."""
+    rate: float
+    """Peak learning rate."""
+    weight_decay: float
+    """Of a matrix; vectors have none."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What of a model decides which tensor a name means."""
+
+    family: Family
+    itl: frozenset[int]
+    """Numbers of its inserted layers."""
+    depths: tuple[int, ...]
+    """Layers of each of its lists."""
+    tied: bool
+    """Whether the output projection is the word embeddings."""
+    gains: frozenset[str] = frozenset()
+    """Tensors by which its inserted blocks begin as the identity, where these are norms."""
+
+    def matrix_of(self, name: str) -> str | None:
+        """Which of `selectors.MATRICES` a tensor is."""
+        family = self.family
+        if name in (family.word_embeddings, *family.embedding_aliases):
+            return "embeddings"
+        if name == family.decoder:
+            return "embeddings" if self.tied else "head"
+        return "output_bias" if name in family.output_bias else None
+
+    def layers(self, found: Selector) -> frozenset[int]:
+        """Numbers of the layers that a name means, in every list."""
+        lists = zip(self.family.lists, self.depths, strict=True)
+        return frozenset(one.first + i for one, depth in lists for i in found.layers(depth))
+
+    def means(self, found: Selector, name: str, rows: Kept | None) -> bool:
+        """Whether a name means a tensor, or of a tensor that is divided these rows."""
+        if found.name == GAINS:
+            return name in self.gains
+        if found.part is not None:
+            return found.part in ("all", part_of(name, self.family, self.itl))
+        if found.matrix is not None:
+            return self.matrix_of(name) == found.matrix and found.rows in ("rows", rows)
+        return layer_index(name, self.family) in self.layers(found)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A phase's names, over a model."""
+
+    phase: Phase
+    layout: Layout
+
+    def __post_init__(self) -> None:
+        """Refuse names that this model has nothing for.
+
+        Raises:
+            RecipeError: it has not.
+        """
+        for found in (*self.trained, *self.adapted, *self.rated):
+            self.check(found)
+
+    @cached_property
+    def trained(self) -> tuple[Selector, ...]:
+        """What trains as it is."""
+        return tuple(map(selector, sorted(trained_parts(self.phase.train, self.phase.name))))
+
+    @cached_property
+    def adapted(self) -> tuple[Selector, ...]:
+        """What LoRA is put on."""
+        return tuple(map(selector, self.phase.lora.parts)) if self.phase.lora else ()
+
+    @cached_property
+    def rated(self) -> tuple[Selector, ...]:
+        """What has settings of its own."""
+        section = self.phase.optimiser
+        return tuple(map(selector, {**section.rates, **section.weight_decays}))
+
+    def check(self, found: Selector) -> None:
+        """Refuse a name that means nothing in this model.
+
+        Raises:
+            RecipeError: it does.
+        """
+        where = f"phase '{self.phase.name}': '{found.name}'"
+        if found.matrix == "head" and self.layout.tied:
+            raise RecipeError(
+                f"{where}: the model's output projection is its word embeddings; "
+                f"name 'embeddings.{found.rows}'"
+            )
+        if found.matrix == "output_bias" and not self.layout.family.output_bias:
+            raise RecipeError(
+                f"{where}: a {self.layout.family.model_type} model has no output bias; leave it out"
+            )
+        if found.name == GAINS and not self.layout.gains:
+            raise RecipeError(
+                f"{where}: the model has no inserted blocks that begin as the identity by a gain; "
+                "leave it out"
+            )
+        if found.items:
+            try:
+                layers = self.layout.layers(found)
+            except IndexError:
+                layers = frozenset()
+            if not layers:
+                count = " and ".join(map(str, self.layout.depths))
+                raise RecipeError(
+                    f"{where}: the model has {count} layers, inserted ones counted; "
+                    "name some of these"
+                )
+
+    def pieces(self, name: str) -> tuple[Piece, ...]:
+        """What trains of a tensor, by its stock name; nothing where it is frozen.
+
+        Rows are told apart only where the phase names some of them.
+
+        Raises:
+            RecipeError: two names give it settings, and neither looks closer than the other.
+        """
+        matrix = self.layout.matrix_of(name)
+        named = (s for s in (*self.trained, *self.rated) if s.matrix == matrix is not None)
+        divided = any(s.rows in ("new", "old") for s in named)
+        kinds: tuple[Kept | None, ...] = ("new", "old") if divided else (None,)
+        return tuple(
+            self.piece(name, rows)
+            for rows in kinds
+            if any(self.layout.means(s, name, rows) for s in self.trained)
+        )
+
+    def piece(self, name: str, rows: Kept | None) -> Piece:
+        """A tensor, or rows of one, with its settings."""
+        section = self.phase.optimiser
+        rate = self._own(section.rates, name, rows)
+        decay = self._own(section.weight_decays, name, rows)
+        return Piece(
+            rows,
+            section.learning_rate if rate is None else rate,
+            section.weight_decay if decay is None else decay,
+        )
+
+    def low_rank(self) -> Piece:
+        """Settings of what LoRA adds."""
+        section = self.phase.optimiser
+        rate = section.rates.get(LORA, section.learning_rate)
+        return Piece(None, rate, section.weight_decays.get(LORA, section.weight_decay))
+
+    def _own(self, given: Mapping[str, float], name: str, rows: Kept | None) -> float | None:
+        """Of the names that mean it the closest one's value; None where there is none."""
+        found = [s for s in map(selector, given) if self.layout.means(s, name, rows)]
+        closest = [s for s in found if s.depth == max(s.depth for s in found)]
+        if len({given[s.name] for s in closest}) > 1:
+            both = " and ".join(f"'{s.name}'" for s in closest[:2])
+            raise RecipeError(
+                f"phase '{self.phase.name}': optimiser: {both} both name {name}; give it one value"
+            )
+        return given[closest[0].name] if closest else None
+
+    def adapts(self, name: str) -> bool:
+        """Whether LoRA is put on a layer's matrix, by its stock name."""
+        return layer_index(name, self.layout.family) is not None and any(
+            self.layout.means(s, name, None) for s in self.adapted
+        )

@@ -1,0 +1,281 @@
+"""What a causal model is judged by beside the likelihood of its test text.
+
+The source as it is, in its own vocabulary, on the same bytes; how much of its language is kept;
+multiple-choice questions; what is generated, and how fast.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft.corpus.inputs import texts as digests
+from lingraft.corpus.readers import documents
+from lingraft.corpus.readers.lines import Reading
+from lingraft.errors import DataError
+from lingraft.evaluation import choices as answering
+from lingraft.evaluation import generated, intrinsic, likelihood, pieces
+from lingraft.evaluation.records import BLOCKS
+from lingraft.evaluation.scorer import Scorer
+from lingraft.objectives.common import TokenIds
+from lingraft.pretrained.load import check_longest, load_config, longest_text
+from lingraft.recipe import Choices, Corpus
+from lingraft.rundir import digest, fingerprint
+from lingraft.tasks import choice_metrics
+from lingraft.tasks import choices as asking
+from lingraft.tokenizer import files as tokenizer_files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from transformers import PreTrainedTokenizerFast
+
+    from lingraft.evaluation.records import Blocks
+    from lingraft.recipe import Evaluation, Recipe
+    from lingraft.tasks.choice_metrics import Answered
+    from lingraft.tasks.choices import Question
+
+logger = logging.getLogger(__name__)
+
+CHARACTERS_OF_A_SENTENCE = 100
+"""About as many as in English, for `evaluation.sentences`, which says how much of a text is scored.
+"""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A causal model ready to be judged."""
+
+    scorer: Scorer
+    tokenizer: PreTrainedTokenizerFast
+    context: int
+    """Tokens that it reads at once here: of a run, as many as in training."""
+
+    @classmethod
+    def load(
+        cls, name: str, precision: str, context: int | None = None, revision: str | None = None
+    ) -> Judged:
+        """A checkpoint.
+
+        Args:
+            name: directory or Hub id.
+            precision: auto, bf16 or fp32.
+            context: tokens that are read at once; None takes all that it can read.
+            revision: on the Hub.
+
+        Raises:
+            DataError: there is none, it is broken, or is no causal model.
+        """
+        config = load_config(name, revision)
+        tokenizer = tokenizer_files.load(name, revision)
+        ids = TokenIds.of(tokenizer, "causal")
+        scorer = Scorer.load(name, ids.pad, precision, "causal", revision)
+        longest = check_longest(name, longest_text(config, ids.pad))
+        return cls(scorer, tokenizer, min(longest, context or longest))
+
+
+def inputs(section: Evaluation) -> list[Any]:
+    """What of the files that are named decides a result; nothing where none is.
+
+    Raises:
+        DataError: a file is missing.
+        RecipeError: there is no such shape.
+    """
+    found: list[Any] = [digests(section.kept)] if section.kept else []
+    for one in section.choices:
+        path = Path(one.file).expanduser()
+        if not path.is_file():
+            raise DataError(f"evaluation.choices: {one.file}: no such file; correct the path")
+        shape = asking.shape_named(one.shape or asking.PLAIN)
+        found.append([one.title, digest(path), shape])
+    return found
+
+
+def on_text(model: Judged, texts: Sequence[str], new: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Score whole documents.
+
+    Args:
+        model: any causal model.
+        texts: the documents.
+        new: ids of its pieces that are new; empty for a model with the source's own vocabulary.
+
+    Returns:
+        masks, metrics by scheme, likelihood, pieces, blocks; `text`, the fingerprint of the bytes;
+        and `targets`, the predicted tokens, which are not for files.
+    """
+    text = likelihood.text_of(model.tokenizer, texts, model.context)
+    scores = intrinsic.measure(model.scorer, text.tokens)
+    hashed = hashlib.blake2b(digest_size=8)
+    for one in texts:
+        hashed.update(f"{one}\0".encode("utf-8", "surrogatepass"))
+    return {
+        "text": hashed.hexdigest(),
+        "masks": {
+            "fingerprint": fingerprint(text.tokens.fingerprint),
+            "sentences": len(texts),
+            "positions": text.tokens.positions,
+        },
+        "metrics": {likelihood.SCHEME: scores.metrics()},
+        "likelihood": likelihood.likelihood(text, scores),
+        "pieces": pieces.by_piece(text, scores, new),
+        "targets": np.concatenate([item.targets for item in text.tokens.items]),
+        "blocks": {
+            likelihood.SCHEME: scores.blocks(),
+            "likelihood": likelihood.likelihood_blocks(text, scores),
+        },
+    }
+
+
+def judge(
+    model: Judged, section: Evaluation, texts: Mapping[str, Sequence[str]], partial: Path, name: str
+) -> dict[str, Any]:
+    """What else a causal model is judged by: kept texts, questions, what it generates.
+
+    Args:
+        model: the run's, or the source.
+        section: what is asked for.
+        texts: the test documents of each stream; samples go on with the first's.
+        partial: takes the answers, one file for each file of questions.
+        name: what the names of these files begin with.
+
+    Returns:
+        kept, choices, speeds and generated, each where it is asked for; `blocks` of the first two.
+    """
+    result: dict[str, Any] = {"blocks": {}}
+    own, none = list(next(iter(texts.values()))), np.zeros(0, np.int64)
+    for path in section.kept:
+        found = on_text(model, texts_of([path], section.sentences), none)
+        title = Path(path).name
+        kept = {key: found[key] for key in ("text", "likelihood")}
+        result.setdefault("kept", {})[title] = kept
+        result["blocks"][f"kept/{title}"] = found["blocks"]["likelihood"]
+    for asked in section.choices:
+        scores, answers = choose(model, asked)
+        choice_metrics.write(partial / choice_metrics.file_name(asked.title, name), answers)
+        result.setdefault("choices", {})[asked.title] = scores
+        result["blocks"][f"choices/{asked.title}"] = blocks_of(answers)
+    if section.generated:
+        stock = model.scorer.model
+        speeds = generated.speeds(stock, model.tokenizer, own, section.generated, model.context)
+        result["speeds"] = [asdict(one) for one in speeds]
+        if section.samples:
+            result["generated"] = generated.samples(
+                stock,
+                model.tokenizer,
+                generated.beginnings(own, section.samples),
+                section.generated,
+                model.context,
+                section.seed,
+            )
+    return result
+
+
+def untouched(
+    recipe: Recipe, texts: Mapping[str, Sequence[str]], context: int, partial: Path
+) -> dict[str, Any] | None:
+    """The source as it is, judged by the same; None where there is none or it is not asked for.
+
+    Args:
+        recipe: names the source.
+        texts: the test documents of each stream.
+        context: tokens that are read at once, as the run's model does.
+        partial: takes the answers.
+
+    Returns:
+        As `judge`, and for each stream, under `streams`, as `on_text`.
+    """
+    section, source = recipe.evaluation, recipe.source
+    if not section.untouched or source.model is None:
+        return None
+    model = Judged.load(source.model, recipe.training.precision, context, source.revision)
+    none = np.zeros(0, np.int64)
+    found = {name: on_text(model, of_stream, none) for name, of_stream in texts.items()}
+    for of_stream in found.values():
+        del of_stream["targets"]
+    return judge(model, section, texts, partial, choice_metrics.UNTOUCHED) | {"streams": found}
+
+
+def choose(
+    model: Judged, asked: Choices, limit: int | None = None
+) -> tuple[dict[str, Any], list[Answered]]:
+    """Answer a file of questions.
+
+    Args:
+        model: any causal model.
+        asked: the file and its shape.
+        limit: at most the first so many questions.
+
+    Returns:
+        Scores as `choice_metrics.metrics` with shape, `cut` (choices whose context lost its start)
+        and `text` (fingerprint of what is asked); and the answers.
+
+    Raises:
+        DataError: the file is broken, or a choice cannot be scored.
+    """
+    questions: list[Question] = asking.read(Path(asked.file).expanduser(), asked.shape, limit)
+    result = answering.answer(model.scorer, model.tokenizer, questions, model.context)
+    if result.cut:
+        logger.warning(
+            "%s: %s choices have more tokens with their context than the %s that are read at once; "
+            "contexts lost their start",
+            asked.file,
+            f"{result.cut:,}",
+            f"{model.context:,}",
+        )
+    about = {
+        "shape": asking.shape_named(asked.shape or asking.PLAIN).name,
+        "cut": result.cut,
+        "text": choice_metrics.asked(questions),
+    }
+    return choice_metrics.metrics(result.answers) | about, result.answers
+
+
+def blocks_of(answers: Sequence[Answered]) -> dict[str, Blocks]:
+    """Right answers and questions by block, those of one context together."""
+    where = np.array([int(one.context, 16) * BLOCKS >> 64 for one in answers])
+    counts = np.bincount(where, minlength=BLOCKS).tolist()
+    return {
+        metric: [
+            [float(right), float(count)]
+            for right, count in zip(
+                np.bincount(where, choice_metrics.right(answers, metric), BLOCKS),
+                counts,
+                strict=True,
+            )
+        ]
+        for metric in choice_metrics.METRICS
+    }
+
+
+def texts_of(names: Sequence[str], sentences: int) -> list[str]:
+    """Documents of files, from their start, until they hold about so many sentences.
+
+    A document of a .txt file is a block between empty lines.
+
+    Args:
+        names: files or directories, as in a recipe.
+        sentences: so many times `CHARACTERS_OF_A_SENTENCE` characters are read.
+
+    Raises:
+        DataError: one cannot be read, or there is no text.
+    """
+    section, reading = Corpus(text=tuple(names), document="block"), Reading()
+    found = (
+        document.text
+        for source in documents.resolve(names)
+        for document in documents.read(source, section, reading)
+    )
+    room, texts = sentences * CHARACTERS_OF_A_SENTENCE, list[str]()
+    for text in found:
+        if room <= 0:
+            break
+        texts.append(text[:room])
+        room -= len(text)
+    if not any(texts):
+        raise DataError(f"{', '.join(names)}: holds no text; give UTF-8 text")
+    return texts

@@ -1,0 +1,107 @@
+"""Rows that the target has from the source under the same name, whatever an initialiser made.
+
+Shape letters: V source vocabulary, U target vocabulary, D width of the embeddings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lingraft.embeddings.common import Initialised, Provenance
+from lingraft.errors import UnsupportedModelError
+from lingraft.recipe.selectors import ROWS
+from lingraft.rundir import read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import torch
+
+    from lingraft.recipe import Phase
+    from lingraft.tokenizer.vocabulary import Vocabulary
+
+KEPT = "kept"
+"""Rule of a row that is the source's own, under the source's own id."""
+
+
+def new_rows(folder: Path, phase: Phase) -> tuple[bool, ...] | None:
+    """[V] whether the vocabulary stage added each row; None where a phase names no rows.
+
+    Args:
+        folder: of the graft stage.
+        phase: what trains.
+    """
+    names = (*phase.train, *phase.optimiser.rates, *phase.optimiser.weight_decays)
+    return added_rows(folder) if any(name in ROWS for name in names) else None
+
+
+def added_rows(folder: Path) -> tuple[bool, ...]:
+    """[V] whether the vocabulary stage added each row, or kept it from the source.
+
+    Args:
+        folder: of the graft stage.
+    """
+    lines = (folder / "provenance.tsv").read_text(encoding="utf-8").split("\n")[1:-1]
+    added = [line.split("\t")[2] != KEPT for line in lines]
+    rows = read_json(folder / "model" / "config.json")["vocab_size"]
+    return tuple(added + [False] * (rows - len(added)))  # kept whole: rows without a piece
+
+
+def same_pieces(origin: Vocabulary, target: Vocabulary) -> dict[int, int]:
+    """For each id of the target that has a piece of the source's, or is unused in both, its id."""
+    theirs = {piece: index for index, piece in enumerate(origin.pieces) if piece}
+    kept = {i: theirs[piece] for i, piece in enumerate(target.pieces) if piece in theirs}
+    unused = (
+        i for i, (a, b) in enumerate(zip(origin.pieces, target.pieces, strict=False)) if not a + b
+    )
+    return kept | {index: index for index in unused}
+
+
+def keep_rows(made: Initialised, source_VD: torch.Tensor, kept: Mapping[int, int]) -> Initialised:
+    """Put the source's own rows in the place of others, special tokens and padding too.
+
+    Args:
+        made: rows of the target's pieces.
+        source_VD: the source's rows.
+        kept: for an id of the target, the source's id of the same piece.
+    """
+    if not kept:
+        return made
+    ids, origins = np.array(list(kept), np.int64), np.array(list(kept.values()), np.int64)
+    target_UD, source_ids = made.target_UD.clone(), made.provenance.source_ids.copy()
+    target_UD[ids] = source_VD[origins].float()
+    source_ids[ids] = origins
+    provenance = Provenance(
+        tuple(KEPT if i in kept else rule for i, rule in enumerate(made.provenance.rules)),
+        source_ids,
+        {i: parts for i, parts in made.provenance.combinations.items() if i not in kept},
+    )
+    return Initialised(target_UD, provenance, made.lexicons)
+
+
+def whole_matrix(source_VD: torch.Tensor, origin: Vocabulary) -> tuple[torch.Tensor, Provenance]:
+    """The source's rows as they are, those without a piece at the end too.
+
+    Raises:
+        UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
+    """
+    size = origin.size
+    if size > len(source_VD):
+        raise UnsupportedModelError(
+            f"the source tokenizer has {size} pieces but the model only {len(source_VD)} "
+            "embedding rows; they do not belong together"
+        )
+    return source_VD.float(), Provenance((KEPT,) * size, np.arange(size))
+
+
+def keep_pad(made: Initialised, source_VD: torch.Tensor, theirs: int, ours: int) -> Initialised:
+    """Copy the padding's row, which is zero else."""
+    rules, source_ids = list(made.provenance.rules), made.provenance.source_ids.copy()
+    rules[ours], source_ids[ours] = "special", theirs
+    target_UD = made.target_UD.clone()
+    target_UD[ours] = source_VD[theirs].float()
+    provenance = Provenance(tuple(rules), source_ids, made.provenance.combinations)
+    return Initialised(target_UD, provenance, made.lexicons)

@@ -1,0 +1,75 @@
+"""The table of a recipe that says how a model is judged before anybody fine-tunes it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from lingraft.recipe.base import Names, Section
+
+SUFFIXES = re.compile(r"(\.(jsonl?|csv|tsv|txt|gz|xz))+$", re.IGNORECASE)
+
+
+class Choices(Section):
+    """A file of multiple-choice questions."""
+
+    file: str
+    """JSONL, JSON, CSV or TSV."""
+    shape: str | None = None
+    """How its columns are read: a name of `lingraft list shapes`, or a TOML file; None takes the
+    columns context, choices and label."""
+    name: str | None = None
+    """What reports call it; None takes the file's name."""
+
+    @property
+    def title(self) -> str:
+        """What reports call it."""
+        return self.name or SUFFIXES.sub("", Path(self.file).name)
+
+
+class Evaluation(Section):
+    """Intrinsic evaluation on the test text."""
+
+    sentences: Annotated[int, Field(ge=1)] = 10_000
+    """At most this many test sentences."""
+    rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    """Share of the tokens that is masked; from an encoder–decoder what the last phase hid is
+    hidden."""
+    words: Annotated[int, Field(ge=0)] = 2_000
+    """Words that are scored for bits per character (the measure that compares vocabularies); 0
+    leaves it out."""
+    before: Names = ()
+    """Streams on whose words the source itself is scored too, in its own vocabulary: the report
+    then says whether its languages were kept or lost."""
+    samples: Annotated[int, Field(ge=0)] = 8
+    """Masked sentences with predictions for the report; of a causal model, beginnings of documents
+    that it goes on with."""
+    untouched: bool = True
+    """Of a causal model: score the source too, as it is and in its own vocabulary, on the same
+    bytes. A model must beat it to have gained anything."""
+    kept: Names = ()
+    """Of a causal model: texts of the source's language, files that took no part in training. The
+    model and the source are scored on them: how much of the source's language is left."""
+    choices: Annotated[tuple[Choices, ...], Field(strict=False)] = ()
+    """Of a causal model: files of multiple-choice questions, answered by likelihood."""
+    generated: Annotated[int, Field(ge=0)] = 64
+    """Of a causal model: tokens that are generated to measure its speed, and in a sample; 0 leaves
+    both out."""
+    seed: int = 0
+    """Decides the masks and what samples of text draw; leave it when you change the run's seed, so
+    that runs compare."""
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Evaluation:
+        titles = [one.title for one in self.choices]
+        for title in titles:
+            if titles.count(title) > 1:
+                raise ValueError(f"choices: two files are called '{title}'; give each its own name")
+        stems = [Path(name).name for name in self.kept]
+        for stem in stems:
+            if stems.count(stem) > 1:
+                raise ValueError(f"kept: two texts are called '{stem}'; rename one")
+        return self

@@ -1,0 +1,122 @@
+"""Names of what of a model trains: whole parts, rows of a matrix, layers.
+
+    embeddings, itl, body, all …    whole parts (`PARTS`); 'inserted' is another name of 'itl'
+    embeddings.new, embeddings.old  rows of the input matrix: those that the vocabulary added, those
+                                    that it kept from the source; embeddings.rows is both
+    head.new, head.old, head.rows   the same of an output projection that is not tied to it
+    output_bias.new, .old           the same of the output bias
+    layers[:2], layers[-2:], layers[0,5], layers[::2]
+                                    layers of the grafted model, inserted ones counted
+    inserted.gains                  of optimiser.rates alone: the gains that make an inserted block
+                                    begin as the identity
+    lora                            of optimiser.rates alone: what a phase's LoRA adds
+
+'embeddings' is both matrices, tied or not. Where they are tied, 'embeddings.…' is both too and
+'head.…' does not exist.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Literal, cast
+
+from pydantic import AfterValidator
+
+from lingraft.recipe.base import PARTS
+
+ALIASES = {"inserted": "itl"}
+MATRICES = ("embeddings", "head", "output_bias")
+"""What has a row for each piece of the vocabulary."""
+Rows = Literal["new", "old", "rows"]
+ROWS = {f"{matrix}.{rows}": (matrix, rows) for matrix in MATRICES for rows in ("new", "old")}
+ROWS |= {f"{matrix}.rows": (matrix, "rows") for matrix in ("embeddings", "head")}
+GAINS, LORA = "inserted.gains", "lora"
+LAYERS = re.compile(r"layers\[(.+)\]")
+ITEM = re.compile(r"-?\d{1,4}|(-?\d{1,4})?:(-?\d{1,4})?(:-?\d{1,4})?")
+
+
+@dataclass(frozen=True)
+class Selector:
+    """One such name, read."""
+
+    name: str
+    part: str | None = None
+    """A whole part."""
+    matrix: str | None = None
+    """One of `MATRICES`, with `rows`."""
+    rows: Rows | None = None
+    items: tuple[str, ...] = ()
+    """Of layers: numbers and slices."""
+
+    @property
+    def depth(self) -> int:
+        """How close it looks: of two that name the same weight the closer one counts."""
+        if self.part is not None:
+            return 2 if self.part == GAINS else 0
+        return 1 if self.items or self.rows == "rows" else 2
+
+    def layers(self, count: int) -> frozenset[int]:
+        """The layers that it names, of `count`.
+
+        Raises:
+            IndexError: one does not exist.
+        """
+        found: set[int] = set()
+        for item in self.items:
+            if ":" in item:
+                ends = [int(text) if text else None for text in item.split(":")]
+                found |= set(range(count)[slice(*ends)])
+            else:
+                found.add(range(count)[int(item)])
+        return frozenset(found)
+
+
+def selector(name: str) -> Selector:
+    """Read a name.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if name in (*PARTS, "all", GAINS, LORA, *ALIASES):
+        return Selector(name, part=ALIASES.get(name, name))
+    if name in ROWS:
+        matrix, rows = ROWS[name]
+        return Selector(name, matrix=matrix, rows=cast("Rows", rows))
+    match = LAYERS.fullmatch(name)
+    items = tuple(item.strip() for item in match[1].split(",")) if match else ()
+    if items and all(ITEM.fullmatch(item) for item in items):
+        if any(re.fullmatch(r".*:.*:-?0+", item) for item in items):
+            raise ValueError(f"'{name}' takes steps of 0; leave the step out")
+        return Selector(name, items=items)
+    raise ValueError(
+        f"must be {', '.join(repr(part) for part in (*PARTS, *ALIASES))} or 'all', "
+        f"rows as 'embeddings.new', or layers as 'layers[:2]'; got '{name[:60]}'"
+    )
+
+
+def _trained(name: str) -> str:
+    if name in (GAINS, LORA):
+        raise ValueError(f"'{name}' is a name of optimiser.rates, not of what trains")
+    return selector(name).name
+
+
+def _rated(name: str) -> str:
+    if name == "all":
+        raise ValueError("'all' has optimiser.learning_rate; name parts here")
+    return selector(name).name
+
+
+def _layered(name: str) -> str:
+    found = selector(name)
+    if not found.items and found.part not in ("body", "itl"):
+        raise ValueError(f"LoRA is for layers: 'body', 'inserted' or 'layers[…]'; got '{name}'")
+    return name
+
+
+Part = Annotated[str, AfterValidator(_trained)]
+"""What a phase can train."""
+RatedPart = Annotated[str, AfterValidator(_rated)]
+"""What can have a learning rate of its own."""
+LayerPart = Annotated[str, AfterValidator(_layered)]
+"""What LoRA can be put on."""

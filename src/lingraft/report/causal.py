@@ -1,0 +1,345 @@
+"""How a causal model is judged: tables of a run and its baselines beside the untouched source."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft.evaluation.records import NEXT_TOKEN
+from lingraft.report import numbers
+from lingraft.report.table import BEST, Cell, Column, row, table
+from lingraft.report.variants import predicts
+from lingraft.stats import Resampling
+from lingraft.tasks import choice_metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from lingraft.evaluation.records import Blocks
+    from lingraft.report.table import Table
+    from lingraft.report.variants import Variant
+    from lingraft.stats import Difference
+
+SOURCE = "source untouched"
+FEWEST_BLOCKS = 5
+"""With fewer blocks of text no interval is given."""
+GROUPS = {"all": "all tokens", "new": "new tokens", "old": "old tokens"}
+CHOICE_TITLES = {
+    "acc": "acc",
+    "acc_norm": "acc_norm (by characters)",
+    "acc_bytes": "acc_bytes",
+    "acc_tokens": "acc_tokens",
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model's results on the first stream, and what else it was judged by."""
+
+    label: str
+    text: Mapping[str, Any]
+    """As `judging.on_text`."""
+    more: Mapping[str, Any]
+    """As `judging.judge`."""
+    folder: Path
+    """Of the evaluation, where answers lie."""
+    tokens: int | None = None
+    """That it was trained on; None of the source."""
+
+    @property
+    def is_source(self) -> bool:
+        return self.label.startswith(SOURCE)
+
+    def answers(self, title: str) -> list[choice_metrics.Answered]:
+        """What it made of a file of questions."""
+        prefix = choice_metrics.UNTOUCHED if self.is_source else ""
+        return choice_metrics.read(self.folder / choice_metrics.file_name(title, prefix))
+
+    @property
+    def characters_per_token(self) -> float:
+        """Of the test text."""
+        counted = self.text["likelihood"]
+        return float(counted["characters"]) / float(counted["tokens"])
+
+
+def models(found: Sequence[Variant]) -> list[Model]:
+    """The evaluated causal models, and behind them the source, once for each that differs."""
+    judged: list[Model] = []
+    sources: dict[str, Model] = {}
+    for variant in found:
+        evaluation = variant.result("evaluation")
+        if evaluation is None or not predicts(evaluation):
+            continue
+        folder = variant.run.stage("evaluation").path
+        judged.append(Model(variant.label, evaluation, evaluation, folder, variant.tokens))
+        if untouched := evaluation.get("untouched"):
+            text = untouched["streams"][variant.recipe.texts[0].name]
+            key = f"{text['masks']['fingerprint']} {text['likelihood']['bits_per_byte']:.9g}"
+            label = SOURCE if not sources else f"{SOURCE} ({variant.label})"
+            sources.setdefault(key, Model(label, text, untouched, folder))
+    return [*judged, *sources.values()]
+
+
+def unigram_bits(model: Model) -> float | None:
+    """Bits per byte of a model that knows but how often each token occurs; None of the source."""
+    entropy = model.text.get("unigram_entropy")
+    counted = model.text["likelihood"]
+    return None if entropy is None else entropy / math.log(2) * counted["tokens"] / counted["bytes"]
+
+
+def text_table(judged: Sequence[Model]) -> Table | None:
+    """Bits of the test text, and ranks of its tokens."""
+    if not judged:
+        return None
+    alike = len({model.text["masks"]["fingerprint"] for model in judged}) == 1
+    same_text = len({model.text["text"] for model in judged}) == 1
+    least = min(model.text["likelihood"]["bits_per_byte"] for model in judged)
+    rows = []
+    for model in judged:
+        counted = model.text["likelihood"]
+        best = same_text and len(judged) > 1 and counted["bits_per_byte"] == least
+        rows.append(
+            row(
+                model.label,
+                Cell(numbers.fixed(counted["bits_per_byte"], 3), rank=BEST if best else 0),
+                numbers.fixed(counted["bits_per_character"], 3),
+                numbers.significant(model.text["metrics"][NEXT_TOKEN]["perplexity"]),
+                numbers.fixed(1 / model.characters_per_token, 3),
+                numbers.short(model.tokens),
+                role="reference" if model.is_source else "",
+            )
+        )
+    seen: dict[str, tuple[str, float]] = {}
+    for model in judged:
+        bits = unigram_bits(model)
+        if bits is not None:
+            seen.setdefault(f"{bits:.6g}", (model.label, bits))
+    for name, bits in seen.values():
+        label = "unigrams" if len(seen) == 1 else f"unigrams ({name})"
+        blank = [numbers.ABSENT] * 4
+        rows.append(row(label, numbers.fixed(bits, 3), *blank, role="reference"))
+    head = ("model", "bits/byte", "bits/char", "PPL", "tokens/char", "tokens")
+    counted = judged[0].text["likelihood"]
+    notes = [
+        f"Every byte of {numbers.count(counted['documents'])} whole documents of the test text "
+        f"({numbers.count(counted['bytes'])} bytes, {numbers.count(counted['characters'])} "
+        "characters); lower is better."
+    ]
+    if not alike:
+        notes.append("Perplexities are of different tokens and do not compare.")
+    if not same_text:
+        notes.append("The models were judged on different texts and do not compare.")
+    unknown = [m.label for m in judged if m.text["likelihood"]["unknown"]]
+    if unknown:
+        notes.append(
+            f"Some of the text is unknown to {', '.join(unknown)}, whose bits are then too few."
+        )
+    return table("Bits of the test text", head, rows, notes)
+
+
+def pieces_table(judged: Sequence[Model]) -> Table | None:
+    """Ranks of the next token, apart for tokens that are new to the vocabulary."""
+    rows = []
+    for model in judged:
+        for name, ranks in model.text["pieces"].items():
+            rows.append(
+                row(
+                    model.label,
+                    GROUPS[name],
+                    numbers.percent(ranks["share"]),
+                    *(numbers.fixed(ranks[f"hits@{k}"], 1) for k in (1, 5, 10)),
+                    numbers.significant(ranks["mean_rank"]),
+                    numbers.significant(ranks["median_rank"]),
+                    numbers.fixed(ranks["loss"], 3),
+                    role="reference" if model.is_source else "",
+                )
+            )
+    texts = (Column("tokens", "text"), "share", "hits@1", "hits@5", "hits@10")
+    head = ("model", *texts, "mean rank", "median rank", "nats")
+    notes = (
+        "New tokens have no piece of their spelling in the source's vocabulary. Ranks of models "
+        "with different vocabularies are of different tokens.",
+    )
+    return table("The next token", head, rows, notes) if rows else None
+
+
+def difference(ours: Blocks, theirs: Blocks) -> Difference | None:
+    """Ours less theirs by a paired bootstrap over blocks of the same text; None where they differ.
+
+    Args:
+        ours: sums and counts by block.
+        theirs: of the other model.
+    """
+    if len(ours) != len(theirs):
+        return None
+    sums_2B, counts_2B = np.array([ours, theirs]).transpose(2, 0, 1)
+    used = counts_2B[0] > 0
+    if not np.array_equal(counts_2B[0], counts_2B[1]) or used.sum() < FEWEST_BLOCKS:
+        return None
+    resampling = Resampling()
+    draws_RB = resampling.draws(int(used.sum()), "blocks")
+    means = (draws_RB @ sums_2B[:, used].T) / (draws_RB @ counts_2B[:, used].T)
+    whole = float((sums_2B[0].sum() - sums_2B[1].sum()) / counts_2B[0].sum())
+    return resampling.difference({(0,): whole}, (means[:, 0] - means[:, 1])[:, None])
+
+
+def kept_table(judged: Sequence[Model]) -> Table | None:
+    """The source's language before and after, on the same texts."""
+    source = next((model for model in judged if model.is_source), None)
+    rows = []
+    for model in judged:
+        for name, kept in model.more.get("kept", {}).items() if not model.is_source else ():
+            before = (source.more if source else {}).get("kept", {}).get(name)
+            same = before is not None and before["text"] == kept["text"]
+            theirs = before["likelihood"]["bits_per_byte"] if before and same else None
+            key = f"kept/{name}"
+            found = (
+                difference(
+                    model.more["blocks"][key]["bits_per_byte"],
+                    source.more["blocks"][key]["bits_per_byte"],
+                )
+                if source is not None and same
+                else None
+            )
+            ours = kept["likelihood"]["bits_per_byte"]
+            rows.append(
+                row(
+                    name,
+                    Cell(model.label),
+                    numbers.count(kept["likelihood"]["bytes"]),
+                    numbers.fixed(theirs, 3),
+                    numbers.fixed(ours, 3),
+                    numbers.signed(None if theirs is None else ours - theirs, 3),
+                    _bounds(found, 3),
+                )
+            )
+    head = ("text", Column("model", "text"), "bytes", "before", "after", "difference")
+    notes = ("Bits per byte of the source and of the model on the same bytes; above 0 is a loss.",)
+    return table("Source language kept", (*head, "95 % interval"), rows, notes) if rows else None
+
+
+def _bounds(found: Difference | None, decimals: int) -> str:
+    if found is None:
+        return numbers.ABSENT
+    return numbers.between(found.low, found.high, decimals, sign=True) or numbers.ABSENT
+
+
+def choices_table(found: Sequence[Variant]) -> Table | None:
+    """Files of questions × models, and each model less the source with its interval."""
+    judged = models(found)
+    titles = dict.fromkeys(title for model in judged for title in model.more.get("choices", {}))
+    if not titles:
+        return None
+    rows = []
+    for title in titles:
+        asked = [
+            (m, m.more["choices"][title]) for m in judged if title in m.more.get("choices", {})
+        ]
+        source = next((scores for m, scores in asked if m.label == SOURCE), None)
+        answers = {m.label: m.answers(title) for m, _ in asked} if source else {}
+        for model, scores in asked:
+            is_source = model.is_source
+            for metric in choice_metrics.METRICS:
+                same = source is not None and source["text"] == scores["text"] and not is_source
+                gain = scores[metric] - source[metric] if same and source else None
+                paired = (
+                    choice_metrics.difference(answers[model.label], answers[SOURCE], metric)
+                    if same
+                    else None
+                )
+                rows.append(
+                    row(
+                        title,
+                        Cell(model.label),
+                        CHOICE_TITLES[metric],
+                        Cell(
+                            numbers.fixed(scores[metric], 1),
+                            under=f"± {numbers.fixed(scores[f'{metric}_stderr'], 1)}",
+                        ),
+                        numbers.fixed(scores["chance"], 1),
+                        numbers.count(scores["n"]),
+                        numbers.signed(gain, 1),
+                        _bounds(paired, 1),
+                        role="reference" if is_source else "",
+                    )
+                )
+    texts = (Column("model", "text"), Column("metric", "text"))
+    head = ("questions", *texts, "per cent", "chance", "n", f"less {SOURCE}", "95 % interval")
+    notes = [
+        "The choice with the largest log-likelihood after the context is taken: as it is (acc), or "
+        "for each character, byte or token of it. The names are those of lm-evaluation-harness, "
+        "whose acc_norm is by characters; ± is the standard error. No examples in the prompt."
+    ]
+    cut = {t: m.more["choices"][t]["cut"] for m in judged for t in m.more.get("choices", {})}
+    notes += [
+        f"{name}: {numbers.count(n)} choices have a context that lost its start."
+        for name, n in cut.items()
+        if n
+    ]
+    return table("Multiple choice", head, rows, notes)
+
+
+def speed_table(judged: Sequence[Model], machine: Mapping[str, Any] | None) -> Table | None:
+    """Characters a second of generation."""
+    rows = []
+    for model in judged:
+        for speed in model.more.get("speeds", ()):
+            rate = speed["tokens_per_second"]
+            rows.append(
+                row(
+                    model.label,
+                    numbers.count(speed["batch"]),
+                    numbers.count(speed["tokens"]),
+                    numbers.significant(rate),
+                    numbers.fixed(model.characters_per_token, 2),
+                    numbers.significant(rate * model.characters_per_token),
+                    role="reference" if model.is_source else "",
+                )
+            )
+    head = ("model", "batch", "tokens", "tokens/s", "characters/token", "characters/s")
+    notes = (
+        "Stock generate(), greedy, with a cache, in fp32; tokens a second of all sequences times "
+        "the characters that a token of the test text has. Measured while the run was evaluated "
+        f"on {_machine(machine)}: other load on it counts.",
+    )
+    return table("Speed of generation", head, rows, notes) if rows else None
+
+
+def _machine(machine: Mapping[str, Any] | None) -> str:
+    if not machine:
+        return "a machine that was not recorded"
+    devices = ", ".join(dict.fromkeys(map(str, machine.get("devices", ()))))
+    threads = machine.get("threads")
+    name = machine.get("cpu", "unknown") if devices in ("", "cpu") else devices
+    return f"{name}, {threads} thread{'' if threads == 1 else 's'}"
+
+
+def samples(judged: Sequence[Model]) -> Iterator[dict[str, Any]]:
+    """Beginnings of documents with what each model writes behind them."""
+    first = judged[0].more.get("generated", ()) if judged else ()
+    for number, sample in enumerate(first):
+        lines = []
+        for model in judged:
+            others = model.more.get("generated", ())
+            if number < len(others) and others[number]["beginning"] == sample["beginning"]:
+                lines += [(model.label, mode, others[number][mode]) for mode in ("greedy", "drawn")]
+        yield {"beginning": sample["beginning"], "written": sample["written"], "lines": lines}
+
+
+def section(found: Sequence[Variant]) -> dict[str, Any] | None:
+    """What the page shows of causal models; None where there is none."""
+    judged = models(found)
+    if not judged:
+        return None
+    return {
+        "text": text_table(judged),
+        "pieces": pieces_table(judged),
+        "kept": kept_table(judged),
+        "choices": choices_table(found),
+        "speed": speed_table(judged, found[0].environment),
+        "samples": list(samples(judged)),
+    }

@@ -1,0 +1,159 @@
+"""Scores of multiple choice: accuracies by what a log-likelihood is divided by, and differences.
+
+Shape letters: Q questions, C choices of a question, G questions of one context, r some resamples.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft.errors import DataError
+from lingraft.rundir import fingerprint, write_rows
+from lingraft.stats import Resampling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from lingraft.stats import Difference
+    from lingraft.tasks.choices import Question
+
+Array = np.ndarray[Any, Any]
+
+UNTOUCHED = "untouched-"
+"""What the names of files with the source's answers begin with."""
+METRICS = ("acc", "acc_norm", "acc_bytes", "acc_tokens")
+"""The largest log-likelihood wins: as it is, or for each character, byte or token of the choice.
+The first three are those of lm-evaluation-harness, whose acc_norm divides by characters."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a model makes of the choices of a question."""
+
+    id: str
+    context: str
+    """Fingerprint of the question's context: questions that share one are no independent draws."""
+    label: int
+    """The right choice."""
+    nats_C: tuple[float, ...]
+    """Log-likelihood of each choice after the context."""
+    characters_C: tuple[int, ...]
+    bytes_C: tuple[int, ...]
+    tokens_C: tuple[int, ...]
+
+    @classmethod
+    def of(cls, question: Question, nats: Sequence[float], tokens: Sequence[int]) -> Answered:
+        """With the sizes of the choices, the delimiter left out."""
+        return cls(
+            question.id,
+            fingerprint(question.context),
+            question.label,
+            tuple(nats),
+            tuple(map(len, question.choices)),
+            tuple(len(text.encode("utf-8", "surrogatepass")) for text in question.choices),
+            tuple(tokens),
+        )
+
+    def chosen(self, metric: str) -> int:
+        """The choice that a metric takes, the first of equal ones."""
+        sizes = {
+            "acc": (1,) * len(self.nats_C),
+            "acc_norm": self.characters_C,
+            "acc_bytes": self.bytes_C,
+            "acc_tokens": self.tokens_C,
+        }[metric]
+        return int(np.argmax(np.array(self.nats_C) / np.array(sizes, np.float64)))
+
+
+def asked(questions: Iterable[Question]) -> str:
+    """Fingerprint of questions: scores compare only where it is equal."""
+    return fingerprint(
+        [[one.context, one.delimiter, list(one.choices), one.label] for one in questions]
+    )
+
+
+def right(answers: Iterable[Answered], metric: str) -> Array:
+    """[Q] 1.0 where the right choice was taken."""
+    return np.array([float(one.chosen(metric) == one.label) for one in answers])
+
+
+def metrics(answers: Sequence[Answered]) -> dict[str, float]:
+    """All scores of a model.
+
+    Returns:
+        acc, acc_norm, acc_bytes, acc_tokens in per cent, each with its standard error of the mean
+        (`acc_stderr`, …, with n - 1, as lm-evaluation-harness); `chance` (per cent, of guessing)
+        and n.
+    """
+    found: dict[str, float] = {}
+    number = len(answers)
+    for metric in METRICS:
+        right_Q = right(answers, metric)
+        found[metric] = 100 * float(right_Q.mean())
+        spread = float(right_Q.std(ddof=1)) / number**0.5 if number > 1 else 0.0
+        found[f"{metric}_stderr"] = 100 * spread
+    chance = 100 * sum(1 / len(one.nats_C) for one in answers) / number
+    return found | {"chance": chance, "n": number}
+
+
+def difference(
+    ours: Sequence[Answered],
+    theirs: Sequence[Answered],
+    metric: str,
+    resampling: Resampling | None = None,
+) -> Difference:
+    """By how many points one model is more accurate than another on the same questions.
+
+    A paired bootstrap over contexts: questions that share one are drawn together.
+
+    Args:
+        ours: of one model.
+        theirs: of the other, in the same order.
+        metric: one of `METRICS`.
+        resampling: of the contexts.
+    """
+    drawing = resampling or Resampling()
+    gains_Q = 100 * (right(ours, metric) - right(theirs, metric))
+    places: dict[str, int] = {}
+    where_Q = np.array([places.setdefault(one.context, len(places)) for one in ours])
+    gains_G = np.bincount(where_Q, weights=gains_Q, minlength=len(places))
+    sizes_G = np.bincount(where_Q, minlength=len(places)).astype(np.float64)
+    parts = [
+        (draws_rG @ gains_G) / (draws_rG @ sizes_G)
+        for draws_rG in drawing.parts(len(places), "contexts")
+    ]
+    return drawing.difference({(0,): float(gains_Q.mean())}, np.concatenate(parts)[:, None])
+
+
+def file_name(title: str, prefix: str = "") -> str:
+    """Where the answers to a file of questions lie in a folder."""
+    return f"{prefix}choices-{fingerprint(title)}.jsonl"
+
+
+def write(path: Path, answers: Iterable[Answered]) -> None:
+    """The answers as JSON lines, one a question."""
+    write_rows(path, map(asdict, answers))
+
+
+def read(path: Path) -> list[Answered]:
+    """The answers that `write` wrote.
+
+    Raises:
+        DataError: the file is missing or broken.
+    """
+    try:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        return [Answered(**_tuples(row)) for row in rows]
+    except FileNotFoundError:
+        raise DataError(f"{path}: is missing; run the evaluation stage again") from None
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{path}: is broken ({error}); run the evaluation stage again") from None
+
+
+def _tuples(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}

@@ -1,0 +1,156 @@
+"""Whole documents as causal models read them: on disk one a row, read in pieces of the context.
+
+A document's text is its lines with a newline between them, and is tokenised as one. It begins with
+the special tokens that the tokenizer puts before a text (Llama's <|begin_of_text|>; GPT-2 and Qwen
+have none) and ends with the tokenizer's end-of-text token.
+
+A document of more tokens than the context is read in consecutive pieces. A piece begins with the
+token that the one before it predicted last, so that every token of a document but its first is
+predicted once, none from another document, and each piece's positions start from 0.
+
+Shape letters: D documents, P pieces.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft.tokenizer.files import plain_backend
+from lingraft.tokenizer.shards import (
+    Layout,
+    Tokens,
+    chunks_of,
+    document_starts,
+    special_ids_around,
+    write_rows,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from transformers import PreTrainedTokenizerFast
+
+Array = np.ndarray[Any, Any]
+
+BETWEEN_LINES = "\n"
+"""What stood between two lines of a document: blank lines are gone since the corpus stage."""
+AT_ONCE = 1 << 21
+"""Characters of documents that are tokenised together, more where one is longer."""
+
+
+def read(text_path: Path) -> Iterator[str]:
+    """The text of each document of a corpus file, in order.
+
+    Raises:
+        DataError: it is missing or not UTF-8.
+    """
+    starts = iter(document_starts(text_path)[1:].tolist())
+    following, lines = next(starts, None), list[str]()
+    for number, line in enumerate(chain.from_iterable(chunks_of(text_path))):
+        if number == following:
+            yield BETWEEN_LINES.join(lines)
+            following, lines = next(starts, None), []
+        lines.append(line)
+    if lines:
+        yield BETWEEN_LINES.join(lines)
+
+
+def _portions(texts: Iterator[str]) -> Iterator[list[str]]:
+    portion, size = list[str](), 0
+    for text in texts:
+        portion.append(text)
+        size += len(text)
+        if size >= AT_ONCE:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion
+
+
+def end_of(tokenizer: PreTrainedTokenizerFast) -> list[int]:
+    """The token that a document ends with; none where the tokenizer has no such role."""
+    return [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
+
+
+def before(tokenizer: PreTrainedTokenizerFast) -> list[int]:
+    """The special tokens that the tokenizer puts before a text; mostly one or none."""
+    return special_ids_around(plain_backend(tokenizer))[0]
+
+
+def encode(
+    tokenizer: PreTrainedTokenizerFast, text_path: Path, out: Path, split: str, max_tokens: int
+) -> dict[str, int]:
+    """Tokenise the documents of a corpus file into the files of `shards`, one a row.
+
+    Args:
+        tokenizer: the tokenizer.
+        text_path: UTF-8 text, as the corpus stage writes it.
+        out: folder that the files go to.
+        split: first part of their names.
+        max_tokens: of the context, which the model reads at once.
+
+    Returns:
+        As `shards.encode`: `sentences` are documents, and `cut` those of more than the context;
+        `pieces` is what all of them are read in.
+    """
+    layout = Layout.of(tokenizer, before(tokenizer), end_of(tokenizer), max_tokens + 1, cuts=False)
+    starts = np.arange(len(document_starts(text_path)))
+    backend = plain_backend(tokenizer)
+    counts = write_rows(backend, _portions(read(text_path)), starts, layout, out, split)
+    return counts | {"pieces": len(Documents.of(Tokens.open(out, split), max_tokens))}
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The documents of one split in pieces; in place of `Tokens` where an objective reads them."""
+
+    tokens: Tokens
+    """A document a row."""
+    owners: Array
+    """[P] the document of each piece."""
+    begins: Array
+    """[P] its first token there."""
+    context: int
+
+    @classmethod
+    def of(cls, tokens: Tokens, context: int) -> Documents:
+        """Cut what is longer than the context; a document of one token predicts nothing.
+
+        Args:
+            tokens: a document a row.
+            context: tokens that are read at once.
+        """
+        pieces_D = np.maximum(-(-(tokens.lengths.astype(np.int64) - 1) // context), 0)
+        owners = np.repeat(np.arange(len(tokens)), pieces_D)
+        numbers = np.arange(len(owners)) - (np.cumsum(pieces_D) - pieces_D)[owners]
+        return cls(tokens, owners, numbers * context, context)
+
+    def __len__(self) -> int:
+        """How many pieces."""
+        return len(self.owners)
+
+    @property
+    def lengths(self) -> Array:
+        """[P] tokens that are read of each, which is as many as are predicted (int32)."""
+        whole = self.tokens.lengths[self.owners] - 1 - self.begins
+        found: Array = np.minimum(whole, self.context).astype(np.int32)
+        return found
+
+    def rows(self, indices: Sequence[int] | Array) -> list[Array]:
+        """Pieces by index: one token more than is read, which is predicted last."""
+        chosen = dataclasses.replace(self, owners=self.owners[indices], begins=self.begins[indices])
+        starts = self.tokens.offsets[chosen.owners].astype(np.int64) + chosen.begins
+        ids, lengths = self.tokens.ids, chosen.lengths
+        return [
+            ids[start : start + length + 1] for start, length in zip(starts, lengths, strict=True)
+        ]
+
+    def subset(self, indices: Array) -> Documents:
+        """Some of the pieces, in the order that is given."""
+        return dataclasses.replace(self, owners=self.owners[indices], begins=self.begins[indices])

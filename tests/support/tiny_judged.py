@@ -1,0 +1,115 @@
+"""A tiny causal model whose every weight is known, and questions for it: `save`, `write_questions`.
+
+lm-evaluation-harness was run on it once (scripts/lm_eval_fixture.py); what it wrote lies in
+tests/evaluation/lm_eval. Nothing is trained here, and the weights are from a generator that numpy
+keeps as it is, so that the same model can be made again.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORDS = ("the", "he", "was", "it", "and", "because", "rain", "ing", "door", "dog")
+BOS, EOS = "<s>", "</s>"
+LONGEST = 96
+SUBJECTS = (
+    ("The dog ran to the door", "it was hungry", "the rain was green and slow", "because"),
+    ("비가 와서", "우산을 썼다", "문을 열고 나가 오래 걸었다", "비"),
+    ("He was reading", "a long book about rain", "and", "the"),
+    ("The door was open", "and the dog ran out", "문", "he was"),
+    ("개가 짖어서", "문이", "아이가 깨어나 울기 시작했다", "it was"),
+    ("It was raining and", "he was wet", "그래서 우산", "the dog"),
+)
+NUMBERS = ("one", "two", "세 번", "네 번", "")
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    """Bytes, and the merges that spell WORDS with and without a space before them."""
+    pieces = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merges: list[tuple[str, str]] = []
+    for word in [*WORDS, *(f"Ġ{word}" for word in WORDS)]:
+        left = word[0]
+        for letter in word[1:]:
+            if (left, letter) not in merges:
+                merges.append((left, letter))
+                pieces.append(left + letter)
+            left += letter
+    vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
+    backend = Tokenizer(models.BPE(vocabulary, merges))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens([AddedToken(one, special=True) for one in (BOS, EOS)])
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{BOS} $A", pair=f"{BOS} $A $B", special_tokens=[(BOS, backend.token_to_id(BOS))]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, bos_token=BOS, eos_token=EOS, pad_token=EOS
+    )
+
+
+def model(seed: int = 32) -> LlamaForCausalLM:
+    """Two layers of 32, weights from numpy's frozen generator; with 32 the four scores differ."""
+    made = tokenizer()
+    config = LlamaConfig(
+        vocab_size=len(made),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=LONGEST,
+        bos_token_id=made.bos_token_id,
+        eos_token_id=made.eos_token_id,
+        pad_token_id=made.pad_token_id,
+        tie_word_embeddings=False,
+    )
+    built = LlamaForCausalLM(config).float().eval()
+    drawn = np.random.RandomState(seed)
+    with torch.no_grad():
+        for name, parameter in sorted(built.named_parameters()):
+            scale = 0.02 if "norm" in name else 0.35
+            values = scale * drawn.standard_normal(tuple(parameter.shape))
+            parameter.copy_(torch.from_numpy(values + ("norm" in name)).float())
+    return built
+
+
+def save(folder: Path, seed: int = 32) -> Path:
+    """A checkpoint that stock transformers loads."""
+    model(seed).save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+def questions() -> list[dict[str, object]]:
+    """Thirty records with contexts and choices of other lengths, in two scripts."""
+    records: list[dict[str, object]] = []
+    for number in range(30):
+        context, *choices = SUBJECTS[number % len(SUBJECTS)]
+        times = NUMBERS[number // len(SUBJECTS)]
+        records.append(
+            {
+                "id": f"q{number}",
+                "context": " ".join([context, times]).rstrip(),
+                "choices": choices,
+                "label": (number * 7 + number // 4) % 3,
+            }
+        )
+    records[4]["context"] = ""
+    records[9]["context"] = f"{records[9]['context']}  "
+    records[14]["context"] = " ".join([str(records[14]["context"])] * 6)
+    return records
+
+
+def write_questions(path: Path) -> Path:
+    """The records as JSON lines."""
+    lines = [json.dumps(record, ensure_ascii=False) for record in questions()]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path

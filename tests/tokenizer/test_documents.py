@@ -1,0 +1,103 @@
+"""Documents on disk and in pieces: nothing lost, nothing twice, special tokens at the ends."""
+
+import numpy as np
+import pytest
+
+from lingraft.errors import DataError
+from lingraft.tokenizer import documents
+from lingraft.tokenizer.documents import Documents
+from lingraft.tokenizer.shards import Tokens
+
+TEXTS = ["나는 학교에 가서\n친구를 만나고", "바다", "The cat sat on the mat.\nIt slept.\nAgain."]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """TEXTS as the corpus stage writes them."""
+    lines = [text.split("\n") for text in TEXTS]
+    path = tmp_path / "train.txt"
+    path.write_text("".join(f"{line}\n" for text in lines for line in text), encoding="utf-8")
+    starts = np.cumsum([0, *map(len, lines)])[:-1]
+    np.save(path.with_suffix(".documents.npy"), starts)
+    return path
+
+
+def test_a_document_is_its_lines_with_a_newline_between(corpus):
+    assert list(documents.read(corpus)) == TEXTS
+
+
+def test_text_without_document_starts_is_one_document(corpus):
+    corpus.with_suffix(".documents.npy").unlink()
+    assert list(documents.read(corpus)) == ["\n".join(TEXTS)]
+
+
+def test_a_missing_text_is_said(tmp_path):
+    with pytest.raises(DataError, match="run the corpus stage first"):
+        list(documents.read(tmp_path / "train.txt"))
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+@pytest.mark.parametrize("at_once", [1, 20, 1 << 20])
+def test_a_row_is_a_document_as_the_tokenizer_reads_it_and_its_end(
+    family, at_once, corpus, tiny_tokenizer, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(documents, "AT_ONCE", at_once)
+    tokenizer = tiny_tokenizer(family)
+    counts = documents.encode(tokenizer, corpus, tmp_path, "train", 16)
+    tokens = Tokens.open(tmp_path, "train")
+    rows = [row.tolist() for row in tokens.rows(range(len(tokens)))]
+    assert rows == [[*tokenizer(text)["input_ids"], tokenizer.eos_token_id] for text in TEXTS]
+    assert [row[0] == tokenizer.bos_token_id for row in rows] == [family == "llama"] * 3
+    assert tokens.starts.tolist() == [0, 1, 2]
+    pieces = [-(-(len(row) - 1) // 16) for row in rows]
+    assert counts == {
+        "sentences": 3,
+        "tokens": sum(map(len, rows)),
+        "cut": sum(number > 1 for number in pieces),
+        "empty": 0,
+        "pieces": sum(pieces),
+    }
+    assert counts["cut"] == 2
+
+
+def test_special_tokens_spelt_out_in_a_document_are_text(tiny_tokenizer, tmp_path):
+    tokenizer = tiny_tokenizer("gpt2")
+    (tmp_path / "train.txt").write_text("a <|endoftext|> b\n", encoding="utf-8")
+    documents.encode(tokenizer, tmp_path / "train.txt", tmp_path, "train", 64)
+    (row,) = Tokens.open(tmp_path, "train").rows([0])
+    assert row.tolist().count(tokenizer.eos_token_id) == 1
+    assert row[-1] == tokenizer.eos_token_id
+
+
+@pytest.mark.parametrize("context", [1, 2, 7, 8, 15, 16, 40])
+def test_pieces_read_the_context_at_most_and_predict_every_token_but_the_first_once(
+    context, tiny_tokens
+):
+    tokens = tiny_tokens(30, 1, 17)
+    pieces = Documents.of(tokens, context)
+    rows = pieces.rows(range(len(pieces)))
+    assert [len(row) - 1 for row in rows] == pieces.lengths.tolist()
+    assert pieces.lengths.max() <= context
+    for number, whole in enumerate(tokens.rows(range(30))):
+        own = [row for row, owner in zip(rows, pieces.owners, strict=True) if owner == number]
+        assert [t for row in own for t in row[1:].tolist()] == whole[1:].tolist()
+        read = [t for row in own for t in row[:-1].tolist()]
+        assert read == whole[:-1].tolist()
+        assert all(len(row) == context + 1 for row in own[:-1])
+
+
+def test_a_subset_holds_the_pieces_that_are_asked_for(tiny_tokens):
+    pieces = Documents.of(tiny_tokens(10), 4)
+    some = pieces.subset(np.array([5, 2]))
+    expected = [row.tolist() for row in pieces.rows([5, 2])]
+    assert [row.tolist() for row in some.rows([0, 1])] == expected
+    assert some.lengths.tolist() == pieces.lengths[[5, 2]].tolist()
+
+
+def test_pieces_of_some_documents_are_those_of_the_whole_text(tiny_tokens):
+    tokens = tiny_tokens(10)
+    some = Documents.of(tokens.subset(np.array([7, 3])), 4)
+    whole = Documents.of(tokens, 4)
+    of = [i for number in (7, 3) for i in np.flatnonzero(whole.owners == number)]
+    expected = [row.tolist() for row in whole.rows(of)]
+    assert [row.tolist() for row in some.rows(range(len(some)))] == expected

@@ -1,0 +1,272 @@
+"""Rows and layers that train alone, with settings of their own; LoRA."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from transformers import AutoModelForMaskedLM
+
+from lingraft.errors import RecipeError
+from lingraft.models import lora
+from lingraft.models.families import FAMILIES
+from lingraft.models.selection import Layout, Selection
+from lingraft.recipe import Phase
+from lingraft.training import trained
+from lingraft.training.loop import train_phase
+from lingraft.training.optim import clip
+
+ROWS, KEPT = 320, 300
+NEW = tuple(i >= KEPT or i % 50 == 7 for i in range(ROWS))  # not all of them at the end
+NEW_V = torch.tensor(NEW)
+INPUT, OUTPUT = "roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight"
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+DECAY = {"learning_rate": 0.01, "weight_decay": 0.1}
+
+
+def copy_of(model):
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+
+
+def selection(*train, depth=2, tied=True, itl=(), gains=(), **phase):
+    section = {"name": "p", "train": train, "budget": {"value": 1}} | phase
+    layout = Layout(FAMILIES["roberta"], frozenset(itl), (depth,), tied, frozenset(gains))
+    return Selection(Phase.model_validate(section), layout)
+
+
+def groups(model, chosen):
+    made = trained.select(model, chosen, lambda: NEW_V)
+    optimiser = made.optimiser(chosen.phase.optimiser)
+    return made, dict(zip(made.peaks, optimiser.param_groups, strict=True))
+
+
+class Tied(nn.Module):
+    """Predicts a piece from a piece, with one matrix at both ends."""
+
+    def __init__(self, rows):
+        super().__init__()
+        self.word = nn.Embedding(*rows.shape, _weight=rows.clone())
+
+    def forward(self, ids, weight):
+        return functional.linear(functional.embedding(ids, weight).tanh(), weight)
+
+
+@pytest.mark.parametrize("max_norm", [None, 0.05])
+def test_new_rows_train_as_if_the_optimiser_knew_no_others(max_norm):
+    """Against two parameters that are put together for every forward pass."""
+    start = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
+    new = torch.tensor([3, 9, 10, 11])
+    ours, theirs = Tied(start), Tied(start)
+    rows = trained.Rows(ours, "word.weight", new)
+    settings = Phase.model_validate(
+        {"name": "p", "train": ["all"], "budget": {"value": 1}, "optimiser": DECAY}
+    ).optimiser
+    piece = selection("embeddings.new", optimiser=DECAY).piece(INPUT, "new")
+    mine = trained.Trained(ours, [(rows.parameter, piece)], [rows])
+    optimiser = mine.optimiser(settings)
+    own = nn.Parameter(start[new].clone())
+    reference = torch.optim.AdamW(
+        [own], lr=0.01, betas=settings.betas, eps=settings.epsilon, weight_decay=0.1, fused=True
+    )
+    for step in range(50):
+        ids = torch.randint(12, (8,), generator=torch.Generator().manual_seed(step))
+        for half in ids.chunk(2):  # the gradients of micro-batches add up
+            functional.cross_entropy(ours(half, ours.word.weight), half, reduction="sum").backward()
+            whole = theirs.word.weight.detach().index_copy(0, new, own)
+            functional.cross_entropy(theirs(half, whole), half, reduction="sum").backward()
+        mine.collect()
+        norms = clip(mine.parameters(), max_norm), clip([own], max_norm)
+        assert norms[0] == norms[1]
+        optimiser.step()
+        reference.step()
+        optimiser.zero_grad()
+        reference.zero_grad()
+        assert ours.word.weight.grad is None
+    old = torch.ones(12, dtype=torch.bool).index_fill(0, new, False)
+    assert torch.equal(ours.word.weight[old], start[old])
+    assert torch.equal(ours.word.weight[new], own)
+    assert not torch.equal(own, start[new])
+
+
+CHANGED = {
+    ("embeddings.new",): {INPUT: NEW_V},
+    ("embeddings.old",): {INPUT: ~NEW_V},
+    ("head.new", "embeddings.rows"): {INPUT: NEW_V | True, OUTPUT: NEW_V},
+    ("head.rows",): {OUTPUT: NEW_V | True},
+    ("embeddings.new", "output_bias.new"): {INPUT: NEW_V, "lm_head.bias": NEW_V},
+}
+
+
+# An untied RoBERTa has a second bias that nothing reads; a tied one has no rows of a head.
+CASES = [(train, False) for train in CHANGED if "output_bias.new" not in train]
+CASES += [(train, True) for train in CHANGED if not any(name.startswith("head") for name in train)]
+
+
+@pytest.mark.parametrize(("train", "tied"), CASES)
+def test_a_phase_moves_the_rows_that_it_names_and_not_one_bit_of_others(
+    train, tied, tiny_model, tiny_job, accelerator
+):
+    model = tiny_model("roberta", tie_word_embeddings=tied)
+    before = copy_of(model)
+    job = tiny_job(phase={"train": train, "optimiser": DECAY}, new_rows=NEW)
+    result = train_phase(job, model, accelerator)
+    changed = CHANGED[train]
+    for name, tensor in model.state_dict().items():
+        matrix = INPUT if tied and name == OUTPUT else name.replace(".decoder.bias", ".bias")
+        same = (tensor == before[name]).flatten(1 if tensor.dim() > 1 else 0)
+        same_rows = same.all(1) if same.dim() > 1 else same
+        if matrix in changed:
+            assert torch.equal(~same_rows, changed[matrix]), name
+        else:
+            assert bool(same.all()), name
+    sizes = {name: before[name][0].numel() for name in changed}
+    assert result["trainable_parameters"] == sum(
+        int(rows.sum()) * sizes[name] for name, rows in changed.items()
+    )
+    stored = AutoModelForMaskedLM.from_pretrained(job.folder / "best").state_dict()
+    assert all(torch.equal(stored[name], tensor) for name, tensor in copy_of(model).items())
+
+
+def test_small_micro_batches_move_rows_as_one_large_batch_does(tiny_model, tiny_job, accelerator):
+    models = []
+    for size in (16, 4096):
+        job = tiny_job(
+            str(size),
+            phase={"train": ["embeddings.new"], "optimiser": DECAY | {"epsilon": 1e-3}},
+            training={"micro_batch_tokens": size},
+            new_rows=NEW,
+        )
+        models.append(tiny_model("roberta", **NO_DROPOUT))
+        train_phase(job, models[-1], accelerator)
+    torch.testing.assert_close(*map(copy_of, models), rtol=1e-4, atol=1e-6)
+
+
+def test_layers_are_counted_in_the_grafted_model(tiny_model):
+    for name, layers in {
+        "layers[:2]": {0, 1},
+        "layers[-1]": {4},
+        "layers[0,3:]": {0, 3, 4},
+    }.items():
+        model = tiny_model("roberta", num_hidden_layers=5)
+        trained.select(model, selection(name, depth=5, itl={0}), lambda: NEW_V)
+        moved = {n.split(".")[3] for n, p in model.named_parameters() if p.requires_grad}
+        assert moved == set(map(str, layers))
+
+
+def test_parts_have_learning_rates_and_weight_decays_of_their_own(tiny_model):
+    section = {
+        "learning_rate": 1e-4,
+        "weight_decay": 0.01,
+        "rates": {"embeddings": 2e-4, "embeddings.new": 1e-3, "layers[0]": 3e-4},
+        "weight_decays": {"embeddings.new": 0.5},
+    }
+    model = tiny_model("roberta")
+    made, found = groups(model, selection("all", optimiser=section))
+    sizes = {peak: sum(p.numel() for p in group["params"]) for peak, group in found.items()}
+    width = model.config.hidden_size
+    assert sizes[1e-3] == int(NEW_V.sum()) * width
+    assert sizes[2e-4] == int((~NEW_V).sum()) * width
+    assert found[1e-3]["weight_decay"] == 0.5
+    assert made.count == sum(p.numel() for p in model.parameters())
+
+
+def test_the_rates_of_a_phase_rise_and_fall_together(tiny_model):
+    model = tiny_model("roberta")
+    section = {"learning_rate": 1e-4, "rates": {"head": 1e-2}}
+    made = trained.select(model, selection("head", "body", optimiser=section), lambda: NEW_V)
+    optimiser = made.optimiser(selection("head", optimiser=section).phase.optimiser)
+    made.set_rate(optimiser, 0.25)
+    assert {group["lr"] for group in optimiser.param_groups} == {1e-2 * 0.25, 1e-4 * 0.25}
+
+
+def test_gains_of_inserted_blocks_can_have_a_rate_of_their_own(tiny_model):
+    gain = "roberta.encoder.layer.1.output.LayerNorm.weight"
+    section = {"rates": {"inserted": 2e-4, "inserted.gains": 1e-2}}
+    chosen = selection("itl", itl={1}, gains={gain}, optimiser=section)
+    model = tiny_model("roberta")
+    _, found = groups(model, chosen)
+    (parameter,) = found[1e-2]["params"]
+    assert parameter is model.get_parameter(gain)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((("head.new",), {}), "'head.new': the model's output projection is its word embeddings"),
+        ((("layers[2:]",), {}), "'layers[2:]': the model has 2 layers"),
+        ((("layers[5]",), {}), "'layers[5]': the model has 2 layers"),
+        ((("itl",), {"optimiser": {"rates": {"body": 1.0}}}), "'body' has settings of its own"),
+        ((("itl",), {"optimiser": {"rates": {"inserted.gains": 1.0}}}), "no inserted blocks that"),
+        (
+            (("all",), {"optimiser": {"rates": {"layers[0]": 1.0, "layers[:1]": 2.0}}}),
+            "'layers[0]' and 'layers[:1]' both name",
+        ),
+    ],
+)
+def test_names_that_this_model_has_nothing_for_are_refused(arguments, said, tiny_model):
+    names, phase = arguments
+    with pytest.raises(RecipeError) as caught:
+        trained.select(tiny_model("roberta"), selection(*names, **phase), lambda: NEW_V)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(("new", "name"), [(True, "old"), (False, "new")])
+def test_rows_that_the_vocabulary_has_none_of_are_refused(new, name, tiny_model):
+    chosen = selection(f"embeddings.{name}")
+    with pytest.raises(RecipeError, match=f"so no row is {name}; name the whole part"):
+        trained.select(tiny_model("roberta"), chosen, lambda: torch.full((ROWS,), new))
+
+
+LORA = {"parts": ["body"], "rank": 4, "alpha": 8, "dropout": 0.1}
+
+
+def logits(model):
+    ids = torch.arange(5, 25)[None]
+    return model.eval()(input_ids=ids).logits
+
+
+@pytest.mark.parametrize("modules", [[], ["query", "output.dense"]], ids=["all", "some"])
+def test_lora_ends_in_the_weights_of_a_stock_model(modules, tiny_model, tiny_job, accelerator):
+    section = LORA | {"modules": modules}
+    model = tiny_model("roberta", num_hidden_layers=3)
+    before = copy_of(model)
+    phase = {"train": ["embeddings.new"], "lora": section, "optimiser": DECAY}
+    job = tiny_job(phase=phase, new_rows=NEW, itl_layers=frozenset({0}))
+    result = train_phase(job, model, accelerator)
+    stored = AutoModelForMaskedLM.from_pretrained(job.folder / "best")
+    torch.testing.assert_close(logits(stored), logits(model), rtol=1e-4, atol=1e-5)
+    after = copy_of(stored)
+    assert after.keys() == before.keys()
+    moved = {n for n in before if not torch.equal(after[n], before[n])} - {INPUT, OUTPUT}
+    ends = tuple(f"{name}.weight" for name in modules) or (".weight",)
+    expected = {n for n in before if "layer.1." in n or "layer.2." in n}
+    expected = {n for n in expected if n.endswith(ends) and before[n].dim() == 2}
+    assert moved == expected
+    low_rank = sum(LORA["rank"] * sum(before[name].shape) for name in moved)
+    assert result["trainable_parameters"] == low_rank + int(NEW_V.sum()) * before[INPUT].shape[1]
+    assert torch.equal(after[INPUT][~NEW_V], before[INPUT][~NEW_V])
+
+
+def test_lora_changes_nothing_before_its_first_step(tiny_model):
+    model, chosen = tiny_model("roberta"), selection(lora=LORA)
+    expected = logits(model)
+    lora.insert(model, chosen.phase.lora, chosen.adapts, "p", 0)
+    assert torch.equal(logits(model), expected)
+    with lora.merged(model):
+        assert torch.equal(logits(model), expected)
+        assert model.state_dict().keys() == tiny_model("roberta").state_dict().keys()
+    assert any(lora.is_low_rank(name) for name in model.state_dict())
+
+
+def test_a_map_that_the_layers_have_not_is_refused(tiny_model):
+    chosen = selection(lora=LORA | {"modules": ["q_proj"]})
+    with pytest.raises(
+        RecipeError, match=r"lora\.modules: no linear map of body is called 'q_proj'"
+    ):
+        lora.insert(tiny_model("roberta"), chosen.phase.lora, chosen.adapts, "p", 0)
+
+
+def test_a_layer_trains_as_it_is_or_by_lora(tiny_model):
+    model, chosen = tiny_model("roberta"), selection("layers[0]", lora=LORA)
+    lora.insert(model, chosen.phase.lora, chosen.adapts, "p", 0)
+    with pytest.raises(RecipeError, match=r"both train and lora\.parts name roberta\.encoder"):
+        trained.select(model, chosen, lambda: NEW_V)
