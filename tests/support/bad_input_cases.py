@@ -14,6 +14,7 @@ from pathlib import Path
 
 import bad_input_alignment
 import bad_input_corpora
+import bad_input_demo
 import bad_input_documents
 import bad_input_encoder_decoder
 import bad_input_models
@@ -411,3 +412,4 @@ bad_input_encoder_decoder.add(CASES)
 bad_input_vocabularies.add(CASES)
 bad_input_stacks.add(CASES)
 bad_input_documents.add(CASES)
+bad_input_demo.add(CASES)
