@@ -15,6 +15,7 @@ from pathlib import Path
 import bad_input_alignment
 import bad_input_budgets
 import bad_input_corpora
+import bad_input_demo
 import bad_input_documents
 import bad_input_encoder_decoder
 import bad_input_families
@@ -416,3 +417,4 @@ bad_input_vocabularies.add(CASES)
 bad_input_stacks.add(CASES)
 bad_input_documents.add(CASES)
 bad_input_judging.add(CASES)
+bad_input_demo.add(CASES)
