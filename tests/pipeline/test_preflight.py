@@ -135,11 +135,11 @@ def test_an_unknown_architecture_is_refused(tiny_source, korean_text):
     recipe = small(
         tiny_source,
         korean_text,
-        source={"architecture": {"model_type": "gpt2"}},
+        source={"architecture": {"model_type": "xlnet"}},
         method={"name": "scratch"},
         tokenizer={"kind": "unigram"},
     )
-    with pytest.raises(UnsupportedModelError, match="models of type 'gpt2'"):
+    with pytest.raises(UnsupportedModelError, match="models of type 'xlnet'"):
         preflight.check(recipe)
 
 

@@ -8,6 +8,7 @@ their maps read and write, what norms keep, and on a CPU the probabilities of at
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import shutil
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.models.parts import layer_index, trained_parts
+from lingraft.recipe.run import KEEPING
+from lingraft.recipe.selectors import selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,6 +51,11 @@ class Layers:
     """Numbers that they write."""
     parameters: int
     """Of all linear maps of all layers."""
+    rows: int
+    """Of the embeddings."""
+    added: int
+    """Of these those that the vocabulary adds, at most."""
+    tied: bool
 
     @classmethod
     def of(
@@ -55,7 +63,9 @@ class Layers:
         shapes: Mapping[str, tuple[int, ...]],
         config: Mapping[str, Any],
         family: Family,
-        inserted: int,
+        recipe: Recipe,
+        *,
+        tied: bool,
     ) -> Layers | None:
         """From the source's tensors; None where its config.json lacks a number.
 
@@ -63,7 +73,8 @@ class Layers:
             shapes: of the source's tensors.
             config: its config.json.
             family: its record.
-            inserted: layers that are added, over all lists.
+            recipe: what is inserted, and how many rows there will be.
+            tied: whether the output projection is the word embeddings.
         """
         numbers = {index for name in shapes if (index := layer_index(name, family)) is not None}
         width = next((int(config[key]) for key in WIDTH if config.get(key)), None)
@@ -76,7 +87,11 @@ class Layers:
             if layer_index(name, family) == max(numbers) and len(shape) == 2
         ]
         in_first, out_first = (0, 1) if family.model_type == "gpt2" else (1, 0)
-        number = len(numbers) + inserted
+        lists = len(family.lists)
+        number = len(numbers) + lists * recipe.graft.places.number(len(numbers) // lists)
+        source = shapes[family.word_embeddings][0]
+        rows = recipe.tokenizer.most_rows(source)
+        kept = source if recipe.tokenizer.kind in KEEPING else 0
         return cls(
             number,
             width,
@@ -84,6 +99,9 @@ class Layers:
             sum(shape[in_first] for shape in maps),
             sum(shape[out_first] for shape in maps),
             number * sum(math.prod(shape) for shape in maps),
+            rows,
+            max(0, rows - kept),
+            tied,
         )
 
 
@@ -178,6 +196,35 @@ def _number(path: str, name: str, unit: int) -> int | None:
     return int(found) * unit if found else None
 
 
+def trained(phase: Phase, by_part: Mapping[str, int], layers: Layers) -> tuple[int, int]:
+    """Parameters that a phase trains, and those of matrices of which it trains rows.
+
+    Args:
+        phase: its parts, rows and layers, and its LoRA.
+        by_part: parameters of the target.
+        layers: of the target.
+    """
+    count = matrices = 0
+    for name in trained_parts(phase.train, phase.name):
+        if name in by_part:
+            count += by_part[name]
+            continue
+        one = selector(name)
+        if one.matrix is not None:
+            size = by_part["output_bias" if one.matrix == "output_bias" else "embeddings"]
+            size //= 1 if layers.tied or one.matrix == "output_bias" else 2
+            new = size * layers.added // layers.rows
+            count += {"new": new, "old": size - new}.get(str(one.rows), size)
+            matrices += size
+        elif one.items:
+            with contextlib.suppress(IndexError):  # whoever trains says which layer is not there
+                share = len(one.layers(layers.number)) / layers.number
+                count += int(share * (by_part["body"] + by_part["itl"]))
+    if phase.lora is not None:
+        count += phase.lora.rank * (layers.read + layers.written) * layers.number
+    return count, matrices
+
+
 def need(
     recipe: Recipe, phase: Phase, by_part: Mapping[str, int], layers: Layers, machine: Machine
 ) -> Need:
@@ -191,7 +238,8 @@ def need(
         machine: where.
     """
     training, parts = recipe.training, trained_parts(phase.train, phase.name)
-    trained, total = sum(by_part[part] for part in parts), sum(by_part.values())
+    count, matrices = trained(phase, by_part, layers)
+    total = sum(by_part.values())
     bf16 = training.precision == "bf16" or (training.precision == "auto" and machine.bf16)
     size = 2 if bf16 else 4
     is_clm = phase.objective == "clm"
@@ -213,8 +261,8 @@ def need(
         weights -= 2 * (0 if "body" in parts else min(layers.parameters, by_part["body"]))
     return Need(
         weights,
-        4 * trained,
-        8 * trained,
+        4 * (count + matrices),
+        8 * count,
         activations,
         _logit_bytes(phase, by_part, layers, tokens, size),
     )
@@ -237,7 +285,7 @@ def _logit_bytes(
     size: int,
 ) -> int:
     """Logits of what is predicted at once, with their softmax and gradient in fp32."""
-    rows = by_part["embeddings"] // layers.width
+    rows = layers.rows
     if phase.objective == "clm":
         at_once = min(tokens * rows, LOGITS_AT_ONCE)
         own = (

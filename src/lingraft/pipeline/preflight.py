@@ -18,7 +18,7 @@ from lingraft.models.parts import (
 )
 from lingraft.models.plans import check_identity
 from lingraft.pipeline import pairs, vocabularies
-from lingraft.pipeline.memory import Layers, Need, this_machine, verdict
+from lingraft.pipeline.memory import Layers, Need, this_machine, trained, verdict
 from lingraft.pipeline.sizes import grafted_sizes, is_tied, named_as_in, tensor_shapes
 from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pretrained.checkpoints import folder_of, refuse_code, without_config
@@ -302,9 +302,7 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
     grafted = grafted_sizes(shapes, family, recipe, tied=tied)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
     plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
-    depths = [int(config.get(one.depth_key, 0)) for one in family.lists]
-    inserted = sum(recipe.graft.places.number(depth) for depth in depths)
-    plan.layers = Layers.of(shapes, config, family, inserted)
+    plan.layers = Layers.of(shapes, config, family, recipe, tied=tied)
 
 
 def _local_folder(name: str, revision: str | None) -> Path | None:
@@ -333,13 +331,12 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _phase(recipe: Recipe, phase: Phase, plan: Plan) -> dict[str, Any]:
-    parts = trained_parts(phase.train, phase.name)
     joins = phase.join_sentences and phase.batch.unit == "sentences"
     unit = "blocks of sentences" if joins else phase.batch.unit
     return {
         "name": phase.name,
         "trains": "all" if "all" in phase.train else ", ".join(phase.train),
-        "trainable": sum(plan.by_part[part] for part in parts) if plan.by_part else None,
+        "trainable": trained(phase, plan.by_part, plan.layers)[0] if plan.layers else None,
         "budget": f"{phase.budget.value:g} {phase.budget.unit}",
         "batch": f"{phase.batch.size} {unit}",
         "learning_rate": phase.optimiser.learning_rate,
@@ -368,13 +365,13 @@ def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float | None:
 
 def _estimates(recipe: Recipe, plan: Plan) -> None:
     parameters = plan.parameters or 0
-    trained = max((entry["trainable"] or 0) for entry in plan.phases) if plan.phases else 0
+    most = max((entry["trainable"] or 0) for entry in plan.phases) if plan.phases else 0
     models = 1 + len(recipe.baselines)
     # graft and best of each phase in fp32, one checkpoint with two moments, the exported model;
     # clean text and tokens
     copies = 1 + len(recipe.phases) + 1
     plan.disk_bytes_estimate = int(
-        models * (parameters * 4 * copies + parameters * 4 + trained * 8) + 2.5 * plan.text_bytes
+        models * (parameters * 4 * copies + parameters * 4 + most * 8) + 2.5 * plan.text_bytes
     )
     machine = this_machine()
     if plan.layers is not None and machine is not None:
