@@ -6,8 +6,15 @@ import pytest
 from transformers import AutoConfig
 
 from lingraft.models import export
-from lingraft.models.export import generation_ids, settings_for_4_57, write_model
+from lingraft.models.export import (
+    check_reload,
+    generation_ids,
+    settings_for_4_57,
+    write_model,
+)
 from lingraft.models.families import FAMILIES, older
+from lingraft.models.graft import rebuild
+from lingraft.models.plans import layer_plan
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 
@@ -94,3 +101,19 @@ def test_ids_out_of_range_give_way_to_the_roles_of_the_vocabulary():
 def tokens(*pieces):
     roles = {piece.strip("<>"): i for i, piece in enumerate(pieces) if piece in ("<bos>", "<eos>")}
     return Vocabulary(len(pieces), list(pieces), [None] * len(pieces), roles, frozenset())
+
+
+def test_mmbert_keeps_its_base_in_sliding_layers(tiny_model, tmp_path):
+    """mmBERT has 160,000 in sliding layers too, where ModernBERT has 10,000."""
+    bases = {
+        kind: {"rope_type": "default", "rope_theta": 160_000.0}
+        for kind in ("full_attention", "sliding_attention")
+    }
+    layers = {"layer_types": ["full_attention", "sliding_attention"], "local_attention": 8}
+    source = tiny_model("modernbert", rope_parameters=bases, **layers)
+    plan = layer_plan(2, 1, 1, "copy")
+    target, _ = rebuild(source, FAMILIES["modernbert"], plan, config_changes={}, seed=0)
+    write_model(target, tmp_path)
+    check_reload(target, tmp_path)
+    assert AutoConfig.from_pretrained(tmp_path).rope_parameters == bases
+    assert json.loads((tmp_path / "config.json").read_text())["local_rope_theta"] == 160_000.0

@@ -22,10 +22,13 @@ KOREAN = [*TEXT[3:6], "2024년에 365일, 학교에서 문서를 저장한다.",
 ROWS, WIDTH = 448, 32
 
 
+KEEP_IDS = ("keep", "extend")
+
+
 class Grafted:
     """A tiny Llama with another vocabulary."""
 
-    def __init__(self, folder, family, tables, *, tied):
+    def __init__(self, folder, family, tables, *, tied, stops):
         source = causal_tokenizers.build(family)
         config = AutoConfig.for_model(
             "llama", vocab_size=ROWS, hidden_size=WIDTH, intermediate_size=48,
@@ -36,6 +39,9 @@ class Grafted:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(1)
             model = AutoModelForCausalLM.from_config(config).float().eval()
+        if stops:
+            ids = source.convert_tokens_to_ids(stops)
+            model.generation_config.update(eos_token_id=ids, suppress_tokens=[5])
         model.save_pretrained(folder / "source")
         data = {"language": "ko", "source": {"model": str(folder / "source")}}
         data |= {"corpus": {"text": ["unread.txt"]}, "method": {"name": "lapt"}, **tables}
@@ -78,11 +84,25 @@ class Grafted:
 
 @pytest.fixture
 def graft(tmp_path):
-    def made(family="qwen", kind="extend", *, tied=False, **more):
+    def made(family="qwen", kind="extend", *, tied=False, stops=(), **more):
         tokenizer = {"kind": kind, "new_pieces": 60, "vocab_size": 420} | more.pop("tokenizer", {})
-        return Grafted(tmp_path, family, {"tokenizer": tokenizer, "graft": more}, tied=tied)
+        return Grafted(
+            tmp_path, family, {"tokenizer": tokenizer, "graft": more}, tied=tied, stops=stops
+        )
 
     return made
+
+
+@pytest.mark.parametrize("kind", ["keep", "extend", "replace", "trim"])
+def test_a_chat_model_stops_where_it_stopped_whatever_its_vocabulary_becomes(kind, graft):
+    """Llama 3's instruct models stop at the end of a text and at that of a turn."""
+    stops = ["<|end_of_text|>", "<|eot_id|>"]
+    made = graft("llama-3", kind, stops=stops)
+    ours = made.tokenizers["ours"]
+    assert made.model.generation_config.eos_token_id == ours.convert_tokens_to_ids(stops)
+    assert made.model.config.eos_token_id == ours.eos_token_id
+    assert made.model.generation_config.suppress_tokens == ([5] if kind in KEEP_IDS else None)
+    assert ours.chat_template == made.tokenizers["theirs"].chat_template
 
 
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
