@@ -14,6 +14,7 @@ from lingraft.models import export as exporting
 from lingraft.models.source import load_model
 from lingraft.pipeline import evaluating, stages
 from lingraft.pipeline.preflight import check_inputs, check_names, too_small
+from lingraft.pipeline.rows import tied_now
 from lingraft.pipeline.stages import Context, family_now
 from lingraft.pipeline.suiting import suited
 from lingraft.pretrained.load import quiet_transformers
@@ -69,7 +70,7 @@ def adapt(
     check_names(recipe)
     check_inputs(recipe)
     quiet_transformers()
-    recipe = suited(recipe, family_now(recipe))
+    recipe = suited(recipe, family_now(recipe), tied=tied_now(recipe))
     run = Run(out)
     accelerator = accelerator_for(recipe.training, out)
     main = accelerator.is_main_process

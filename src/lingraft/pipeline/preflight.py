@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +14,17 @@ from lingraft.corpus.cleaning import scripts
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES, Family, family_of
 from lingraft.models.modules import in_folder, wanted_by
-from lingraft.models.parts import (
-    trained_parts,
-)
+from lingraft.models.parts import trained_parts
 from lingraft.pipeline import pairs, vocabularies
 from lingraft.pipeline.sizes import grafted_sizes, tensor_shapes
 from lingraft.pipeline.suiting import suited
+from lingraft.pipeline.trainable import trainable
 from lingraft.pretrained.checkpoints import folder_of, refuse_code
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import baseline
 from lingraft.recipe.reach import SPREAD, reach
 from lingraft.recipe.run import KEEPING, NEED_LEXICONS
+from lingraft.recipe.selectors import described
 from lingraft.recipe.streams import distilled
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Plan:
     model_type: str = ""
     parameters: int | None = None
     by_part: dict[str, int] = field(default_factory=dict)
+    trainable: list[int] = field(default_factory=list)
+    """Parameters that each phase trains; empty where they are not known."""
     phases: list[dict[str, Any]] = field(default_factory=list)
     disk_bytes_estimate: int | None = None
     memory_bytes_estimate: int | None = None
@@ -67,6 +70,10 @@ def check_names(recipe: Recipe) -> None:
             scripts.of_language(language, stream.corpus.scripts)
     for phase in recipe.phases:
         trained_parts(phase.train, phase.name)
+        if phase.lora and importlib.util.find_spec("peft") is None:
+            raise RecipeError(
+                f"phase '{phase.name}': LoRA needs peft; pip install \"lingraft[lora]\""
+            )
     _check_teachers(recipe)
     pairs.check(recipe)
     seen, grafts = set(), [recipe.graft]
@@ -189,7 +196,7 @@ def check(recipe: Recipe) -> Plan:
     check_names(recipe)
     plan = Plan()
     files = check_inputs(recipe)
-    recipe = suited(recipe, source_of(recipe)[0])
+    recipe = suited(recipe, source_of(recipe)[0], tied=_tied(recipe))
     plan.text_files, plan.text_bytes = (
         len(files),
         sum(int(entry.get("bytes") or 0) for entry in files),
@@ -205,7 +212,10 @@ def check(recipe: Recipe) -> Plan:
     ]
     plan.stages += [f"baseline {section.method}" for section in recipe.baselines]
     _sizes(recipe, plan)
-    plan.phases = [_phase(recipe, phase, plan) for phase in recipe.phases]
+    plan.phases = [
+        _phase(recipe, phase, plan, count)
+        for phase, count in zip_longest(recipe.phases, plan.trainable)
+    ]
     if plan.parameters:
         _estimates(recipe, plan)
     plan.notes += too_small(recipe)
@@ -262,10 +272,24 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
             "the source has no .safetensors file, so its size is not known before it is loaded"
         )
         return
-    tied = bool(_config(folder).get("tie_word_embeddings", True))
+    tied = bool(_tied(recipe))
     grafted = grafted_sizes(shapes, family, recipe, tied=tied)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
+    plan.trainable = [
+        trainable(recipe, phase, shapes, family, grafted, tied=tied) for phase in recipe.phases
+    ]
     plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
+
+
+def _tied(recipe: Recipe) -> bool | None:
+    """Whether the source's output projection is its word embeddings; None where nobody knows."""
+    family, folder = source_of(recipe)
+    if family is None or folder is None:
+        return None
+    said = _config(folder).get("tie_word_embeddings")
+    if said is None:  # classes of decoders differ in what they do then; a tied one is not stored
+        return family.kind != "causal" or family.decoder not in (tensor_shapes(folder) or {})
+    return bool(said)
 
 
 def _local_folder(name: str, revision: str | None) -> Path | None:
@@ -296,14 +320,13 @@ def _config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _phase(recipe: Recipe, phase: Phase, plan: Plan) -> dict[str, Any]:
-    parts = trained_parts(phase.train, phase.name)
+def _phase(recipe: Recipe, phase: Phase, plan: Plan, count: int | None) -> dict[str, Any]:
     joins = phase.join_sentences and phase.batch.unit == "sentences"
     unit = "blocks of sentences" if joins else phase.batch.unit
     return {
         "name": phase.name,
-        "trains": "all" if "all" in phase.train else ", ".join(phase.train),
-        "trainable": sum(plan.by_part[part] for part in parts) if plan.by_part else None,
+        "trains": described(phase.train, phase.lora.parts if phase.lora else ()),
+        "trainable": count,
         "budget": f"{phase.budget.value:g} {phase.budget.unit}",
         "batch": f"{phase.batch.size} {unit}",
         "learning_rate": phase.optimiser.learning_rate,
