@@ -6,19 +6,21 @@ import subprocess
 import sys
 
 import pytest
+from tiny_shapes import ENCODERS
 
 import lingraft
 from lingraft import cli
 from lingraft.commands import console
 from lingraft.commands.list import TABLES
-from lingraft.models.families import FAMILIES
 from lingraft.report.table import table
 
 COMMANDS = {
     "adapt": ("--source", "--join", "--text", "--lang", "--language-field", "--out", "--method",
               "--preset", "--vocab-size",
-              "--lexicons", "--steps", "--learning-rate", "--batch-tokens", "--baseline", "--seed",
+              "--lexicons", "--minutes", "--hours", "--tokens", "--steps", "--yes",
+              "--learning-rate", "--batch-tokens", "--baseline", "--seed",
               "--set", "--resume", "--overwrite", "--push-to-hub"),
+    "recipe": ("name",),
     "check": ("--set",),
     "stage": ("run", "name"),
     "evaluate": ("--text", "--lang", "--sentences", "--rate", "--seed", "--words", "--precision"),
@@ -213,9 +215,7 @@ def test_list_prints_every_entry(what, command, monkeypatch):
     assert all(row.cells[0].text in ended.out for row in listed.rows)
 
 
-@pytest.mark.parametrize(
-    "family", [name for name, record in FAMILIES.items() if record.kind == "masked"]
-)
+@pytest.mark.parametrize("family", ENCODERS)
 def test_evaluate_prints_one_json_object_for_any_stock_model(
     family, tiny_source, korean_text, command
 ):

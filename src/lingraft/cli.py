@@ -17,7 +17,16 @@ from lingraft.commands import console, options
 from lingraft.errors import LingraftError, RecipeError, explain
 from lingraft.recipe import decoding
 
-COMMANDS: tuple[str, ...] = ("adapt", "check", "stage", "evaluate", "report", "list", "corpus")
+COMMANDS: tuple[str, ...] = (
+    "adapt",
+    "recipe",
+    "check",
+    "stage",
+    "evaluate",
+    "report",
+    "list",
+    "corpus",
+)
 COMMANDS += ("study", "probe", "sources", "compare", "finetune", "probe-source")
 COMMANDS += ("retrieve", "export-sentences", "align", "encoder-decoder", "translate")
 COMMANDS += ("score-translations", "bench")
@@ -79,7 +88,10 @@ for _name in COMMANDS:
     app.command(_name, cls=Command)(_module.command)
 
 
-MANY = ("--text", "--trim", "--lexicons", "--only", "--gold", "--pairs", "--dev")
+MANY = (
+    *("--text", "--trim", "--lexicons", "--only", "--gold", "--pairs", "--dev", "--kept"),
+    *("--choices", "--against", "--lm-eval"),
+)
 """Options that several values may follow."""
 
 

@@ -314,6 +314,11 @@ class Run:
         return self.path / "recipe.toml"
 
     @property
+    def plan_path(self) -> Path:
+        """What was decided while it ran; only where the recipe left something open."""
+        return self.path / "plan.json"
+
+    @property
     def metrics_path(self) -> Path:
         return self.path / "metrics.jsonl"
 

@@ -36,6 +36,7 @@ def test_two_processes_under_torchrun_give_the_weights_of_one(
 ) -> None:
     arguments = ["--quiet", "adapt", "--source", str(tiny_source("roberta"))]
     arguments += ["--text", str(korean_text), "--lang", "ko", "--steps", "6", "--vocab-size", "300"]
+    arguments += ["--preset", "xpt2021"]
     for setting in SETTINGS:
         arguments += ["--set", setting]
     status, _, said = command(*arguments, "--out", tmp_path / "one")

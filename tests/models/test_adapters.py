@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tiny_shapes import ENCODERS
 from transformers import AutoModelForMaskedLM
 
 import lingraft
@@ -24,9 +25,7 @@ from lingraft.training.loop import train_phase
 
 BASE = Stack(FAMILIES["roberta"], 12, 768, 7_087_872)
 ADAPTERS = MODULES["adapters"]
-every_family = pytest.mark.parametrize(
-    "family", [name for name, record in FAMILIES.items() if record.kind == "masked"]
-)
+every_family = pytest.mark.parametrize("family", ENCODERS)
 # With biases in every projection, so that a constant can be added to its output.
 BIASES = {"modernbert": {"attention_bias": True, "mlp_bias": True}}
 PROJECTIONS = {"modernbert": ("attn.Wo", "mlp.Wo")}

@@ -5,6 +5,7 @@ import sys
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tiny_shapes import ENCODERS
 
 from lingraft.errors import DataError
 from lingraft.models.export import (
@@ -61,8 +62,6 @@ for folder in sorted(Path(sys.argv[1]).iterdir()):
 modules = [name for name in sys.modules if name.partition(".")[0] == "lingraft"]
 print(json.dumps({"hidden": hidden, "modules": modules, "answers": answers}))
 """
-
-ENCODERS = [name for name, record in FAMILIES.items() if record.kind == "masked"]
 
 
 def grafted(family, model, tokenizer):

@@ -89,7 +89,7 @@ def planted(tmp_path, tiny_source, monkeypatch):
 
 def adapt(planted, text, adapted):
     start = ["adapt", "--source", "source", "--text", text, "--lang", "ko", "--out", "run"]
-    return [*start, "--steps", "4", "--vocab-size", "300"]
+    return [*start, "--preset", "xpt2021", "--steps", "4", "--vocab-size", "300"]
 
 
 def check(planted, text, adapted):

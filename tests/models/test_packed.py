@@ -3,6 +3,7 @@ import copy
 import numpy as np
 import pytest
 import torch
+from tiny_shapes import ENCODERS
 from torch.nn import functional
 
 from lingraft.errors import UnsupportedModelError
@@ -16,9 +17,7 @@ from lingraft.models.packed import (
     packed_attention,
 )
 
-ALL_FAMILIES = pytest.mark.parametrize(
-    "family", [name for name, record in FAMILIES.items() if record.kind == "masked"]
-)
+ALL_FAMILIES = pytest.mark.parametrize("family", ENCODERS)
 KINDS = ["full_attention", "sliding_attention"]
 
 

@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+from tiny_shapes import ENCODERS
 
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES
@@ -17,9 +18,6 @@ def planned(run, *assignments):
     size = Run(run).stage("tokenizer").result()["vocab_size"]
     recipe = read_recipe(run / "recipe.toml", [f"tokenizer.vocab_size={size}", *assignments])
     return preflight.check(recipe)
-
-
-ENCODERS = [name for name, record in FAMILIES.items() if record.kind == "masked"]
 
 
 @pytest.mark.parametrize("family", [*ENCODERS, "bart", "t5"])
@@ -89,8 +87,6 @@ def test_estimates_of_disk_cover_what_a_run_takes(adapted):
     plan = planned(run)
     tensors = sum(path.stat().st_size for path in run.rglob("*.safetensors"))
     assert tensors / 2 < plan.disk_bytes_estimate < 5 * tensors
-    trained = max(phase["trainable"] for phase in plan.phases)
-    assert plan.memory_bytes_estimate == 4 * plan.parameters + 12 * trained
 
 
 def small(tiny_source, korean_text, **tables):

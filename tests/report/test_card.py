@@ -179,3 +179,25 @@ def test_resources_in_the_card_are_file_names(build):
     assert "/home/someone" not in body
     assert "ko-en.tsv" in body
     assert "en.vec" in body
+
+
+def test_a_causal_model_is_used_by_generate_and_measured_on_every_token(build):
+    run = build().whole().run
+    stage = run.stage("evaluation")
+    done = json.loads(stage.done_path.read_text(encoding="utf-8"))
+    result = done["result"]
+    result["metrics"] = {"next-token": result["metrics"]["mask-only"]}
+    result["likelihood"] = {"bits_per_byte": 0.91, "bits_per_character": 2.5}
+    del result["words"]
+    stage.done_path.write_text(json.dumps(done), encoding="utf-8")
+    front, body = parts(card.model_card(run))
+    assert front["pipeline_tag"] == "text-generation"
+    (index,) = front["model-index"][0]["results"]
+    measured = {metric["type"]: metric["value"] for metric in index["metrics"]}
+    assert (measured["bits_per_byte"], measured["bits_per_character"]) == (0.91, 2.5)
+    assert "A causal language model for the language" in body
+    assert "AutoModelForCausalLM.from_pretrained(path)" in body
+    assert "model.generate(" in body
+    assert not re.search(
+        "mask(ed|s)?\\b", body.replace("attention_mask", "")[: body.find("## Env")]
+    )

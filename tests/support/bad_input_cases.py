@@ -13,8 +13,11 @@ import shutil
 from pathlib import Path
 
 import bad_input_alignment
+import bad_input_budgets
 import bad_input_corpora
+import bad_input_documents
 import bad_input_encoder_decoder
+import bad_input_families
 import bad_input_models
 import bad_input_plugged
 import bad_input_retrieval
@@ -67,7 +70,7 @@ class Place:
         if not (self.folder / "source").exists():
             self.source()
         start = ["adapt", "--source", "source", "--text", text, "--lang", lang, "--out", "run"]
-        return [*start, "--steps", "4", "--vocab-size", "300", *more]
+        return [*start, "--preset", "xpt2021", "--steps", "4", "--vocab-size", "300", *more]
 
     def recipe(self, more="", start='language = "ko"', corpus='text = ["ko.txt"]', source=SOURCE):
         """`lingraft check` of a recipe."""
@@ -256,7 +259,6 @@ CASES["a recipe and --source"] = lambda place: [
     "adapt", place.recipe()[1], "--source", "source"
 ]  # fmt: skip
 CASES["neither a recipe nor --lang"] = lambda place: ["adapt", "--source", "source", "--text", "ko"]
-CASES["no --out"] = lambda place: place.adapt()[:7]
 CASES["a list that does not exist"] = lambda place: ["list", "languages"]
 
 
@@ -396,9 +398,11 @@ def _(place):
 
 # -- models and their probe ----------------------------------------------------------------------
 
+bad_input_families.add(CASES)
 bad_input_models.add(CASES)
 bad_input_streams.add(CASES)
 bad_input_alignment.add(CASES)
+bad_input_budgets.add(CASES)
 bad_input_tasks.add(CASES)
 bad_input_retrieval.add(CASES)
 bad_input_transfer.add(CASES)
@@ -409,3 +413,4 @@ bad_input_sources.add(CASES)
 bad_input_encoder_decoder.add(CASES)
 bad_input_vocabularies.add(CASES)
 bad_input_stacks.add(CASES)
+bad_input_documents.add(CASES)

@@ -7,6 +7,7 @@ import logging
 import numpy as np
 import pytest
 import torch
+from tiny_shapes import ENCODERS
 from torch.utils.flop_counter import FlopCounterMode
 
 from lingraft.models import adapters
@@ -22,8 +23,7 @@ LAYERS, ITL = 4, frozenset({0, 3})
 DEPTH = {
     family: {"num_hidden_layers": LAYERS}
     | ({"layer_types": ["full_attention"] * LAYERS} if family == "modernbert" else {})
-    for family, record in FAMILIES.items()
-    if record.kind == "masked"
+    for family in ENCODERS
 }
 TRAINED = {
     "everything": frozenset(PARTS),
@@ -48,9 +48,7 @@ def executed(model, family, tokens, targets):
     return counter.get_total_flops()
 
 
-@pytest.mark.parametrize(
-    "family", [name for name, record in FAMILIES.items() if record.kind == "masked"]
-)
+@pytest.mark.parametrize("family", ENCODERS)
 def test_useful_operations_are_the_executed_ones_where_nothing_is_wasted(
     family, tiny_model, tiny_tokens
 ):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lingraft.commands import console
+from lingraft.commands import budgets, console
 from lingraft.commands import options as ask
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe.decoding import load
@@ -57,17 +58,21 @@ def command(
         ),
     ] = None,
     out_dir: Annotated[
-        Path | None, typer.Option("--out", help="The run's folder; runs/NAME by default.")
+        Path | None,
+        typer.Option("--out", help="The run's folder; runs/NAME of the recipe, or runs/LANG."),
     ] = None,
     method: Annotated[
         str | None, typer.Option(help="xpt (default), metaxlm, …: `lingraft list methods`.")
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="A paper's hyper-parameters (`lingraft list presets`); the method's."),
+        typer.Option(
+            help="auto (default): what our studies found best for source, text and budget; or a "
+            "paper's hyper-parameters (`lingraft list presets`)."
+        ),
     ] = None,
     vocab_size: Annotated[
-        int | None, typer.Option(help="Pieces of the new vocabulary (50000).")
+        int | None, typer.Option(help="Pieces of the new vocabulary; by the size of the text.")
     ] = None,
     lexicons: Annotated[
         list[str] | None,
@@ -93,10 +98,22 @@ def command(
     replay_share: Annotated[
         float | None, typer.Option(help="Its share of the tokens of every phase (0.1).")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Optimiser steps over all phases.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Peak; the preset's: 1e-4.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Budget: time of the whole run, report and all.")
+    ] = None,
+    hours: Annotated[float | None, typer.Option(help="Budget: the same in hours.")] = None,
+    tokens: Annotated[
+        str | None, typer.Option(help="Budget: tokens of training over all phases: 5M, 300k.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Budget: optimiser steps over all phases.")
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Without a budget: take the paper's, and its preset.")
+    ] = False,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak; the preset's.")] = None,
     batch_tokens: Annotated[
-        int | None, typer.Option(help="Tokens in a step; the preset's: 256 sentences.")
+        int | None, typer.Option(help="Tokens in a step; the preset's.")
     ] = None,
     baseline: Annotated[
         list[str] | None,
@@ -118,8 +135,8 @@ def command(
 
     With a recipe:     lingraft adapt recipes/demo.toml --out runs/demo
 
-    Without:           lingraft adapt --source FacebookAI/roberta-base --text ko.txt --lang ko --out
-        runs/ko
+    Without:           lingraft adapt --source FacebookAI/roberta-base --text ko.txt --lang ko
+        --hours 8 --out runs/ko
 
     Several languages: lingraft adapt --source FacebookAI/roberta-base --method metaxlm --text
         en=en.txt de=de/ ko=ko.jsonl --baseline xlm --out runs/many
@@ -130,10 +147,15 @@ def command(
     where it was with the same command. What comes out is OUT/model (load it with transformers) and
     OUT/report.html.
     """
+    began = time.monotonic()
     needed: dict[str, object] = {"--source": source, "--text": text, "--lang": lang}
     sizes: dict[str, object] = {
         "--vocab-size": vocab_size,
+        "--minutes": minutes,
+        "--hours": hours,
+        "--tokens": tokens,
         "--steps": steps,
+        "--yes": yes,
         "--learning-rate": learning_rate,
         "--batch-tokens": batch_tokens,
         "--lexicons": lexicons,
@@ -149,14 +171,17 @@ def command(
     else:
         texts = _texts(text or [], lang, language_field)
         needed |= {"--lang": texts}
+        budget = budgets.chosen(minutes=minutes, hours=hours, tokens=tokens, steps=steps)
+        measured = join is None and len(texts.get("streams", ())) < 2
+        default = budgets.default_preset(method, assignments, yes=yes) if measured else None
         data: dict[str, Any] = {
             "source": {"model": source},
             **texts,
             "tokenizer": ask.given(vocab_size=vocab_size),
             "method": ask.given(
                 name=method,
-                preset=preset,
-                budget=_counted(steps, "steps", "value"),
+                preset=preset or default,
+                budget=budget,
                 learning_rate=learning_rate,
                 batch=_counted(batch_tokens, "tokens", "size"),
             ),
@@ -174,10 +199,16 @@ def command(
         chosen = _from_options(data, needed, out_dir, assignments)
     folder = out_dir or Path("runs") / chosen.name
     from lingraft.pipeline import adapt as pipeline
+    from lingraft.pipeline.budgeting import Timekeeper
     from lingraft.report import advice, streams, tables
 
     run = pipeline.adapt(
-        chosen, folder, resume=resume, overwrite=overwrite, command=ask.command_line()
+        chosen,
+        folder,
+        resume=resume,
+        overwrite=overwrite,
+        command=ask.command_line(),
+        time=Timekeeper(began),
     )
     if ask.is_first_process():
         console.show(tables.for_terminal([run], console.out.width))
@@ -230,6 +261,12 @@ def _from_file(recipe: Path, shorthand: dict[str, object], assignments: list[str
     return read_recipe(recipe, assignments)
 
 
+def _languages(data: dict[str, Any]) -> str:
+    """Names the run's folder where nobody does: its languages, joined by '-'."""
+    named = [data.get("language"), *(one.get("language") for one in data.get("streams", ()))]
+    return "-".join(dict.fromkeys(str(name).replace("/", "-") for name in named if name))
+
+
 def _from_options(
     data: dict[str, Any], needed: dict[str, object], out_dir: Path | None, assignments: list[str]
 ) -> Recipe:
@@ -239,7 +276,6 @@ def _from_options(
         raise RecipeError(
             f"give a recipe, or --source, --text and --lang; missing: {', '.join(missing)}"
         )
-    if out_dir is None:
-        raise RecipeError("--out: name the run's folder, for example --out runs/ko")
-    named = {"name": out_dir.resolve().name or "run"}
+    named = {"name": (out_dir.resolve().name if out_dir else _languages(data)) or "run"}
+    budgets.check_given(named | data, assignments)
     return recipe_from(named | data, assignments, "command line")

@@ -124,7 +124,11 @@ def _fitting(pretrained: Pretrained | None) -> Pretrained:
             "source.model, or use 'mean'"
         )
     family, config = pretrained.family, pretrained.model.config
-    check_kind(family.kind, family.model_type)
+    if family.kind != "causal":
+        raise UnsupportedModelError(
+            f"graft: '{NAME}' is for causal language models, and the source is a "
+            f"{family.model_type} model; use 'mean' or 'focus'"
+        )
     depth = int(getattr(config, family.depth_key))
     if pretrained.settings.layer > depth:
         raise RecipeError(
@@ -132,19 +136,6 @@ def _fitting(pretrained: Pretrained | None) -> Pretrained:
             f"has {depth} layers; give 1 to {depth}, or -1 for the last hidden state"
         )
     return pretrained
-
-
-def check_kind(kind: str, model_type: str) -> None:
-    """Refuse a model that does not read text from one end to the other.
-
-    Raises:
-        UnsupportedModelError: it is no causal model.
-    """
-    if kind != "causal":
-        raise UnsupportedModelError(
-            f"graft.embeddings: '{NAME}' is for causal language models, and the source is a "
-            f"{model_type} model; use 'mean' or 'focus'"
-        )
 
 
 def _row(plan: Plan, source_VD: torch.Tensor, index: int) -> torch.Tensor:

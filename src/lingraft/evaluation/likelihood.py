@@ -26,7 +26,7 @@ import numpy as np
 
 from lingraft.errors import DataError
 from lingraft.evaluation.intrinsic import MaskedText
-from lingraft.evaluation.records import Blocks, blocks, by_place
+from lingraft.evaluation.records import NEXT_TOKEN, Blocks, blocks, by_place
 from lingraft.evaluation.scorer import Item
 from lingraft.tokenizer.documents import before
 from lingraft.tokenizer.files import plain_backend
@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-SCHEME = "next-token"
-"""What the metrics of every token are named by, where masked ones are named by their scheme."""
+SCHEME = NEXT_TOKEN
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ Blocks = list[list[float]]
 """By block, the sum of a quantity and the count that it is to be divided by."""
 
 BLOCKS = 50
+NEXT_TOKEN = "next-token"
+"""What the metrics of every token of a text are named by, where masked ones are by their scheme."""
 WORDS_FILE = "words.tsv"
 BEFORE_FILE = "before-words.tsv"
 """The same words as the source scored them."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.recipe.places import Places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from transformers import PreTrainedConfig
 
@@ -90,14 +90,18 @@ def nearest(plan: Plan) -> list[int]:
     return neighbours
 
 
-def check_identity(family: Family, config: PreTrainedConfig) -> None:
+def check_identity(family: Family, config: Mapping[str, Any]) -> None:
     """Refuse silent layers where a family has none.
+
+    Args:
+        family: of the source.
+        config: its config.json.
 
     Raises:
         UnsupportedModelError: its layers end with a norm of the sum.
     """
     identity = family.identity
-    if identity is None or (identity.where and not getattr(config, identity.where)):
+    if identity is None or (identity.where and not config.get(identity.where, True)):
         raise UnsupportedModelError(
             f"graft.layer_initialiser: 'identity' is not possible with this {family.model_type} "
             "model: its layers end with a norm of what they read and add (post-LN), so none leaves "

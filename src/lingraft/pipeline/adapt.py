@@ -6,22 +6,24 @@ import contextlib
 import json
 import logging
 import shutil
-import time
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.models import export as exporting
 from lingraft.models.source import load_model
-from lingraft.pipeline import evaluating, stages
+from lingraft.pipeline import budgeting, evaluating, stages
+from lingraft.pipeline.budgeting import Timekeeper
 from lingraft.pipeline.preflight import check_inputs, check_names, too_small
 from lingraft.pipeline.rows import tied_now
 from lingraft.pipeline.stages import Context, family_now
-from lingraft.pipeline.suiting import suited
+from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import STAGE_NAMES
 from lingraft.recipe.decoding import load, to_toml
-from lingraft.recipe.methods import baseline, recipe_from, settled
+from lingraft.recipe.methods import baseline, is_open, recipe_from, settled
 from lingraft.report import card
+from lingraft.report import plan as plan_report
 from lingraft.report.pages import run as run_page
 from lingraft.rundir import FORMAT, Run, clear_temporary, fingerprint, write_json, write_text
 from lingraft.tokenizer import files as tokenizer_files
@@ -48,6 +50,7 @@ def adapt(
     resume: bool = False,
     overwrite: bool = False,
     command: str = "lingraft.adapt(...)",
+    time: Timekeeper | None = None,
 ) -> Run:
     """Run a recipe from raw text to a model and its report.
 
@@ -60,6 +63,7 @@ def adapt(
         resume: allow a run of another recipe to be brought up to this one.
         overwrite: delete the run in `out` first; files that are not lingraft's stay.
         command: kept in environment.json, to reproduce the run.
+        time: the clock that a budget in time goes by; None starts one now.
 
     Returns:
         The run.
@@ -70,14 +74,19 @@ def adapt(
     check_names(recipe)
     check_inputs(recipe)
     quiet_transformers()
-    recipe = suited(recipe, family_now(recipe), tied=tied_now(recipe))
-    run = Run(out)
+    time = time or Timekeeper(monotonic())
+    run, request = Run(out), recipe
+    recipe = budgeting.remembered(recipe, run) if not overwrite else recipe
+    family = family_now(recipe)
+    recipe = suited(recipe, family, tied=tied_now(recipe))
+    check_context(recipe, family, stages.position_settings(recipe)[1])
     accelerator = accelerator_for(recipe.training, out)
     main = accelerator.is_main_process
     with run.locked() if main else contextlib.nullcontext():
         if main:
-            prepare(recipe, run, resume=resume, overwrite=overwrite)
-            for note in too_small(recipe):
+            same = budgeting.knows(run, request)
+            prepare(recipe, run, resume=resume, overwrite=overwrite, same=same)
+            for note in too_small(recipe) if not is_open(recipe) else ():
                 logger.warning("%s", note)
             write_json(run.path / "environment.json", environment(accelerator, command))
         accelerator.wait_for_everyone()
@@ -87,8 +96,13 @@ def adapt(
             )
         context = Context(recipe, run, accelerator)
         corpus_made = alone(context, "corpus", lambda: stages.corpus(context))
+        context = budgeting.choose(context)
         tokenizer_made = alone(context, "tokenizer", lambda: stages.tokenizer(context, corpus_made))
-        trained = train(context, tokenizer_made)
+        grafted = graft(context, tokenizer_made)
+        if is_open(recipe):
+            context = budgeting.fix(context, request, time)
+            tell(run)
+        trained = train(context, grafted)
         evaluated = alone(context, "evaluation", lambda: evaluating.evaluate(context, trained))
         for index in range(len(recipe.baselines)):
             compare(context, index, tokenizer_made)
@@ -103,14 +117,13 @@ def adapt(
 def compare(context: Context, index: int, tokenizer_made: str) -> None:
     """Train and evaluate one of the recipe's baselines, in a run of its own inside the run."""
     method = context.recipe.baselines[index].method
-    other = Context(
-        baseline(context.recipe, index), baseline_run(context.run, method), context.accelerator
-    )
+    recipe = baseline(budgeting.as_trained(context), index)
+    other = Context(recipe, baseline_run(context.run, method), context.accelerator)
     if context.accelerator.is_main_process:
         other.run.path.mkdir(parents=True, exist_ok=True)
         write_text(other.run.recipe_path, to_toml(other.recipe))
     logger.info("baseline '%s'", method)
-    trained = train(other, tokenizer_made)
+    trained = train(other, graft(other, tokenizer_made))
     alone(other, "evaluation", lambda: evaluating.evaluate(other, trained))
 
 
@@ -119,8 +132,10 @@ def baseline_run(run: Run, method: str) -> Run:
     return Run(run.path / "baselines" / method, parent=run.path)
 
 
-def prepare(recipe: Recipe, run: Run, *, resume: bool, overwrite: bool) -> None:
+def prepare(recipe: Recipe, run: Run, *, resume: bool, overwrite: bool, same: bool = False) -> None:
     """Make the run's folder ready, and write the recipe into it.
+
+    `same`: the run was asked for this before, and may have decided what that left open.
 
     Raises:
         RecipeError: the folder holds something else, and neither `resume` nor `overwrite` says what
@@ -140,7 +155,7 @@ def prepare(recipe: Recipe, run: Run, *, resume: bool, overwrite: bool) -> None:
             )
         empty(run)
     elif run.recipe_path.is_file():
-        differing = changed_sections(recipe, run)
+        differing = changed_sections(recipe, run) if not same else []
         if differing and not resume and any(run.path.glob("*/done.json")):
             raise RecipeError(
                 f"{run.path}: holds a run with another recipe "
@@ -166,7 +181,8 @@ def empty(run: Run) -> None:
             path.unlink()
         elif path.is_dir() and (stage or path.name in TRACKER_FOLDERS):
             shutil.rmtree(path)
-    for path in (run.path / "environment.json", run.path / "report.html", run.metrics_path):
+    files = (run.path / "environment.json", run.path / "report.html", run.metrics_path)
+    for path in (*files, run.plan_path):
         path.unlink(missing_ok=True)
     run.recipe_path.unlink(missing_ok=True)
 
@@ -184,21 +200,33 @@ def alone(context: Context, name: str, work: Callable[[], str]) -> str:
     """Do a stage on the main process while the others wait; all get its fingerprint."""
     stage = context.run.stage(name)
     if context.accelerator.is_main_process:
-        started, before = time.monotonic(), stage.fingerprint()
+        started, before = monotonic(), stage.fingerprint()
         made = work()
-        took = time.monotonic() - started
+        took = monotonic() - started
         logger.info("%s: %s", name, "kept" if before == made else f"done in {took:.1f} s")
     context.accelerator.wait_for_everyone()
     return str(stage.fingerprint())
 
 
-def train(context: Context, tokenizer_made: str) -> str:
-    """Graft, then all phases; returns the last one's fingerprint."""
-    made = alone(context, "graft", lambda: stages.graft(context, tokenizer_made))
+def graft(context: Context, tokenizer_made: str) -> str:
+    """Graft; returns the fingerprint."""
+    return alone(context, "graft", lambda: stages.graft(context, tokenizer_made))
+
+
+def tell(run: Run) -> None:
+    """Log the plan of a run that has decided what its recipe left open."""
+    for line in plan_report.lines(run):
+        logger.info("%s", line)
+    for warning in plan_report.warnings(run):
+        logger.warning("%s", warning)
+
+
+def train(context: Context, made: str) -> str:
+    """All phases from the graft of that fingerprint; returns the last one's."""
     for index, section in enumerate(context.recipe.phases):
-        started, before = time.monotonic(), context.run.stage(section.name).fingerprint()
+        started, before = monotonic(), context.run.stage(section.name).fingerprint()
         made = stages.phase(context, index, made)
-        took = time.monotonic() - started
+        took = monotonic() - started
         logger.info("%s: %s", section.name, "kept" if before == made else f"done in {took:.1f} s")
     return made
 
@@ -268,6 +296,10 @@ def run_stage(path: Path, name: str) -> dict[str, Any]:
     recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
     phases = [phase.name for phase in recipe.phases]
     order = ["corpus", "tokenizer", "graft", *phases, "evaluation", "model", "report"]
+    if is_open(recipe):
+        raise RecipeError(
+            f"{path}: its budget in time was not turned into tokens yet; run lingraft adapt"
+        )
     if name not in order:
         raise RecipeError(f"stage '{name}': this run has {', '.join(order)}")
     if name == "report":

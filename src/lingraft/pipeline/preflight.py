@@ -12,20 +12,23 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus import streams
 from lingraft.corpus.cleaning import scripts
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
-from lingraft.models.families import FAMILIES, Family, family_of
+from lingraft.models.families import FAMILIES, Family, check_config, family_of
 from lingraft.models.modules import in_folder, wanted_by
 from lingraft.models.parts import trained_parts
+from lingraft.models.plans import check_identity
 from lingraft.pipeline import pairs, vocabularies
-from lingraft.pipeline.sizes import grafted_sizes, tensor_shapes
-from lingraft.pipeline.suiting import suited
+from lingraft.pipeline.memory import Layers, Need, this_machine, verdict
+from lingraft.pipeline.sizes import grafted_sizes, is_tied, named_as_in, tensor_shapes
+from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pipeline.trainable import trainable
-from lingraft.pretrained.checkpoints import folder_of, refuse_code
+from lingraft.pretrained.checkpoints import folder_of, refuse_code, without_config
 from lingraft.recipe import catalogue
-from lingraft.recipe.methods import baseline
+from lingraft.recipe.methods import baseline, is_open
 from lingraft.recipe.reach import SPREAD, reach
 from lingraft.recipe.run import KEEPING, NEED_LEXICONS
 from lingraft.recipe.selectors import described
 from lingraft.recipe.streams import distilled
+from lingraft.tasks.choices import PLAIN, shape_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,6 +59,12 @@ class Plan:
     phases: list[dict[str, Any]] = field(default_factory=list)
     disk_bytes_estimate: int | None = None
     memory_bytes_estimate: int | None = None
+    """Of the phase that takes most."""
+    memory: dict[str, Need] = field(default_factory=dict)
+    """By phase."""
+    fits: str = ""
+    """Whether this machine has so much, and what to change if not."""
+    layers: Layers | None = None
     notes: list[str] = field(default_factory=list)
 
 
@@ -71,9 +80,7 @@ def check_names(recipe: Recipe) -> None:
     for phase in recipe.phases:
         trained_parts(phase.train, phase.name)
         if phase.lora and importlib.util.find_spec("peft") is None:
-            raise RecipeError(
-                f"phase '{phase.name}': LoRA needs peft; pip install \"lingraft[lora]\""
-            )
+            raise RecipeError(f'phase {phase.name}: LoRA needs peft; pip install "lingraft[lora]"')
     _check_teachers(recipe)
     pairs.check(recipe)
     seen, grafts = set(), [recipe.graft]
@@ -148,8 +155,22 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
     for name in named_files(recipe.resources):
         if not Path(name).expanduser().exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
-    family, _ = source_of(recipe)
+    judged = recipe.evaluation
+    for key, named in {"kept": judged.kept, "choices": [c.file for c in judged.choices]}.items():
+        for name in named:
+            if not name.startswith("hub:") and not Path(name).expanduser().exists():
+                raise DataError(
+                    f"evaluation.{key}: {name}: no such file; correct the path, or leave it out"
+                )
+    for questions in judged.choices:
+        shape_named(questions.shape or PLAIN)
+    family, folder = source_of(recipe)
+    if folder is not None:
+        vocabularies.check_tokens(recipe, folder)
     if family is not None:
+        vocabularies.check_initialisers(recipe, family)
+        if recipe.graft.layer_initialiser == "identity" and any(recipe.graft.places):
+            check_identity(family, _config(folder) if folder else {})
         for module in wanted_by(recipe.graft):
             module.check_fits(family)
     return files
@@ -177,6 +198,7 @@ def source_of(recipe: Recipe) -> tuple[Family | None, Path | None]:
     config = _config(folder)
     model_type = str(config.get("model_type", "unknown"))
     refuse_code(str(recipe.source.model), config, model_type in FAMILIES)
+    check_config(str(recipe.source.model), config)
     family = family_of(model_type)
     for module in in_folder(folder):
         raise UnsupportedModelError(
@@ -196,7 +218,13 @@ def check(recipe: Recipe) -> Plan:
     check_names(recipe)
     plan = Plan()
     files = check_inputs(recipe)
-    recipe = suited(recipe, source_of(recipe)[0], tied=_tied(recipe))
+    family, folder = source_of(recipe)
+    recipe = suited(recipe, family, tied=_is_tied(family, folder))
+    if family is not None and folder is not None:
+        config = _config(folder)
+        positions = config.get("max_position_embeddings", config.get("n_positions"))
+        if positions is not None:
+            check_context(recipe, family, int(positions))
     plan.text_files, plan.text_bytes = (
         len(files),
         sum(int(entry.get("bytes") or 0) for entry in files),
@@ -219,6 +247,11 @@ def check(recipe: Recipe) -> Plan:
     if plan.parameters:
         _estimates(recipe, plan)
     plan.notes += too_small(recipe)
+    if is_open(recipe):
+        plan.notes.append(
+            "lingraft adapt decides when it runs what the recipe leaves open here (tokens of a "
+            "budget in time; all that preset auto decides), and shows the plan before it trains"
+        )
     return plan
 
 
@@ -272,24 +305,25 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
             "the source has no .safetensors file, so its size is not known before it is loaded"
         )
         return
-    tied = bool(_tied(recipe))
+    shapes, config = named_as_in(family, shapes), _config(folder)
+    tied = is_tied(config, family, shapes)
     grafted = grafted_sizes(shapes, family, recipe, tied=tied)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
     plan.trainable = [
         trainable(recipe, phase, shapes, family, grafted, tied=tied) for phase in recipe.phases
     ]
     plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
+    depths = [int(config.get(one.depth_key, 0)) for one in family.lists]
+    inserted = sum(recipe.graft.places.number(depth) for depth in depths)
+    plan.layers = Layers.of(shapes, config, family, inserted)
 
 
-def _tied(recipe: Recipe) -> bool | None:
-    """Whether the source's output projection is its word embeddings; None where nobody knows."""
-    family, folder = source_of(recipe)
-    if family is None or folder is None:
+def _is_tied(family: Family | None, folder: Path | None) -> bool | None:
+    """Whether the source's output projection is its word embeddings; None: nobody knows yet."""
+    shapes = tensor_shapes(folder) if folder else None
+    if family is None or folder is None or shapes is None:
         return None
-    said = _config(folder).get("tie_word_embeddings")
-    if said is None:  # classes of decoders differ in what they do then; a tied one is not stored
-        return family.kind != "causal" or family.decoder not in (tensor_shapes(folder) or {})
-    return bool(said)
+    return is_tied(_config(folder), family, named_as_in(family, shapes))
 
 
 def _local_folder(name: str, revision: str | None) -> Path | None:
@@ -305,10 +339,7 @@ def _local_folder(name: str, revision: str | None) -> Path | None:
 def _config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     if not path.is_file():
-        raise DataError(
-            f"source model '{folder}': the directory holds no config.json, "
-            "so it is not a Hugging Face model; give the folder that save_pretrained wrote"
-        )
+        raise without_config(str(folder), folder)
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -334,7 +365,10 @@ def _phase(recipe: Recipe, phase: Phase, plan: Plan, count: int | None) -> dict[
     }
 
 
-def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float:
+def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float | None:
+    """An estimate; None where the budget is in time, which `lingraft adapt` turns into tokens."""
+    if phase.budget.seconds is not None:
+        return None
     per_epoch = plan.text_bytes / BYTES_PER_TOKEN
     if phase.sentences is not None:
         per_epoch = min(per_epoch, phase.sentences * TOKENS_PER_SENTENCE)
@@ -360,6 +394,7 @@ def _estimates(recipe: Recipe, plan: Plan) -> None:
     plan.disk_bytes_estimate = int(
         models * (parameters * 4 * copies + parameters * 4 + trained * 8) + 2.5 * plan.text_bytes
     )
-    # weights, gradients, two moments; activations and logits of one micro-batch are on top and
-    # depend on its size
-    plan.memory_bytes_estimate = int(parameters * 4 + trained * 12)
+    machine = this_machine()
+    if plan.layers is not None and machine is not None:
+        plan.memory, plan.fits = verdict(recipe, plan.by_part, plan.layers, machine)
+        plan.memory_bytes_estimate = max((n.total for n in plan.memory.values()), default=None)

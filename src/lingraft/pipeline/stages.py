@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import logging
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,14 +22,11 @@ from lingraft.corpus.split import SPLITS
 from lingraft.corpus.streams import read_lines
 from lingraft.embeddings import INITIALISERS
 from lingraft.errors import UnsupportedModelError
-from lingraft.models import source
 from lingraft.models.families import family_of
-from lingraft.models.parts import translation_layers
-from lingraft.objectives.common import TokenIds
-from lingraft.pipeline import grafting, teaching
+from lingraft.pipeline import grafting
+from lingraft.pipeline.jobs import prepared
 from lingraft.pipeline.preflight import named_files
-from lingraft.pipeline.reading import readings, training_text
-from lingraft.pipeline.rows import new_rows
+from lingraft.pipeline.reading import training_text
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.recipe import Resources
@@ -43,7 +40,6 @@ from lingraft.tokenizer.statistics import changed_tokens, statistics
 from lingraft.tokenizer.vocabulary import Vocabulary
 from lingraft.training.loop import train_phase
 from lingraft.training.machine import resolve_precision
-from lingraft.training.phase import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,6 +50,7 @@ if TYPE_CHECKING:
     from lingraft.models.families import Family
     from lingraft.recipe import Phase, Recipe, Stream
     from lingraft.rundir import Run
+    from lingraft.training.pace import Deadline
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +71,8 @@ class Context:
     recipe: Recipe
     run: Run
     accelerator: Accelerator
+    deadlines: dict[str, Deadline] = field(default_factory=dict)
+    """When phases must end, by name; those that are not here have no promise to keep."""
 
     def seed_for(self, purpose: str) -> int:
         """A seed that is fixed by the run's seed and a purpose."""
@@ -343,26 +342,8 @@ def phase(context: Context, index: int, before_made: str) -> str:
         _claim(run, stage.path, made)
     context.accelerator.wait_for_everyone()
     pretrained.quiet_transformers()
-    changed, kept = _dropout(weights_before(context, index), section)
-    loaded = source.load_model(str(weights_before(context, index)), settings=changed)
-    folder = run.stage("tokenizer").path
-    loaded_tokenizer = tokenizer_files.load(str(folder))
-    job = Job(
-        phase=section,
-        training=recipe.training,
-        family=loaded.family,
-        itl_layers=translation_layers(loaded.model.config, loaded.family, *recipe.graft.places),
-        new_rows=new_rows(run.stage("graft").path, section),
-        readings=readings(folder, recipe, section, loaded_tokenizer),
-        vocabulary=TokenIds.of(loaded_tokenizer, loaded.family.kind),
-        **teaching.of(recipe, section, loaded, folder),
-        seed=context.seed_for("training"),
-        folder=stage.path,
-        metrics_path=run.metrics_path,
-        fingerprint=made,
-        kept_config=kept,
-    )
-    result = train_phase(job, loaded.model, context.accelerator)
+    job, model = prepared(context, section, weights_before(context, index), stage.path, made)
+    result = train_phase(job, model, context.accelerator)
     if main:
         stage.finish(made, result, result["seconds"])
         for leftover in stage.path.glob("checkpoint-*"):
@@ -381,12 +362,3 @@ def _claim(run: Run, folder: Path, made: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "done.json").unlink(missing_ok=True)
     mark.write_text(made)
-
-
-def _dropout(checkpoint: Path, section: Phase) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Configuration values that set the phase's dropout, and those that put the source's back."""
-    if section.dropout is None:
-        return {}, {}
-    config = pretrained.load_config(str(checkpoint))
-    keys = family_of(config.model_type).dropout_keys
-    return dict.fromkeys(keys, section.dropout), {key: getattr(config, key) for key in keys}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
 from lingraft.models.kinds import KINDS
-from lingraft.recipe import Masking
+from lingraft.recipe import Masking, Tokenizer
 from lingraft.recipe.methods import with_tied_head
 from lingraft.recipe.records import METHODS, method_named
 
@@ -53,14 +53,19 @@ def suited(recipe: Recipe, family: Family | None, *, tied: bool | None = None) -
                     f"phase '{phase.name}': objective '{name}' does not train "
                     f"{KINDS[family.kind].title}s ({family.model_type}); take '{own or 'mlm'}'"
                 )
+    for key in () if family.kind == "causal" else ("kept", "choices"):
+        if getattr(recipe.evaluation, key):
+            raise RecipeError(
+                f"evaluation.{key}: is for causal language models, and {family.model_type} is "
+                f"{_a(KINDS[family.kind].title)}; leave it out"
+            )
     if own is None:
         return recipe
     title = KINDS[family.kind].title
     if recipe.evaluation.before or any(phase.distil for phase in recipe.phases):
         what = "evaluation.before" if recipe.evaluation.before else "phases.….distil"
-        article = "an" if title[0] in "aeiou" else "a"
         raise RecipeError(
-            f"{what}: is for masked language models, not for {article} {title}; leave it out"
+            f"{what}: is for masked language models, not for {_a(title)}; leave it out"
         )
     phases = tuple(_phase(phase, own, family) for phase in recipe.phases)
     recipe = recipe.model_copy(update={"phases": phases})
@@ -80,6 +85,29 @@ def _check_kind(method: str, family: Family) -> None:
             f"method '{method}' is for {KINDS[wanted].title}s, and a {family.model_type} model is "
             f"a {KINDS[family.kind].title}; choose {', '.join(fitting[:4])} or another of "
             "`lingraft list methods`"
+        )
+
+
+def _a(title: str) -> str:
+    return f"an {title}" if title[0] in "aeiou" else f"a {title}"
+
+
+def check_context(recipe: Recipe, family: Family, longest: int) -> None:
+    """Refuse documents in pieces that a causal model cannot read; the default fits every model.
+
+    Args:
+        recipe: whose `tokenizer.max_tokens` is the context.
+        family: of the source.
+        longest: tokens that the source reads at once.
+
+    Raises:
+        RecipeError: it asks for more.
+    """
+    asked = recipe.tokenizer.max_tokens
+    if family.kind == "causal" and asked > longest and asked != Tokenizer().max_tokens:
+        raise RecipeError(
+            f"tokenizer.max_tokens: documents are to be read in pieces of {asked:,} tokens, but "
+            f"the source's context is {longest:,} (max_position_embeddings); set {longest} or less"
         )
 
 

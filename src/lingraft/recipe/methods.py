@@ -26,6 +26,7 @@ from lingraft.recipe import (
 from lingraft.recipe.base import READ_PAIRS
 from lingraft.recipe.decoding import decode, load, override
 from lingraft.recipe.records import METHODS, PRESETS, method_named
+from lingraft.recipe.sharing import replayed, shares_of, split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +45,8 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
     method, preset = recipe.method, preset_of(recipe.method)
     stretches = method_named(method.name).stretches
     budget = method.budget or preset.budget
-    shares = _shares(stretches, method)
-    values = _split(budget, shares)
+    shares = shares_of(stretches, method)
+    values = split(budget, shares)
     has_shares = any(stretch.share is not None for stretch in stretches)
     phases = []
     for index, (stretch, value) in enumerate(zip(stretches, values, strict=True)):
@@ -89,33 +90,7 @@ def _read(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
                 f"method.replay: is not for '{recipe.method.name}', which reads pairs; leave it out"
             )
         return _pairs(recipe, stretch, preset)
-    return {"join_sentences": _joins(recipe.method, preset), "data": _replayed(recipe)}
-
-
-def _replayed(recipe: Recipe) -> tuple[Data, ...]:
-    """What a phase reads where the method replays streams; nothing (all alike) where it does not.
-
-    Raises:
-        RecipeError: such a stream is not there, is all there is, or the shares leave nothing.
-    """
-    replay = recipe.method.replay
-    if not replay:
-        return ()
-    names = [stream.name for stream in recipe.texts]
-    for name in replay:
-        if name not in names:
-            known = ", ".join(filter(None, names)) or "none; give [[streams]]"
-            raise RecipeError(
-                f"method.replay: there is no stream '{name}'; the recipe's streams: {known}"
-            )
-    if len(replay) == len(names) or sum(replay.values()) >= 1:
-        raise RecipeError(
-            "method.replay: leaves no tokens for the target's text; replay fewer streams, or in "
-            "smaller shares"
-        )
-    return tuple(
-        Data(stream=name, share=replay.get(name) or None) for name in names if replay.get(name) != 0
-    )
+    return {"join_sentences": _joins(recipe.method, preset), "data": replayed(recipe)}
 
 
 def _joins(method: Method, preset: Preset) -> bool:
@@ -168,40 +143,6 @@ def _first(values: Sequence[float | None]) -> float:
     return next(value for value in values if value is not None)
 
 
-def _shares(stretches: Sequence[Stretch], method: Method) -> list[float]:
-    """What each phase gets of a budget: what the recipe says, else what the method's record does.
-
-    Args:
-        stretches: of the method, which need not be the one that `method` names.
-        method: what the recipe says.
-    """
-    first = method.first_phase_share
-    given = "first_phase_share" in method.model_fields_set
-    shares = [stretch.share for stretch in stretches if stretch.share is not None]
-    if len(stretches) == 2 and (given or not shares):
-        return [first, 1 - first]
-    return shares or [1.0] * len(stretches)
-
-
-def _split(budget: Budget, shares: Sequence[float]) -> list[float]:
-    """A budget in parts; of steps each part has one at least, and they add up."""
-    if not shares:
-        return []
-    if budget.unit != "steps":
-        return [budget.value * share for share in shares]
-    left = steps = int(budget.value)
-    if steps < len(shares):
-        raise RecipeError(
-            f"method.budget: {steps} steps are too few for {len(shares)} phases; "
-            f"give at least {len(shares)}"
-        )
-    parts = []
-    for later, share in zip(range(len(shares) - 1, 0, -1), shares, strict=False):
-        parts.append(float(min(max(1, round(steps * share)), left - later)))
-        left -= int(parts[-1])
-    return [*parts, float(left)]
-
-
 def with_tied_head(recipe: Recipe) -> Recipe:
     """The recipe for a source whose output projection is its word embeddings.
 
@@ -216,7 +157,7 @@ def with_tied_head(recipe: Recipe) -> Recipe:
         return recipe
     total = sum(phase.budget.value for phase in recipe.phases)
     budget = Budget(value=total, unit=units.pop())
-    values = _split(budget, _shares(list(tied.values()), recipe.method))
+    values = split(budget, shares_of(list(tied.values()), recipe.method))
     phases = tuple(
         named[name].model_copy(
             update={
@@ -238,6 +179,7 @@ def expand(recipe: Recipe) -> Recipe:
         RecipeError: an unknown method, or shorthand beside [[phases]] where it has no effect.
     """
     record = method_named(recipe.method.name)
+    _check_budget(recipe)
     filled: dict[str, Any] = {
         "method": recipe.method.model_copy(
             update={"preset": recipe.method.preset or record.preset}
@@ -254,6 +196,38 @@ def expand(recipe: Recipe) -> Recipe:
             "set it there, or leave [[phases]] out"
         )
     return recipe.model_copy(update=filled)
+
+
+def _check_budget(recipe: Recipe) -> None:
+    """Refuse a budget that nobody could keep."""
+    method = recipe.method
+    trains = bool(recipe.phases or method_named(method.name).stretches)
+    if method.preset == "auto" and trains and not recipe.phases and method.budget is None:
+        raise RecipeError(
+            'method.preset = "auto": needs to know how long it may train; set method.budget, say '
+            '{ value = 30, unit = "minutes" }'
+        )
+    in_time = [phase.budget.seconds is not None for phase in recipe.phases]
+    if any(in_time) and not all(in_time):
+        raise RecipeError(
+            "phases: some budgets are in time and some are not; give all of them minutes or hours, "
+            "or none"
+        )
+
+
+def is_open(recipe: Recipe) -> bool:
+    """Whether something is decided only when it runs: a budget in time, or preset 'auto'."""
+    method = recipe.method
+    decides = method.preset == "auto" and method.budget is not None
+    return (decides and bool(recipe.phases)) or any(
+        phase.budget.seconds is not None for phase in recipe.phases
+    )
+
+
+def promised(recipe: Recipe) -> float | None:
+    """The seconds that the whole run may take; None where its budget is not in time."""
+    seconds = [phase.budget.seconds for phase in recipe.phases]
+    return sum(filter(None, seconds)) if any(seconds) else None
 
 
 def _given(section: Section) -> dict[str, Any]:
@@ -283,6 +257,11 @@ def recipe_from(
     recipe = _with_known_source(expand(decode(override(data, early), where)))
     if not late:
         return recipe
+    if is_open(recipe):
+        raise RecipeError(
+            f"--set {late[0]}: the phases are decided when the run has begun; set "
+            "method.learning_rate and the like, or take a paper's preset and a budget in steps"
+        )
     plain = recipe.model_dump(mode="json", exclude_none=True)
     plain["method"] = _lasting(recipe)
     return expand(decode(override(plain, late), where))
@@ -348,7 +327,7 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
     last = recipe.phases[-1]
     total = Budget(value=sum(phase.budget.value for phase in recipe.phases), unit=last.budget.unit)
     own_shares = all(stretch.share is not None for stretch in record.stretches)
-    shares = _shares(record.stretches, Method() if own_shares else recipe.method)
+    shares = shares_of(record.stretches, Method() if own_shares else recipe.method)
     own = METHODS[recipe.method.name].graft
     alike = {key for key, value in record.graft.items() if key in own and own[key] == value}
     taken_back = Graft().model_dump(include=set(own) - alike)
@@ -369,7 +348,7 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
                 ),
             }
         )
-        for stretch, value in zip(record.stretches, _split(total, shares), strict=True)
+        for stretch, value in zip(record.stretches, split(total, shares), strict=True)
     )
     return recipe.model_copy(
         update={

@@ -15,9 +15,17 @@ class Budget(Section):
 
     value: Annotated[float, Field(gt=0)]
     """How many."""
-    unit: Literal["steps", "tokens", "epochs"] = "steps"
+    unit: Literal["steps", "tokens", "epochs", "minutes", "hours"] = "steps"
     """Optimiser steps, real tokens (padding never counts), or passes over the training sentences
-    (of several streams: as many draws as all have sentences)."""
+    (of several streams: as many draws as all have sentences). Minutes and hours are the phase's
+    share of the time of the whole run, all stages together: how many tokens that is here is
+    measured, and fixed before training."""
+
+    @property
+    def seconds(self) -> float | None:
+        """Of the clock; None where it is not in time."""
+        unit = {"minutes": 60, "hours": 3_600}.get(self.unit)
+        return None if unit is None else self.value * unit
 
 
 class Batch(Section):

@@ -145,6 +145,15 @@ METHODS: dict[str, MethodRecord] = {
 METHODS |= ROWS_AND_LAYERS
 
 PRESETS: dict[str, Preset] = OF_DECODERS | {
+    "auto": Preset(
+        "decided by source, text and budget (docs/budgets.md); here: what small models start from",
+        ("embeddings", "output_bias", "itl"),
+        Budget(value=1e6, unit="tokens"),
+        Batch(size=2_048, unit="tokens"),
+        Optimiser(learning_rate=2e-3, max_gradient_norm=1.0),
+        Schedule(shape="linear", warmup=0.1),
+        Validation(),
+    ),
     "xpt2021": Preset(
         "Lee et al. 2021, 100k-400k sentences; phase 1 freezes everything "
         "that comes from the source",

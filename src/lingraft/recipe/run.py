@@ -108,6 +108,8 @@ DRAWN = ("random", "random-statistics")
 """Initialisers that take no row of the source."""
 NEED_LEXICONS = ("dictionary", "wechsel")
 """Initialisers that read `resources.lexicons`."""
+RUN_MODEL = ("token-distillation",)
+"""Initialisers that run the source, which has to be a causal language model."""
 
 
 class Graft(Section):
@@ -203,6 +205,7 @@ class Method(Section):
     """`lingraft list methods`."""
     preset: (
         Literal[
+            "auto",
             "xpt2021",
             "chameleon2022",
             "metaxlm2021",
@@ -214,7 +217,8 @@ class Method(Section):
         | None
     ) = None
     """The paper whose hyper-parameters are used (`lingraft list presets`); None takes that of the
-    method's own paper."""
+    method's own paper. 'auto' decides what the recipe leaves open by source, text and budget,
+    which must be given (docs/budgets.md)."""
     budget: Budget | None = None
     """Total over all phases; None takes the preset's."""
     batch: Batch | None = None
@@ -239,7 +243,7 @@ class Method(Section):
     first_phase_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Share of the budget that phase 1 gets, where the method has two; left out, `veco` gives it
     0.1 and `in-place` 0.6."""
-    replay: dict[str, Share] = {}
+    replay: dict[str, Share] | None = None
     """Streams that are read only so that the source's abilities are kept (text in its language),
     and the share of the tokens of every phase that each gets; the others share what is left as
     they would alone."""
@@ -267,6 +271,10 @@ class Training(Section):
     gradient_checkpointing: bool = False
     """Keep only what enters each layer and compute the rest again for the backward pass: less
     memory, about a third more operations, the same gradients."""
+    frozen_weights: Literal["fp32", "bf16"] = "fp32"
+    """Format in which matrices of layers that do not train are kept. bf16 (with precision bf16
+    alone) takes half their memory and computes the same, but for those that it would round: they
+    stay fp32. What trains is always kept in fp32, with gradients and moments in fp32."""
     sharding: Literal["none", "fsdp2"] = "none"
     """With several processes: each keeps the whole model (none), or its part of weights, gradients
     and optimiser state (fsdp2)."""

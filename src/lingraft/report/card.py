@@ -23,6 +23,7 @@ from lingraft.report.variants import (
     VERSION_KEYS,
     Variant,
     headline,
+    kind_of,
     labelled,
     writes,
 )
@@ -30,6 +31,7 @@ from lingraft.report.variants import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lingraft.models.kinds import KindName
     from lingraft.recipe import Corpus, Recipe, Resources
     from lingraft.rundir import Run
 
@@ -38,6 +40,17 @@ INDEX_METRICS = {
     "perplexity": "perplexity", "hits@1": "hits@1", "hits@5": "hits@5", "hits@10": "hits@10",
     "mrr": "mean reciprocal rank", "mr": "mean rank",
 }  # fmt: skip
+TASKS: dict[KindName, tuple[str, str]] = {
+    "masked": ("fill-mask", "Masked language modelling"),
+    "causal": ("text-generation", "Causal language modelling"),
+    "seq2seq": ("text2text-generation", "Denoising"),
+}
+"""The Hub's name of what a kind of model does, and ours."""
+TITLES: dict[KindName, str] = {
+    "masked": "A masked language model",
+    "causal": "A causal language model",
+    "seq2seq": "An encoder–decoder",
+}
 SHOWN_ENVIRONMENT = (*VERSION_KEYS, "platform", "cpu", "devices", "threads", "precision")
 
 
@@ -61,7 +74,7 @@ def _context(found: Sequence[Variant]) -> dict[str, Any]:
         main.result("graft"),
         main.result("evaluation"),
     )
-    compared = tables.compare(found)
+    compared, kind = tables.compare(found), kind_of(evaluation)
     by_stream = sections.languages(found)
     mask = str(tokenizer["specials"].get("mask", ["<extra_id_0>"])[0]) if tokenizer else "<mask>"
     return {
@@ -71,11 +84,14 @@ def _context(found: Sequence[Variant]) -> dict[str, Any]:
         "source": _source(recipe),
         "verdict": plain(tables.verdict(compared)) if evaluation else None,
         "model_argument": json.dumps(recipe.export.push_to_hub or "path/to/this/folder"),
-        "example": json.dumps(_example(evaluation, mask), ensure_ascii=False).replace(
-            "`", "\\u0060"
-        ),
+        "example": json.dumps(
+            _beginning(evaluation) if kind == "causal" else _example(evaluation, mask),
+            ensure_ascii=False,
+        ).replace("`", "\\u0060"),
         "mask": mask,
         "writes": writes(evaluation),
+        "kind": kind,
+        "title": TITLES[kind],
         "corpus": _corpus(main),
         "data_licence": _one_line(recipe.export.data_licence),
         "licence": _one_line(recipe.export.licence),
@@ -117,7 +133,7 @@ def front_matter(main: Variant) -> dict[str, Any]:
     stock = all(module.exportable for module in wanted_by(recipe.graft))
     data |= {
         "library_name": "transformers" if stock else "lingraft",
-        "pipeline_tag": (task := "text2text-generation" if writes(evaluation) else "fill-mask"),
+        "pipeline_tag": (task := TASKS[kind_of(evaluation)][0]),
         "tags": ["lingraft", task, "cross-lingual-transfer", main.method],
     }
     if evaluation is not None:
@@ -132,14 +148,13 @@ def _index_result(main: Variant, evaluation: dict[str, Any]) -> dict[str, Any]:
         for name, title in INDEX_METRICS.items()
         if math.isfinite(measured[name])
     ]
-    words = evaluation.get("words")
-    if words is not None and words["bits_per_character"] is not None:
-        value = round(float(words["bits_per_character"]), 4)
-        found.append({"type": "bits_per_character", "value": value, "name": "bits per character"})
+    bits = evaluation.get("words") or evaluation.get("likelihood") or {}
+    for name in ("bits_per_character", "bits_per_byte"):
+        if bits.get(name) is not None:
+            value = round(float(bits[name]), 4)
+            found.append({"type": name, "value": value, "name": name.replace("_", " ")})
     return {
-        "task": {"type": "text2text-generation", "name": "Denoising"}
-        if writes(evaluation)
-        else {"type": "fill-mask", "name": "Masked language modelling"},
+        "task": dict(zip(("type", "name"), TASKS[kind_of(evaluation)], strict=True)),
         "dataset": {
             "type": "held-out",
             "name": f"held-out text of the run ({main.recipe.texts[0].language})",
@@ -226,6 +241,12 @@ def _example(evaluation: dict[str, Any] | None, mask: str) -> str:
     return " ".join(words)
 
 
+def _beginning(evaluation: dict[str, Any] | None) -> str:
+    """How a held-out document begins; what begins a list anywhere where none is kept."""
+    generated = (evaluation or {}).get("generated") or [{"beginning": "1."}]
+    return str(generated[0]["beginning"])
+
+
 def _corpus(main: Variant) -> dict[str, Any] | None:
     corpus = main.result("corpus")
     if corpus is None:
@@ -253,7 +274,8 @@ def _counts(counted: dict[str, int]) -> str:
 def _metrics(found: Sequence[Variant]) -> str:
     """The models under both masking schemes; the notes stand elsewhere."""
     evaluation = found[0].result("evaluation") or {}
-    schemes = [headline(evaluation)] if writes(evaluation) else [HEADLINE_SCHEME, "bert"]
+    masked = kind_of(evaluation) == "masked"
+    schemes = [HEADLINE_SCHEME, "bert"] if masked else [headline(evaluation)]
     by_scheme = {scheme: tables.table_of(tables.compare(found, scheme)) for scheme in schemes}
     rows = [
         row(one.cells[0], scheme, *one.cells[1:])
@@ -262,7 +284,8 @@ def _metrics(found: Sequence[Variant]) -> str:
         if not one.role
     ]
     first, *others = by_scheme[schemes[0]].columns
-    return markdown(table("Metrics", (first, "masks", *others), rows), plain)
+    head = (first, "masks" if masked else "asked for", *others)
+    return markdown(table("Metrics", head, rows), plain)
 
 
 def _environment(values: dict[str, Any] | None) -> str:

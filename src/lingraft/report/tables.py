@@ -158,7 +158,7 @@ def _line(variant: Variant, scheme: str) -> Line:
     words: dict[str, Any] = {}
     ties = None
     if evaluation is not None:
-        words = evaluation.get("words") or {}
+        words = evaluation.get("words") or evaluation.get("likelihood") or {}
         scores = evaluation["metrics"][headline(evaluation, scheme)]
         ties = (int(scores["ties"]), int(scores["positions"])) if "ties" in scores else None
         measured = {

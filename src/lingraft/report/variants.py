@@ -8,22 +8,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
+from lingraft.evaluation.records import NEXT_TOKEN
 from lingraft.recipe import decoding
 from lingraft.report.row import Score
 from lingraft.rundir import Run, read_json
+from lingraft.tasks.choice_metrics import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from lingraft.models.kinds import KindName
     from lingraft.recipe import Phase, Recipe
 
 STAGES = ("corpus", "tokenizer", "graft", "evaluation", "model")
 HEADLINE_SCHEME = "mask-only"
 """All predicted tokens are hidden; under 'bert' (80/10/10) a tenth is visible and flatters PPL."""
-
-NEXT_TOKEN = "next-token"
-"""The one scheme of causal models."""
 
 
 def headline(evaluation: dict[str, Any], scheme: str = HEADLINE_SCHEME) -> str:
@@ -32,16 +32,17 @@ def headline(evaluation: dict[str, Any], scheme: str = HEADLINE_SCHEME) -> str:
     return scheme if scheme in metrics else str(next(iter(metrics)))
 
 
+def kind_of(evaluation: dict[str, Any] | None) -> KindName:
+    """The kind of model that was evaluated, by what it was asked for; masked before that."""
+    schemes = (HEADLINE_SCHEME,) if evaluation is None else evaluation["metrics"]
+    if NEXT_TOKEN in schemes:
+        return "causal"
+    return "masked" if HEADLINE_SCHEME in schemes else "seq2seq"
+
+
 def writes(evaluation: dict[str, Any] | None) -> bool:
     """Whether an encoder–decoder was evaluated, on what its decoder writes."""
-    if evaluation is None:
-        return False
-    return not {HEADLINE_SCHEME, NEXT_TOKEN} & evaluation["metrics"].keys()
-
-
-def predicts(evaluation: dict[str, Any] | None) -> bool:
-    """Whether a causal model was evaluated, on every token of whole documents."""
-    return evaluation is not None and NEXT_TOKEN in evaluation["metrics"]
+    return kind_of(evaluation) == "seq2seq"
 
 
 TITLES = {
@@ -247,6 +248,40 @@ def _scores(evaluation: dict[str, Any]) -> list[Score]:
     unigrams = math.exp(evaluation["unigram_entropy"])
     numbers.append(("unigram_perplexity", unigrams, int(masks["positions"])))
     return [
-        Score(metric=metric, value=float(value), n=n, masks=str(masks["fingerprint"]))
-        for metric, value, n in numbers
+        *(
+            Score(metric=metric, value=float(value), n=n, masks=str(masks["fingerprint"]))
+            for metric, value, n in numbers
+        ),
+        *_judged(evaluation),
     ]
+
+
+def _judged(evaluation: dict[str, Any]) -> Iterator[Score]:
+    """What a causal model has beside: compared where the text or the questions are the same."""
+    if "likelihood" not in evaluation:
+        return
+
+    def score(metric: str, value: float, n: int, asked: str) -> Score:
+        return Score(metric=metric, value=float(value), n=n, masks=asked)
+
+    counted, text = evaluation["likelihood"], str(evaluation["text"])
+    per_token = counted["characters"] / counted["tokens"]
+    sizes = {"bits_per_byte": "bytes", "bits_per_character": "characters"}
+    for name, unit in sizes.items():
+        yield score(f"likelihood/{name}", counted[name], counted[unit], text)
+    yield score("tokens_per_character", 1 / per_token, counted["characters"], text)
+    for group, ranks in evaluation["pieces"].items():
+        for name in ("hits@1", "hits@5", "hits@10", "mean_rank", "median_rank"):
+            prints = str(evaluation["masks"]["fingerprint"])
+            yield score(f"{group}/{name}", ranks[name], ranks["positions"], prints)
+    for name, kept in evaluation.get("kept", {}).items():
+        of_text = kept["likelihood"]
+        bits = of_text["bits_per_byte"]
+        yield score(f"kept/{name}/bits_per_byte", bits, of_text["bytes"], kept["text"])
+    for name, asked in evaluation.get("choices", {}).items():
+        for metric in METRICS:
+            yield score(f"choices/{name}/{metric}", asked[metric], asked["n"], asked["text"])
+    for speed in evaluation.get("speeds", ()):
+        rate = speed["tokens_per_second"] * per_token
+        name = f"speed/characters_per_second@{speed['batch']}"
+        yield score(name, rate, speed["tokens"] * speed["batch"], text)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import RecipeError
 from lingraft.recipe import Recipe
 from lingraft.recipe.decoding import load
-from lingraft.recipe.methods import recipe_from, settled
+from lingraft.recipe.methods import is_open, recipe_from, settled
 from lingraft.rundir import fingerprint
 
 if TYPE_CHECKING:
@@ -106,6 +106,11 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
     except RecipeError as error:
         text = str(error).removeprefix("--set ")
         raise RecipeError(text if text.startswith(where) else f"{where}: {text}") from None
+    if is_open(recipe):
+        raise RecipeError(
+            f"{where}: a study compares settings that are said: give budgets in tokens, steps or "
+            "epochs, and a paper's method.preset"
+        )
     sentences = point.get("sentences", recipe.method.sentences)
     if not recipe.phases:  # it reads no training text: one cell for all sizes and budgets
         recipe, sentences = settled(recipe), None

@@ -27,6 +27,7 @@ from lingraft.training import averaging, checkpoint, compiling, sharding
 from lingraft.training.accumulation import accumulate
 from lingraft.training.data import Position
 from lingraft.training.optim import clip, learning_rate_factor
+from lingraft.training.pace import Pace, expected_steps
 from lingraft.training.phase import State, Stopped
 from lingraft.training.problem import MaskedText
 from lingraft.training.signals import StopRequest
@@ -133,7 +134,9 @@ class _Trainer:
             problem.module, self.optimiser, work.training, accelerator
         )
         self.plan = problem.plan(work)
-        self.total_steps = self.expected_steps()
+        self.total_steps = expected_steps(phase.budget, self.plan)
+        deadline = None if self.last_checkpoint else work.deadline
+        self.pace = Pace(phase.budget, self.total_steps, work.folder, deadline)
         self.look_every = phase.validation.every_steps or max(1, round(self.total_steps / 10))
         self.warmup = phase.schedule.warmup
         if self.warmup >= 1:
@@ -144,19 +147,9 @@ class _Trainer:
 
     # -- position in the phase
 
-    def expected_steps(self) -> float:
-        """Optimiser steps of the whole phase (for budgets in tokens: nearly)."""
-        budget, per_epoch = self.job.phase.budget, self.plan.steps_per_epoch()
-        if budget.unit == "steps":
-            return budget.value
-        if budget.unit == "epochs":
-            return max(1.0, round(budget.value * per_epoch))
-        return max(1.0, budget.value / self.plan.tokens_per_epoch() * per_epoch)
-
     def done_share(self, steps: float, tokens: float) -> float:
-        """Share of the budget that so many steps and tokens are."""
-        budget = self.job.phase.budget
-        return tokens / budget.value if budget.unit == "tokens" else steps / self.total_steps
+        """Share of the phase that so many steps and tokens are."""
+        return self.pace.share(tokens if self.pace.unit == "tokens" else steps)
 
     @property
     def finished(self) -> bool:
@@ -165,10 +158,8 @@ class _Trainer:
     # -- running
 
     def run(self) -> dict[str, Any]:
-        phase, state = self.job.phase, self.state
-        unit = "tokens" if phase.budget.unit == "tokens" else "steps"
-        total = phase.budget.value if unit == "tokens" else self.total_steps
-        with self.stop.listening(), progress(phase.name, total, unit) as ticker:
+        phase, state, unit = self.job.phase, self.state, self.pace.unit
+        with self.stop.listening(), progress(phase.name, self.pace.total, unit) as ticker:
             ticker.start_at(state.tokens if unit == "tokens" else state.step)
             batches = self.plan.after(Position(state.epoch, state.index))
             while not self.finished:
@@ -178,6 +169,7 @@ class _Trainer:
                 ended = self.done_share(state.step, state.tokens) >= 1
                 if state.step % self.look_every == 0 or ended:
                     self.look(ended)
+                    self.keep_time()
                 self.checkpoint_if_due()
         return self.result()
 
@@ -310,6 +302,14 @@ class _Trainer:
                 "%s: no better loss in %d looks, the phase ends", self.job.phase.name, patience
             )
         self.speed.restart()
+
+    def keep_time(self) -> None:
+        """Shorten the phase where it would end later than was promised (`pace`)."""
+        done = self.state.tokens if self.pace.unit == "tokens" else self.state.step
+        shorter = None if self.finished else self.pace.look(done, self.accelerator)
+        if shorter is not None:
+            counted = f"{shorter:,.0f} of {self.pace.total:,.0f} {self.pace.unit}"
+            logger.info("%s: slower than measured, ends after %s", self.job.phase.name, counted)
 
     def save_best(self) -> None:
         """Write the weights to `best`, whole or not at all."""

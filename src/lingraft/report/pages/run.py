@@ -13,13 +13,14 @@ from lingraft.report import (
     harness,
     numbers,
     page,
+    plan,
     plots,
     samples,
     streams,
     tables,
 )
 from lingraft.report.pages import sections, vocabulary
-from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, labelled, predicts, writes
+from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, kind_of, labelled, writes
 from lingraft.rundir import Run, write_text
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _context(
         "compared": tables.table_of(compared),
         "scheme": headline(evaluation) if evaluation else HEADLINE_SCHEME,
         "writes": writes(evaluation),
-        "predicts": predicts(evaluation),
+        "predicts": kind_of(evaluation) == "causal",
         "schemes": sections.schemes(found),
         "languages": sections.languages(found),
         "stream_verdict": streams.verdict(main.label, pairs),
@@ -111,6 +112,9 @@ def _context(
         "tensors": sections.tensors(main),
         "provenance": vocabulary.provenance(main, kind),
         "schedule": sections.schedule(found),
+        "plan_choices": plan.choices(main.run),
+        "plan_times": plan.times(main.run),
+        "plan_warnings": plan.warnings(main.run),
         "sample_models": sample_models,
         "samples": shown,
         "environment": sections.environment(main.environment) if main.environment else None,

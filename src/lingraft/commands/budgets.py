@@ -1,0 +1,105 @@
+"""Budgets of `lingraft adapt`: how long it may train, and what to say where nobody says so."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import RecipeError
+from lingraft.recipe.auto import AUTO
+from lingraft.recipe.decoding import override
+from lingraft.recipe.records import METHODS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingraft.recipe import Recipe
+
+FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9}
+NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*([kmbg]?)", re.IGNORECASE)
+PAPER = "xpt2021"
+"""The preset of the methods that `auto` knows: those that go on from one masked language model."""
+
+
+def count(text: str, option: str) -> float:
+    """A number as people write it: 5M, 300k, 1.5B, 2e6.
+
+    Raises:
+        RecipeError: it is none.
+    """
+    match = NUMBER.fullmatch(text.strip().replace(",", "").replace("_", ""))
+    value = float(match[1]) * FACTORS[match[2].lower()] if match else 0.0
+    if not value:
+        raise RecipeError(f"{option} {text}: write a number above 0, as 300k, 5M or 1.5B")
+    return value
+
+
+def chosen(
+    *, minutes: float | None, hours: float | None, tokens: str | None, steps: int | None
+) -> dict[str, Any] | None:
+    """The budget that the options stand for, as plain data; None where none is given.
+
+    Raises:
+        RecipeError: several are given.
+    """
+    values = {
+        "minutes": minutes,
+        "hours": hours,
+        "tokens": None if tokens is None else count(tokens, "--tokens"),
+        "steps": steps,
+    }
+    given = [(unit, value) for unit, value in values.items() if value is not None]
+    if len(given) > 1:
+        names = " and ".join(f"--{unit}" for unit, _ in given)
+        raise RecipeError(f"{names} are both budgets; give one of them")
+    return {"value": given[0][1], "unit": given[0][0]} if given else None
+
+
+def default_preset(method: str | None, assignments: Sequence[str], *, yes: bool) -> str | None:
+    """The preset of the form without a recipe, for a text in one language.
+
+    'auto' where it knows the method and the phases are not set by hand; else None, which takes that
+    of the method's own paper.
+    """
+    known = method is None or (method in METHODS and METHODS[method].preset == PAPER)
+    by_hand = any(text.strip().startswith(("phases.", "phases=")) for text in assignments)
+    return AUTO if known and not by_hand and not yes else None
+
+
+def check_given(data: dict[str, Any], assignments: Sequence[str]) -> None:
+    """Ask for a budget where there is none; say what the paper's would take here.
+
+    Args:
+        data: a recipe as plain data.
+        assignments: of --set.
+
+    Raises:
+        RecipeError: preset 'auto' without a budget.
+    """
+    early = [text for text in assignments if not text.strip().startswith("phases.")]
+    plain = override(data, early)
+    method = plain.get("method", {})
+    if not isinstance(method, dict) or method.get("preset") != AUTO or method.get("budget"):
+        return
+    from lingraft.recipe.methods import recipe_from
+
+    papers = recipe_from(plain | {"method": {k: v for k, v in method.items() if k != "preset"}})
+    steps = sum(phase.budget.value for phase in papers.phases)
+    batch = papers.phases[0].batch if papers.phases else None
+    size = f" of {batch.size:,} {batch.unit}" if batch else ""
+    raise RecipeError(
+        f"no budget: give --minutes, --hours, --tokens or --steps; the paper's {steps:,.0f} steps"
+        f"{size} would take {_estimate(papers)} here (--yes takes them, with the paper's settings)"
+    )
+
+
+def _estimate(recipe: Recipe) -> str:
+    """How long a recipe takes on this machine, from the speed of a matrix product."""
+    from lingraft.report import numbers
+    from lingraft.study import estimate
+
+    cost = estimate.cost_of(recipe)
+    if not cost.flops:
+        return "an unknown time (the size of the model is not known before it is loaded)"
+    seconds = estimate.guessed(1).seconds([cost])
+    return f"about {numbers.duration(seconds)}"

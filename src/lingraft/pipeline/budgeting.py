@@ -1,0 +1,299 @@
+"""What a run leaves open is decided while it runs: preset 'auto', and budgets in time.
+
+In two steps. `choose`, once the text is read, decides method, initialiser and vocabulary. `fix`,
+once the model is grafted, measures how fast each phase trains (`speed`), decides the rest, turns
+time into tokens and says the plan. From then on the recipe in the run is complete: the same command
+goes on with it to the bits of a straight run, and measures nothing again.
+
+A promise in time covers the whole run. What is left of it after text, vocabulary and graft, less
+what evaluation, export and report will take, is training; a share of that is held back. While a
+phase trains, `training.pace` shortens it where the machine has become slower.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from accelerate.utils import broadcast_object_list
+
+from lingraft.pipeline import planning, speed
+from lingraft.pipeline.stages import family_now
+from lingraft.pipeline.suiting import suited
+from lingraft.pretrained import load as pretrained
+from lingraft.recipe import Budget, Recipe, auto
+from lingraft.recipe.decoding import decode, to_toml
+from lingraft.recipe.methods import is_open, promised, settled
+from lingraft.rundir import read_json, write_json, write_text
+from lingraft.training.pace import FILE as PACE
+from lingraft.training.pace import Deadline
+from lingraft.training.throughput import matrix_product_ceiling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from lingraft.pipeline.stages import Context
+    from lingraft.recipe.auto import Choice, Facts
+    from lingraft.rundir import Run
+
+logger = logging.getLogger(__name__)
+
+MEASURING = 0.02
+"""Of the promise, for measuring the speed of all phases; never more than `MOST_MEASURING`."""
+MOST_MEASURING = 20.0
+TRIALS = 0.05
+"""Of the budget, for trials of what rules are unsure of."""
+FEWEST_TRIAL_STEPS, MOST_TRIAL_STEPS, TRIAL_SENTENCES = 10, 60, 200
+EFFICIENCY = 0.3
+"""Share of a large matrix product's speed that training reaches, for the first rough estimate."""
+USUAL_STEP = 2_048
+"""Tokens of a step, where rules need tokens and the recipe counts steps."""
+CHARACTERS_A_TOKEN = 3.0
+PREDICTED = 0.15
+"""Share of the tokens that are predicted."""
+
+
+@dataclass(frozen=True)
+class Timekeeper:
+    """The clock of a run, and when the run began."""
+
+    began: float
+    clock: Callable[[], float] = time.monotonic
+
+    def passed(self) -> float:
+        """Seconds since the run began."""
+        return self.clock() - self.began
+
+
+def asked(recipe: Recipe) -> dict[str, Any]:
+    """An open recipe as it was given, to know it again."""
+    return recipe.model_dump(mode="json", exclude_unset=True)
+
+
+def remembered(recipe: Recipe, run: Run) -> Recipe:
+    """The complete recipe that the run has made of this open one; the open one before that."""
+    if not knows(run, recipe):
+        return recipe
+    fixed = read_json(run.plan_path)["fixed"]
+    return decode(fixed) if fixed else recipe
+
+
+def knows(run: Run, recipe: Recipe) -> bool:
+    """Whether the run was asked for this open recipe before."""
+    if not is_open(recipe) or not run.plan_path.is_file():
+        return False
+    return bool(read_json(run.plan_path)["asked"] == asked(recipe))
+
+
+def choose(context: Context) -> Context:
+    """Decide what vocabulary and graft need; of a complete recipe nothing."""
+    recipe, run = context.recipe, context.run
+    if not is_open(recipe):
+        return context
+    if context.accelerator.is_main_process and not knows(run, recipe):
+        facts = _facts(context)
+        decided = auto.choices(recipe, facts, before_speed=True) if _is_auto(recipe) else []
+        plan = {"asked": asked(recipe), "choices": [one.plain() for one in decided]}
+        write_json(run.plan_path, plan | {"facts": asdict(facts), "fixed": None})
+    context.accelerator.wait_for_everyone()
+    early = [auto.Choice(**one) for one in read_json(run.plan_path)["choices"]]
+    return replace(context, recipe=_with(recipe, early))
+
+
+def _is_auto(recipe: Recipe) -> bool:
+    return recipe.method.preset == auto.AUTO
+
+
+def _with(recipe: Recipe, decided: Sequence[Choice]) -> Recipe:
+    """The open recipe with what was decided, for its kind of source."""
+    return suited(auto.applied(recipe, decided), family_now(recipe)) if decided else recipe
+
+
+def _facts(context: Context) -> Facts:
+    recipe = context.recipe
+    family = family_now(recipe)
+    characters = context.run.stage("corpus").result()["splits"]["train"]["characters"]
+    if recipe.source.model is None:
+        config: Any = recipe.source.architecture
+        width, depth = config.get("hidden_size", 768), config.get(family.depth_key, 12)
+    else:
+        config = pretrained.load_config(recipe.source.model, recipe.source.revision)
+        width, depth = int(config.hidden_size), int(getattr(config, family.depth_key))
+    wall, cpu = time.perf_counter(), time.process_time()
+    tokens = _rough_tokens(context, characters, width, depth)
+    passed, busy = time.perf_counter() - wall, time.process_time() - cpu
+    return auto.Facts(
+        kind=family.kind,
+        width=width,
+        characters=int(characters),
+        tokens=tokens,
+        seconds=promised(recipe),
+        slowdown=max(1.0, passed * torch.get_num_threads() / max(busy, 1e-9)) if busy else 1.0,
+        has_vectors=importlib.util.find_spec("gensim") is not None,
+    )
+
+
+def _rough_tokens(context: Context, characters: int, width: int, depth: int) -> float:
+    """Tokens of the budget; of one in time estimated from the speed of a matrix product."""
+    recipe = context.recipe
+    seconds = promised(recipe)
+    if seconds is None:
+        return sum(_tokens(phase.budget, characters) for phase in recipe.phases)
+    device = context.accelerator.device
+    bf16 = context.accelerator.mixed_precision == "bf16"
+    ceiling = matrix_product_ceiling(device, bf16, width, seconds=0.3, rows=512)
+    predicted = PREDICTED * auto.vocabulary_for(characters) * width
+    a_token = 6 * (12 * depth * width**2 + predicted)
+    share = context.accelerator.num_processes / (1 + len(recipe.baselines))
+    return EFFICIENCY * ceiling.flops_per_second * seconds * share / a_token
+
+
+def _tokens(budget: Budget, characters: int) -> float:
+    if budget.unit == "epochs":
+        return budget.value * characters / CHARACTERS_A_TOKEN
+    return budget.value * (USUAL_STEP if budget.unit == "steps" else 1)
+
+
+def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
+    """Measure, decide the rest, and make the recipe complete; of a complete one nothing.
+
+    Args:
+        context: the run, behind its graft.
+        request: the recipe as it was asked for.
+        time: its clock.
+
+    Raises:
+        RecipeError: the time that was given is over before training could begin.
+    """
+    if not is_open(context.recipe):
+        return context
+    main, run = context.accelerator.is_main_process, context.run
+    plan = read_json(run.plan_path)
+    early = [auto.Choice(**one) for one in plan["choices"]]
+    graft = run.weights([])
+    recipe, late = context.recipe, _late(request, context.recipe, plan["facts"])
+    if late:
+        recipe = _with(request, [*early, *late])
+    speeds = _speeds(replace(context, recipe=recipe), graft, time)
+    tokens = _affordable(recipe, speeds)
+    if late and tokens is not None:
+        late = _late(request, recipe, plan["facts"] | {"tokens": tokens})
+        recipe = _with(request, [*early, *late])
+    context = replace(context, recipe=recipe)
+    late = [_tried(context, request, [*early, *late], one, speeds, graft) for one in late]
+    if late:
+        recipe = _with(request, [*early, *late])
+    draft = planning.draft(replace(context, recipe=recipe), speeds, time.passed())
+    if main:
+        write_json(
+            run.plan_path,
+            plan
+            | {
+                "choices": [one.plain() for one in (*early, *late)],
+                "fixed": settled(draft.recipe).model_dump(mode="json", exclude_none=True),
+                **draft.plain(),
+            },
+        )
+        write_text(run.recipe_path, to_toml(settled(draft.recipe)))
+    context.accelerator.wait_for_everyone()
+    complete = decode(read_json(run.plan_path)["fixed"])
+    return replace(context, recipe=complete, deadlines=_deadlines(draft, time))
+
+
+def _speeds(context: Context, graft: Path, time: Timekeeper) -> list[speed.Speed]:
+    phases = context.recipe.phases
+    whole = promised(context.recipe)
+    seconds = MOST_MEASURING if whole is None else min(MOST_MEASURING, MEASURING * whole)
+    found = []
+    for phase in phases:
+        found.append(speed.measure(context, phase, graft, seconds / len(phases), time.clock))
+        per_second = f"{found[-1].tokens_per_second:,.0f} tokens/s"
+        logger.info("%s: %s, from %d timed", phase.name, per_second, found[-1].steps)
+    broadcast_object_list(found)  # the first process' clock counts
+    return found
+
+
+def _late(request: Recipe, recipe: Recipe, facts: dict[str, Any]) -> list[Choice]:
+    """What the rules decide once the model is there; nothing without preset 'auto'."""
+    if not _is_auto(request):
+        return []
+    known = replace(auto.Facts(**facts), phases=len(recipe.phases))
+    return auto.choices(request, known, before_speed=False)
+
+
+def _affordable(recipe: Recipe, speeds: list[speed.Speed]) -> float | None:
+    """Tokens of a budget in time, at the measured speeds; None of other budgets."""
+    if promised(recipe) is None:
+        return None
+    pairs = zip(recipe.phases, speeds, strict=True)
+    total = sum((phase.budget.seconds or 0.0) * one.tokens_per_second for phase, one in pairs)
+    return total / (1 + len(recipe.baselines))
+
+
+def _tried(
+    context: Context,
+    request: Recipe,
+    decided: list[Choice],
+    choice: Choice,
+    speeds: list[speed.Speed],
+    graft: Path,
+) -> Choice:
+    """The choice by short trials of its candidates, where its rule is unsure."""
+    if choice.sure or not choice.candidates:
+        return choice
+    steps = _trial_steps(context, speeds, len(choice.candidates))
+    if steps < FEWEST_TRIAL_STEPS:
+        why = f"{choice.why}; the budget is too small for trials of others"
+        return replace(choice, why=why, candidates=())
+    losses = []
+    for value in choice.candidates:
+        others = [one for one in decided if one.key != choice.key]
+        recipe = _with(request, [*others, replace(choice, value=value)])
+        loss = speed.trial(context, recipe.phases[-1], graft, steps, TRIAL_SENTENCES)
+        losses.append((loss, value))
+        logger.info("trial: %s = %s, validation loss %.4f", choice.key, value, loss)
+    shown = ", ".join(f"{value}: {loss:.3f}" for loss, value in losses)
+    why = f"{choice.why}; validation losses after trials of {steps} steps: {shown}"
+    return replace(choice, value=min(losses)[1], why=why)
+
+
+def _trial_steps(context: Context, speeds: list[speed.Speed], candidates: int) -> int:
+    """Optimiser steps of a trial: all together take `TRIALS` of the budget."""
+    total = 0.0
+    for phase, measured in zip(context.recipe.phases, speeds, strict=True):
+        budget = phase.budget
+        if budget.seconds is not None:
+            total += budget.seconds * measured.tokens_per_second / measured.tokens_per_step
+        elif budget.unit == "steps":
+            total += budget.value
+        elif budget.unit == "tokens":
+            total += budget.value / measured.tokens_per_step
+    return min(MOST_TRIAL_STEPS, int(TRIALS * total / candidates))
+
+
+def _deadlines(draft: planning.Draft, time: Timekeeper) -> dict[str, Deadline]:
+    """When each phase must end; nothing where no time was promised."""
+    if draft.promised is None:
+        return {}
+    at, found = time.clock(), {}
+    for phase in draft.phases:
+        at += phase.seconds
+        found[phase.name] = Deadline(at, time.clock)
+    return found
+
+
+def as_trained(context: Context) -> Recipe:
+    """The recipe with the budgets that its phases had in the end, for baselines to share."""
+    phases = []
+    for phase in context.recipe.phases:
+        path = context.run.stage(phase.name).path / PACE
+        if path.is_file():
+            end = float(read_json(path)[-1][1])
+            phase = phase.model_copy(update={"budget": Budget(value=end, unit="tokens")})
+        phases.append(phase)
+    return context.recipe.model_copy(update={"phases": tuple(phases)})

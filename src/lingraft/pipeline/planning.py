@@ -1,0 +1,249 @@
+"""The plan of a run: time, tokens and steps of each stage, memory and disk, before it trains."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from lingraft.errors import RecipeError
+from lingraft.pipeline import preflight
+from lingraft.recipe import Budget
+from lingraft.recipe.auto import FEWEST_TOKENS
+from lingraft.recipe.methods import baseline, promised
+
+if TYPE_CHECKING:
+    from lingraft.pipeline.speed import Speed
+    from lingraft.pipeline.stages import Context
+    from lingraft.recipe import Phase, Recipe
+
+SAFETY = 0.03
+"""Of the time for training, held back."""
+FORWARD = 3.0
+"""A training step takes as long as so many forward passes."""
+LOOKS = 10
+"""At the validation text, in a phase."""
+LOOKING, EVALUATING = 0.05, 0.10
+"""Shares of a budget in time above which less text is looked at, and scored."""
+FEWEST_LOOKED_AT, FEWEST_SENTENCES, FEWEST_WORDS = 100, 300, 100
+CONTEXT = 2.0
+"""A word stands in a sentence of so many times the mean length: long ones have more words."""
+LEAST_TRAINING = 0.2
+"""Of a promise that is left for training, at least."""
+ENDING = {"model": 1.0, "report": 2.0}
+"""Seconds that writing and loading a small model again, and drawing the report, take alone."""
+A_BYTE = 4e-9
+"""Seconds a byte of weights, for those."""
+MOST_SLOWED = 4.0
+"""Times as long as alone: the few seconds of measuring may have been unlucky."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One stage of the plan."""
+
+    name: str
+    seconds: float
+    tokens: int | None = None
+    steps: int | None = None
+    tokens_per_second: float | None = None
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What will be done, and the complete recipe for it."""
+
+    recipe: Recipe
+    promised: float | None
+    """Seconds of the whole run."""
+    stages: tuple[Row, ...]
+    phases: tuple[Row, ...]
+    memory_bytes: int | None
+    disk_bytes: int | None
+    warnings: tuple[str, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """For plan.json."""
+        return {
+            "promised": self.promised,
+            "stages": [asdict(row) for row in self.stages],
+            "memory_bytes": self.memory_bytes,
+            "disk_bytes": self.disk_bytes,
+            "warnings": list(self.warnings),
+        }
+
+
+@dataclass(frozen=True)
+class Text:
+    """What the tokenizer stage counted."""
+
+    lengths: dict[str, float]
+    """Mean tokens of a sentence, by split."""
+    sentences: dict[str, int]
+    tokens_per_word: float
+
+    @classmethod
+    def of(cls, result: dict[str, Any]) -> Text:
+        """From the stage's result, over all streams."""
+        counts = result["tokens"]
+        lengths = {name: one["tokens"] / max(one["sentences"], 1) for name, one in counts.items()}
+        per_word = (result.get("statistics") or {}).get("train", {}).get("tokens_per_word")
+        sentences = {name: one["sentences"] for name, one in counts.items()}
+        return cls(lengths, sentences, per_word or 2.0)
+
+    def looked_at(self, sentences: int) -> float:
+        """Tokens of a look at the validation text."""
+        return min(sentences, self.sentences["valid"]) * self.lengths["valid"]
+
+    def scored(self, sentences: int, words: int) -> float:
+        """Tokens that an evaluation reads: two schemes, and a pass for each token of a word."""
+        length = self.lengths["test"]
+        masked = 2 * min(sentences, self.sentences["test"]) * length
+        return masked + words * self.tokens_per_word * length * CONTEXT
+
+
+def draft(context: Context, speeds: list[Speed], passed: float) -> Draft:
+    """Make a plan; budgets in time become tokens.
+
+    Args:
+        context: the run, behind its graft.
+        speeds: of each phase.
+        passed: seconds since the run began.
+
+    Raises:
+        RecipeError: the time that was given does not suffice.
+    """
+    recipe = context.recipe
+    text = Text.of(context.run.stage("tokenizer").result())
+    whole = promised(recipe)
+    fastest = max(one.tokens_per_second for one in speeds)
+    recipe = _smaller(recipe, text, whole, fastest)
+    plan = preflight.check(recipe)
+    slowdown = min(MOST_SLOWED, max(one.slowdown for one in speeds))
+    ending = _ending(recipe, text, speeds[-1].tokens_per_second, slowdown, plan.parameters or 0)
+    models = 1 + len(recipe.baselines)
+    share = 1 / (1 + sum(_ratio(recipe, index, plan) for index in range(models - 1)))
+    left = math.inf if whole is None else whole - passed - sum(ending.values()) * models
+    if whole is not None and left < LEAST_TRAINING * whole:
+        needed = (whole - left) / (1 - LEAST_TRAINING)
+        raise _too_late(whole, needed)
+    rows, phases = [], []
+    for phase, speed in zip(recipe.phases, speeds, strict=True):
+        looks = LOOKS * text.looked_at(phase.validation.sentences)
+        looking = looks / FORWARD / speed.tokens_per_second
+        if whole is not None and phase.budget.seconds is not None:
+            seconds = left * share * phase.budget.seconds / whole
+            training = max(seconds * (1 - SAFETY) - looking, 0.0)
+            tokens = max(round(training * speed.tokens_per_second), 1)
+            phase = phase.model_copy(update={"budget": Budget(value=tokens, unit="tokens")})
+        else:
+            tokens = round(_tokens(phase, speed, text))
+            seconds = tokens / speed.tokens_per_second + looking
+        in_tokens = phase.batch.unit == "tokens"
+        step = phase.batch.size if in_tokens else speed.tokens_per_step
+        steps = max(1, round(tokens / step))
+        rows.append(Row(phase.name, seconds, tokens, steps, round(speed.tokens_per_second, 1)))
+        phases.append(phase)
+    before = [
+        Row(name, float(context.run.stage(name).done()["seconds"]))
+        for name in ("corpus", "tokenizer", "graft")
+    ]
+    before.append(Row("start, measuring", max(0.0, passed - sum(row.seconds for row in before))))
+    trained = sum(row.seconds for row in rows)
+    others = [
+        Row(
+            f"baseline {section.method}",
+            trained * _ratio(recipe, index, plan) + ending["evaluation"],
+        )
+        for index, section in enumerate(recipe.baselines)
+    ]
+    last = [Row(name, seconds) for name, seconds in ending.items()]
+    return Draft(
+        recipe=recipe.model_copy(update={"phases": tuple(phases)}),
+        promised=whole,
+        stages=(*before, *rows, last[0], *others, *last[1:]),
+        phases=tuple(rows),
+        memory_bytes=plan.memory_bytes_estimate,
+        disk_bytes=plan.disk_bytes_estimate,
+        warnings=_warnings(rows, whole),
+    )
+
+
+def _tokens(phase: Phase, speed: Speed, text: Text) -> float:
+    """Of a budget that is not in time."""
+    value, unit = phase.budget.value, phase.budget.unit
+    if unit == "epochs":
+        return value * text.sentences["train"] * text.lengths["train"]
+    return value * (speed.tokens_per_step if unit == "steps" else 1)
+
+
+def _ratio(recipe: Recipe, index: int, plan: preflight.Plan) -> float:
+    """How long a baseline trains, as a multiple of the run's own model: by their parameters."""
+    other = preflight.check(baseline(recipe, index))
+    sizes = [
+        sum(size for part, size in one.by_part.items() if part not in ("embeddings", "output_bias"))
+        for one in (other, plan)
+    ]
+    return sizes[0] / sizes[1] if all(sizes) else 1.0
+
+
+def _smaller(recipe: Recipe, text: Text, whole: float | None, speed: float) -> Recipe:
+    """Less to look at and to score, where it would take too much of a promise in time."""
+    if whole is None:
+        return recipe
+    section = recipe.evaluation
+    models = 1 + len(recipe.baselines)
+    cost = models * text.scored(section.sentences, section.words) / FORWARD / speed
+    changes: dict[str, int] = {}
+    if cost > EVALUATING * whole:
+        share = EVALUATING * whole / cost
+        for key, least in (("sentences", FEWEST_SENTENCES), ("words", FEWEST_WORDS)):
+            value = getattr(section, key)
+            if key not in section.model_fields_set and value > least:
+                changes[key] = max(least, int(share * value))
+    phases = []
+    for phase in recipe.phases:
+        looks = LOOKS * text.looked_at(phase.validation.sentences) / FORWARD / speed
+        most = LOOKING * (phase.budget.seconds or whole)
+        if looks > most and "sentences" not in phase.validation.model_fields_set:
+            fewer = max(FEWEST_LOOKED_AT, int(phase.validation.sentences * most / looks))
+            watch = phase.validation.model_copy(update={"sentences": fewer})
+            phase = phase.model_copy(update={"validation": watch})
+        phases.append(phase)
+    return recipe.model_copy(
+        update={"phases": tuple(phases), "evaluation": section.model_copy(update=changes)}
+    )
+
+
+def _ending(
+    recipe: Recipe, text: Text, speed: float, slowdown: float, parameters: int
+) -> dict[str, float]:
+    """Seconds of what comes after training."""
+    section = recipe.evaluation
+    scored = text.scored(section.sentences, section.words) / FORWARD / speed
+    weights = 4 * parameters * A_BYTE
+    ending = {"evaluation": scored + (1.0 + weights) * slowdown}
+    return ending | {name: (seconds + weights) * slowdown for name, seconds in ENDING.items()}
+
+
+def _warnings(rows: list[Row], whole: float | None) -> tuple[str, ...]:
+    tokens = sum(row.tokens or 0 for row in rows)
+    if tokens >= FEWEST_TOKENS:
+        return ()
+    said = (
+        f"the budget is too small: {tokens:,} tokens of training, and with fewer than "
+        f"{FEWEST_TOKENS:,} a model may be no better than guessing by frequency"
+    )
+    seconds = sum(row.seconds for row in rows)
+    if whole is not None:
+        enough = whole + seconds * (FEWEST_TOKENS / max(tokens, 1) - 1)
+        return (f"{said}; here that takes about {math.ceil(enough / 60):,} minutes",)
+    return (f"{said}; give more (--tokens)",)
+
+
+def _too_late(whole: float, needed: float) -> RecipeError:
+    return RecipeError(
+        f"method.budget: {whole / 60:g} minutes are too few here: reading the text, the "
+        "vocabulary, the graft and the evaluation leave no time to train; give at least "
+        f"{math.ceil(needed / 60):,} minutes (--minutes), or less text"
+    )

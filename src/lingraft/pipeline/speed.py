@@ -1,0 +1,167 @@
+"""How fast a phase trains here: first steps on the real model and text, then thrown away.
+
+The loop itself runs, in a folder of its own and from the weights that the phase will start from; no
+weight, metric or random number of the run changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lingraft.pipeline.jobs import prepared
+from lingraft.recipe import Budget, Validation
+from lingraft.training.loop import run_phase, train_phase
+from lingraft.training.problem import MaskedText
+from lingraft.training.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lingraft.pipeline.stages import Context
+    from lingraft.recipe import Phase
+    from lingraft.training.data import Step
+
+WARM_UP = 3
+"""Steps that are not timed: kernels, allocator, caches."""
+STEPS = 12
+"""Timed steps, at most ..."""
+SETTLED = 1.0
+"""... but for steps so quick that all of them take fewer seconds."""
+MANY = 200
+
+
+class Enough(Exception):
+    """The speed is known: the training ends."""
+
+
+class Stopwatch(Watch):
+    """Times steps by a clock, the first ones left out."""
+
+    def __init__(
+        self, device: torch.device, seconds: float, clock: Callable[[], float], *, alone: bool
+    ) -> None:
+        """Start.
+
+        Args:
+            device: is waited for before the clock is read.
+            seconds: warm-up and timed steps should not take more together.
+            clock: seconds.
+            alone: whether no other process takes part; several must end at the same step.
+        """
+        self.device, self.seconds, self.clock, self.alone = device, seconds, clock, alone
+        self.begun = self.clock()
+        self.timed: float | None = None
+        self.warm = self.steps = self.tokens = 0
+
+    def begin(self) -> None:
+        if self.steps or self.timed is not None:
+            return
+        late = self.alone and self.warm and self.now() - self.begun > self.seconds / 2
+        if self.warm == WARM_UP or late:
+            self.timed = self.now()
+
+    def end(self, indices: Any, step: Step) -> None:
+        if self.timed is None:
+            self.warm += 1
+            return
+        self.steps += 1
+        self.tokens += step.global_tokens
+        if not self.alone:
+            enough = self.steps >= STEPS
+        else:
+            timed, over = self.now() - self.timed, self.now() - self.begun > self.seconds
+            enough = over or self.steps >= MANY or (self.steps >= STEPS and timed >= SETTLED)
+        if enough:
+            raise Enough
+
+    def now(self) -> float:
+        """Seconds, with the device waited for."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return self.clock()
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What training did in the time that was watched."""
+
+    tokens: int
+    steps: int
+    seconds: float
+    slowdown: float
+    """Wall seconds to those of the processor, 1 at least: how much others took."""
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Real tokens; padding never counts."""
+        return self.tokens / max(self.seconds, 1e-9)
+
+    @property
+    def tokens_per_step(self) -> float:
+        """On average."""
+        return self.tokens / self.steps
+
+
+def measure(
+    context: Context,
+    phase: Phase,
+    weights: Path,
+    seconds: float,
+    clock: Callable[[], float] = time.monotonic,
+) -> Speed:
+    """Train a phase for a moment and time it.
+
+    Args:
+        context: the run.
+        phase: what trains.
+        weights: the checkpoint to start from.
+        seconds: that it may take, loading not counted.
+        clock: seconds.
+    """
+    accelerator = context.accelerator
+    with tempfile.TemporaryDirectory() as folder:
+        long = Budget(value=1e9, unit="steps")
+        job, model = prepared(
+            context, phase.model_copy(update={"budget": long}), weights, Path(folder), "speed"
+        )
+        job = replace(job, training=job.training.model_copy(update={"trackers": ()}))
+        problem = MaskedText(job, model.to(accelerator.device))
+        alone = accelerator.num_processes == 1
+        watch = Stopwatch(accelerator.device, seconds, clock, alone=alone)
+        wall, cpu = time.perf_counter(), time.process_time()
+        with contextlib.suppress(Enough):
+            run_phase(job, problem, model, accelerator, None, watch)
+        slowdown = (time.perf_counter() - wall) / max(time.process_time() - cpu, 1e-9)
+        assert watch.timed is not None
+        taken = watch.now() - watch.timed
+    return Speed(watch.tokens, watch.steps, taken, max(1.0, slowdown))
+
+
+def trial(context: Context, phase: Phase, weights: Path, steps: int, sentences: int) -> float:
+    """The validation loss of a phase after so few steps, in nats; the whole schedule runs in them.
+
+    Args:
+        context: the run.
+        phase: with the settings that are tried.
+        weights: the checkpoint to start from.
+        steps: of the trial.
+        sentences: of validation text.
+    """
+    short = phase.model_copy(
+        update={
+            "budget": Budget(value=steps, unit="steps"),
+            "validation": Validation(every_steps=steps, sentences=sentences),
+        }
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        job, model = prepared(context, short, weights, Path(folder), "trial")
+        silent = job.training.model_copy(update={"trackers": ()})
+        result = train_phase(replace(job, training=silent), model, context.accelerator)
+    return float(result["best"]["loss"])

@@ -1,0 +1,356 @@
+"""`preset = "auto"`: what a run should do, from its source, text, time and resources, as rules.
+
+A rule is a record: when it holds, the value of one key of the recipe, and the committed rows of our
+own studies that support it. Of the rules for a key the first that holds decides. What the recipe
+gives itself is never touched. Where no row decides, the rule says that it is unsure and names
+candidates, which the run compares by short trials of the real model on the real text
+(`pipeline.trials`).
+
+Rows are named FILE:CELL, in docs/results. They were compared by the loss on validation text.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lingraft.recipe.decoding import decode
+from lingraft.recipe.methods import expand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from lingraft.recipe import Recipe
+
+AUTO = "auto"
+GIVEN = "given"
+"""In place of a rule: the recipe says it itself, or its method does."""
+FEWEST_TOKENS = 300_000
+"""With fewer tokens of training a model may be no better than unigrams: none was measured."""
+MEASURED_WIDTH = 256
+MEASURED_RATE = 2e-3
+"""The peak learning rate that won at that width, in one phase."""
+LARGEST_RATE = 2e-3
+NARROW, MEASURED_TOKENS = 320, 3_000_000
+LITTLE = 600_000
+"""Tokens of training up to which the results at 0.3 M are taken."""
+HURRIED = 240.0
+"""Seconds of a whole run below which learning static vectors, some 40 seconds, takes too much."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What rules may ask for."""
+
+    kind: str
+    """Of the source: masked, causal or seq2seq."""
+    width: int
+    """Numbers in a hidden state of the source."""
+    characters: int
+    """Of the training text, over all streams."""
+    tokens: float
+    """Of training: what the budget allows. An estimate until the speed was measured."""
+    phases: int = 1
+    """Of the method."""
+    seconds: float | None = None
+    """That the whole run may take; None where its budget is not in time."""
+    slowdown: float = 1.0
+    """How many times as long things take here as they would without other work."""
+    has_vectors: bool = False
+    """Whether static word vectors can be learnt here (the extra `vectors`)."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One row of the table."""
+
+    key: str
+    """What it decides, as a path in the recipe."""
+    name: str
+    holds: Callable[[Facts], bool]
+    value: Callable[[Facts], Any]
+    why: str
+    rows: tuple[str, ...]
+    """Committed results that support it; empty where it is unsure."""
+    candidates: Callable[[Facts], tuple[Any, ...]] | None = None
+    """What short trials compare; None trusts the value."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was decided for a key."""
+
+    key: str
+    value: Any
+    rule: str
+    """Name of the rule; 'given' where the recipe says it itself."""
+    why: str = ""
+    rows: tuple[str, ...] = ()
+    sure: bool = True
+    candidates: tuple[Any, ...] = field(default=())
+
+    def plain(self) -> dict[str, Any]:
+        """For plan.json."""
+        return asdict(self)
+
+
+def always(_: Facts) -> bool:
+    """A rule's condition where the ones above it did not hold."""
+    return True
+
+
+def nearest_rate(facts: Facts) -> float:
+    """The measured rate carried over to another width: inversely proportional to it.
+
+    Differs from muP (Yang et al. 2022), which scales the hidden matrices alone; a starting point
+    for trials, not a law.
+    """
+    return float(f"{min(LARGEST_RATE, MEASURED_RATE * MEASURED_WIDTH / facts.width):.1g}")
+
+
+def around(facts: Facts) -> tuple[float, ...]:
+    """Three learning rates about the nearest one."""
+    middle = nearest_rate(facts)
+    return tuple(float(f"{rate:.1g}") for rate in (middle / 3, middle, middle * 2))
+
+
+def is_measured(facts: Facts) -> bool:
+    """Whether the source is like those of our studies."""
+    return facts.kind == "masked" and facts.width <= NARROW
+
+
+def is_hurried(facts: Facts) -> bool:
+    """Whether learning static vectors would take too large a share of the time."""
+    return facts.seconds is not None and facts.seconds < HURRIED * facts.slowdown
+
+
+def is_short(facts: Facts) -> bool:
+    """Whether the budget is among those of our studies."""
+    return is_measured(facts) and facts.tokens <= MEASURED_TOKENS
+
+
+KO, LR, LONGER = "study-ko.jsonl", "study-ko-lr.jsonl", "study-ko-long.jsonl"
+SEEDS = (0, 1, 2)
+ONE_PHASE = tuple(f"{KO}:{name}-n25000-s{seed}" for name in ("xpt-sp", "xpt") for seed in SEEDS)
+JA = "auto/ja.jsonl"
+AT_LITTLE = (f"{JA}:xpt-sp-s0-focus-0-0-793f", f"{JA}:xpt-sp-s0-mean-0-0-92b0")
+INITIALISERS = ("-focus-b145", "-mean-1a66", "-match-ef64", "")
+NO_LAYERS = "as low without translation layers, within 0.02 nats, for two thirds of the operations"
+NO_LAYERS_ROWS = (f"{KO}:xpt-no-itl-n25000-s0", f"{KO}:xpt-n25000-s0")
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "method.name",
+        "one-phase",
+        is_short,
+        lambda _: "xpt-sp",
+        "one phase ends lower than two at 1.5 M tokens, with each of three seeds",
+        ONE_PHASE,
+    ),
+    Rule(
+        "method.name",
+        "one-phase-beyond",
+        always,
+        lambda _: "xpt-sp",
+        "one phase won at the sizes that were measured; not at this one",
+        (),
+    ),
+    Rule(
+        "graft.embeddings",
+        "focus",
+        lambda facts: facts.has_vectors and not is_hurried(facts),
+        lambda _: "focus",
+        "the lowest of five initialisers at 1.5 M tokens, and lower than mean at 0.3 M",
+        (*(f"{KO}:xpt-n25000-s0{end}" for end in INITIALISERS), *AT_LITTLE),
+    ),
+    Rule(
+        "graft.embeddings",
+        "mean",
+        always,
+        lambda _: "mean",
+        "the next best; FOCUS learns static vectors, which takes minutes and the extra `vectors` "
+        "(pip install 'lingraft[vectors]')",
+        (*(f"{KO}:xpt-n25000-s0{end}" for end in INITIALISERS[1:]), *AT_LITTLE[1:]),
+    ),
+    Rule(
+        "graft.layers_before",
+        "no-layers-before",
+        is_short,
+        lambda _: 0,
+        NO_LAYERS,
+        NO_LAYERS_ROWS,
+    ),
+    Rule(
+        "graft.layers_before",
+        "layers-before",
+        always,
+        lambda _: 1,
+        "the paper's translation layers: not measured at this size",
+        (),
+    ),
+    Rule(
+        "graft.layers_after",
+        "no-layers-after",
+        is_short,
+        lambda _: 0,
+        NO_LAYERS,
+        NO_LAYERS_ROWS,
+    ),
+    Rule(
+        "graft.layers_after",
+        "layers-after",
+        always,
+        lambda _: 1,
+        "the paper's translation layers: not measured at this size",
+        (),
+    ),
+    Rule(
+        "tokenizer.vocab_size",
+        "vocabulary",
+        always,
+        lambda facts: vocabulary_for(facts.characters),
+        "grows with the text; 4,000 and 8,000 pieces are what was measured",
+        (),
+    ),
+    Rule(
+        "method.batch",
+        "batch-little",
+        lambda facts: is_measured(facts) and facts.tokens <= LITTLE,
+        lambda _: {"size": 1_024, "unit": "tokens"},
+        "at 0.3 M tokens lower than steps of 2,048 tokens: twice as many steps",
+        (f"{JA}:xpt-sp-s0-mean-0-0-1024-b3ec", AT_LITTLE[1]),
+    ),
+    Rule(
+        "method.batch",
+        "batch",
+        is_short,
+        lambda _: {"size": 2_048, "unit": "tokens"},
+        "what all cells of 0.5 to 3 M tokens had; others were not tried there",
+        (f"{KO}:xpt-sp-n25000-s0", f"{LONGER}:xpt-n25000-s0"),
+    ),
+    Rule(
+        "method.batch",
+        "batch-by-budget",
+        always,
+        lambda facts: {"size": batch_for(facts.tokens), "unit": "tokens"},
+        "so many that there are some thousands of steps: not measured here",
+        (),
+    ),
+    Rule(
+        "method.learning_rate",
+        "rate-narrow",
+        is_measured,
+        lambda _: MEASURED_RATE,
+        "the lowest validation loss of 1e-3, 2e-3 and 4e-3",
+        tuple(f"{LR}:xpt-n25000-s0-{end}" for end in ("0.001-8d84", "0.002-5eeb", "0.004-4a20")),
+    ),
+    Rule(
+        "method.learning_rate",
+        "rate-by-width",
+        always,
+        nearest_rate,
+        "2e-3 at width 256, inversely with width: not measured here",
+        (),
+        around,
+    ),
+    Rule(
+        "method.warmup",
+        "warm-up",
+        always,
+        lambda _: 0.1,
+        "a tenth of a phase, as in all cells of the study",
+        (f"{KO}:xpt-sp-n25000-s0",),
+    ),
+    Rule(
+        "method.first_phase_warmup",
+        "warm-up-frozen",
+        lambda facts: facts.phases == 2,
+        lambda _: 0.3,
+        "shorter, one seed in three lost half of the phase (docs/log.md)",
+        (f"{KO}:xpt-n25000-s0",),
+    ),
+    Rule(
+        "method.first_phase_share",
+        "share-frozen",
+        lambda facts: facts.phases == 2,
+        lambda _: 0.4,
+        "as in the study's cells of two phases",
+        (f"{KO}:xpt-n25000-s0",),
+    ),
+)
+"""In order: of the rules for a key the first that holds decides."""
+BEFORE_SPEED = ("method.name", "graft", "tokenizer")
+"""Keys, or tables of keys, that are decided before the speed is measured: text and graft need them.
+"""
+
+
+def batch_for(tokens: float) -> int:
+    """Tokens of a step, a power of two from 2,048 to 65,536, for about 4,000 steps."""
+    return 1 << min(16, max(11, round(math.log2(max(tokens, 1) / 4_000))))
+
+
+def vocabulary_for(characters: int) -> int:
+    """Pieces for so many characters of training text."""
+    for most, pieces in ((3e6, 4_000), (3e7, 8_000), (3e8, 16_000), (3e9, 32_000)):
+        if characters < most:
+            return pieces
+    return 50_000
+
+
+def choices(recipe: Recipe, facts: Facts, *, before_speed: bool) -> list[Choice]:
+    """What the rules decide of an open recipe, in the table's order.
+
+    Args:
+        recipe: as it was asked for; what it gives itself is listed as given.
+        facts: of source, text, budget and machine.
+        before_speed: the keys that are needed before the speed is measured; else the others.
+    """
+    own, decided = given(recipe), {}
+    for rule in RULES:
+        early = rule.key in BEFORE_SPEED or rule.key.partition(".")[0] in BEFORE_SPEED
+        if early != before_speed or rule.key in decided:
+            continue
+        if rule.key in own:
+            decided[rule.key] = Choice(rule.key, value_of(recipe, rule.key), GIVEN)
+        elif rule.holds(facts):
+            decided[rule.key] = Choice(
+                rule.key,
+                rule.value(facts),
+                rule.name,
+                rule.why,
+                rule.rows,
+                bool(rule.rows),
+                rule.candidates(facts) if rule.candidates else (),
+            )
+    return list(decided.values())
+
+
+def value_of(recipe: Recipe, key: str) -> Any:
+    """What a recipe says of a key, as plain data."""
+    section, _, name = key.partition(".")
+    return getattr(recipe, section).model_dump(mode="json").get(name)
+
+
+def applied(recipe: Recipe, decided: Iterable[Choice]) -> Recipe:
+    """The open recipe with what was decided; its phases are written out anew."""
+    changes: dict[str, dict[str, Any]] = {"method": {}, "graft": {}, "tokenizer": {}}
+    for choice in decided:
+        if choice.rule != GIVEN:
+            section, _, name = choice.key.partition(".")
+            changes[section][name] = choice.value
+    plain = recipe.model_dump(mode="json", exclude_unset=True)
+    plain.pop("phases", None)
+    for section, values in changes.items():
+        plain[section] = plain.get(section, {}) | values
+    return expand(decode(plain))
+
+
+def given(recipe: Recipe) -> set[str]:
+    """The keys of rules that an open recipe decides itself, or that its method prescribes."""
+    sections = {"method": recipe.method, "graft": recipe.graft, "tokenizer": recipe.tokenizer}
+    keys = {
+        f"{name}.{key}" for name, section in sections.items() for key in section.model_fields_set
+    }
+    if recipe.tokenizer.kind in ("keep", "trim", "extend"):
+        keys |= {"tokenizer.vocab_size", "graft.embeddings"}
+    return keys

@@ -1,0 +1,47 @@
+"""The recipes that ship with lingraft: commented TOML files."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from lingraft.errors import RecipeError
+
+PACKAGED = Path(__file__).parents[1] / "recipes"
+"""In an installed package."""
+CHECKOUT = Path(__file__).parents[3] / "recipes"
+"""In a clone, from where the wheel takes them (pyproject.toml)."""
+
+
+def files() -> dict[str, Path]:
+    """Recipes and studies by name, in the order of the alphabet; those for a start first."""
+    folder = PACKAGED if PACKAGED.is_dir() else CHECKOUT
+    found = {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    return {name: found.pop(name) for name in ("start", "demo") if name in found} | found
+
+
+def summary(path: Path) -> str:
+    """The first sentence of a recipe's comment."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    comment = ""
+    for line in lines:
+        if not line.startswith("# "):
+            break
+        comment += f" {line[2:]}"
+    return comment.strip().partition(". ")[0].rstrip(".")
+
+
+def text(name: str) -> str:
+    """A recipe as it was written, comments and all.
+
+    Raises:
+        RecipeError: there is none of that name.
+    """
+    known = files()
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean '{close[0]}'? " if close else ""
+        raise RecipeError(
+            f"recipe '{name}': is not among those that ship; {hint}`lingraft recipe` lists them"
+        )
+    return known[name].read_text(encoding="utf-8")

@@ -1,0 +1,120 @@
+"""The plan of a run, and the rules that chose it: from plan.json, for the log and for the page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lingraft.report import numbers
+from lingraft.report.table import Column, Table, table
+from lingraft.rundir import read_json
+
+if TYPE_CHECKING:
+    from lingraft.rundir import Run
+
+GIVEN = "given"
+ROWS_AT = "docs/results/"
+
+
+def _plan(run: Run) -> dict[str, Any] | None:
+    plan = read_json(run.plan_path) if run.plan_path.is_file() else None
+    return plan if plan and plan.get("fixed") else None
+
+
+def lines(run: Run) -> list[str]:
+    """The plan, a line a stage, for a log; nothing where the recipe left nothing open."""
+    plan = _plan(run)
+    if plan is None:
+        return []
+    found = ["plan:"]
+    found += [
+        f"  {one['key']} = {_shown(one['value'])} ({_because(one)})" for one in plan["choices"]
+    ]
+    for row in plan["stages"]:
+        what = f"  {row['name']}: {numbers.duration(row['seconds'])}"
+        if row["tokens"]:
+            speed = f"{row['tokens_per_second']:,.0f} tokens/s"
+            what += f", {row['tokens']:,} tokens, {row['steps']:,} steps at {speed}"
+        found.append(what)
+    total = numbers.duration(sum(row["seconds"] for row in plan["stages"]))
+    promise = plan["promised"]
+    aim = f" of {numbers.duration(promise)}" if promise else ""
+    sizes = [
+        f"{numbers.size(plan[key])} {where}"
+        for key, where in (
+            ("memory_bytes", "of memory, activations on top"),
+            ("disk_bytes", "on disk"),
+        )
+        if plan[key]
+    ]
+    return [*found, "; ".join([f"  all: {total}{aim}", *sizes])]
+
+
+def warnings(run: Run) -> list[str]:
+    """What is wrong with the plan."""
+    plan = _plan(run)
+    return [] if plan is None else [str(one) for one in plan["warnings"]]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(str(part) for part in value.values())
+    return (
+        f"{value:,}"
+        if isinstance(value, int)
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value)
+    )
+
+
+def _because(choice: dict[str, Any]) -> str:
+    if choice["rule"] == GIVEN:
+        return "given"
+    sure = "" if choice["sure"] else "unsure; "
+    return f"rule {choice['rule']}: {sure}{choice['why']}"
+
+
+def choices(run: Run) -> Table | None:
+    """What was decided, by which rule, and the rows of our studies that support it."""
+    plan = _plan(run)
+    if plan is None or not plan["choices"]:
+        return None
+    rows = []
+    for one in plan["choices"]:
+        support = ", ".join(one["rows"]) if one["rows"] else numbers.ABSENT
+        given = one["rule"] == GIVEN
+        why = "the command or the recipe says so" if given else one["why"]
+        sure = "" if given else ("yes" if one["sure"] else "no")
+        rows.append((one["key"], _shown(one["value"]), one["rule"], sure, why, support))
+    head = (
+        Column("key", "text"),
+        Column("value", "text"),
+        Column("rule", "text"),
+        Column("sure", "text"),
+        Column("why", "long"),
+        Column(f"rows in {ROWS_AT}", "long"),
+    )
+    return table("What was decided, and why", head, rows)
+
+
+def times(run: Run) -> Table | None:
+    """Planned and true time of each stage."""
+    plan = _plan(run)
+    if plan is None:
+        return None
+    rows = []
+    for row in plan["stages"]:
+        stage = run.stage(row["name"])
+        done = stage.done() if stage.done_path.is_file() else None
+        tokens = (done or {}).get("result", {}).get("tokens") if row["tokens"] else None
+        rows.append(
+            (
+                row["name"],
+                numbers.duration(row["seconds"]),
+                numbers.duration(done["seconds"]) if done else numbers.ABSENT,
+                numbers.count(row["tokens"]) if row["tokens"] else "",
+                numbers.count(tokens) if tokens else "",
+            )
+        )
+    head = (Column("stage", "text"), "planned", "took", "tokens planned", "tokens trained")
+    return table("Plan", head, rows)

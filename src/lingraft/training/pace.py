@@ -1,0 +1,143 @@
+"""How far a phase is, as a share of its budget; and how a phase keeps a time that was promised.
+
+The number of tokens of a phase is fixed before its first step, so that its schedule knows where it
+ends. Where the machine turns out to be slower than it was measured, the phase gets shorter, never
+longer: after a look at the validation text what is left is cut to what the time allows. From there
+the share that is done rises faster, so the learning rate stays where it is and then falls in a
+steeper line, to end at the schedule's end.
+
+Every cut is written to `pace.json` before the next step. A phase that goes on from a checkpoint
+reads the cuts that were made and makes no more: its steps are those of the straight run, whatever
+the clock says. The promise is then one in tokens.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from lingraft.rundir import read_json, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from accelerate import Accelerator
+
+    from lingraft.recipe import Budget
+    from lingraft.training.data import Plan
+
+FILE = "pace.json"
+TOLERANCE = 0.03
+"""Of the phase's time: a smaller delay is left alone, it may pass."""
+WINDOW = 3
+"""Looks back, to which the speed is taken."""
+LEAST = 0.01
+"""Of the phase's budget, for the last stretch: the schedule must come to its end."""
+
+
+def expected_steps(budget: Budget, plan: Plan) -> float:
+    """Optimiser steps of a whole phase (for budgets in tokens: nearly)."""
+    per_epoch = plan.steps_per_epoch()
+    if budget.unit == "steps":
+        return budget.value
+    if budget.unit == "epochs":
+        return max(1.0, round(budget.value * per_epoch))
+    return max(1.0, budget.value / plan.tokens_per_epoch() * per_epoch)
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When a phase must end."""
+
+    at: float
+    """Seconds on the clock."""
+    clock: Callable[[], float] = time.monotonic
+
+
+class Pace:
+    """The share of a phase that so many steps or tokens are."""
+
+    def __init__(
+        self, budget: Budget, steps: float, folder: Path, deadline: Deadline | None = None
+    ) -> None:
+        """Read the cuts that were made.
+
+        Args:
+            budget: the phase's.
+            steps: that it takes (`expected_steps`).
+            folder: the phase's.
+            deadline: None where no time was promised.
+        """
+        self.unit = "tokens" if budget.unit == "tokens" else "steps"
+        self.total = total = budget.value if budget.unit == "tokens" else steps
+        self.path, self.deadline = folder / FILE, deadline
+        self.cuts: list[tuple[float, float]] = []
+        """What was done at a cut, and the total from then on."""
+        self.pieces = [(0.0, 0.0, total)]
+        """What was done at a piece's start, the share that was, and the total from then on."""
+        if self.path.is_file():
+            for done, shorter in read_json(self.path):
+                self._cut(done, shorter)
+            self.deadline = None  # it goes on: what was promised in time is now one in tokens
+        self.began = deadline.clock() if deadline else 0.0
+        self.looks: list[tuple[float, float]] = []
+        """What was done at each look, and when."""
+
+    @property
+    def end(self) -> float:
+        """The total as it is now."""
+        return self.pieces[-1][2]
+
+    def share(self, done: float) -> float:
+        """Share of the phase, 1 and above at its end.
+
+        Args:
+            done: tokens, or steps.
+        """
+        start, share, end = next(piece for piece in reversed(self.pieces) if piece[0] <= done)
+        return share + (1.0 - share) * (done - start) / (end - start)
+
+    def look(self, done: float, accelerator: Accelerator) -> float | None:
+        """After a look at the validation text: cut the phase where it would end too late.
+
+        The speed is that between the last looks; what is slow once at the start (kernels,
+        allocator, caches) does not count, each look does.
+
+        Returns:
+            The new total; None where nothing was cut.
+        """
+        if self.deadline is None:
+            return None
+        wanted = self.affordable(done, self.deadline.clock())
+        if accelerator.num_processes > 1:  # the first process' clock counts
+            mine = wanted if accelerator.is_main_process and wanted is not None else 0.0
+            told = torch.tensor([mine], dtype=torch.float64, device=accelerator.device)
+            wanted = float(accelerator.reduce(told, reduction="sum")[0]) or None
+        if wanted is None:
+            return None
+        self._cut(done, wanted)
+        if accelerator.is_main_process:
+            write_json(self.path, self.cuts)
+        return wanted
+
+    def affordable(self, done: float, now: float) -> float | None:
+        """The total that the time allows; None where the phase ends early enough as it is."""
+        assert self.deadline is not None
+        done_before, then = self.looks[-WINDOW:][0] if self.looks else (done, now)
+        self.looks.append((done, now))
+        if done <= done_before or now <= then:
+            return None
+        speed = (done - done_before) / (now - then)
+        late = now + (self.end - done) / speed - self.deadline.at
+        if late <= TOLERANCE * (self.deadline.at - self.began):
+            return None
+        left = max(speed * (self.deadline.at - now), LEAST * self.total)
+        return done + left if done + left < self.end else None
+
+    def _cut(self, done: float, shorter: float) -> None:
+        self.pieces.append((done, self.share(done), shorter))
+        self.cuts.append((done, shorter))

@@ -1,0 +1,189 @@
+"""Runs that decide what their recipe leaves open; their time is a clock of the test's own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from lingraft.errors import RecipeError
+from lingraft.pipeline import adapt as pipeline
+from lingraft.pipeline import planning
+from lingraft.pipeline.budgeting import Timekeeper
+from lingraft.recipe.methods import read_recipe, recipe_from
+from lingraft.rundir import Run
+from lingraft.training.data import Batcher
+
+MINUTE = {"value": 1, "unit": "minutes"}
+
+
+class Clock:
+    """A second passes with every 200 tokens of training; two once `slow` steps have been."""
+
+    def __init__(self, monkeypatch, slow=10**9, stop=0):
+        self.now, self.steps = 0.0, 0
+        original = Batcher.step
+
+        def step(batcher, *arguments):
+            drawn = original(batcher, *arguments)
+            if batcher.phase.startswith("phase-"):
+                self.steps += 1
+                self.now += drawn.global_tokens / (200 if self.steps <= slow else 100)
+                if self.steps == stop:
+                    raise KeyboardInterrupt
+            return drawn
+
+        monkeypatch.setattr(Batcher, "step", step)
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch):
+    """Neither the load of the machine that runs the tests counts, nor what only reads text."""
+    monkeypatch.setattr(planning, "MOST_SLOWED", 1.0)
+    monkeypatch.setattr(planning, "FORWARD", 1e9)
+
+
+@pytest.fixture
+def asked(tiny_source, korean_text):
+    """A tiny recipe that leaves open what is not said."""
+
+    def recipe(method=None, **tables):
+        small = {"batch": {"size": 200, "unit": "tokens"}}
+        plain = {
+            "name": "run",
+            "language": "ko",
+            "source": {"model": str(tiny_source("roberta"))},
+            "corpus": {"text": [str(korean_text)]},
+            "tokenizer": {"vocab_size": 300, "max_tokens": 64},
+            "graft": {"embeddings": "mean"},
+            "method": small | (method or {}),
+            "training": {"row_tokens": 64, "checkpoint_steps": 5},
+            "evaluation": {"sentences": 20, "words": 5},
+        }
+        return recipe_from(plain | tables)
+
+    return recipe
+
+
+def digest(run):
+    return hashlib.sha256((run.model_path / "model.safetensors").read_bytes()).hexdigest()
+
+
+def plan_of(run):
+    return json.loads(run.plan_path.read_text(encoding="utf-8"))
+
+
+def tokens(run, phase="phase-1"):
+    return run.stage(phase).result()["tokens"]
+
+
+def test_a_budget_in_time_is_kept_on_a_steady_machine(asked, tmp_path, monkeypatch):
+    clock = Clock(monkeypatch)
+    run = pipeline.adapt(asked({"budget": MINUTE}), tmp_path / "run", time=Timekeeper(0.0, clock))
+    plan = plan_of(run)
+    assert 0.9 * 60 <= clock.now + sum(planning.ENDING.values()) <= 1.1 * 60
+    done = [tokens(run), tokens(run, "phase-2")]
+    planned = [row["tokens"] for row in plan["stages"] if row["tokens"]]
+    assert done == pytest.approx(planned, rel=0.1)
+    assert not list(run.path.glob("*/pace.json"))
+    assert {phase.budget.unit for phase in read_recipe(run.recipe_path).phases} == {"tokens"}
+
+
+def test_a_run_that_was_killed_keeps_its_tokens_to_the_last_bit(asked, tmp_path, monkeypatch):
+    recipe = asked({"budget": MINUTE, "preset": "auto"})
+    with monkeypatch.context() as patch:
+        clock = Clock(patch)
+        straight = pipeline.adapt(recipe, tmp_path / "straight", time=Timekeeper(0.0, clock))
+    with monkeypatch.context() as patch:
+        clock = Clock(patch, stop=40)
+        with pytest.raises(KeyboardInterrupt):
+            pipeline.adapt(recipe, tmp_path / "killed", time=Timekeeper(0.0, clock))
+    clock = Clock(monkeypatch, slow=0)  # now the machine is slower: the tokens stay
+    again = pipeline.adapt(recipe, tmp_path / "killed", time=Timekeeper(0.0, clock))
+    assert tokens(again) == tokens(straight)
+    assert digest(again) == digest(straight)
+
+
+def test_a_machine_that_becomes_slow_gets_a_shorter_phase_that_ends_its_schedule(
+    asked, tmp_path, monkeypatch
+):
+    recipe = asked({"budget": MINUTE, "preset": "auto"})
+    clock = Clock(monkeypatch, slow=35)
+    run = pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, clock))
+    (planned,) = [row["tokens"] for row in plan_of(run)["stages"] if row["tokens"]]
+    assert tokens(run) < 0.95 * planned
+    assert 0.9 * 60 < clock.now + sum(planning.ENDING.values()) < 1.1 * 60
+    rates = [row["learning_rate"] for row in run.metrics() if row["kind"] == "train"]
+    assert rates[-1] < 0.35 * max(rates)
+    again = pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, clock))
+    assert digest(again) == digest(run)
+
+
+def test_a_baseline_trains_on_what_the_shortened_run_had(asked, tmp_path, monkeypatch):
+    recipe = asked({"budget": MINUTE, "preset": "auto"}, baselines=[{"method": "scratch"}])
+    run = pipeline.adapt(
+        recipe, tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch, slow=20))
+    )
+    other = Run(run.path / "baselines/scratch", parent=run.path)
+    assert list(run.path.glob("phase-1/pace.json"))
+    assert tokens(other) == pytest.approx(tokens(run), rel=0.1)
+
+
+def test_the_report_says_the_plan_and_which_rule_chose_what(asked, tmp_path, monkeypatch):
+    clock = Clock(monkeypatch)
+    recipe = asked({"budget": MINUTE, "preset": "auto"})
+    run = pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, clock))
+    page = (run.path / "report.html").read_text(encoding="utf-8")
+    for text in ("tokens planned", "What was decided, and why", "one-phase", "study-ko.jsonl:"):
+        assert text in page
+    rules = {one["key"]: one["rule"] for one in plan_of(run)["choices"]}
+    assert rules["graft.embeddings"] == rules["tokenizer.vocab_size"] == "given"
+    assert rules["method.name"].startswith("one-phase")
+
+
+def test_a_promise_that_leaves_no_time_to_train_is_refused_before_training(
+    asked, tmp_path, monkeypatch
+):
+    clock = Clock(monkeypatch)
+    late = Timekeeper(-50.0, clock)
+    with pytest.raises(RecipeError, match=r"1 minutes are too few here: .* give at least 2 min"):
+        pipeline.adapt(asked({"budget": MINUTE}), tmp_path / "run", time=late)
+    assert not (tmp_path / "run/phase-1").exists()
+
+
+def test_a_small_budget_is_said_to_be_too_small(asked, tmp_path, monkeypatch, caplog):
+    recipe = asked({"budget": {"value": 8, "unit": "steps"}, "preset": "auto"})
+    caplog.set_level("WARNING", logger="lingraft")
+    run = pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch)))
+    assert "the budget is too small" in caplog.text
+    assert plan_of(run)["warnings"]
+
+
+def test_trials_decide_where_no_row_does(asked, tmp_path, monkeypatch, tiny_source):
+    from lingraft.recipe import auto
+
+    monkeypatch.setattr(auto, "NARROW", 8)  # then the tiny source is not like the measured ones
+    budget = {"value": 600, "unit": "steps"}
+    recipe = asked({"budget": budget, "preset": "auto"})
+    stop = Clock(monkeypatch, stop=12 + 3 * 10 + 8)
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, stop))
+    choices = {one["key"]: one for one in plan_of(Run(tmp_path / "run"))["choices"]}
+    rate = choices["method.learning_rate"]
+    assert rate["value"] in rate["candidates"]
+    assert "after trials of 10 steps" in rate["why"]
+    assert not rate["sure"]
+
+
+def test_another_request_is_not_mixed_up_with_the_runs(asked, tmp_path, monkeypatch):
+    steps = {"budget": {"value": 6, "unit": "steps"}, "preset": "auto"}
+    run = pipeline.adapt(asked(steps), tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch)))
+    longer = asked(steps | {"budget": {"value": 7, "unit": "steps"}})
+    with pytest.raises(RecipeError, match="holds a run with another recipe"):
+        pipeline.adapt(longer, run.path)
+    resumed = pipeline.adapt(longer, run.path, resume=True)
+    assert resumed.stage("phase-1").result()["steps"] == 7

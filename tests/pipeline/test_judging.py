@@ -1,0 +1,222 @@
+"""A causal run is judged beside its untouched source, on the same bytes."""
+
+import json
+import math
+
+import pytest
+import tiny_judged
+import torch
+
+from lingraft.evaluation.scorer import Scorer
+from lingraft.models.loading import load
+from lingraft.pipeline import judging
+from lingraft.report import causal
+from lingraft.report.variants import labelled, scores
+from lingraft.rundir import Run
+from lingraft.tokenizer import files as tokenizer_files
+
+QUESTIONS = [
+    {"context": "비가 왔다. 그래서", "choices": ["우산을 썼다.", "해가 났다."], "label": 0},
+    {"context": "문을 열면", "choices": ["바람이 분다.", "우산", "해가 난다."], "label": 1},
+    {"context": "문을 열면", "choices": ["해가 진다.", "바람"], "label": 1},
+]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    english = "\n\n".join(f"The dog ran {n} times to the door." for n in range(40))
+    (folder / "en.txt").write_text(english)
+    lines = (json.dumps(one, ensure_ascii=False) for one in QUESTIONS)
+    (folder / "quiz.jsonl").write_text("\n".join(lines))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return tiny_judged.save(tmp_path_factory.mktemp("judged") / "source")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, source, files, korean_text, command):
+    out = tmp_path_factory.mktemp("judged") / "run"
+    ended = command(
+        *("adapt", "--source", source, "--text", korean_text, "--lang", "ko", "--out", out),
+        *("--method", "xpt", "--steps", 4, "--vocab-size", 400, "--kept", files / "en.txt"),
+        *("--set", "method.batch={size=500, unit='tokens'}", "--set", "tokenizer.max_tokens=64"),
+        *("--set", f"evaluation.choices=[{{file='{files / 'quiz.jsonl'}'}}]"),
+        *("--set", "evaluation.generated=4", "--set", "evaluation.samples=2"),
+        *("--set", "evaluation.sentences=60", "--set", "training.precision='fp32'"),
+        *("--baseline", "scratch"),
+    )
+    assert ended.status == 0, ended.err
+    return Run(out)
+
+
+@pytest.fixture(scope="module")
+def result(run):
+    return run.stage("evaluation").result()
+
+
+def test_source_and_model_are_scored_on_the_same_bytes(result):
+    ours, theirs = result, result["untouched"]["streams"][""]
+    assert ours["text"] == theirs["text"]
+    for key in ("documents", "bytes", "characters"):
+        assert ours["likelihood"][key] == theirs["likelihood"][key]
+    assert ours["likelihood"]["tokens"] < theirs["likelihood"]["tokens"]
+    assert ours["masks"]["fingerprint"] != theirs["masks"]["fingerprint"]
+
+
+def test_kept_text_is_scored_by_both_and_is_whole(result, files):
+    text = (files / "en.txt").read_text()
+    for side in (result, result["untouched"]):
+        kept = side["kept"]["en.txt"]
+        assert kept["likelihood"]["documents"] == 40
+        assert kept["likelihood"]["bytes"] == len(text) - 2 * 39
+    assert result["kept"]["en.txt"]["text"] == result["untouched"]["kept"]["en.txt"]["text"]
+
+
+def test_bits_of_kept_text_are_the_sums_of_the_stock_model(result, source, files):
+    model, _ = load(str(source))
+    tokenizer = tokenizer_files.load(str(source))
+    nats = size = 0.0
+    for text in (files / "en.txt").read_text().split("\n\n"):
+        ids = tokenizer(text, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            nats += float(model(input_ids=ids, labels=ids).loss) * (ids.shape[1] - 1)
+        size += len(text.encode())
+    found = result["untouched"]["kept"]["en.txt"]["likelihood"]["bits_per_byte"]
+    assert found == pytest.approx(nats / math.log(2) / size, rel=1e-4)
+
+
+def test_new_and_old_tokens_are_told_apart(result):
+    groups = result["pieces"]
+    assert set(groups) == {"all", "new", "old"}
+    assert groups["new"]["positions"] + groups["old"]["positions"] == groups["all"]["positions"]
+    assert set(result["untouched"]["streams"][""]["pieces"]) == {"all"}
+
+
+def test_questions_are_answered_by_both(result):
+    ours, theirs = result["choices"]["quiz"], result["untouched"]["choices"]["quiz"]
+    assert ours["n"] == theirs["n"] == 3
+    assert ours["text"] == theirs["text"]
+    assert ours["chance"] == pytest.approx(100 * (1 / 2 + 1 / 3 + 1 / 2) / 3)
+
+
+def test_speed_is_measured_for_both_in_batches_of_one_and_eight(result):
+    for side in (result, result["untouched"]):
+        assert [speed["batch"] for speed in side["speeds"]] == [1, 8]
+        assert all(speed["tokens_per_second"] > 0 for speed in side["speeds"])
+        assert len(side["generated"]) == 2
+    beginnings = [
+        [row["beginning"] for row in s["generated"]] for s in (result, result["untouched"])
+    ]
+    assert beginnings[0] == beginnings[1]
+
+
+def test_the_report_shows_all_of_it(run, result):
+    page = (run.path / "report.html").read_text()
+    for heading in (
+        *("Beside the untouched source", "The next token", "The source's language"),
+        *("Speed of generation", "Multiple choice, by likelihood", "Beginnings of held-out"),
+    ):
+        assert heading in page, heading
+    assert "Masked tokens" not in page
+    assert f"{result['likelihood']['bits_per_byte']:.3f}" in page
+    assert f"{result['untouched']['streams']['']['likelihood']['bits_per_byte']:.3f}" in page
+    assert page.count("source untouched") > 4
+
+
+def test_the_table_of_bits_has_every_model_the_source_once_and_unigrams(run):
+    shown = causal.text_table(causal.models(labelled([run])))
+    names = [row.cells[0].text for row in shown.rows]
+    assert names == ["XPT", "scratch", "source untouched", "unigrams"]
+    assert "do not compare" in " ".join(shown.notes)  # perplexities of other tokens
+
+
+def test_unigrams_have_the_bits_of_their_frequencies(run, result):
+    (model, *_) = causal.models(labelled([run]))
+    counted = result["likelihood"]
+    nats = result["unigram_entropy"] * counted["tokens"]
+    assert causal.unigram_bits(model) == pytest.approx(nats / math.log(2) / counted["bytes"])
+
+
+def test_what_is_kept_has_an_interval_that_holds_the_difference(run, result):
+    shown = causal.kept_table(causal.models(labelled([run])))
+    first = [cell.text for cell in shown.rows[0].cells]
+    gain = (
+        result["kept"]["en.txt"]["likelihood"]["bits_per_byte"]
+        - result["untouched"]["kept"]["en.txt"]["likelihood"]["bits_per_byte"]
+    )
+    assert first[:2] == ["en.txt", "XPT"]
+    low, high = (float(part.replace("−", "-")) for part in first[6].strip("[]").split(", "))
+    assert low <= gain <= high
+    assert first[5].replace("−", "-") == f"{gain:+.3f}"
+
+
+def test_a_model_does_not_differ_from_itself(result):
+    blocks = result["blocks"]["kept/en.txt"]["bits_per_byte"]
+    found = causal.difference(blocks, blocks)
+    assert (found.value, found.low, found.high) == (0, 0, 0)
+    assert causal.difference(blocks, blocks[:-1]) is None
+
+
+def test_rows_for_studies_have_names_and_counts(run, result):
+    (main, *_) = labelled([run])
+    found = {score.metric: score for score in scores(main)}
+    bits = found["likelihood/bits_per_byte"]
+    assert (bits.value, bits.n) == (
+        result["likelihood"]["bits_per_byte"],
+        result["likelihood"]["bytes"],
+    )
+    assert bits.masks == result["text"]
+    assert found["choices/quiz/acc"].value == result["choices"]["quiz"]["acc"]
+    assert found["kept/en.txt/bits_per_byte"].n == result["kept"]["en.txt"]["likelihood"]["bytes"]
+    assert found["new/hits@1"].n == result["pieces"]["new"]["positions"]
+    per_token = result["likelihood"]["characters"] / result["likelihood"]["tokens"]
+    rate = result["speeds"][0]["tokens_per_second"] * per_token
+    assert found["speed/characters_per_second@1"].value == pytest.approx(rate)
+
+
+def test_evaluate_gives_the_same_bits_as_the_run(run, source, files, command):
+    ended = command("evaluate", source, "--text", files / "en.txt", "--precision", "fp32")
+    assert ended.status == 0, ended.err
+    found = json.loads(ended.out)
+    expected = run.stage("evaluation").result()["untouched"]["kept"]["en.txt"]["likelihood"]
+    assert found["likelihood"] == pytest.approx(expected)
+    assert found["next_token"]["positions"] == found["masks"]["positions"]
+
+
+def test_evaluate_compares_models_on_the_same_questions(run, source, files, command, result):
+    ended = command(
+        *("evaluate", run.model_path, "--choices", files / "quiz.jsonl"),
+        *("--against", source, "--precision", "fp32"),
+    )
+    assert ended.status == 0, ended.err
+    found = json.loads(ended.out)
+    assert found["choices"]["quiz"]["acc"] == result["choices"]["quiz"]["acc"]
+    other = found["against"][str(source)]["quiz"]
+    assert other["scores"]["acc_norm"] == result["untouched"]["choices"]["quiz"]["acc_norm"]
+    expected = found["choices"]["quiz"]["acc_norm"] - other["scores"]["acc_norm"]
+    assert other["difference"]["acc_norm"]["value"] == pytest.approx(expected)
+
+
+def test_a_file_of_questions_that_changes_makes_the_evaluation_stale(run, files):
+    from lingraft.recipe import Choices, Evaluation
+
+    section = Evaluation(choices=(Choices(file=str(files / "quiz.jsonl")),))
+    before = judging.inputs(section)
+    assert judging.inputs(Evaluation()) == []
+    path = files / "quiz.jsonl"
+    text = path.read_text()
+    try:
+        path.write_text(text.replace("바람", "비"))
+        assert judging.inputs(section) != before
+    finally:
+        path.write_text(text)
+
+
+def test_a_judged_model_reads_no_more_than_it_was_trained_on(source):
+    assert judging.Judged.load(str(source), "fp32", 32).context == 32
+    assert judging.Judged.load(str(source), "fp32").context == tiny_judged.LONGEST
+    assert isinstance(judging.Judged.load(str(source), "fp32").scorer, Scorer)

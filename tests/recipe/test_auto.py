@@ -1,0 +1,157 @@
+"""The rules of preset 'auto': what they decide, and that committed results stand behind them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lingraft.errors import RecipeError
+from lingraft.recipe import auto
+from lingraft.recipe.methods import is_open, promised, recipe_from, settled
+
+RESULTS = Path(__file__).parents[2] / "docs/results"
+SMALL = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}}
+FACTS = auto.Facts("masked", 256, 1_000_000, 1e6, has_vectors=True)
+STEPS = {"value": 40, "unit": "steps"}
+
+
+def asked(method=None, **tables):
+    return recipe_from(
+        SMALL | {"method": {"preset": "auto", "budget": STEPS} | (method or {})} | tables
+    )
+
+
+def decided(recipe, facts=FACTS):
+    early = auto.choices(recipe, facts, before_speed=True)
+    return {one.key: one for one in (*early, *auto.choices(recipe, facts, before_speed=False))}
+
+
+def committed(name):
+    lines = (RESULTS / name).read_text(encoding="utf-8").splitlines()
+    return {json.loads(line)["cell"] for line in lines}
+
+
+@pytest.mark.parametrize("rule", auto.RULES, ids=lambda rule: rule.name)
+def test_the_rows_that_support_a_rule_are_committed(rule):
+    for row in rule.rows:
+        name, _, cell = row.partition(":")
+        assert cell in committed(name), row
+
+
+def test_the_names_of_rules_are_unique():
+    names = [rule.name for rule in auto.RULES]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("kind", ["masked", "causal", "seq2seq"])
+@pytest.mark.parametrize("width", [64, 256, 384, 768, 4_096])
+@pytest.mark.parametrize("tokens", [1e4, 1e6, 1e9])
+def test_every_source_and_budget_gets_a_value_for_every_key(kind, width, tokens):
+    facts = auto.Facts(kind, width, 10_000_000, tokens, phases=2)
+    assert set(decided(asked(), facts)) == {rule.key for rule in auto.RULES}
+
+
+def test_what_the_recipe_says_is_not_decided_for_it():
+    recipe = asked(
+        {"name": "xpt", "learning_rate": 0.5},
+        graft={"embeddings": "random", "layers_before": 3},
+        tokenizer={"vocab_size": 700},
+    )
+    found = decided(recipe)
+    made = auto.applied(recipe, found.values())
+    given = {key for key, one in found.items() if one.rule == auto.GIVEN}
+    assert {"method.name", "method.learning_rate", "graft.embeddings"} <= given
+    assert (made.method.name, made.graft.embeddings, made.graft.layers_before) == (
+        "xpt",
+        "random",
+        3,
+    )
+    assert made.tokenizer.vocab_size == 700
+    assert {phase.optimiser.learning_rate for phase in made.phases} == {0.5}
+
+
+def test_what_a_method_prescribes_is_not_decided_either():
+    found = decided(asked({"name": "scratch"}))
+    assert found["graft.embeddings"].rule == auto.GIVEN
+    assert found["graft.embeddings"].value == "random"
+
+
+def test_a_vocabulary_that_is_kept_is_not_given_a_size():
+    found = decided(asked(tokenizer={"kind": "keep"}))
+    assert found["tokenizer.vocab_size"].rule == auto.GIVEN
+
+
+def test_without_the_extra_vectors_the_next_best_initialiser_is_taken():
+    assert decided(asked(), replace(FACTS, has_vectors=False))["graft.embeddings"].value == "mean"
+
+
+def test_a_run_in_a_hurry_learns_no_vectors():
+    for seconds, slowdown, wanted in ((100, 1, "mean"), (600, 1, "focus"), (600, 8, "mean")):
+        facts = replace(FACTS, seconds=seconds, slowdown=slowdown)
+        assert decided(asked(), facts)["graft.embeddings"].value == wanted
+
+
+def test_a_larger_budget_gets_a_larger_batch():
+    budgets = [10.0**power for power in range(4, 12)]
+    sizes = [
+        decided(asked(), replace(FACTS, tokens=t))["method.batch"].value["size"] for t in budgets
+    ]
+    assert sizes == sorted(sizes)
+    assert (sizes[0], sizes[-1]) == (1_024, 65_536)
+
+
+def test_more_text_gets_more_pieces():
+    sizes = [auto.vocabulary_for(10**power) for power in range(4, 12)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1]
+
+
+def test_the_measured_learning_rate_is_for_sources_like_those_measured():
+    narrow = decided(asked())["method.learning_rate"]
+    assert (narrow.value, narrow.sure, narrow.candidates) == (2e-3, True, ())
+    wide = decided(asked(), replace(FACTS, width=768))["method.learning_rate"]
+    assert not wide.sure
+    assert wide.value < 2e-3
+    assert wide.value in wide.candidates
+    assert not decided(asked(), replace(FACTS, kind="causal"))["method.learning_rate"].sure
+
+
+def test_the_recipe_is_complete_once_all_is_decided_and_stays_so():
+    recipe = asked()
+    made = auto.applied(recipe, decided(recipe).values())
+    assert is_open(recipe)
+    assert not is_open(settled(made))
+    assert [phase.train for phase in made.phases] == [("all",)]
+    assert (made.graft.layers_before, made.graft.layers_after) == (0, 0)
+    assert made.phases[0].schedule.warmup == 0.1
+    assert auto.applied(made, decided(recipe).values()) == made
+
+
+def test_a_budget_in_time_is_open_and_promises_the_sum_of_its_phases():
+    recipe = recipe_from(SMALL | {"method": {"budget": {"value": 1.5, "unit": "hours"}}})
+    assert is_open(recipe)
+    assert [phase.budget.seconds for phase in recipe.phases] == [2_700, 2_700]
+    assert promised(recipe) == 5_400
+    assert promised(recipe_from(SMALL)) is None
+
+
+def test_auto_without_a_budget_is_refused():
+    with pytest.raises(RecipeError, match="needs to know how long it may train"):
+        recipe_from(SMALL | {"method": {"preset": "auto"}})
+
+
+def test_phases_that_are_not_decided_yet_cannot_be_set():
+    with pytest.raises(RecipeError, match="the phases are decided when the run has begun"):
+        recipe_from(SMALL | {"method": {"preset": "auto", "budget": STEPS}}, ["phases.0.dropout=0"])
+
+
+def test_time_and_steps_do_not_mix():
+    phases = [
+        {"name": name, "train": ["all"], "budget": {"value": 3, "unit": unit}}
+        for name, unit in (("one", "minutes"), ("two", "steps"))
+    ]
+    with pytest.raises(RecipeError, match="some budgets are in time and some are not"):
+        recipe_from(SMALL | {"phases": phases})
