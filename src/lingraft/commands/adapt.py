@@ -16,7 +16,7 @@ from lingraft.recipe.decoding import load
 from lingraft.recipe.joining import joined
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.recipe.shorthand import tables as tables_of
-from lingraft.recipe.streams import by_field, named_texts
+from lingraft.recipe.streams import by_field, named_texts, replayed
 from lingraft.rundir import Run
 
 if TYPE_CHECKING:
@@ -89,6 +89,16 @@ def command(
             help="Text of the source's language that trains nothing: a causal model and its source "
             "are scored on it, to see what is left of that language; several may follow."
         ),
+    ] = None,
+    replay: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Text of the source's language to read again, LANGUAGE=PATH or a path (English), "
+            "so that less is forgotten; the vocabulary is still that of --text."
+        ),
+    ] = None,
+    replay_share: Annotated[
+        float | None, typer.Option(help="Its share of the tokens of every phase (0.1).")
     ] = None,
     minutes: Annotated[
         float | None, typer.Option(help="Budget: time of the whole run, report and all.")
@@ -183,6 +193,8 @@ def command(
                 raise RecipeError("--join: the run's model is the source; leave --source out")
             needed |= {"--source": join}
             data = _joined(join, texts, data)
+        if replay or replay_share is not None:
+            data = replayed(data, replay or [], replay_share)
         chosen = _from_options(data, needed, out_dir, assignments)
     folder = out_dir or Path("runs") / chosen.name
     from lingraft.pipeline import adapt as pipeline

@@ -21,6 +21,7 @@ from lingraft.tasks.choices import shapes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from lingraft.recipe.record import MethodRecord
     from lingraft.tasks import Group
 
 
@@ -50,8 +51,17 @@ def _explained(title: str, records: Mapping[str, Any]) -> Table:
 
 
 def _methods() -> Table:
-    rows = [(name, str(len(record.stretches)), record.summary) for name, record in METHODS.items()]
-    return _listed("methods", ("name", "phases", "what it does"), rows)
+    rows = [
+        (name, _phases(record), record.kind or "all", record.preset, record.summary)
+        for name, record in METHODS.items()
+    ]
+    return _listed("methods", ("name", "phases", "models", "preset", "what it does"), rows)
+
+
+def _phases(record: MethodRecord) -> str:
+    """How many, and how many where the output projection is tied."""
+    counts = dict.fromkeys((len(record.stretches), len(record.tied or record.stretches)))
+    return ", tied: ".join(map(str, counts))
 
 
 def _presets() -> Table:

@@ -15,6 +15,7 @@ from lingraft.models.source import load_model
 from lingraft.pipeline import budgeting, evaluating, stages
 from lingraft.pipeline.budgeting import Timekeeper
 from lingraft.pipeline.preflight import check_inputs, check_names, too_small
+from lingraft.pipeline.rows import tied_now
 from lingraft.pipeline.stages import Context, family_now
 from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pretrained.load import quiet_transformers
@@ -75,7 +76,7 @@ def adapt(
     quiet_transformers()
     time = time or Timekeeper(monotonic())
     family = family_now(recipe)
-    run, request = Run(out), suited(recipe, family)
+    run, request = Run(out), suited(recipe, family, tied=tied_now(recipe))
     recipe = request if overwrite else budgeting.remembered(request, run)
     check_context(recipe, family, stages.position_settings(recipe)[1])
     accelerator = accelerator_for(recipe.training, out)

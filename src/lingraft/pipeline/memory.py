@@ -225,6 +225,16 @@ def trained(phase: Phase, by_part: Mapping[str, int], layers: Layers) -> tuple[i
     return count, matrices
 
 
+def parts_moved(phase: Phase) -> frozenset[str]:
+    """Whole parts that have gradients in a phase: those too of which it trains rows or layers."""
+    names = [*trained_parts(phase.train, phase.name), *(phase.lora.parts if phase.lora else ())]
+    found = [selector(name) for name in names]
+    return frozenset(
+        "body" if s.items else "embeddings" if s.matrix == "head" else str(s.part or s.matrix)
+        for s in found
+    )
+
+
 def need(
     recipe: Recipe, phase: Phase, by_part: Mapping[str, int], layers: Layers, machine: Machine
 ) -> Need:
@@ -237,7 +247,7 @@ def need(
         layers: of the target.
         machine: where.
     """
-    training, parts = recipe.training, trained_parts(phase.train, phase.name)
+    training, parts = recipe.training, parts_moved(phase)
     count, matrices = trained(phase, by_part, layers)
     total = sum(by_part.values())
     bf16 = training.precision == "bf16" or (training.precision == "auto" and machine.bf16)
@@ -288,11 +298,7 @@ def _logit_bytes(
     rows = layers.rows
     if phase.objective == "clm":
         at_once = min(tokens * rows, LOGITS_AT_ONCE)
-        own = (
-            2 * 4 * by_part["embeddings"]
-            if "embeddings" in trained_parts(phase.train, phase.name)
-            else 0
-        )
+        own = 2 * 4 * by_part["embeddings"] if "embeddings" in parts_moved(phase) else 0
         return at_once * (8 + size) + own  # the head's gradient too, before it is scaled
     rate = phase.masking.rate
     return int(tokens * rate * rows * (8 + size))
@@ -319,7 +325,7 @@ def remedies(
         said[:] = [one for one in said if "micro_batch" not in one]
         said.append(f"training.micro_batch_tokens={smaller}")
         yield with_them(training)
-    if "body" not in trained_parts(phase.train, phase.name) and training.frozen_weights != "bf16":
+    if "body" not in parts_moved(phase) and training.frozen_weights != "bf16":
         training = training.model_copy(update={"frozen_weights": "bf16"})
         said.append("training.frozen_weights=bf16")
         yield with_them(training)
@@ -355,7 +361,7 @@ def verdict(
             "and fits"
         )
     least = min((entry[1].total for entry in found), default=most)
-    trains_body = "body" in trained_parts(worst.train, worst.name)
+    trains_body = "body" in parts_moved(worst)
     fewer = "train the body by LoRA or not at all (phases.….train), " if trains_body else ""
     tried = f", nor with {found[-1][0]} ({_shown(least)})" if found else ""
     return needs, (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +14,19 @@ from lingraft.corpus.cleaning import scripts
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES, Family, check_config, family_of
 from lingraft.models.modules import in_folder, wanted_by
-from lingraft.models.parts import (
-    trained_parts,
-)
+from lingraft.models.parts import trained_parts
 from lingraft.models.plans import check_identity
 from lingraft.pipeline import pairs, vocabularies
-from lingraft.pipeline.memory import Layers, Need, this_machine, trained, verdict
+from lingraft.pipeline.memory import Layers, Need, this_machine, verdict
 from lingraft.pipeline.sizes import grafted_sizes, is_tied, named_as_in, tensor_shapes
 from lingraft.pipeline.suiting import check_context, suited
+from lingraft.pipeline.trainable import trainable
 from lingraft.pretrained.checkpoints import folder_of, refuse_code, without_config
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import baseline, is_open
 from lingraft.recipe.reach import SPREAD, reach
 from lingraft.recipe.run import KEEPING, NEED_LEXICONS
+from lingraft.recipe.selectors import described
 from lingraft.recipe.streams import distilled
 from lingraft.tasks.choices import PLAIN, shape_named
 
@@ -53,6 +54,8 @@ class Plan:
     model_type: str = ""
     parameters: int | None = None
     by_part: dict[str, int] = field(default_factory=dict)
+    trainable: list[int] = field(default_factory=list)
+    """Parameters that each phase trains; empty where they are not known."""
     phases: list[dict[str, Any]] = field(default_factory=list)
     disk_bytes_estimate: int | None = None
     memory_bytes_estimate: int | None = None
@@ -76,6 +79,8 @@ def check_names(recipe: Recipe) -> None:
             scripts.of_language(language, stream.corpus.scripts)
     for phase in recipe.phases:
         trained_parts(phase.train, phase.name)
+        if phase.lora and importlib.util.find_spec("peft") is None:
+            raise RecipeError(f'phase {phase.name}: LoRA needs peft; pip install "lingraft[lora]"')
     _check_teachers(recipe)
     pairs.check(recipe)
     seen, grafts = set(), [recipe.graft]
@@ -214,7 +219,7 @@ def check(recipe: Recipe) -> Plan:
     plan = Plan()
     files = check_inputs(recipe)
     family, folder = source_of(recipe)
-    recipe = suited(recipe, family)
+    recipe = suited(recipe, family, tied=_is_tied(family, folder))
     if family is not None and folder is not None:
         config = _config(folder)
         positions = config.get("max_position_embeddings", config.get("n_positions"))
@@ -235,7 +240,10 @@ def check(recipe: Recipe) -> Plan:
     ]
     plan.stages += [f"baseline {section.method}" for section in recipe.baselines]
     _sizes(recipe, plan)
-    plan.phases = [_phase(recipe, phase, plan) for phase in recipe.phases]
+    plan.phases = [
+        _phase(recipe, phase, plan, count)
+        for phase, count in zip_longest(recipe.phases, plan.trainable)
+    ]
     if plan.parameters:
         _estimates(recipe, plan)
     plan.notes += too_small(recipe)
@@ -301,8 +309,19 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
     tied = is_tied(config, family, shapes)
     grafted = grafted_sizes(shapes, family, recipe, tied=tied)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
+    plan.trainable = [
+        trainable(recipe, phase, shapes, family, grafted, tied=tied) for phase in recipe.phases
+    ]
     plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
     plan.layers = Layers.of(shapes, config, family, recipe, tied=tied)
+
+
+def _is_tied(family: Family | None, folder: Path | None) -> bool | None:
+    """Whether the source's output projection is its word embeddings; None: nobody knows yet."""
+    shapes = tensor_shapes(folder) if folder else None
+    if family is None or folder is None or shapes is None:
+        return None
+    return is_tied(_config(folder), family, named_as_in(family, shapes))
 
 
 def _local_folder(name: str, revision: str | None) -> Path | None:
@@ -330,13 +349,13 @@ def _config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _phase(recipe: Recipe, phase: Phase, plan: Plan) -> dict[str, Any]:
+def _phase(recipe: Recipe, phase: Phase, plan: Plan, count: int | None) -> dict[str, Any]:
     joins = phase.join_sentences and phase.batch.unit == "sentences"
     unit = "blocks of sentences" if joins else phase.batch.unit
     return {
         "name": phase.name,
-        "trains": "all" if "all" in phase.train else ", ".join(phase.train),
-        "trainable": trained(phase, plan.by_part, plan.layers)[0] if plan.layers else None,
+        "trains": described(phase.train, phase.lora.parts if phase.lora else ()),
+        "trainable": count,
         "budget": f"{phase.budget.value:g} {phase.budget.unit}",
         "batch": f"{phase.batch.size} {unit}",
         "learning_rate": phase.optimiser.learning_rate,

@@ -94,6 +94,7 @@ def _reading(
             entry.weight,
             also,
             stream.pair is not None,
+            entry.share,
         )
 
     return under(objective, tuple(under(name) for name in entry.also))

@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from transformers import AutoConfig
 
 from lingraft.embeddings.common import Initialised, Provenance
 from lingraft.errors import UnsupportedModelError
+from lingraft.pretrained.load import load_config
 from lingraft.recipe.selectors import ROWS
 from lingraft.rundir import read_json
 
@@ -20,11 +22,21 @@ if TYPE_CHECKING:
 
     import torch
 
-    from lingraft.recipe import Phase
+    from lingraft.recipe import Phase, Recipe
     from lingraft.tokenizer.vocabulary import Vocabulary
 
 KEPT = "kept"
 """Rule of a row that is the source's own, under the source's own id."""
+
+
+def tied_now(recipe: Recipe) -> bool:
+    """Whether the source's output projection is its word embeddings, by its configuration."""
+    if recipe.source.architecture is not None:
+        settings = dict(recipe.source.architecture)
+        config = AutoConfig.for_model(str(settings.pop("model_type")), **settings)
+    else:
+        config = load_config(str(recipe.source.model), recipe.source.revision)
+    return bool(config.tie_word_embeddings)
 
 
 def new_rows(folder: Path, phase: Phase) -> tuple[bool, ...] | None:

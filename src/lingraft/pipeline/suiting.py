@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import RecipeError
 from lingraft.models.kinds import KINDS
 from lingraft.recipe import Masking, Tokenizer
+from lingraft.recipe.methods import with_tied_head
+from lingraft.recipe.records import METHODS, method_named
 
 if TYPE_CHECKING:
     from lingraft.models.families import Family
@@ -23,18 +25,24 @@ OF_KINDS = {kind.objective for kind in KINDS.values() if kind.objective}
 """Objectives that are the only one of a kind."""
 
 
-def suited(recipe: Recipe, family: Family | None) -> Recipe:
+def suited(recipe: Recipe, family: Family | None, *, tied: bool | None = None) -> Recipe:
     """The recipe with phases that its source can go through; doing it twice changes nothing.
 
     Args:
         recipe: expanded.
         family: of the source; None where it is not known yet.
+        tied: whether the source's output projection is its word embeddings; None where it is not
+            known yet.
 
     Raises:
         RecipeError: it asks for what this kind of model cannot do.
     """
     if family is None:
         return recipe
+    for name in (recipe.method.name, *(section.method for section in recipe.baselines)):
+        _check_kind(name, family)
+    if tied:
+        recipe = with_tied_head(recipe)
     own = KINDS[family.kind].objective
     for phase in recipe.phases:
         names = [phase.objective, *(n for e in phase.data for n in (e.objective, *e.also) if n)]
@@ -62,6 +70,22 @@ def suited(recipe: Recipe, family: Family | None) -> Recipe:
     phases = tuple(_phase(phase, own, family) for phase in recipe.phases)
     recipe = recipe.model_copy(update={"phases": phases})
     return with_whole_lines(recipe) if family.kind == "causal" else recipe
+
+
+def _check_kind(method: str, family: Family) -> None:
+    """Refuse a method that is for another kind of model.
+
+    Raises:
+        RecipeError: it is.
+    """
+    wanted = method_named(method).kind
+    if wanted is not None and wanted != family.kind:
+        fitting = [name for name, record in METHODS.items() if record.kind is None]
+        raise RecipeError(
+            f"method '{method}' is for {KINDS[wanted].title}s, and a {family.model_type} model is "
+            f"a {KINDS[family.kind].title}; choose {', '.join(fitting[:4])} or another of "
+            "`lingraft list methods`"
+        )
 
 
 def _a(title: str) -> str:

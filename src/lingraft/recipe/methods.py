@@ -14,6 +14,7 @@ from lingraft.recipe import (
     Distil,
     Graft,
     Masking,
+    Method,
     Mixture,
     Phase,
     Recipe,
@@ -25,13 +26,13 @@ from lingraft.recipe import (
 from lingraft.recipe.base import READ_PAIRS
 from lingraft.recipe.decoding import decode, load, override
 from lingraft.recipe.records import METHODS, PRESETS, method_named
+from lingraft.recipe.sharing import replayed, shares_of, split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from lingraft.recipe import Method
-    from lingraft.recipe.records import MethodRecord, Preset, Stretch
+    from lingraft.recipe.record import MethodRecord, Preset, Stretch
 
 
 def preset_of(method: Method) -> Preset:
@@ -44,30 +45,31 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
     method, preset = recipe.method, preset_of(recipe.method)
     stretches = method_named(method.name).stretches
     budget = method.budget or preset.budget
-    shares = _shares(stretches, _first_share(method))
-    if not shares:
-        return ()
-    values = _split(budget, shares)
-    is_short_by_design = method_named(method.name).first_phase_share is not None
+    shares = shares_of(stretches, method)
+    values = split(budget, shares)
+    has_shares = any(stretch.share is not None for stretch in stretches)
     phases = []
     for index, (stretch, value) in enumerate(zip(stretches, values, strict=True)):
         first = index == 0 and len(stretches) > 1
-        shortest = value if is_short_by_design else min(values)
+        shortest = value if has_shares else min(values)
         warmup = _warmup(preset, shortest if budget.unit == "steps" else 0)
         rates = (method.first_phase_learning_rate if first else None, method.learning_rate)
         warmups = (method.first_phase_warmup if first else None, method.warmup, warmup)
+        peak = _first((*rates, preset.optimiser.learning_rate))
+        own = first and method.first_phase_learning_rate is not None
         phases.append(
             Phase(
                 name=stretch.name,
                 train=stretch.train or preset.first_phase,
+                lora=stretch.lora,
                 distil=Distil() if stretch.distil else None,
-                **{"join_sentences": _joins(method, preset)} | _pairs(recipe, stretch, preset),
+                **_read(recipe, stretch, preset),
                 budget=Budget(value=value, unit=budget.unit),
                 sentences=method.sentences,
                 batch=method.batch or preset.batch,
                 optimiser=preset.optimiser.model_copy(
                     update={
-                        "learning_rate": _first((*rates, preset.optimiser.learning_rate)),
+                        "learning_rate": peak if own else peak * stretch.rate,
                         "max_gradient_norm": method.max_gradient_norm
                         or preset.optimiser.max_gradient_norm,
                     }
@@ -80,6 +82,17 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
     return tuple(phases)
 
 
+def _read(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
+    """What a phase reads, and in what units."""
+    if stretch.objectives:
+        if recipe.method.replay:
+            raise RecipeError(
+                f"method.replay: is not for '{recipe.method.name}', which reads pairs; leave it out"
+            )
+        return _pairs(recipe, stretch, preset)
+    return {"join_sentences": _joins(recipe.method, preset), "data": replayed(recipe)}
+
+
 def _joins(method: Method, preset: Preset) -> bool:
     return preset.join_sentences if method.join_sentences is None else method.join_sentences
 
@@ -88,13 +101,6 @@ def _warmup(preset: Preset, steps: float) -> float:
     """The preset's warm-up; a short phase warms up for its first sixteenth."""
     warmup = preset.schedule.warmup
     return 0.06 if warmup >= steps / 4 else warmup
-
-
-def _first_share(method: Method) -> float:
-    """The first phase's share of the budget: what the recipe says, else the method's own."""
-    own = method_named(method.name).first_phase_share
-    given = "first_phase_share" in method.model_fields_set
-    return method.first_phase_share if given or own is None else own
 
 
 def _pairs(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
@@ -137,24 +143,31 @@ def _first(values: Sequence[float | None]) -> float:
     return next(value for value in values if value is not None)
 
 
-def _shares(stretches: Sequence[Stretch], first: float) -> list[float]:
-    """What each phase gets of a budget."""
-    return [first, 1 - first] if len(stretches) == 2 else [1.0] * len(stretches)
+def with_tied_head(recipe: Recipe) -> Recipe:
+    """The recipe for a source whose output projection is its word embeddings.
 
-
-def _split(budget: Budget, shares: Sequence[float]) -> list[float]:
-    if not shares:
-        return []
-    if budget.unit != "steps":
-        return [budget.value * share for share in shares]
-    steps = int(budget.value)
-    if steps < len(shares):
-        raise RecipeError(
-            f"method.budget: {steps} steps are too few for {len(shares)} phases; "
-            f"give at least {len(shares)}"
+    A method whose record says so has other phases there; they keep the settings of those of their
+    names, and share the whole budget. Doing it twice changes nothing.
+    """
+    tied = {stretch.name: stretch for stretch in method_named(recipe.method.name).tied}
+    named = {phase.name: phase for phase in recipe.phases}
+    units = {phase.budget.unit for phase in recipe.phases}
+    on_head = any(name.startswith("head.") for phase in recipe.phases for name in phase.train)
+    if not on_head or not tied or len(units) > 1 or tied.keys() - named.keys():
+        return recipe
+    total = sum(phase.budget.value for phase in recipe.phases)
+    budget = Budget(value=total, unit=units.pop())
+    values = split(budget, shares_of(list(tied.values()), recipe.method))
+    phases = tuple(
+        named[name].model_copy(
+            update={
+                "train": stretch.train,
+                "budget": budget.model_copy(update={"value": value}),
+            }
         )
-    first = min(max(1, round(steps * shares[0])), steps - len(shares) + 1)
-    return [float(first), float(steps - first)][: len(shares)]
+        for (name, stretch), value in zip(tied.items(), values, strict=True)
+    )
+    return recipe.model_copy(update={"phases": phases})
 
 
 def expand(recipe: Recipe) -> Recipe:
@@ -265,7 +278,8 @@ def _with_known_source(recipe: Recipe) -> Recipe:
 
 def _lasting(recipe: Recipe) -> dict[str, Any]:
     """What of [method] still counts once the phases are written out: baselines use it."""
-    return recipe.method.model_dump(include={"name", "preset", "first_phase_share"})
+    kept = {"name", "preset"} | ({"first_phase_share"} & recipe.method.model_fields_set)
+    return recipe.method.model_dump(include=kept)
 
 
 def settled(recipe: Recipe) -> Recipe:
@@ -312,15 +326,14 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
         )
     last = recipe.phases[-1]
     total = Budget(value=sum(phase.budget.value for phase in recipe.phases), unit=last.budget.unit)
-    share = record.first_phase_share or recipe.method.first_phase_share
-    shares = _shares(record.stretches, share)
+    own_shares = all(stretch.share is not None for stretch in record.stretches)
+    shares = shares_of(record.stretches, Method() if own_shares else recipe.method)
     own = METHODS[recipe.method.name].graft
     alike = {key for key, value in record.graft.items() if key in own and own[key] == value}
     taken_back = Graft().model_dump(include=set(own) - alike)
     prescribed = {key: value for key, value in record.graft.items() if key not in alike}
-    optimiser = last.optimiser
-    if section.learning_rate is not None:
-        optimiser = optimiser.model_copy(update={"learning_rate": section.learning_rate})
+    peak = section.learning_rate or last.optimiser.learning_rate
+    optimiser = last.optimiser.model_copy(update={"rates": {}, "weight_decays": {}})
     phases = tuple(
         last.model_copy(
             update={
@@ -329,10 +342,13 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
                 "distil": (last.distil or Distil()) if stretch.distil else None,
                 **(_pairs(recipe, stretch, PRESETS[record.preset]) or _sentences(last)),
                 "budget": Budget(value=value, unit=total.unit),
-                "optimiser": optimiser,
+                "lora": stretch.lora,
+                "optimiser": optimiser.model_copy(
+                    update={"learning_rate": peak * stretch.rate / record.stretches[-1].rate}
+                ),
             }
         )
-        for stretch, value in zip(record.stretches, _split(total, shares), strict=True)
+        for stretch, value in zip(record.stretches, split(total, shares), strict=True)
     )
     return recipe.model_copy(
         update={

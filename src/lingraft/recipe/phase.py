@@ -65,6 +65,8 @@ class Schedule(Section):
     """After the warm-up: fall to zero in a line or a half cosine, or stay."""
     warmup: Annotated[float, Field(ge=0)] = 0.06
     """Below 1 a share of the phase, else a number of steps."""
+    floor: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Where the fall ends, as a share of the peak."""
 
 
 class Masking(Section):
@@ -111,6 +113,9 @@ class Data(Section):
     weight: Annotated[float, Field(gt=0)] | None = None
     """Share of the draws, relative to the others'; None everywhere draws by size (mixture.alpha).
     """
+    share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of the phase's tokens, on average; the entries without one divide what is left as their
+    weights or sizes say. None has none of its own."""
 
 
 class Mixture(Section):

@@ -5,91 +5,27 @@ Son et al. 2022 ("chameleon2022", and xpt-random, its table 3). Adapters: Houlsb
 mono-trans: Artetxe et al. 2020; lapt: Chau et al. 2020. MetaXLM, its baseline XLM and its
 ablations: Chi et al. 2021 ("metaxlm2021", SPEC G). veco: Luo et al. 2021 ("veco2021", SPEC A).
 
+Methods that train rows and layers, most of them made for decoders, are in `decoders.py`.
 To add a method, add a record to `METHODS`.
 """
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, field
 from typing import Any
 
 from lingraft.errors import RecipeError
 from lingraft.recipe.base import PARTS
+from lingraft.recipe.decoders import OF_DECODERS, ROWS_AND_LAYERS
 from lingraft.recipe.phase import Batch, Budget, Optimiser, Schedule, Validation
+from lingraft.recipe.record import ALL, NO_ITL, MethodRecord, PairSettings, Preset, Stretch
 
-
-@dataclass(frozen=True)
-class Stretch:
-    """One phase of a method."""
-
-    name: str
-    train: tuple[str, ...] | None
-    """Parts that train; None takes what the preset says of a first phase."""
-    distil: bool = False
-    """Whether it also learns from the source's sentence states (`phases.distil`)."""
-    objectives: tuple[str, ...] = ()
-    """Of every stream, as pairs; from the second on of streams of translations alone. Empty: masked
-    sentences."""
-
-
-@dataclass(frozen=True)
-class MethodRecord:
-    """A named way to get from a source model to a target model."""
-
-    summary: str
-    graft: dict[str, Any]
-    stretches: tuple[Stretch, ...]
-    """None: it does not train."""
-    tokenizer: dict[str, Any] = field(default_factory=dict)
-    preset: str = "xpt2021"
-    """Whose hyper-parameters it takes where the recipe names no preset: its own paper's."""
-    first_phase_share: float | None = None
-    """Share of the budget of the first of two phases; None takes that of [method]."""
-
-
-@dataclass(frozen=True)
-class PairSettings:
-    """How pairs are read; neighbouring stretches of a document first, translations second."""
-
-    rates: tuple[float, float] = (0.15, 0.25)
-    """Shares of the tokens that are masked (VECO, table 8)."""
-    max_tokens: tuple[int, int] = (512, 128)
-    """Of a side (VECO, table 8); the tokenizer may allow fewer."""
-    alpha: float = 0.5
-    """Of the mixture (VECO, §4; for translations ours, SPEC A.3)."""
-    bilingual_batch: int | None = None
-    """None: as much as the others."""
-
-
-@dataclass(frozen=True)
-class Preset:
-    """Hyper-parameters of a paper."""
-
-    summary: str
-    first_phase: tuple[str, ...]
-    """What trains while the rest is frozen."""
-    budget: Budget
-    batch: Batch
-    optimiser: Optimiser
-    schedule: Schedule
-    validation: Validation
-    dropout: float | None = None
-    """None keeps the source's own."""
-    join_sentences: bool = False
-    """Whether a sample is a block of sentences; of methods that read no pairs."""
-    pairs: PairSettings = PairSettings()
-    """Of methods that read pairs."""
-
-
-ALL = ("all",)
 # no method that freezes the body has cross-attention
 ALL_BUT_BODY = tuple(part for part in PARTS if part not in ("body", "cross_attention"))
 # "each phase until convergence"; SPEC H.4
 UNTIL_CONVERGENCE = Validation(every_steps=1_000, patience=10)
 ONE_PHASE = (Stretch("phase-1", ALL),)
 TWO_PHASES = (Stretch("phase-1", None), Stretch("phase-2", ALL))
-NO_ITL = {"layers_before": 0, "layers_after": 0}
 DRAWN = {"source_weights": "random", "embeddings": "random", "copy_special_tokens": None}
 
 
@@ -198,16 +134,17 @@ METHODS: dict[str, MethodRecord] = {
         "the vocabulary stays",
         NO_ITL | {"cross_attention": True},
         (
-            Stretch("phase-1", ("cross_attention",), objectives=("ca_mlm",)),
-            Stretch("phase-2", ALL, objectives=("ca_mlm", "tlm")),
+            Stretch("phase-1", ("cross_attention",), objectives=("ca_mlm",), share=0.1),
+            Stretch("phase-2", ALL, objectives=("ca_mlm", "tlm"), share=0.9),
         ),
         {"kind": "keep"},
         preset="veco2021",
-        first_phase_share=0.1,
+        kind="masked",
     ),
 }
+METHODS |= ROWS_AND_LAYERS
 
-PRESETS: dict[str, Preset] = {
+PRESETS: dict[str, Preset] = OF_DECODERS | {
     "auto": Preset(
         "decided by source, text and budget (docs/budgets.md); here: what small models start from",
         ("embeddings", "output_bias", "itl"),

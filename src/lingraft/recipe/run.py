@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from lingraft.recipe.base import STAGE_NAMES, Initialiser, Names, Section
+from lingraft.recipe.base import STAGE_NAMES, Initialiser, Names, Section, Share
 from lingraft.recipe.corpus import Corpus
 from lingraft.recipe.evaluation import Evaluation
 from lingraft.recipe.phase import Batch, Budget, Phase
@@ -203,7 +203,19 @@ class Method(Section):
 
     name: str = "xpt"
     """`lingraft list methods`."""
-    preset: Literal["auto", "xpt2021", "chameleon2022", "metaxlm2021", "veco2021"] | None = None
+    preset: (
+        Literal[
+            "auto",
+            "xpt2021",
+            "chameleon2022",
+            "metaxlm2021",
+            "veco2021",
+            "chinese-llama2023",
+            "two-by-two2024",
+            "vinasmol",
+        ]
+        | None
+    ) = None
     """The paper whose hyper-parameters are used (`lingraft list presets`); None takes that of the
     method's own paper. 'auto' decides what the recipe leaves open by source, text and budget,
     which must be given (docs/budgets.md)."""
@@ -230,7 +242,11 @@ class Method(Section):
     """Of the first of two phases; None takes `warmup`."""
     first_phase_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Share of the budget that phase 1 gets, where the method has two; left out, `veco` gives it
-    0.1."""
+    0.1 and `in-place` 0.6."""
+    replay: dict[str, Share] | None = None
+    """Streams that are read only so that the source's abilities are kept (text in its language),
+    and the share of the tokens of every phase that each gets; the others share what is left as
+    they would alone."""
 
 
 class Baseline(Section):

@@ -19,11 +19,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from pydantic import AfterValidator
 
 from lingraft.recipe.base import PARTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ALIASES = {"inserted": "itl"}
 MATRICES = ("embeddings", "head", "output_bias")
@@ -120,3 +123,9 @@ RatedPart = Annotated[str, AfterValidator(_rated)]
 """What can have a learning rate of its own."""
 LayerPart = Annotated[str, AfterValidator(_layered)]
 """What LoRA can be put on."""
+
+
+def described(train: Sequence[str], lora: Sequence[str] = ()) -> str:
+    """What trains, in words, for tables."""
+    names = ["all" if "all" in train else ", ".join(train)] if train else []
+    return ", ".join([*names, *([f"LoRA on {' and '.join(lora)}"] if lora else [])])

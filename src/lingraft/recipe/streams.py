@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 CODE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]+)*")
 """What a BCP 47 code looks like."""
+REPLAY_SHARE = 0.1
+"""Of the tokens, as Swallow (arXiv:2404.17790)."""
 SHORT_FORM = ""
 """The name of the one stream of a recipe with `language` and [corpus]: its files have no prefix."""
 
@@ -116,7 +118,23 @@ def check_data(phase: Phase, names: tuple[str, ...]) -> None:
                 f"'{key[1]}'; give it one weight"
             )
         seen.add(key)
-    weights = [entry.weight is not None for entry in phase.data]
+    if any(entry.weight is not None and entry.share is not None for entry in phase.data):
+        raise ValueError(
+            f"phase '{phase.name}': data: an entry has a weight and a share; a share is of the "
+            "tokens, a weight of the draws: give one"
+        )
+    shares = [entry.share for entry in phase.data if entry.share is not None]
+    if shares and phase.mixture.draw == "alternate":
+        raise ValueError(
+            f"phase '{phase.name}': data: a share of the tokens does not go with mixture.draw = "
+            "'alternate'; give weights"
+        )
+    if shares and (len(shares) == len(phase.data) or sum(shares) >= 1):
+        raise ValueError(
+            f"phase '{phase.name}': data: the shares leave no tokens for a stream without one; "
+            "leave the share of one stream out, which then gets what is left"
+        )
+    weights = [entry.weight is not None for entry in phase.data if entry.share is None]
     if any(weights) and not all(weights):
         raise ValueError(
             f"phase '{phase.name}': data: some entries have a weight and some have none; "
@@ -173,6 +191,48 @@ def named_texts(texts: Sequence[str], language: str | None) -> dict[str, Any]:
         for code, paths in named.items()
     ]
     return {"streams": streams}
+
+
+def replayed(data: dict[str, Any], texts: Sequence[str], share: float | None) -> dict[str, Any]:
+    """Plain data of a recipe that also reads text of the source's language, as --replay says.
+
+    Args:
+        data: with `language` and [corpus], or [[streams]].
+        texts: LANGUAGE=PATH each, or paths of English text.
+        share: of the tokens of every phase, over all languages; None is 0.1.
+
+    Raises:
+        RecipeError: there is no text, or it is in a language of the target's.
+    """
+    if not texts:
+        raise RecipeError("--replay-share: needs text to read again; name it with --replay en.txt")
+    by_language: dict[str, list[str]] = {}
+    for text in texts:
+        code, _, path = text.partition("=")
+        named = bool(path and CODE.fullmatch(code))
+        by_language.setdefault(code if named else "en", []).append(path if named else text)
+    short = {key: data[key] for key in ("language", "corpus") if key in data}
+    targets = list(data.get("streams") or ())
+    if short:
+        targets = [{"name": str(short["language"]).lower(), **short}]
+    taken = {str(stream["language"]).lower() for stream in targets}
+    if both := taken & {code.lower() for code in by_language}:
+        raise RecipeError(
+            f"--replay: '{min(both)}' is a language of --text already; "
+            "give the source's, as en=en.txt"
+        )
+    again = [
+        {"name": code.lower(), "language": code, "corpus": {"text": paths}}
+        for code, paths in by_language.items()
+    ]
+    each = (REPLAY_SHARE if share is None else share) / len(again)
+    names = [stream["name"] for stream in targets]
+    return {
+        **{key: value for key, value in data.items() if key not in short},
+        "streams": [*targets, *again],
+        "tokenizer": {"streams": names} | data.get("tokenizer", {}),
+        "method": data.get("method", {}) | {"replay": {one["name"]: each for one in again}},
+    }
 
 
 def by_field(texts: Sequence[str], field: str, languages: Sequence[str]) -> dict[str, Any]:

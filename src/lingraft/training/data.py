@@ -86,6 +86,8 @@ class Reading:
     """The same units under more objectives."""
     bilingual: bool = False
     """Whether its units are translations."""
+    share: float | None = None
+    """Share of the tokens; None has none of its own."""
 
     @property
     def size(self) -> int:

@@ -36,14 +36,25 @@ same."""
 def probabilities(readings: Sequence[Reading], mixture: Mixture) -> Array:
     """[readings] how likely each is to be drawn: by their weights, else by N^alpha.
 
+    A reading with a share of the tokens is drawn so often that it has it on average, however long
+    its units are; the others divide the rest of the tokens, drawn among each other as above.
     Where batches alternate these are shares of the steps: each kind of batch has half.
     """
+    free = np.array([reading.share is None for reading in readings])
     weights = [reading.weight for reading in readings if reading.weight is not None]
+    found = np.zeros(len(readings))
     if weights:
-        assert len(weights) == len(readings), "some readings have no weight"
-        found = shares(weights, 1.0)
+        assert len(weights) == free.sum(), "some readings have no weight"
+        found[free] = shares(weights, 1.0)
     else:
-        found = shares([reading.size for reading in readings], mixture.alpha)
+        sizes = [reading.size for reading in readings if reading.share is None]
+        found[free] = shares(sizes, mixture.alpha)
+    if not free.all():
+        means = np.array([float(reading.train.lengths.mean()) for reading in readings])
+        of_tokens = np.array([reading.share or 0.0 for reading in readings])
+        found *= (1.0 - of_tokens.sum()) / (found @ means)
+        found[~free] = of_tokens[~free] / means[~free]
+        found /= found.sum()
     if mixture.draw == "alternate":
         bilingual = np.array([reading.bilingual for reading in readings])
         for kind in (bilingual, ~bilingual):

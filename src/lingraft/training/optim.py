@@ -70,7 +70,8 @@ def learning_rate_factor(done: float, schedule: Schedule, warmup_share: float) -
     if schedule.shape == "constant":
         return 1.0
     left = min(1.0, max(0.0, (1.0 - done) / max(1.0 - warmup_share, 1e-9)))
-    return left if schedule.shape == "linear" else 0.5 * (1.0 - math.cos(math.pi * left))
+    fall = left if schedule.shape == "linear" else 0.5 * (1.0 - math.cos(math.pi * left))
+    return schedule.floor + (1.0 - schedule.floor) * fall if schedule.floor else fall
 
 
 def clip(parameters: Iterable[torch.nn.Parameter], max_norm: float | None) -> torch.Tensor:

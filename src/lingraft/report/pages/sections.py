@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.recipe import PARTS
+from lingraft.recipe.selectors import described
 from lingraft.report import numbers
 from lingraft.report.table import Cell, Column, Row, Table, row, table
 from lingraft.report.variants import headline
@@ -204,11 +205,12 @@ def _phase_row(variant: Variant, phase: PhaseRecord) -> tuple[str, ...]:
     rates = [row["learning_rate"] for row in phase.train]
     peak = plan.optimiser.learning_rate if plan else max(rates, default=None)
     trained = (result or {}).get("train") or (plan.train if plan else ())
+    by_lora = plan.lora.parts if plan and plan.lora else ()
     trained = ("everything",) if set(trained) == set(PARTS) else trained
     start = (
         variant.label,
         phase.name,
-        ", ".join(str(part).replace("_", " ") for part in trained) or numbers.ABSENT,
+        described([str(part).replace("_", " ") for part in trained], by_lora) or numbers.ABSENT,
         numbers.short(result["trainable_parameters"] if result else None),
         plan.objective if plan else "mlm" if result else numbers.ABSENT,
         numbers.ABSENT if peak is None else f"{peak:.2g}",

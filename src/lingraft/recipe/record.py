@@ -1,0 +1,86 @@
+"""What a method and a preset are, as records: the schema of `records.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from lingraft.recipe.phase import Batch, Budget, Lora, Optimiser, Schedule, Validation
+
+KindName = Literal["masked", "causal", "seq2seq"]
+"""A key of `models.kinds.KINDS`."""
+ALL = ("all",)
+NO_ITL = {"layers_before": 0, "layers_after": 0}
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """One phase of a method."""
+
+    name: str
+    train: tuple[str, ...] | None
+    """Parts that train; None takes what the preset says of a first phase."""
+    distil: bool = False
+    """Whether it also learns from the source's sentence states (`phases.distil`)."""
+    objectives: tuple[str, ...] = ()
+    """Of every stream, as pairs; from the second on of streams of translations alone. Empty: masked
+    sentences."""
+    share: float | None = None
+    """Of the budget; all phases of a method have one, or none. None: [method] divides two."""
+    rate: float = 1.0
+    """Its peak learning rate as a share of the method's."""
+    lora: Lora | None = None
+    """What trains by LoRA beside `train`."""
+
+
+@dataclass(frozen=True)
+class MethodRecord:
+    """A named way to get from a source model to a target model."""
+
+    summary: str
+    graft: dict[str, Any]
+    stretches: tuple[Stretch, ...]
+    """None: it does not train."""
+    tokenizer: dict[str, Any] = field(default_factory=dict)
+    preset: str = "xpt2021"
+    """Whose hyper-parameters it takes where the recipe names no preset: its own paper's."""
+    tied: tuple[Stretch, ...] = ()
+    """What is left of the phases, by their names, where the source's output projection is its word
+    embeddings; empty: the same ones."""
+    kind: KindName | None = None
+    """The only kind of model that it is for; None is for all."""
+
+
+@dataclass(frozen=True)
+class PairSettings:
+    """How pairs are read; neighbouring stretches of a document first, translations second."""
+
+    rates: tuple[float, float] = (0.15, 0.25)
+    """Shares of the tokens that are masked (VECO, table 8)."""
+    max_tokens: tuple[int, int] = (512, 128)
+    """Of a side (VECO, table 8); the tokenizer may allow fewer."""
+    alpha: float = 0.5
+    """Of the mixture (VECO, §4; for translations ours, SPEC A.3)."""
+    bilingual_batch: int | None = None
+    """None: as much as the others."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Hyper-parameters of a paper."""
+
+    summary: str
+    first_phase: tuple[str, ...]
+    """What trains while the rest is frozen."""
+    budget: Budget
+    batch: Batch
+    optimiser: Optimiser
+    schedule: Schedule
+    validation: Validation
+    dropout: float | None = None
+    """None keeps the source's own."""
+    join_sentences: bool = False
+    """Whether a sample is a block of sentences; of methods that read no pairs."""
+    pairs: PairSettings = PairSettings()
+    """Of methods that read pairs."""

@@ -1,0 +1,115 @@
+"""What holds for every method that trains rows, layers or blocks, on an encoder and on decoders."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+
+import lingraft
+from lingraft.errors import RecipeError
+from lingraft.models.families import FAMILIES
+from lingraft.models.graft import is_tied
+from lingraft.models.parts import translation_layers
+from lingraft.models.selection import Layout, Selection
+from lingraft.models.source import load_model
+from lingraft.pipeline import preflight
+from lingraft.pipeline.rows import added_rows
+from lingraft.pipeline.suiting import suited
+from lingraft.recipe.decoders import ROWS_AND_LAYERS
+from lingraft.recipe.decoding import load
+from lingraft.recipe.methods import recipe_from
+
+METHODS = {name: record for name, record in ROWS_AND_LAYERS.items() if record.stretches}
+SOURCES = ("modernbert", "gpt2", "llama")  # tied, tied, and a head of its own
+SMALL = {
+    "language": "ko",
+    "training": {"precision": "fp32", "row_tokens": 32},
+    "evaluation": {"sentences": 4, "words": 2, "samples": 1},
+}
+TRAINED = {"budget": {"value": 8}, "batch": {"size": 4}, "learning_rate": 0.01, "warmup": 0}
+CHANGED = {
+    "blocks": {"graft": {"layers_every": 1}},  # of two layers
+    "eeve": {"tokenizer": {"new_pieces": 40}},
+    "two-by-two": {"tokenizer": {"new_pieces": 40}},
+    "in-place": {"tokenizer": {"new_pieces": 40}},
+    "chinese-llama": {"tokenizer": {"vocab_size": 400}},
+}
+
+
+@pytest.fixture(scope="module")
+def run_of(tmp_path_factory, tiny_source, korean_text):
+    """A finished run of eight steps."""
+
+    @functools.cache
+    def run(family, method):
+        tables = {"tokenizer": {}} | CHANGED[method]
+        tables["tokenizer"] = {"max_tokens": 32} | tables["tokenizer"]
+        tables |= {"source": {"model": str(tiny_source(family))}}
+        tables |= {"corpus": {"text": [str(korean_text)]}, "method": TRAINED | {"name": method}}
+        return lingraft.adapt(SMALL | tables, tmp_path_factory.mktemp(method) / family)
+
+    return run
+
+
+def tensors(model):
+    return dict(model.named_parameters())
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("family", SOURCES)
+def test_phases_move_what_they_name_and_not_one_bit_of_other_rows_and_layers(
+    family, method, run_of
+):
+    run = run_of(family, method)
+    recipe = recipe_from(load(run.recipe_path))
+    added = torch.tensor(added_rows(run.stage("graft").path))
+    names = [phase.name for phase in recipe.phases]
+    for index, phase in enumerate(recipe.phases):
+        before = load_model(str(run.weights(names[:index]))).model
+        after = tensors(load_model(str(run.weights(names[: index + 1]))).model)
+        record = FAMILIES[family]
+        itl = translation_layers(before.config, record, *recipe.graft.places)
+        depth = int(getattr(before.config, record.depth_key))
+        selection = Selection(phase, Layout(record, itl, (depth,), is_tied(before)))
+        for name, tensor in tensors(before).items():
+            kinds = {piece.rows for piece in selection.pieces(name)}
+            same = tensor == after[name]
+            if not kinds and not (tensor.dim() == 2 and selection.adapts(name)):
+                assert bool(same.all()), f"{phase.name}: {name} moved"
+            elif kinds == {"new"}:
+                assert torch.equal(~same.flatten(1).all(1), added), f"{phase.name}: {name}"
+            else:
+                assert not bool(same.all()), f"{phase.name}: {name} did not move"
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("family", SOURCES)
+def test_the_plan_says_how_many_parameters_each_phase_trains(family, method, run_of):
+    run = run_of(family, method)
+    recipe = recipe_from(load(run.recipe_path))
+    plan = preflight.check(recipe)
+    done = [run.stage(phase.name).result()["trainable_parameters"] for phase in recipe.phases]
+    said = [phase["trainable"] for phase in plan.phases]
+    exact = recipe.tokenizer.kind in ("keep", "extend")  # else known once it is trained
+    assert said == done if exact else all(a >= b for a, b in zip(said, done, strict=True))
+    by_lora = "LoRA on body" in plan.phases[0]["trains"]
+    assert by_lora is (method == "chinese-llama")
+
+
+def test_eeve_has_seven_phases_and_four_where_the_head_is_tied(run_of):
+    names = {}
+    for family in ("gpt2", "llama"):
+        recipe = recipe_from(load(run_of(family, "eeve").recipe_path))
+        names[family] = [phase.name[-1] for phase in recipe.phases]
+    assert names == {"gpt2": ["3", "4", "6", "7"], "llama": list("1234567")}
+
+
+def test_a_method_for_another_kind_of_model_is_refused(tiny_source, korean_text):
+    recipe = recipe_from(
+        SMALL
+        | {"source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}, "method": {"name": "veco"}}
+    )
+    with pytest.raises(RecipeError, match="method 'veco' is for masked language models, and a"):
+        suited(recipe, FAMILIES["llama"])
