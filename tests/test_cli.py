@@ -6,12 +6,12 @@ import subprocess
 import sys
 
 import pytest
+from tiny_shapes import ENCODERS
 
 import lingraft
 from lingraft import cli
 from lingraft.commands import console
 from lingraft.commands.list import TABLES
-from lingraft.models.families import FAMILIES
 from lingraft.report.table import table
 
 COMMANDS = {
@@ -20,6 +20,7 @@ COMMANDS = {
               "--lexicons", "--kept", "--minutes", "--hours", "--tokens", "--steps", "--yes",
               "--learning-rate", "--batch-tokens", "--baseline", "--seed",
               "--set", "--resume", "--overwrite", "--push-to-hub"),
+    "demo": ("--out", "--files-to", "--seed", "--set", "--resume", "--overwrite"),
     "recipe": ("name",),
     "check": ("--set",),
     "stage": ("run", "name"),
@@ -116,7 +117,7 @@ def test_importing_lingraft_loads_nothing_heavy():
         *(("list", what) for what in TABLES),
         ("--help",),
         ("--version",),
-        *((name, "--help") for name in ("adapt", "finetune", "study", "bench", "align")),
+        *((name, "--help") for name in ("adapt", "demo", "finetune", "study", "bench", "align")),
         *((name, "--help") for name in ("retrieve", "export-sentences", "encoder-decoder")),
         *((name, "--help") for name in ("translate", "score-translations")),
         ("check", "RECIPE"),
@@ -192,6 +193,7 @@ def test_learning_rate_and_batch_of_the_short_form_hold_in_every_phase(
 ):
     given = ("adapt", "--source", tiny_source("roberta"), "--text", korean_text, "--lang", "ko")
     sizes = ("--vocab-size", 300, "--steps", 2, "--learning-rate", 2e-3, "--batch-tokens", 128)
+    sizes += ("--preset", "xpt2021")
     assert command(*given, *sizes, "--out", tmp_path / "run").status == 0
     recipe = lingraft.read_recipe(tmp_path / "run" / "recipe.toml")
     assert [phase.optimiser.learning_rate for phase in recipe.phases] == [2e-3, 2e-3]
@@ -216,9 +218,7 @@ def test_list_prints_every_entry(what, command, monkeypatch):
     assert all(row.cells[0].text in ended.out for row in listed.rows)
 
 
-@pytest.mark.parametrize(
-    "family", [name for name, record in FAMILIES.items() if record.kind == "masked"]
-)
+@pytest.mark.parametrize("family", ENCODERS)
 def test_evaluate_prints_one_json_object_for_any_stock_model(
     family, tiny_source, korean_text, command
 ):

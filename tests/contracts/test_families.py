@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from lingraft.models.families import DECODER, FAMILIES
-from lingraft.models.graft import Vocabulary, build, is_tied, layer_plans, rebuild
+from lingraft.models.graft import Vocabulary, build, is_tied, rebuild
 from lingraft.models.loading import auto_class
 from lingraft.models.modules import MODULES
-from lingraft.models.packed import check_isolation, pack
+from lingraft.models.packed import check_isolation
 from lingraft.models.parts import (
     goes_with_place,
     layer_index,
@@ -20,6 +20,8 @@ from lingraft.models.parts import (
     tied_once,
     translation_layers,
 )
+from lingraft.models.plans import layer_plans
+from lingraft.models.rows import pack
 from lingraft.models.stacks import packed_model
 from lingraft.recipe import PARTS
 
@@ -357,11 +359,13 @@ def test_packed_rows_give_the_logits_of_single_sentences(family, sources, tiny_t
     batch = packed.probe([s.astype(np.int64) for s in sentences], rows, width, 1)
     stock = packed_model(copy.deepcopy(sources(family)), FAMILIES[family])
     stock.attend(packed=False)
+    trained = packed.logits(batch)  # another way of computing, where there are gradients
     with torch.no_grad():
         together = packed.logits(batch)
         alone = [stock.alone(sentences[i].astype(np.int64)) for row in rows for i in row]
     assert any(len(row) > 1 for row in rows)
     torch.testing.assert_close(together, torch.cat(alone), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(trained.detach(), torch.cat(alone), atol=1e-5, rtol=1e-5)
 
 
 def test_a_graft_passes_the_isolation_check(family, sources):

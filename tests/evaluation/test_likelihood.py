@@ -9,8 +9,9 @@ import torch
 from lingraft.errors import DataError
 from lingraft.evaluation import intrinsic, likelihood
 from lingraft.evaluation.scorer import Scorer
+from lingraft.models.families import FAMILIES
 
-CAUSAL = ("gpt2", "llama")
+CAUSAL = [name for name, record in FAMILIES.items() if record.kind == "causal"]
 DOCUMENTS = [
     "The cat sat on the mat.\nIt slept.",
     "나는 학교에 가서 친구를 만나고",

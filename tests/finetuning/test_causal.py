@@ -2,6 +2,7 @@
 
 import functools
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     AutoTokenizer,
-    pipeline,
 )
 from transformers.models.auto import modeling_auto
 
@@ -25,6 +25,7 @@ from lingraft.finetuning import causal, heads
 from lingraft.finetuning.coders.common import Shape, collate
 from lingraft.finetuning.coders.tagging import TagCoder
 from lingraft.finetuning.problem import TASK, Finetuning, Judged
+from lingraft.models import export
 from lingraft.models.families import FAMILIES
 from lingraft.models.losses import IGNORED
 from lingraft.tasks import TASKS
@@ -234,6 +235,25 @@ def test_texts_of_a_pair_are_kept_apart_and_single_texts_stay_as_they_are(source
             assert one.encodings[0].offsets == other.encodings[0].offsets
 
 
+def test_what_is_saved_keeps_texts_apart_whatever_the_tokenizers_class(
+    source, tmp_path, monkeypatch
+):
+    """GPT-NeoX's makes its template anew when it is loaded."""
+    folder, task = shutil.copytree(source("gpt2"), tmp_path / "source"), TASKS["klue-nli"]
+    path = folder / "tokenizer_config.json"
+    settings = json.loads(path.read_text()) | {"tokenizer_class": "GPTNeoXTokenizer"}
+    path.write_text(json.dumps(settings))
+    tokenizer = heads.tokenizer_for(folder, task)
+    assert type(tokenizer).__name__ == "GPTNeoXTokenizer"
+    older = {"rope_theta": 2.5}
+    monkeypatch.setattr(export, "settings_for_4_57", lambda _: older)
+    heads.save(heads.build(folder, task, tokenizer, seed=0), tokenizer, tmp_path / "best")
+    ids = AutoTokenizer.from_pretrained(tmp_path / "best")("the dog", "a cat")["input_ids"]
+    assert ids == tokenizer("the dog", "a cat")["input_ids"]
+    assert tokenizer.eos_token_id in ids
+    assert json.loads((tmp_path / "best" / "config.json").read_text())["rope_theta"] == 2.5
+
+
 def test_encoders_and_what_transformers_also_calls_causal_are_not_causal():
     for name, record in FAMILIES.items():
         assert causal.is_causal(AutoConfig.for_model(name)) is (record.kind == "causal")
@@ -314,11 +334,12 @@ def test_a_tasks_own_dropout_is_left_out_and_said_and_results_compare(
         lines = (folder / "predictions-dev.jsonl").read_text().splitlines()
         examples = (folder / "examples-dev.jsonl").read_text().splitlines()
         texts = [json.loads(line)["text"] for line in examples]
-        stock = pipeline("text-classification", str(folder / "best"), batch_size=3, top_k=None)
-        for line, said in zip(lines, stock(texts), strict=True):
-            wanted = json.loads(line)["probabilities"]
-            found = {one["label"]: one["score"] for one in said}
-            assert [found[label] for label in ("0", "1")] == pytest.approx(wanted, abs=1e-2)
+        tokenizer = AutoTokenizer.from_pretrained(folder / "best")
+        stock = AutoModelForSequenceClassification.from_pretrained(folder / "best").eval()
+        with torch.no_grad():
+            logits = stock(**tokenizer(texts, padding=True, return_tensors="pt")).logits
+        wanted = torch.tensor([json.loads(line)["probabilities"] for line in lines])
+        torch.testing.assert_close(logits.softmax(-1), wanted, atol=1e-2, rtol=0)
     page = tmp_path / "page.html"
     assert command("compare", out, "--resamples", 100, "--out", page).status == 0
     assert all(model in page.read_text() for model in ("gpt2", "bert"))

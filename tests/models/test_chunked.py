@@ -12,14 +12,15 @@ from lingraft.models.families import FAMILIES
 from lingraft.models.losses import IGNORED, summed_cross_entropy
 from lingraft.models.stacks import packed_model
 
-CAUSAL = ("gpt2", "llama")
+CAUSAL = [name for name, record in FAMILIES.items() if record.kind == "causal"]
 
 
 def drawn(model, number=200, seed=3):
     """Hidden states and targets, of which some are not to be predicted."""
     generator = torch.Generator().manual_seed(seed)
     config = model.config
-    x = torch.randn(number, config.hidden_size, generator=generator)
+    width = model.get_input_embeddings().weight.shape[1]
+    x = torch.randn(number, width, generator=generator)
     targets = torch.randint(0, config.vocab_size, (number,), generator=generator)
     targets[5] = IGNORED
     targets[-30:] = IGNORED

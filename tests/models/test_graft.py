@@ -4,8 +4,9 @@ from transformers import RobertaConfig, RobertaForMaskedLM
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import FAMILIES
-from lingraft.models.graft import Vocabulary, layer_plan, rebuild
+from lingraft.models.graft import Vocabulary, rebuild
 from lingraft.models.parts import layer_index
+from lingraft.models.plans import layer_plan
 
 
 def test_the_plan_puts_fresh_layers_around_those_of_the_source():

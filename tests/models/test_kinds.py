@@ -8,10 +8,11 @@ from lingraft.errors import DataError
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models import export
 from lingraft.models.families import FAMILIES
-from lingraft.models.graft import Vocabulary, layer_plan, rebuild
+from lingraft.models.graft import Vocabulary, rebuild
 from lingraft.models.loading import stock_class
 from lingraft.models.packed import PackedModel, check_isolation
 from lingraft.models.parts import itl_layers, part_of, sizes_by_part, tied_once
+from lingraft.models.plans import layer_plan
 from lingraft.models.source import load_model
 from lingraft.pipeline.sizes import grafted_sizes
 from lingraft.recipe.methods import recipe_from

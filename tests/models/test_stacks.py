@@ -13,8 +13,9 @@ from lingraft.errors import UnsupportedModelError
 from lingraft.models import export, source
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import Vocabulary as NewVocabulary
-from lingraft.models.graft import is_tied, layer_plans, rebuild, untie
+from lingraft.models.graft import is_tied, rebuild, untie
 from lingraft.models.packed import check_isolation
+from lingraft.models.plans import layer_plans
 from lingraft.models.stacks import PackedStacks, packed_model
 from lingraft.objectives.common import TokenIds
 from lingraft.objectives.denoise import DENOISE

@@ -13,7 +13,7 @@ from lingraft.tokenizer.documents import Documents
 from lingraft.training.data import Batcher
 from lingraft.training.loop import train_phase
 
-CAUSAL = ("gpt2", "llama")
+CAUSAL = [name for name, record in FAMILIES.items() if record.kind == "causal"]
 IDS = TokenIds(size=320, mask=None, pad=1, special=(0, 1, 2))
 
 

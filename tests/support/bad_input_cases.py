@@ -13,9 +13,12 @@ import shutil
 from pathlib import Path
 
 import bad_input_alignment
+import bad_input_budgets
 import bad_input_corpora
+import bad_input_demo
 import bad_input_documents
 import bad_input_encoder_decoder
+import bad_input_families
 import bad_input_judging
 import bad_input_models
 import bad_input_plugged
@@ -258,7 +261,6 @@ CASES["a recipe and --source"] = lambda place: [
     "adapt", place.recipe()[1], "--source", "source"
 ]  # fmt: skip
 CASES["neither a recipe nor --lang"] = lambda place: ["adapt", "--source", "source", "--text", "ko"]
-CASES["no --out"] = lambda place: place.adapt()[:7]
 CASES["a list that does not exist"] = lambda place: ["list", "languages"]
 
 
@@ -398,9 +400,11 @@ def _(place):
 
 # -- models and their probe ----------------------------------------------------------------------
 
+bad_input_families.add(CASES)
 bad_input_models.add(CASES)
 bad_input_streams.add(CASES)
 bad_input_alignment.add(CASES)
+bad_input_budgets.add(CASES)
 bad_input_tasks.add(CASES)
 bad_input_retrieval.add(CASES)
 bad_input_transfer.add(CASES)
@@ -413,3 +417,4 @@ bad_input_vocabularies.add(CASES)
 bad_input_stacks.add(CASES)
 bad_input_documents.add(CASES)
 bad_input_judging.add(CASES)
+bad_input_demo.add(CASES)

@@ -16,10 +16,11 @@ from lingraft.bench import text
 from lingraft.errors import RecipeError
 from lingraft.models import source
 from lingraft.models.families import check_masked, family_of
-from lingraft.models.graft import build, deeper_config, layer_plan
+from lingraft.models.graft import build, deeper_config
 from lingraft.models.loading import stock_class
 from lingraft.models.modules import wanted_by
 from lingraft.models.parts import itl_layers
+from lingraft.models.plans import layer_plan
 from lingraft.pretrained import load as pretrained
 from lingraft.recipe import Batch
 from lingraft.recipe.methods import read_recipe, recipe_from
@@ -114,12 +115,12 @@ class Subject:
         """
         pretrained.quiet_transformers()
         graft = self.recipe.graft
-        before, after = graft.layers_before, graft.layers_after
+        before, after, every = graft.places
         if self.run is not None:
             loaded = source.load_model(str(Run.existing(self.run).stage("graft").path / "model"))
             check_masked(loaded.family, "bench")
             depth = int(getattr(loaded.model.config, loaded.family.depth_key))
-            return loaded.model, loaded.family, itl_layers(depth, before, after)
+            return loaded.model, loaded.family, itl_layers(depth, *graft.places)
         for module in wanted_by(graft):
             raise RecipeError(
                 f"graft.{module.part}: bench builds no {module.part} from a recipe; "
@@ -128,14 +129,14 @@ class Subject:
         config = self._config()
         family = family_of(config.model_type)
         check_masked(family, "bench")
-        plan = layer_plan(int(getattr(config, family.depth_key)), before, after, "random")
+        plan = layer_plan(int(getattr(config, family.depth_key)), before, after, "random", every)
         target = deeper_config(config, family, plan, self._vocabulary(config))
         model_class = stock_class(target)
         assert model_class is not None, f"{family.model_type} has no class for its kind"
         return (
             build(model_class, target, self.recipe.seed),
             family,
-            itl_layers(len(plan), before, after),
+            itl_layers(len(plan), *graft.places),
         )
 
     def _config(self) -> PreTrainedConfig:

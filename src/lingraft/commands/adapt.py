@@ -15,11 +15,13 @@ from lingraft.errors import DataError, RecipeError
 from lingraft.recipe.decoding import load
 from lingraft.recipe.joining import joined
 from lingraft.recipe.methods import read_recipe, recipe_from
+from lingraft.recipe.shorthand import tables as tables_of
 from lingraft.recipe.streams import by_field, named_texts
 from lingraft.rundir import Run
 
 if TYPE_CHECKING:
     from lingraft.recipe import Recipe
+    from lingraft.recipe.shorthand import ShortForm
 
 
 def command(
@@ -58,7 +60,8 @@ def command(
         ),
     ] = None,
     out_dir: Annotated[
-        Path | None, typer.Option("--out", help="The run's folder; runs/NAME by default.")
+        Path | None,
+        typer.Option("--out", help="The run's folder; runs/NAME of the recipe, or runs/LANG."),
     ] = None,
     method: Annotated[
         str | None, typer.Option(help="xpt (default), metaxlm, …: `lingraft list methods`.")
@@ -163,21 +166,18 @@ def command(
         budget = budgets.chosen(minutes=minutes, hours=hours, tokens=tokens, steps=steps)
         measured = join is None and len(texts.get("streams", ())) < 2
         default = budgets.default_preset(method, assignments, yes=yes) if measured else None
-        data: dict[str, Any] = {
-            "source": {"model": source},
-            **texts,
-            "tokenizer": ask.given(vocab_size=vocab_size),
-            "method": ask.given(
-                name=method,
-                preset=preset or default,
-                budget=budget,
-                learning_rate=learning_rate,
-                batch=_counted(batch_tokens, "tokens", "size"),
-            ),
-            "resources": ask.given(lexicons=lexicons),
-            "evaluation": ask.given(kept=kept),
-            "baselines": [{"method": name} for name in baseline or []],
+        short: ShortForm = {
+            "source": source,
+            "method": method,
+            "preset": preset or default,
+            "vocab_size": vocab_size,
+            "learning_rate": learning_rate,
+            "batch_tokens": batch_tokens,
+            "lexicons": lexicons,
+            "kept": kept,
+            "baselines": baseline,
         }
+        data = tables_of(short, texts, budget)
         if join is not None:
             if source is not None:
                 raise RecipeError("--join: the run's model is the source; leave --source out")
@@ -187,7 +187,6 @@ def command(
     folder = out_dir or Path("runs") / chosen.name
     from lingraft.pipeline import adapt as pipeline
     from lingraft.pipeline.budgeting import Timekeeper
-    from lingraft.report import advice, streams, tables
 
     run = pipeline.adapt(
         chosen,
@@ -198,12 +197,19 @@ def command(
         time=Timekeeper(began),
     )
     if ask.is_first_process():
-        console.show(tables.for_terminal([run], console.out.width))
-        console.line(advice.summary([run]))
-        by_stream = streams.summary([run])
-        if by_stream:
-            console.line(by_stream)
-        console.line(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}")
+        show(run)
+
+
+def show(run: Run) -> None:
+    """Say how good the models of a run are, and where they lie."""
+    from lingraft.report import advice, streams, tables
+
+    console.show(tables.for_terminal([run], console.out.width))
+    console.line(advice.summary([run]))
+    by_stream = streams.summary([run])
+    if by_stream:
+        console.line(by_stream)
+    console.line(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}")
 
 
 def _texts(texts: list[str], lang: str | None, field: str | None) -> dict[str, Any]:
@@ -233,10 +239,6 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
     return plain | own | {key: data[key] for key in ("resources", "baselines")}
 
 
-def _counted(number: int | None, unit: str, key: str) -> dict[str, Any] | None:
-    return None if number is None else {key: number, "unit": unit}
-
-
 def _from_file(recipe: Path, shorthand: dict[str, object], assignments: list[str]) -> Recipe:
     """The recipe in a file; `shorthand` holds the options that do not go with one."""
     given = [name for name, value in shorthand.items() if value]
@@ -248,6 +250,12 @@ def _from_file(recipe: Path, shorthand: dict[str, object], assignments: list[str
     return read_recipe(recipe, assignments)
 
 
+def _languages(data: dict[str, Any]) -> str:
+    """Names the run's folder where nobody does: its languages, joined by '-'."""
+    named = [data.get("language"), *(one.get("language") for one in data.get("streams", ()))]
+    return "-".join(dict.fromkeys(str(name).replace("/", "-") for name in named if name))
+
+
 def _from_options(
     data: dict[str, Any], needed: dict[str, object], out_dir: Path | None, assignments: list[str]
 ) -> Recipe:
@@ -257,8 +265,6 @@ def _from_options(
         raise RecipeError(
             f"give a recipe, or --source, --text and --lang; missing: {', '.join(missing)}"
         )
-    if out_dir is None:
-        raise RecipeError("--out: name the run's folder, for example --out runs/ko")
-    named = {"name": out_dir.resolve().name or "run"}
+    named = {"name": (out_dir.resolve().name if out_dir else _languages(data)) or "run"}
     budgets.check_given(named | data, assignments)
     return recipe_from(named | data, assignments, "command line")

@@ -20,7 +20,8 @@ from lingraft.errors import DataError
 from lingraft.models import loading
 from lingraft.models.families import FAMILIES, family_of
 from lingraft.models.kinds import KINDS
-from lingraft.models.packed import check_isolation, pack
+from lingraft.models.packed import check_isolation
+from lingraft.models.rows import pack
 from lingraft.models.stacks import LAYOUTS, packed_model
 from lingraft.pretrained.load import load_config
 from lingraft.training.machine import multiplies_bf16

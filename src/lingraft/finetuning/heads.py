@@ -277,20 +277,26 @@ def save(
     Raises:
         DataError: it cannot be written.
     """
+    stock: PreTrainedModel = (
+        model.encoder
+        if isinstance(model, Parser)
+        else model.model
+        if isinstance(model, Plugged)
+        else model
+    )
     with writing(folder):
-        if isinstance(model, Parser):
-            export.save(model.encoder, folder)
+        export.save(stock, folder)
+        if isinstance(model, Parser | Plugged):
             tensors = {name: value.contiguous() for name, value in model.head.state_dict().items()}
-            save_file(tensors, folder / PARSER_TENSORS)
+            name = PARSER_TENSORS if isinstance(model, Parser) else plugged.TENSORS
+            save_file(tensors, folder / name)
+        if isinstance(model, Parser):
             relations = len(model.head.relations.bias)
             write_json(folder / PARSER_SETTINGS, {"relations": relations})
-        elif isinstance(model, Plugged):
-            export.save(model.model, folder)
-            tensors = {name: value.contiguous() for name, value in model.head.state_dict().items()}
-            save_file(tensors, folder / plugged.TENSORS)
+        if causal.is_causal(stock.config):
+            causal.finish_folder(tokenizer, folder)
         else:
-            export.save(model, folder)
-        tokenizer.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
 
 
 def restore(model: PreTrainedModel | Parser | Plugged, folder: Path) -> None:

@@ -1,8 +1,8 @@
 """Grafting: a deeper model of the stock class, with the source's tensors, every one accounted for.
 
 An implicit translation layer (ITL; Lee et al. 2021, §3.3) is an ordinary layer of the source's own
-kind, placed before the first or after the last layer, so that the result is a stock model and needs
-no code of ours.
+kind, placed before the first or after the last layer, or between them, so that the result is a
+stock model and needs no code of ours.
 
 Shape letters: V vocabulary, D embedding width.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -20,19 +20,16 @@ from lingraft.errors import UnsupportedModelError
 from lingraft.models.kinds import KINDS
 from lingraft.models.modules import owners_of
 from lingraft.models.parts import goes_with_place, layer_index, tied_once
+from lingraft.models.plans import Silent, check_identity, each_plan, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from transformers import PreTrainedConfig, PreTrainedModel
 
-    from lingraft.models.families import Family
+    from lingraft.models.families import Family, LayerList
+    from lingraft.models.plans import Plan, Plans
 
-Plan: TypeAlias = "Sequence[int | None]"
-"""For each layer of the target, the source layer that it starts from; None for a fresh one."""
-Plans: TypeAlias = "Plan | tuple[Plan, ...]"
-"""One for each list of layers; a list alone is that of the first, and leaves the second as it is.
-"""
 FATES = ("copied", "fresh", "resized", "dropped")
 
 
@@ -80,59 +77,12 @@ class Account:
         ]
 
 
-def layer_plan(num_layers: int, before: int, after: int, initialiser: str) -> list[int | None]:
-    """For each layer of the target, the source layer that it starts from; None for a fresh one.
-
-    Args:
-        num_layers: layers of the source.
-        before: implicit translation layers before the first.
-        after: implicit translation layers after the last.
-        initialiser: 'random' (the paper), or 'copy' of the neighbouring source layer.
-    """
-    first, last = (0, num_layers - 1) if initialiser == "copy" else (None, None)
-    return [first] * before + list(range(num_layers)) + [last] * after
-
-
 def is_tied(model: PreTrainedModel) -> bool:
     """Whether the output projection is the word embeddings.
 
     T5's and mT5's configurations say so in transformers 5 even where it is not.
     """
     return model.get_output_embeddings().weight is model.get_input_embeddings().weight
-
-
-def layer_plans(
-    config: PreTrainedConfig, family: Family, before: int, after: int, initialiser: str
-) -> tuple[list[int | None], ...]:
-    """Of each list of layers its `layer_plan`.
-
-    An encoder–decoder gets as many in both: the language enters both through the embeddings and
-    leaves through the head, and stock T5 does not generate where its decoder is the deeper one.
-    """
-    return tuple(
-        layer_plan(int(getattr(config, one.depth_key)), before, after, initialiser)
-        for one in family.lists
-    )
-
-
-def each_plan(config: PreTrainedConfig, family: Family, plan: Plans) -> list[Plan]:
-    """The plan of each list of layers."""
-    given = list(plan) if isinstance(plan, tuple) else [plan]
-    others = family.lists[len(given) :]
-    return [*given, *(range(int(getattr(config, one.depth_key))) for one in others)]
-
-
-def nearest(plan: Plan) -> list[int]:
-    """For each layer of the target the source layer that it is, or that stands nearest before it.
-
-    Before the first source layer, it is the first one behind.
-    """
-    neighbour = next((index for index in plan if index is not None), 0)
-    neighbours = []
-    for index in plan:
-        neighbour = neighbour if index is None else index
-        neighbours.append(neighbour)
-    return neighbours
 
 
 def deeper_config(
@@ -200,7 +150,8 @@ def rebuild(
         The target in fp32, on the CPU, its head tied or not as the source's; and the account.
 
     Raises:
-        UnsupportedModelError: a tensor that the family's record does not foresee.
+        UnsupportedModelError: a tensor that the family's record does not foresee, or silent layers
+            of a family that has none.
     """
     for module in owners_of(source.state_dict()):
         raise UnsupportedModelError(
@@ -217,10 +168,18 @@ def rebuild(
         if name not in missing
     }
     account = Account()
+    plans = each_plan(source.config, family, plan)
+    if any(isinstance(index, Silent) for layers in plans for index in layers):
+        check_identity(family, source.config.to_dict())
     with torch.no_grad():
-        plans = each_plan(source.config, family, plan)
         used = _Filling(
-            target, available, family, plans, account, keep_source, frozenset(missing)
+            target,
+            available,
+            family,
+            plans,
+            account,
+            keep_source,
+            frozenset(missing),
         ).run(vocabulary)
     if tied:
         target.tie_weights()
@@ -311,8 +270,11 @@ class _Filling:
 
     def fill(self, name: str, origin: str | None, tensor: torch.Tensor) -> None:
         """Write one tensor that is not the vocabulary's."""
-        lacks = self.family.first_layer_lacks
-        if origin is None:
+        lacks, identity = self.family.first_layer_lacks, self.family.identity
+        if identity and self.is_silent(name) and identity.owns(name):
+            tensor.fill_(identity.value)
+            self.add(name, "fresh", None, f"silent inserted layer, {identity.value:g}")
+        elif origin is None:
             self.add(name, "fresh", None, "implicit translation layer")
         elif not self.keep_source:
             self.add(name, "fresh", None, "drawn anew")
@@ -335,18 +297,27 @@ class _Filling:
         shape = tuple(self.target.state_dict()[name].shape)
         self.account.entries.append(Entry(name, kind, source, shape, note))
 
-    def origin(self, name: str) -> str | None:
-        """The source's name for what this tensor starts from; None in a fresh layer."""
+    def start_of(self, name: str) -> tuple[LayerList, int, int | None]:
+        """Of a layer's tensor: its list of layers, its layer's index there, and its plan."""
         number = layer_index(name, self.family)
-        if number is None or goes_with_place(name, self.family):
-            return name
+        assert number is not None, f"{name} belongs to no layer"
         one, plan = next(
             (one, plan)
             for one, plan in zip(self.family.lists, self.plans, strict=True)
             if name.startswith(one.layers + ".")
         )
-        index = number - one.first
-        source = plan[index]
+        return one, number - one.first, plan[number - one.first]
+
+    def is_silent(self, name: str) -> bool:
+        """Whether a tensor belongs to a layer that adds nothing."""
+        of_layer = layer_index(name, self.family) is not None
+        return of_layer and isinstance(self.start_of(name)[2], Silent)
+
+    def origin(self, name: str) -> str | None:
+        """The source's name for what this tensor starts from; None in a fresh layer."""
+        if layer_index(name, self.family) is None or goes_with_place(name, self.family):
+            return name
+        one, index, source = self.start_of(name)
         if source is None:
             return None
         return f"{one.layers}.{source}.{name.removeprefix(f'{one.layers}.{index}.')}"

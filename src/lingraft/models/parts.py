@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models.modules import owner_of
 from lingraft.recipe import PARTS
+from lingraft.recipe.places import Places
 from lingraft.recipe.selectors import ALIASES
 
 if TYPE_CHECKING:
@@ -72,24 +73,27 @@ def part_of(name: str, family: Family, itl_layers: frozenset[int]) -> str:
     )
 
 
-def itl_layers(num_layers: int, before: int, after: int) -> frozenset[int]:
-    """Indices of the implicit translation layers in a grafted model of `num_layers` layers."""
-    return frozenset(range(before)) | frozenset(range(num_layers - after, num_layers))
+def itl_layers(num_layers: int, before: int, after: int, every: int = 0) -> frozenset[int]:
+    """Indices of the inserted layers in a grafted model of `num_layers` layers."""
+    return Places(before, after, every).inserted(num_layers)
 
 
-def translation_layers(config: Any, family: Family, before: int, after: int) -> frozenset[int]:
-    """Numbers of the implicit translation layers of a grafted model, in each list of layers.
+def translation_layers(
+    config: Any, family: Family, before: int, after: int, every: int = 0
+) -> frozenset[int]:
+    """Numbers of the inserted layers of a grafted model, in each list of layers.
 
     Args:
         config: of the grafted model.
         family: its record.
-        before: as in the recipe's [graft].
+        before: as in the recipe's [graft] (`Places`).
         after: likewise.
+        every: likewise.
     """
     return frozenset(
         one.first + index
         for one in family.lists
-        for index in itl_layers(int(getattr(config, one.depth_key)), before, after)
+        for index in itl_layers(int(getattr(config, one.depth_key)), before, after, every)
     )
 
 

@@ -15,12 +15,13 @@ from lingraft.embeddings.common import Initialised
 from lingraft.embeddings.material import Material, Pretrained
 from lingraft.embeddings.norms import calibrated
 from lingraft.models import export, source
-from lingraft.models.graft import Entry, is_tied, layer_plans, rebuild
+from lingraft.models.graft import Entry, is_tied, rebuild
 from lingraft.models.graft import Vocabulary as NewVocabulary
 from lingraft.models.kinds import KINDS
 from lingraft.models.loading import own_tensors
 from lingraft.models.modules import MODULES, Stack
 from lingraft.models.parts import sizes_by_part, tied_once, translation_layers
+from lingraft.models.plans import layer_plans
 from lingraft.pipeline.rows import KEPT, keep_pad, keep_rows, same_pieces, whole_matrix
 from lingraft.recipe.run import KEEPING
 from lingraft.rundir import write_json
@@ -79,6 +80,7 @@ class Grafting:
             settings.layers_before,
             settings.layers_after,
             settings.layer_initialiser,
+            settings.layers_every,
         )
         changes = export.vocabulary_settings(loaded.model.config, target, origin)
         changes |= export.generation_settings(loaded.model, target, origin)
@@ -95,6 +97,10 @@ class Grafting:
             vocabulary=None if whole else new,
             missing=loaded.missing,
         )
+        if model.can_generate():
+            present = loaded.model.generation_config.to_dict()
+            ids = export.generation_ids(present, target, origin)
+            model.generation_config.update(**ids)
         title = KINDS[loaded.family.kind].title
         account.notes.extend(
             f"{name}: in the source checkpoint, not part of the {title}"
@@ -322,16 +328,18 @@ def _counts(model: PreTrainedModel, loaded: source.LoadedSource, recipe: Recipe)
     tensors = dict(model.named_parameters(remove_duplicate=False))
     names = tied_once(tensors, family, tied=is_tied(model))
     sizes = {name: tensors[name].numel() for name in names}
-    before, after = recipe.graft.layers_before, recipe.graft.layers_after
-    stacks = len(family.lists)
-    depth = sum(int(getattr(model.config, one.depth_key)) for one in family.lists)
-    itl = translation_layers(model.config, family, before, after)
+    places, stacks = recipe.graft.places, len(family.lists)
+    depths = [int(getattr(model.config, one.depth_key)) for one in family.lists]
+    source_layers = sum(map(places.source_layers, depths))
+    between = sum(depths) - source_layers - stacks * (places.before + places.after)
+    itl = translation_layers(model.config, family, *places)
     return {
         "model_type": family.model_type,
         "layers": {
-            "source": depth - stacks * (before + after),
-            "before": stacks * before,
-            "after": stacks * after,
+            "source": source_layers,
+            "before": stacks * places.before,
+            "after": stacks * places.after,
+            **({"between": between} if between else {}),
         },
         "parameters": {
             "total": sum(sizes.values()),

@@ -10,9 +10,8 @@ from lingraft.models.parts import translation_layers
 from lingraft.objectives.common import TokenIds
 from lingraft.pipeline import teaching
 from lingraft.pipeline.reading import readings
-from lingraft.pipeline.rows import added_rows
+from lingraft.pipeline.rows import new_rows
 from lingraft.pretrained import load as pretrained
-from lingraft.recipe.selectors import ROWS
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.training.phase import Job
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from lingraft.pipeline.stages import Context
     from lingraft.recipe import Phase
-    from lingraft.rundir import Run
 
 
 def prepared(
@@ -43,14 +41,13 @@ def prepared(
     loaded = source.load_model(str(weights), settings=changed)
     shards = run.stage("tokenizer").path
     tokenizer = tokenizer_files.load(str(shards))
-    before, after = recipe.graft.layers_before, recipe.graft.layers_after
     own = folder == run.stage(section.name).path
     job = Job(
         phase=section,
         training=recipe.training,
         family=loaded.family,
-        itl_layers=translation_layers(loaded.model.config, loaded.family, before, after),
-        new_rows=_new_rows(run, section),
+        itl_layers=translation_layers(loaded.model.config, loaded.family, *recipe.graft.places),
+        new_rows=new_rows(run.stage("graft").path, section),
         readings=readings(shards, recipe, section, tokenizer),
         vocabulary=TokenIds.of(tokenizer, loaded.family.kind),
         **teaching.of(recipe, section, loaded, shards),
@@ -62,14 +59,6 @@ def prepared(
         deadline=context.deadlines.get(section.name) if own else None,
     )
     return job, loaded.model
-
-
-def _new_rows(run: Run, section: Phase) -> tuple[bool, ...] | None:
-    """[V] whether the vocabulary stage added a piece; None where the phase names no rows."""
-    names = (*section.train, *section.optimiser.rates, *section.optimiser.weight_decays)
-    if not any(name in ROWS for name in names):
-        return None
-    return added_rows(run.stage("graft").path)
 
 
 def _dropout(checkpoint: Path, section: Phase) -> tuple[dict[str, Any], dict[str, Any]]:

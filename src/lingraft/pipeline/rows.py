@@ -11,6 +11,7 @@ import numpy as np
 
 from lingraft.embeddings.common import Initialised, Provenance
 from lingraft.errors import UnsupportedModelError
+from lingraft.recipe.selectors import ROWS
 from lingraft.rundir import read_json
 
 if TYPE_CHECKING:
@@ -19,10 +20,22 @@ if TYPE_CHECKING:
 
     import torch
 
+    from lingraft.recipe import Phase
     from lingraft.tokenizer.vocabulary import Vocabulary
 
 KEPT = "kept"
 """Rule of a row that is the source's own, under the source's own id."""
+
+
+def new_rows(folder: Path, phase: Phase) -> tuple[bool, ...] | None:
+    """[V] whether the vocabulary stage added each row; None where a phase names no rows.
+
+    Args:
+        folder: of the graft stage.
+        phase: what trains.
+    """
+    names = (*phase.train, *phase.optimiser.rates, *phase.optimiser.weight_decays)
+    return added_rows(folder) if any(name in ROWS for name in names) else None
 
 
 def added_rows(folder: Path) -> tuple[bool, ...]:

@@ -14,6 +14,7 @@ from lingraft.models.graft import Vocabulary, rebuild
 from lingraft.models.kinds import KINDS
 from lingraft.models.source import LoadedSource, load_model
 from lingraft.pretrained.load import load_config
+from lingraft.recipe.places import Places
 from lingraft.rundir import writing
 from lingraft.tokenizer import files as tokenizer_files
 
@@ -45,7 +46,8 @@ def check_source(probed: Probed, phase: str) -> None:
     ours = load_config(str(probed.weights(phase)))
     check_masked(family_of(ours.model_type), "probe-source")
     found = (theirs.model_type, theirs.hidden_size, theirs.num_hidden_layers)
-    wanted = (ours.model_type, ours.hidden_size, ours.num_hidden_layers - sum(probed.inserted))
+    depth = probed.places.source_layers(ours.num_hidden_layers)
+    wanted = (ours.model_type, ours.hidden_size, depth)
     if found != wanted:
         raise DataError(
             f"source model '{probed.source}': is {_shape(found)}, but {probed.run.path} was made "
@@ -55,7 +57,7 @@ def check_source(probed: Probed, phase: str) -> None:
     if probed.recipe.graft.source_weights == "pretrained" and (grafted / "config.json").is_file():
         start, origin = load_model(str(grafted)), load_model(probed.source, probed.revision)
         layers, rest = origin.family.layers, origin.family.layer_output
-        copied = start.model.state_dict()[f"{layers}.{probed.inserted[0]}.{rest}"]
+        copied = start.model.state_dict()[f"{layers}.{probed.places.before}.{rest}"]
         if not torch.equal(copied, origin.model.state_dict()[f"{layers}.0.{rest}"]):
             raise DataError(
                 f"source model '{probed.source}': its weights are not those that "
@@ -83,13 +85,14 @@ def build(probed: Probed, variant: Variant, folder: Path) -> None:
         LingraftError: a checkpoint is broken, or the disk is full.
     """
     origin = load_model(probed.source, probed.revision)
-    before, after = probed.inserted
+    places = probed.places
     if variant.after is None:
-        loaded, before, after = origin, 0, 0
+        loaded, places = origin, Places()
     else:
         loaded = load_model(str(probed.weights(variant.after)))
     depth = int(getattr(loaded.model.config, loaded.family.depth_key))
-    plan = range(before, depth - after) if variant.layers == "without" else range(depth)
+    left_out = places.inserted(depth) if variant.layers == "without" else frozenset()
+    plan = (index for index in range(depth) if index not in left_out)
     put_back = variant.after is not None and variant.vocabulary == "source"
     model, _ = rebuild(
         loaded.model,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.recipe import Recipe
+    from lingraft.recipe.places import Places
 
 Layers = Literal["with", "without", "none"]
 Whose = Literal["target", "source"]
@@ -92,9 +93,9 @@ class Probed:
         return cls(run, recipe, catalogue.resolve(source), None)
 
     @property
-    def inserted(self) -> tuple[int, int]:
-        """Translation layers before the source's first layer, and after its last."""
-        return self.recipe.graft.layers_before, self.recipe.graft.layers_after
+    def places(self) -> Places:
+        """Where layers were inserted."""
+        return self.recipe.graft.places
 
     @property
     def phases(self) -> tuple[str, ...]:
@@ -115,7 +116,7 @@ class Probed:
                     f"--phase: {self.run.path} has no phase {name!r}; it has "
                     f"{', '.join(self.phases)}"
                 )
-        translation: tuple[Layers, ...] = ("with", "without") if any(self.inserted) else ("none",)
+        translation: tuple[Layers, ...] = ("with", "without") if any(self.places) else ("none",)
         shown = {"with": ".itl", "without": ".no-itl", "none": ""}
         wanted = [phase for phase in self.phases if not phases or phase in phases]
         return [
@@ -169,7 +170,7 @@ class Probed:
     def notes(self) -> list[str]:
         """What a reader of the table must know of the run."""
         found = []
-        if not any(self.inserted):
+        if not any(self.places):
             found.append(
                 "The run has no translation layers: the rows without them are left out, "
                 "there is nothing to take away."

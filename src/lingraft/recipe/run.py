@@ -10,6 +10,7 @@ from lingraft.recipe.base import STAGE_NAMES, Initialiser, Names, Section
 from lingraft.recipe.corpus import Corpus
 from lingraft.recipe.evaluation import Evaluation
 from lingraft.recipe.phase import Batch, Budget, Phase
+from lingraft.recipe.places import Places
 from lingraft.recipe.streams import SHORT_FORM, Stream, check_data, check_names, check_streams
 from lingraft.recipe.token_distillation import TokenDistillation
 
@@ -107,6 +108,8 @@ DRAWN = ("random", "random-statistics")
 """Initialisers that take no row of the source."""
 NEED_LEXICONS = ("dictionary", "wechsel")
 """Initialisers that read `resources.lexicons`."""
+RUN_MODEL = ("token-distillation",)
+"""Initialisers that run the source, which has to be a causal language model."""
 
 
 class Graft(Section):
@@ -119,9 +122,12 @@ class Graft(Section):
     """Implicit translation layers (ITL) before the first source layer."""
     layers_after: Annotated[int, Field(ge=0)] = 1
     """Implicit translation layers after the last source layer."""
-    layer_initialiser: Literal["random", "copy"] = "random"
-    """ITL weights: drawn as the family draws its own (the paper), or a copy of the neighbouring
-    source layer."""
+    layers_every: Annotated[int, Field(ge=0)] = 0
+    """One more layer after every so many source layers (LLaMA Pro); 0 has none between them."""
+    layer_initialiser: Literal["random", "copy", "identity"] = "random"
+    """ITL weights: drawn as the family draws its own (the paper), a copy of the neighbouring source
+    layer, or such a copy that is silent: what it adds is zero, so that the model starts as the
+    source was. The families that can: `lingraft list families`."""
     adapters: Annotated[int, Field(ge=0)] | Literal["matched"] = 0
     """Width of the bottleneck adapters in every layer (Houlsby et al. 2019); 0 has none. 'matched'
     gives them as many parameters as two implicit translation layers have. The model that comes out
@@ -146,6 +152,11 @@ class Graft(Section):
     copy_special_tokens: bool | None = None
     """Copy the rows of the special tokens (all but padding) from the source, by role. Left out, all
     initialisers do but 'random' and 'random-statistics', which draw every row (the paper)."""
+
+    @property
+    def places(self) -> Places:
+        """Where layers are inserted."""
+        return Places(self.layers_before, self.layers_after, self.layers_every)
 
     @property
     def initialisers(self) -> tuple[Initialiser, ...]:
@@ -244,6 +255,10 @@ class Training(Section):
     gradient_checkpointing: bool = False
     """Keep only what enters each layer and compute the rest again for the backward pass: less
     memory, about a third more operations, the same gradients."""
+    frozen_weights: Literal["fp32", "bf16"] = "fp32"
+    """Format in which matrices of layers that do not train are kept. bf16 (with precision bf16
+    alone) takes half their memory and computes the same, but for those that it would round: they
+    stay fp32. What trains is always kept in fp32, with gradients and moments in fp32."""
     sharding: Literal["none", "fsdp2"] = "none"
     """With several processes: each keeps the whole model (none), or its part of weights, gradients
     and optimiser state (fsdp2)."""

@@ -33,18 +33,19 @@ def optimiser_groups(
         decay_all: also decay vectors.
     """
     rate, decay = section.learning_rate, section.weight_decay
-    groups: dict[tuple[bool, float, float], list[torch.nn.Parameter]] = {
-        (True, rate, decay): [],
-        (False, rate, decay if decay_all else 0.0): [],
+    groups: dict[tuple[bool, float, float, bool], list[torch.nn.Parameter]] = {
+        (True, rate, decay, False): [],
+        (False, rate, decay if decay_all else 0.0, False): [],
     }
     for parameter, piece in given:
         is_matrix = parameter.dim() >= 2
         own = (rate, decay) if piece is None else (piece.rate, piece.weight_decay)
-        key = (is_matrix, own[0], own[1] if is_matrix or decay_all else 0.0)
+        are_rows = piece is not None and piece.rows is not None  # never divided over processes
+        key = (is_matrix, own[0], own[1] if is_matrix or decay_all else 0.0, are_rows)
         groups.setdefault(key, []).append(parameter)
     return [
         {"params": members, "weight_decay": decay, "peak": peak}
-        for (_, peak, decay), members in groups.items()
+        for (_, peak, decay, _), members in groups.items()
         if members
     ]
 

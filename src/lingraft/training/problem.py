@@ -16,14 +16,14 @@ from lingraft.models import dropout, export, lora
 from lingraft.models.graft import is_tied
 from lingraft.models.packed import check_isolation
 from lingraft.models.paired import check_pairs
-from lingraft.models.parts import trained_parts
+from lingraft.models.parts import layer_index, trained_parts
 from lingraft.models.selection import Layout, Selection
 from lingraft.models.stacks import packed_model
 from lingraft.objectives import objective_for
 from lingraft.training import throughput
 from lingraft.training.data import Batcher, BatchPlan
 from lingraft.training.mixture import MixtureBatcher, MixturePlan, probabilities
-from lingraft.training.phase import WithObjective, recompute_activations
+from lingraft.training.phase import WithObjective, in_fp32, lighten, recompute_activations
 from lingraft.training.trained import select
 from lingraft.training.validation import HeldOut
 
@@ -95,7 +95,15 @@ def trained_by(job: Job, model: PreTrainedModel) -> Trained:
     """Put a phase's LoRA on a model, freeze what the phase does not train, in place."""
     family, phase = job.family, job.phase
     depths = tuple(int(getattr(model.config, one.depth_key)) for one in family.lists)
-    layout = Layout(family, job.itl_layers, depths, is_tied(model))
+    identity = family.identity
+    gains = frozenset(
+        name
+        for name, parameter in model.named_parameters()
+        if layer_index(name, family) in job.itl_layers
+        and (identity and identity.owns(name) and parameter.dim() == 1)
+        and name.endswith("weight")
+    )
+    layout = Layout(family, job.itl_layers, depths, is_tied(model), gains)
     selection = Selection(phase, layout)
     if phase.lora is not None:
         where = f"phase '{phase.name}'"
@@ -123,6 +131,8 @@ class MaskedText:
         check_isolation(packed, job.vocabulary.pad)
         if any(objective.reads == "pairs" for objective in objectives):
             check_pairs(packed, job.vocabulary.pad)
+        if training.frozen_weights == "bf16":
+            lighten(model)
         auxiliary = [job.teacher.objective] if job.teacher else []
         self.module = WithObjective(packed, *objectives, *auxiliary)
         self.lengths = np.concatenate([reading.train.lengths for reading in readings])
@@ -209,6 +219,10 @@ class MaskedText:
         """A stock checkpoint with the source's own dropout."""
         changed = {key: getattr(self.model.config, key) for key in self.job.kept_config}
         self.model.config.update(self.job.kept_config)
-        with lora.merged(self.model) if self.job.phase.lora else contextlib.nullcontext():
+        adapted = self.job.phase.lora is not None
+        with (
+            in_fp32(self.model, on_cpu=not adapted),
+            lora.merged(self.model) if adapted else contextlib.nullcontext(),
+        ):
             export.save(self.model, folder)
         self.model.config.update(changed)

@@ -1,0 +1,107 @@
+"""Which layers a grafted model has, and what each of them starts from. No torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lingraft.errors import UnsupportedModelError
+from lingraft.recipe.places import Places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lingraft.models.families import Family
+
+
+class Silent(int):
+    """A source layer, of which a copy that adds nothing is meant."""
+
+
+Plan: TypeAlias = "Sequence[int | None]"
+"""For each layer of the target, the source layer that it starts from; None for a fresh one,
+`Silent` for a copy that adds nothing."""
+Plans: TypeAlias = "Plan | tuple[Plan, ...]"
+"""One for each list of layers; a list alone is that of the first, and leaves the second as it is.
+"""
+STARTS: dict[str, Callable[[int], int | None]] = {
+    "random": lambda _: None,
+    "copy": int,
+    "identity": Silent,
+}
+"""What an inserted layer starts from, by initialiser and the source layer next to it."""
+
+
+def layer_plan(
+    num_layers: int, before: int, after: int, initialiser: str, every: int = 0
+) -> list[int | None]:
+    """For each layer of the target, the source layer that it starts from; None for a fresh one.
+
+    Args:
+        num_layers: layers of the source.
+        before: implicit translation layers before the first.
+        after: implicit translation layers after the last.
+        initialiser: 'random' (the paper), or of the neighbouring source layer a 'copy' or one that
+            adds nothing ('identity').
+        every: another layer after every so many source layers; 0 for none.
+    """
+    start = STARTS[initialiser]
+    layers = Places(before, after, every).neighbours(num_layers)
+    return [start(index) if is_new else index for index, is_new in layers]
+
+
+def layer_plans(
+    config: Any,
+    family: Family,
+    before: int,
+    after: int,
+    initialiser: str,
+    every: int = 0,
+) -> tuple[list[int | None], ...]:
+    """Of each list of layers its `layer_plan`.
+
+    An encoder–decoder gets as many in both: the language enters both through the embeddings and
+    leaves through the head, and stock T5 does not generate where its decoder is the deeper one.
+    """
+    return tuple(
+        layer_plan(int(getattr(config, one.depth_key)), before, after, initialiser, every)
+        for one in family.lists
+    )
+
+
+def each_plan(config: Any, family: Family, plan: Plans) -> list[Plan]:
+    """The plan of each list of layers."""
+    given = list(plan) if isinstance(plan, tuple) else [plan]
+    others = family.lists[len(given) :]
+    return [*given, *(range(int(getattr(config, one.depth_key))) for one in others)]
+
+
+def nearest(plan: Plan) -> list[int]:
+    """For each layer of the target the source layer that it is, or that stands nearest before it.
+
+    Before the first source layer, it is the first one behind.
+    """
+    neighbour = next((index for index in plan if index is not None), 0)
+    neighbours = []
+    for index in plan:
+        neighbour = neighbour if index is None else index
+        neighbours.append(neighbour)
+    return neighbours
+
+
+def check_identity(family: Family, config: Mapping[str, Any]) -> None:
+    """Refuse silent layers where a family has none.
+
+    Args:
+        family: of the source.
+        config: its config.json.
+
+    Raises:
+        UnsupportedModelError: its layers end with a norm of the sum.
+    """
+    identity = family.identity
+    if identity is None or (identity.where and not config.get(identity.where, True)):
+        raise UnsupportedModelError(
+            f"graft.layer_initialiser: 'identity' is not possible with this {family.model_type} "
+            "model: its layers end with a norm of what they read and add (post-LN), so none leaves "
+            "its input as it is; take 'copy' or 'random'"
+        )
