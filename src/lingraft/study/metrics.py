@@ -72,6 +72,8 @@ METRICS = {
     "mask-only/mrr": Metric("MRR", lower=False, show=_decimals(4), scale=_same),
     "mask-only/mr": Metric("MR", lower=True, show=numbers.significant, scale=_same),
     BITS: Metric("bits/char", lower=True, show=_decimals(3), scale=_same, by_tokens=False),
+}
+CAUSAL_METRICS = {
     BYTES: _of_text("bits/byte", _decimals(3)),
     "likelihood/bits_per_character": _of_text("bits/char", _decimals(3)),
     "tokens_per_character": _of_text("tokens/char", _decimals(3)),
@@ -102,12 +104,12 @@ def metric_named(name: str) -> Metric:
     """How a metric is called and shown.
 
     Args:
-        name: a key of METRICS, that of a stream (`stream/NAME/KEY`), `task/NAME/SCORE` in per cent,
-            `kept/TEXT/bits_per_byte` or `choices/FILE/SCORE`.
+        name: a key of METRICS or CAUSAL_METRICS, that of a stream (`stream/NAME/KEY`),
+            `task/NAME/SCORE` in per cent, `kept/TEXT/bits_per_byte` or `choices/FILE/SCORE`.
     """
     if name.startswith(STREAM):
         _, stream, of_text = name.split("/", 2)
-        return replace(METRICS[of_text], title=stream)
+        return replace(metric_named(of_text), title=stream)
     if name.startswith(KEPT):
         return _of_text(f"{name.split('/')[1]}, kept", _decimals(3))
     if name.startswith(CHOICES):
@@ -116,6 +118,6 @@ def metric_named(name: str) -> Metric:
             title, lower=False, show=_decimals(1), scale=_percent, by_tokens=False, by_own=True
         )
     if not name.startswith(TASK):
-        return METRICS[name]
+        return METRICS[name] if name in METRICS else CAUSAL_METRICS[name]
     title = name.removeprefix(TASK).replace("/", " ").replace("_", " ")
     return Metric(title, lower=False, show=_decimals(1), scale=_percent, by_tokens=False)

@@ -17,7 +17,7 @@ from lingraft.study import (
     tables,
     task_tables,
 )
-from lingraft.study.metrics import BITS, BYTES, LOSS, METRICS, PERPLEXITY
+from lingraft.study.metrics import BITS, BYTES, LOSS, PERPLEXITY, metric_named
 from lingraft.study.notes import asked
 from lingraft.study.results import collect, size_text
 
@@ -169,7 +169,7 @@ def verdict(results: Results) -> str:
         if len(rivals) > 1:
             best, first = min(rivals, key=lambda pair: pair[0])
             title = TITLES[metric]
-            show = METRICS[metric].show
+            show = metric_named(metric).show
             text = f"With {size_text(size)}, {first.label} is best of {len(rivals)}: {title}"
             base = None if reference is None else reference.mean(metric)
             if base is None or reference is first:
