@@ -46,8 +46,8 @@ from lingraft.evaluation.scorer import Item, Scorer
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import build
 from lingraft.models.losses import IGNORED
-from lingraft.models.packed import pack
 from lingraft.models.parts import itl_layers
+from lingraft.models.rows import pack
 from lingraft.models.source import load_model
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import PARTS, Masking

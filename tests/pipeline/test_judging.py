@@ -45,7 +45,7 @@ def run(tmp_path_factory, source, files, korean_text, command):
     out = tmp_path_factory.mktemp("judged") / "run"
     ended = command(
         *("adapt", "--source", source, "--text", korean_text, "--lang", "ko", "--out", out),
-        *("--method", "xpt", "--steps", 4, "--vocab-size", 400, "--kept", files / "en.txt"),
+        *("--preset", "xpt2021", "--steps", 4, "--vocab-size", 400, "--kept", files / "en.txt"),
         *("--set", "method.batch={size=500, unit='tokens'}", "--set", "tokenizer.max_tokens=64"),
         *("--set", f"evaluation.choices=[{{file='{files / 'quiz.jsonl'}'}}]"),
         *("--set", "evaluation.generated=4", "--set", "evaluation.samples=2"),
