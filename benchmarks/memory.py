@@ -165,8 +165,9 @@ class Trained:
 
         from lingraft.models import source
         from lingraft.models.families import family_of
-        from lingraft.models.graft import build, layer_plans, rebuild
+        from lingraft.models.graft import build, rebuild
         from lingraft.models.loading import stock_class
+        from lingraft.models.plans import layer_plans
 
         family = family_of(self.model_type)
         special = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
@@ -218,7 +219,7 @@ def run_training(name: str, folder: Path) -> None:
 
     loaded = source.load_model(str(folder / "graft"))
     recipe = suited(TRAININGS[name].recipe(folder), loaded.family)
-    phase, graft = recipe.phases[0], recipe.graft
+    phase = recipe.phases[0]
     rows = len(loaded.model.get_input_embeddings().weight)
     tokens = text.made_up(text.TextShape(sentences=2_000, longest=LONGEST), rows)
     train_phase(
@@ -235,9 +236,7 @@ def run_training(name: str, folder: Path) -> None:
             metrics_path=folder / "metrics.jsonl",
             fingerprint="",
             family=loaded.family,
-            itl_layers=translation_layers(
-                loaded.model.config, loaded.family, graft.layers_before, graft.layers_after
-            ),
+            itl_layers=translation_layers(loaded.model.config, loaded.family, *recipe.graft.places),
             readings=(Reading("", tokens, tokens, phase.objective, phase.masking),),
             vocabulary=text.token_ids(rows),
         ),

@@ -33,6 +33,8 @@ LOGITS_AT_ONCE = 1 << 25
 """Logits of clm that are there at a time; `models.chunked` says why, and a test that it is so."""
 HEAD_COUNT = ("num_attention_heads", "n_head", "encoder_attention_heads", "num_heads")
 WIDTH = ("hidden_size", "n_embd", "d_model")
+ACTIVATION, WRITTEN_OUT = ("activation_function", "hidden_act"), ("gelu_new", "gelu_fast")
+"""Activations that are a formula of several steps, of which each keeps something."""
 SHORTEST_MICRO_BATCH = 512
 FILLED = 0.9
 """Share of a machine's memory that can be used."""
@@ -87,6 +89,8 @@ class Layers:
             if layer_index(name, family) == max(numbers) and len(shape) == 2
         ]
         in_first, out_first = (0, 1) if family.model_type == "gpt2" else (1, 0)
+        widest = max((shape[out_first] for shape in maps), default=0)
+        by_hand = 4 * widest if any(config.get(key) in WRITTEN_OUT for key in ACTIVATION) else 0
         lists = len(family.lists)
         number = len(numbers) + lists * recipe.graft.places.number(len(numbers) // lists)
         source = shapes[family.word_embeddings][0]
@@ -97,7 +101,7 @@ class Layers:
             width,
             heads,
             sum(shape[in_first] for shape in maps),
-            sum(shape[out_first] for shape in maps),
+            sum(shape[out_first] for shape in maps) + by_hand,
             number * sum(math.prod(shape) for shape in maps),
             rows,
             max(0, rows - kept),

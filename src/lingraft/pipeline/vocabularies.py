@@ -44,10 +44,12 @@ def check_tokens(recipe: Recipe, folder: Path) -> None:
     """Refuse a source whose chat would fall into pieces.
 
     Raises:
-        DataError: its tokenizer's files are broken.
         UnsupportedModelError: as `tokenizer.state.check_chat`.
     """
-    state = _state(folder / "tokenizer.json")
+    try:
+        state = _state(folder / "tokenizer.json")
+    except (DataError, UnsupportedModelError):
+        return  # whoever loads the tokenizer says what is wrong with it
     if state is not None:
         tokens = pieces_of(state) | outside(state)
         check_chat(_template(folder), tokens, recipe.tokenizer.kind)
