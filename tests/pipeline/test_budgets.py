@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 
 import pytest
 
@@ -121,6 +122,28 @@ def test_a_machine_that_becomes_slow_gets_a_shorter_phase_that_ends_its_schedule
     assert rates[-1] < 0.35 * max(rates)
     again = pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, clock))
     assert digest(again) == digest(run)
+
+
+def test_a_run_that_was_cut_and_killed_goes_on_as_if_it_had_begun_with_the_cut(
+    asked, tmp_path, monkeypatch
+):
+    recipe = asked({"budget": MINUTE, "preset": "auto"})
+    with monkeypatch.context() as patch:
+        clock = Clock(patch, slow=20, stop=35)
+        with pytest.raises(KeyboardInterrupt):
+            pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, clock))
+    cuts = (tmp_path / "run/phase-1/pace.json").read_text()
+    shutil.copytree(tmp_path / "run", tmp_path / "anew")
+    assert list((tmp_path / "anew/phase-1").glob("checkpoint-*"))
+    for path in (tmp_path / "anew/phase-1").glob("checkpoint-*"):
+        shutil.rmtree(path)
+    clock = Timekeeper(0.0, Clock(monkeypatch, slow=0))
+    runs = [pipeline.adapt(recipe, tmp_path / name, time=clock) for name in ("run", "anew")]
+    assert [run.stage("phase-1").path.joinpath("pace.json").read_text() for run in runs] == [
+        cuts
+    ] * 2
+    assert tokens(runs[0]) == tokens(runs[1])
+    assert digest(runs[0]) == digest(runs[1])
 
 
 def test_a_baseline_trains_on_what_the_shortened_run_had(asked, tmp_path, monkeypatch):

@@ -278,3 +278,17 @@ def test_a_recipe_of_several_streams_counts_their_text_by_content(tmp_path):
     assert of("here") == of("there")
     assert of("here", "!")[0] != of("there")[0]
     assert of("here", "!")[1] != of("there")[1]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        '"method.budget" = { value = 5, unit = "minutes" }',
+        '"method.preset" = "auto"',
+    ],
+)
+def test_a_study_compares_settings_that_are_said(study, settings):
+    key = settings.partition(" = ")[0]
+    head = "\n".join(line for line in HEAD.splitlines() if not line.startswith(key))
+    with pytest.raises(RecipeError, match="a study compares settings that are said: give budgets"):
+        cells(study('[[grids]]\nmethod = ["xpt"]\n', f"{head}\n{settings}\n"))
