@@ -1,6 +1,7 @@
-"""Memory and speed of preparing text: the corpus stage, the vocabulary, token files.
+"""Memory and speed of preparing text: the corpus stage, the vocabulary, token files; of training.
 
     python benchmarks/memory.py --gigabytes 0.1 0.5 2 5 --folder build/memory --json memory.json
+    python benchmarks/memory.py --training --json training.json
 
 For each size it writes a text of made-up Korean sentences, nearly all different (the worst case for
 finding duplicates), three to a line, a line a document. Then each stage runs in a process of its
@@ -8,6 +9,10 @@ own, as `lingraft adapt` runs it: `corpus` (read, clean, drop duplicates, split)
 (byte-level BPE of 32,000 pieces on at most 200,000 sentences), `tokens` (the token files).
 `command-N` is `lingraft corpus` with N processes; near-duplicates are not looked for, as in the
 corpus stage.
+
+`--training` compares what `lingraft check` says that a phase needs with what it takes: small
+models with random weights, three steps on made-up text, validated and saved, each in a process of
+its own.
 
 The peak is what the kernel says of the largest process (on Linux VmHWM, file pages that are mapped
 included). MB/s are megabytes of the text a second, of the clock and of the processors.
@@ -21,15 +26,22 @@ import os
 import random
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shared import head, parser_of, row, timed, write
 
 from lingraft.bench.memory import peak_bytes
 
+if TYPE_CHECKING:
+    from lingraft.recipe import Recipe
+
 SYLLABLES = [chr(code) for code in range(0xAC00, 0xAC00 + 588 * 19, 97)]
 WORDS, FRAGMENTS, SENTENCES = 50_000, 100_000, 3
 VOCABULARY, TRAINED_ON = 32_000, 200_000
+LONGEST = 128
+"""Tokens of a sentence in training, at most."""
 STAGES = ("corpus", "vocabulary", "tokens", "command-1", "command-2")
 
 
@@ -122,16 +134,154 @@ def measure(gigabytes: float, stages: list[str], folder: Path) -> list[dict[str,
     return rows
 
 
+@dataclass(frozen=True)
+class Trained:
+    """A phase that is trained: a source of random weights, and changes to the recipe."""
+
+    model_type: str
+    layers: int
+    width: int
+    vocabulary: int
+    sets: tuple[str, ...] = ()
+    method: str = "xpt-sp"
+
+    def recipe(self, folder: Path) -> Recipe:
+        from lingraft.recipe.methods import recipe_from
+
+        (folder / "text.txt").write_text("a text\n", encoding="utf-8")
+        plain = {
+            "language": "ko",
+            "source": {"model": str(folder / "source")},
+            "corpus": {"text": [str(folder / "text.txt")]},
+            "tokenizer": {"kind": "keep", "max_tokens": LONGEST},
+            "method": {"name": self.method, "batch": {"size": 4096, "unit": "tokens"}},
+            "graft": {"embeddings": "mean"},
+        }
+        return recipe_from(plain, list(self.sets))
+
+    def write(self, folder: Path) -> None:
+        """The source, and what the graft stage would leave."""
+        from transformers import AutoConfig
+
+        from lingraft.models import source
+        from lingraft.models.families import family_of
+        from lingraft.models.graft import build, layer_plans, rebuild
+        from lingraft.models.loading import stock_class
+
+        family = family_of(self.model_type)
+        special = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
+        shape = {"hidden_size": self.width, "num_hidden_layers": self.layers}
+        shape |= {"num_attention_heads": self.width // 64, "max_position_embeddings": 2 * LONGEST}
+        if self.model_type == "gpt2":
+            shape = {"n_embd": self.width, "n_layer": self.layers, "n_head": self.width // 64}
+        else:
+            shape |= {"intermediate_size": 4 * self.width}
+        config = AutoConfig.for_model(
+            self.model_type, vocab_size=self.vocabulary, **shape, **special
+        )
+        model_class = stock_class(config)
+        build(model_class, config, 0).save_pretrained(folder / "source")
+        loaded, graft = source.load_model(str(folder / "source")), self.recipe(folder).graft
+        sizes = (graft.layers_before, graft.layers_after, graft.layer_initialiser)
+        plans = layer_plans(loaded.model.config, family, *sizes)
+        model, _ = rebuild(loaded.model, family, plans, config_changes={}, seed=0)
+        model.save_pretrained(folder / "graft")
+
+
+TRAININGS = {
+    "llama 6 × 384": Trained("llama", 6, 384, 8_000),
+    "llama 6 × 384, activations computed again": Trained(
+        "llama", 6, 384, 8_000, ("training.gradient_checkpointing=true",)
+    ),
+    "llama 4 × 512, 64,000 pieces, short batches": Trained(
+        "llama", 4, 512, 64_000, ("training.micro_batch_tokens=1024",)
+    ),
+    "gpt2 6 × 384": Trained("gpt2", 6, 384, 8_000),
+    "roberta 6 × 384": Trained("roberta", 6, 384, 8_000),
+    "roberta 8 × 512, frozen body": Trained(
+        "roberta", 8, 512, 20_000, ('phases.0.train=["embeddings","output_bias","itl"]',)
+    ),
+}
+
+
+def run_training(name: str, folder: Path) -> None:
+    """Train a phase in this process, as the stage does."""
+    from lingraft.bench import text
+    from lingraft.models import source
+    from lingraft.models.parts import translation_layers
+    from lingraft.pipeline.suiting import suited
+    from lingraft.recipe import Budget, Validation
+    from lingraft.training.data import Reading
+    from lingraft.training.loop import train_phase
+    from lingraft.training.machine import accelerator_for
+    from lingraft.training.phase import Job
+
+    loaded = source.load_model(str(folder / "graft"))
+    recipe = suited(TRAININGS[name].recipe(folder), loaded.family)
+    phase, graft = recipe.phases[0], recipe.graft
+    rows = len(loaded.model.get_input_embeddings().weight)
+    tokens = text.made_up(text.TextShape(sentences=2_000, longest=LONGEST), rows)
+    train_phase(
+        Job(
+            phase=phase.model_copy(
+                update={
+                    "budget": Budget(value=3),
+                    "validation": Validation(every_steps=3, sentences=64),
+                }
+            ),
+            training=recipe.training,
+            seed=0,
+            folder=folder / "phase",
+            metrics_path=folder / "metrics.jsonl",
+            fingerprint="",
+            family=loaded.family,
+            itl_layers=translation_layers(
+                loaded.model.config, loaded.family, graft.layers_before, graft.layers_after
+            ),
+            readings=(Reading("", tokens, tokens, phase.objective, phase.masking),),
+            vocabulary=text.token_ids(rows),
+        ),
+        loaded.model,
+        accelerator_for(recipe.training, folder),
+    )
+
+
+def compare_trainings(names: list[str], folder: Path) -> list[dict[str, object]]:
+    """What was said and what was taken, of each."""
+    from lingraft.pipeline import preflight
+
+    print(head("phase", "said", "taken", "said : taken"))
+    found: list[dict[str, object]] = []
+    for name in names:
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "phase").mkdir(parents=True)
+        TRAININGS[name].write(folder)
+        said = preflight.check(TRAININGS[name].recipe(folder)).memory_bytes_estimate
+        call = [sys.executable, __file__, "--stage", name, "--folder", str(folder)]
+        printed, seconds, _ = timed(call)
+        taken = int(printed.split()[-1])
+        found.append({"phase": name, "said": said, "taken": taken, "seconds": seconds})
+        sizes = (f"{size / 1e9:.2f} GB" for size in (said, taken))
+        print(row(name, *sizes, f"{said / taken:.2f}"), flush=True)
+    shutil.rmtree(folder)
+    return found
+
+
 def main() -> None:
     parser = parser_of(__doc__)
+    parser.add_argument("--training", nargs="*", choices=TRAININGS, help="phases; all if none")
     parser.add_argument("--gigabytes", type=float, nargs="+", default=[0.1])
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES))
     parser.add_argument("--folder", type=Path, default=Path("build/memory"), help="is deleted")
     parser.add_argument("--stage", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.stage:
-        run_stage(asked.stage, asked.folder)
+        run = run_training if asked.stage in TRAININGS else run_stage
+        run(asked.stage, asked.folder)
         print(peak_bytes())
+        return
+    if asked.training is not None:
+        write(asked.json, compare_trainings(asked.training or list(TRAININGS), asked.folder))
         return
     print(head("text", "stage", "peak memory", "MB/s", "MB/CPU-s", "seconds"))
     rows = [row for size in asked.gigabytes for row in measure(size, asked.stages, asked.folder)]

@@ -5,6 +5,8 @@ import random
 
 import pytest
 
+from lingraft.commands import adapt
+
 PAGE = (
     "<page><title>{0}</title><ns>{1}</ns><id>{0}</id><revision><id>{0}</id>"
     "<text>{2}</text></revision></page>\n"
@@ -57,3 +59,8 @@ def test_a_dump_goes_straight_through_and_by_way_of_a_corpus_gives_the_same_mode
     for name in FILES:
         straight, by_way = ((tmp_path / run / name).read_bytes() for run in ("straight", "by-way"))
         assert straight == by_way, name
+
+
+def test_without_out_the_folder_is_named_by_the_languages():
+    assert adapt._languages({"language": "ko"}) == "ko"
+    assert adapt._languages({"streams": [{"language": "en"}, {"language": "en/ko"}]}) == "en-en-ko"

@@ -18,6 +18,7 @@ from lingraft.embeddings.vectors import WORD
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.recipe import Graft, Resources
 from lingraft.recipe import Tokenizer as Section
+from lingraft.recipe.run import RUN_MODEL
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -259,6 +260,10 @@ def test_options_are_keyword_only_and_documented(name):
     assert plan.__doc__ is not None
     assert all(f"        {p.name}: " in plan.__doc__ for p in parameters[4:])
     assert ("Material: " in plan.__doc__) is (name in NEEDING)
+
+
+def test_the_recipe_knows_which_run_the_source():
+    assert tuple(name for name, record in INITIALISERS.items() if record.runs_model) == RUN_MODEL
 
 
 @names

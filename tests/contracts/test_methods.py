@@ -8,6 +8,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState
+from tiny_shapes import ENCODERS
 
 from lingraft.models.families import FAMILIES
 from lingraft.models.parts import itl_layers, part_of, trained_parts
@@ -20,8 +21,6 @@ from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import recipe_from
 from lingraft.recipe.records import METHODS
 from lingraft.rundir import Run
-
-ENCODERS = [name for name, record in FAMILIES.items() if record.kind == "masked"]
 
 SMALL = {
     "language": "ko",

@@ -1,16 +1,15 @@
 import numpy as np
 import pytest
 import torch
+from tiny_shapes import ENCODERS
 from transformers import AutoConfig, AutoModelForMaskedLM, BertModel
 
 from lingraft.errors import DataError
 from lingraft.evaluation.intrinsic import mask_text, score
 from lingraft.evaluation.scorer import Scorer
-from lingraft.models.families import FAMILIES
 from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Masking
 
-ENCODERS = [name for name, record in FAMILIES.items() if record.kind == "masked"]
 IDS = TokenIds(size=320, mask=319, pad=1, special=(0, 1, 2, 3, 319))
 
 

@@ -10,6 +10,7 @@ import pytest
 import tiny_tokenizers
 import torch
 from right_answers import gold
+from tiny_shapes import ENCODERS
 
 from lingraft.finetuning import heads
 from lingraft.finetuning.coders import biaffine
@@ -20,7 +21,7 @@ from lingraft.finetuning.coders.texts import PIECES
 from lingraft.finetuning.problem import TASK, Finetuning, Judged, micro_batches
 from lingraft.finetuning.recipe import Changes, settings_of
 from lingraft.models import adapters, cross_attention, loading
-from lingraft.models.families import FAMILIES, family_of
+from lingraft.models.families import family_of
 from lingraft.models.loading import own_tensors
 from lingraft.models.losses import IGNORED
 from lingraft.models.modules import MODULES
@@ -247,7 +248,6 @@ def test_entity_markers_are_new_tokens_and_what_follows_begins_no_word(tiny_sour
     assert not after.startswith("▁") or after.removeprefix("▁") not in tokenizer.get_vocab()
 
 
-ENCODERS = [name for name, record in FAMILIES.items() if record.kind == "masked"]
 KINDS = (*ENCODERS, "our unigram", "our byte-bpe", "our wordpiece")
 
 

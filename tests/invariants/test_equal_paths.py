@@ -8,18 +8,18 @@ import pytest
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
+from tiny_shapes import ENCODERS
 from torch.nn import functional
 
 from lingraft.models.families import FAMILIES
-from lingraft.models.packed import PackedModel, assemble, pack
+from lingraft.models.packed import PackedModel, assemble
+from lingraft.models.rows import pack
 from lingraft.objectives import OBJECTIVES
 from lingraft.training.checkpoint import weights
 from lingraft.training.loop import train_phase
 from lingraft.training.phase import WithObjective, freeze, recompute_activations
 
-ALL_FAMILIES = pytest.mark.parametrize(
-    "family", [name for name, record in FAMILIES.items() if record.kind == "masked"]
-)
+ALL_FAMILIES = pytest.mark.parametrize("family", ENCODERS)
 BAND = 0.002
 """Largest relative difference of the loss in bf16 at any of 60 steps; a tenth was measured."""
 

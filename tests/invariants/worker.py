@@ -13,8 +13,8 @@ from pathlib import Path
 from accelerate import Accelerator
 from forking import write_output_to
 from safetensors.torch import save_file
-from transformers import AutoModelForMaskedLM
 
+from lingraft.models import loading
 from lingraft.training.checkpoint import weights
 from lingraft.training.loop import train_phase
 
@@ -27,11 +27,11 @@ def main(folder, environment):
     if os.environ["SETUP"]:
         sys.path.append(str(Path(__file__).parents[1] / "support"))
         importlib.import_module(os.environ["SETUP"]).install()
-    accelerator = Accelerator(cpu=True, mixed_precision="no")
+    accelerator = Accelerator(cpu=True, mixed_precision=os.environ["PRECISION"])
     assert accelerator.num_processes == int(os.environ["WORLD_SIZE"])
     jobs, resumed = pickle.loads((folder / "jobs.pickle").read_bytes())
     for job in jobs:
-        model = AutoModelForMaskedLM.from_pretrained(folder / "model")
+        model, _ = loading.load(str(folder / "model"))
         path = job.folder / f"rank-{accelerator.process_index}.safetensors"
         if name := resumed.get(job.folder.name):
             if accelerator.is_main_process:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tiny_shapes import ENCODERS
 from transformers import AutoModelForMaskedLM
 
 import lingraft
@@ -13,20 +14,19 @@ from lingraft.models.families import FAMILIES
 from lingraft.models.graft import rebuild
 from lingraft.models.loading import own_tensors
 from lingraft.models.modules import MODULES, Stack, adapter_parameters, adapter_width
-from lingraft.models.packed import PackedModel, assemble, check_isolation, pack
+from lingraft.models.packed import PackedModel, assemble, check_isolation
 from lingraft.models.parts import (
     part_of,
     sizes_by_part,
     tied_once,
 )
+from lingraft.models.rows import pack
 from lingraft.models.source import load_model
 from lingraft.training.loop import train_phase
 
 BASE = Stack(FAMILIES["roberta"], 12, 768, 7_087_872)
 ADAPTERS = MODULES["adapters"]
-every_family = pytest.mark.parametrize(
-    "family", [name for name, record in FAMILIES.items() if record.kind == "masked"]
-)
+every_family = pytest.mark.parametrize("family", ENCODERS)
 # With biases in every projection, so that a constant can be added to its output.
 BIASES = {"modernbert": {"attention_bias": True, "mlp_bias": True}}
 PROJECTIONS = {"modernbert": ("attn.Wo", "mlp.Wo")}

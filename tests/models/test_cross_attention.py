@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+from tiny_shapes import ENCODERS
 from torch.nn import functional
 from transformers import AutoConfig, AutoModelForMaskedLM, XLMRobertaForCausalLM
 
@@ -17,9 +18,7 @@ from lingraft.models.packed import PackedModel
 from lingraft.models.paired import check_pairs, partners
 
 CROSS = MODULES["cross_attention"]
-every_family = pytest.mark.parametrize(
-    "family", [name for name, record in FAMILIES.items() if record.kind == "masked"]
-)
+every_family = pytest.mark.parametrize("family", ENCODERS)
 IDS = torch.randint(5, 300, (2, 12), generator=torch.Generator().manual_seed(0))
 PAPER = 662
 

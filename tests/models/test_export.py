@@ -5,6 +5,7 @@ import sys
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tiny_shapes import ENCODERS
 
 from lingraft.errors import DataError
 from lingraft.models.export import (
@@ -61,8 +62,6 @@ for folder in sorted(Path(sys.argv[1]).iterdir()):
 modules = [name for name in sys.modules if name.partition(".")[0] == "lingraft"]
 print(json.dumps({"hidden": hidden, "modules": modules, "answers": answers}))
 """
-
-ENCODERS = [name for name, record in FAMILIES.items() if record.kind == "masked"]
 
 
 def grafted(family, model, tokenizer):
@@ -241,8 +240,3 @@ def test_the_rhythm_of_global_layers_is_the_nearest_one(kinds, rhythm):
     names = {"g": "full_attention", "l": "sliding_attention"}
     config = {"model_type": "modernbert", "layer_types": [names[kind] for kind in kinds]}
     assert settings_for_4_57(config)["global_attn_every_n_layers"] == rhythm
-
-
-@pytest.mark.parametrize("family", sorted({*FAMILIES} - {"modernbert"}))
-def test_other_families_need_no_older_settings(family, tiny_model):
-    assert settings_for_4_57(tiny_model(family).config.to_dict()) == {}

@@ -8,16 +8,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tiny_shapes import ENCODERS
 
 import lingraft
 from lingraft.errors import RecipeError
-from lingraft.models.families import FAMILIES
 from lingraft.pipeline import adapt as pipeline
 from lingraft.pipeline import stages
 from lingraft.recipe.methods import read_recipe
 from lingraft.rundir import Run
-
-ENCODERS = [name for name, record in FAMILIES.items() if record.kind == "masked"]
 
 STAGES = {"corpus", "tokenizer", "graft", "phase-1", "phase-2", "evaluation", "model"}
 

@@ -7,6 +7,7 @@ import json
 
 import pytest
 import torch
+from tiny_shapes import ENCODERS
 from transformers import AutoModelForMaskedLM
 
 from lingraft.errors import UnsupportedModelError
@@ -15,8 +16,6 @@ from lingraft.models.source import load_model
 from lingraft.pipeline import grafting, rows
 from lingraft.recipe.methods import recipe_from
 from lingraft.tokenizer import extension
-
-ENCODERS = [name for name, record in FAMILIES.items() if record.kind == "masked"]
 
 every_family = pytest.mark.parametrize("family", ENCODERS)
 TEXT = ["хлеб и соль на столе", "바다와 바람과 산", "문서를 열고 형식을 선택한 다음"] * 9

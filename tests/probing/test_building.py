@@ -5,14 +5,13 @@ import shutil
 
 import pytest
 import torch
+from tiny_shapes import ENCODERS
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from lingraft.errors import DataError
 from lingraft.models.families import FAMILIES
 from lingraft.probing.building import build, check_source
 from lingraft.probing.models import Probed
-
-ENCODERS = [name for name, record in FAMILIES.items() if record.kind == "masked"]
 
 
 @pytest.fixture

@@ -88,10 +88,30 @@ def test_without_the_extra_vectors_the_next_best_initialiser_is_taken():
     assert decided(asked(), replace(FACTS, has_vectors=False))["graft.embeddings"].value == "mean"
 
 
+def test_a_run_in_a_hurry_learns_no_vectors():
+    for seconds, slowdown, wanted in ((100, 1, "mean"), (600, 1, "focus"), (600, 8, "mean")):
+        facts = replace(FACTS, seconds=seconds, slowdown=slowdown)
+        assert decided(asked(), facts)["graft.embeddings"].value == wanted
+
+
+def test_a_larger_budget_gets_a_larger_batch():
+    budgets = [10.0**power for power in range(4, 12)]
+    sizes = [
+        decided(asked(), replace(FACTS, tokens=t))["method.batch"].value["size"] for t in budgets
+    ]
+    assert sizes == sorted(sizes)
+    assert (sizes[0], sizes[-1]) == (1_024, 65_536)
+
+
 def test_more_text_gets_more_pieces():
     sizes = [auto.vocabulary_for(10**power) for power in range(4, 12)]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
+
+
+def test_a_small_budget_gets_no_more_pieces_than_it_can_teach():
+    sizes = [auto.vocabulary_for(10**11, tokens) for tokens in (1e4, 4e5, 1e6, 1e9)]
+    assert sizes == [4_000, 8_000, 16_000, 50_000]
 
 
 def test_the_measured_learning_rate_is_for_sources_like_those_measured():
@@ -110,6 +130,7 @@ def test_the_recipe_is_complete_once_all_is_decided_and_stays_so():
     assert is_open(recipe)
     assert not is_open(settled(made))
     assert [phase.train for phase in made.phases] == [("all",)]
+    assert (made.graft.layers_before, made.graft.layers_after) == (0, 0)
     assert made.phases[0].schedule.warmup == 0.1
     assert auto.applied(made, decided(recipe).values()) == made
 

@@ -13,10 +13,13 @@ import shutil
 from pathlib import Path
 
 import bad_input_alignment
+import bad_input_budgets
 import bad_input_corpora
 import bad_input_demo
 import bad_input_documents
 import bad_input_encoder_decoder
+import bad_input_families
+import bad_input_judging
 import bad_input_models
 import bad_input_plugged
 import bad_input_retrieval
@@ -258,7 +261,6 @@ CASES["a recipe and --source"] = lambda place: [
     "adapt", place.recipe()[1], "--source", "source"
 ]  # fmt: skip
 CASES["neither a recipe nor --lang"] = lambda place: ["adapt", "--source", "source", "--text", "ko"]
-CASES["no --out"] = lambda place: place.adapt()[:7]
 CASES["a list that does not exist"] = lambda place: ["list", "languages"]
 
 
@@ -382,7 +384,7 @@ evaluation("a precision that does not exist", "--precision", "fp16")
 evaluation("an evaluation in a language that does not exist", "--lang", "korean")
 evaluation("an evaluation of a model without its head", prepare=without_head)
 evaluation("an evaluation of weights that are cut short", prepare=cut)
-evaluation("an evaluation of a causal language model", prepare=causal)
+evaluation("an evaluation of weights that are those of another model", prepare=causal)
 evaluation("an evaluation on text that is not there", "--text", "missing.txt")
 CASES["an evaluation of a model that is not there"] = lambda place: [
     "evaluate", "./missing", "--text", str(place.text().name)
@@ -398,9 +400,11 @@ def _(place):
 
 # -- models and their probe ----------------------------------------------------------------------
 
+bad_input_families.add(CASES)
 bad_input_models.add(CASES)
 bad_input_streams.add(CASES)
 bad_input_alignment.add(CASES)
+bad_input_budgets.add(CASES)
 bad_input_tasks.add(CASES)
 bad_input_retrieval.add(CASES)
 bad_input_transfer.add(CASES)
@@ -412,4 +416,5 @@ bad_input_encoder_decoder.add(CASES)
 bad_input_vocabularies.add(CASES)
 bad_input_stacks.add(CASES)
 bad_input_documents.add(CASES)
+bad_input_judging.add(CASES)
 bad_input_demo.add(CASES)

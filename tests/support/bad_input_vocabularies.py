@@ -12,6 +12,14 @@ def add(cases):
     cases["a replaced vocabulary without room for all bytes"] = replaced("40")
     cases["a vocabulary smaller than the source's special tokens"] = replaced("32", tokens=40)
     cases["a GGUF file as the source"] = gguf
+    cases["an instruct model without its chat tokens"] = chat("<|eot_id|>", "<|im_start|>")
+    cases["a vocabulary without a place for chat tokens"] = chat(
+        "<|eot_id|>", "<|eot_id|>", "--set", "tokenizer.kind=byte-bpe"
+    )
+    cases["token distillation of an encoder"] = lambda place: place.adapt(
+        "--set", "graft.embeddings=token-distillation"
+    )
+    cases["a layer for token distillation that the source lacks"] = too_deep
 
 
 def extended(family, **model):
@@ -44,6 +52,22 @@ def change(path, edit=lambda state: None, model=()):
     state["model"] |= dict(model)
     edit(state)
     path.write_text(json.dumps(state), encoding="utf-8")
+
+
+def chat(token, written, *more):
+    def case(place):
+        path = place.source("llama") / "chat_template.jinja"
+        path.write_text(path.read_text(encoding="utf-8").replace(token, written), encoding="utf-8")
+        return place.adapt(*more)
+
+    return case
+
+
+def too_deep(place):
+    place.source("llama")
+    more = ["tokenizer.kind=extend", "graft.embeddings=token-distillation"]
+    more.append("graft.token_distillation.layer=9")
+    return place.adapt(*(word for one in more for word in ("--set", one)))
 
 
 def gguf(place):

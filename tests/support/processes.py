@@ -9,7 +9,7 @@ from forking import forked
 WORKER = Path(__file__).parents[1] / "invariants" / "worker.py"
 
 
-def train_together(folder, model, jobs, resumed=None, wait=300, setup=""):
+def train_together(folder, model, jobs, resumed=None, wait=300, setup="", precision="no"):
     """Train jobs one after the other, each from the same model, in two processes.
 
     Each rank leaves its final weights in `JOB/rank-RANK.safetensors`. All else that the second
@@ -21,6 +21,7 @@ def train_together(folder, model, jobs, resumed=None, wait=300, setup=""):
         jobs: what to train.
         wait: seconds after which the processes say where they hang, and end.
         setup: a module of the tests that the processes install first.
+        precision: as accelerate takes it.
         resumed: for the name of a job's folder, that of the job whose checkpoint it goes on from.
     """
     model.save_pretrained(folder / "model")
@@ -29,7 +30,7 @@ def train_together(folder, model, jobs, resumed=None, wait=300, setup=""):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    common |= {"WAIT": str(wait), "SETUP": setup}
+    common |= {"WAIT": str(wait), "SETUP": setup, "PRECISION": precision}
     processes = [
         forked(WORKER, folder, common | {"RANK": rank, "LOCAL_RANK": rank}) for rank in ("0", "1")
     ]

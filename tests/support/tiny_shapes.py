@@ -69,5 +69,7 @@ SHAPES |= {
     | {"share_att_key": True, "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 0}
     | {"position_biased_input": False},
 }
+ENCODERS = ("bert", "roberta", "xlm-roberta", "electra", "modernbert")
+"""Encoders for whole runs; the contract tests have those of all families."""
 STARTS = {"t5": "pad_token_id", "mt5": "pad_token_id"}
 """What a decoder starts with; all others with the end of a sentence."""

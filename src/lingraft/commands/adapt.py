@@ -60,7 +60,8 @@ def command(
         ),
     ] = None,
     out_dir: Annotated[
-        Path | None, typer.Option("--out", help="The run's folder; runs/NAME by default.")
+        Path | None,
+        typer.Option("--out", help="The run's folder; runs/NAME of the recipe, or runs/LANG."),
     ] = None,
     method: Annotated[
         str | None, typer.Option(help="xpt (default), metaxlm, …: `lingraft list methods`.")
@@ -249,6 +250,12 @@ def _from_file(recipe: Path, shorthand: dict[str, object], assignments: list[str
     return read_recipe(recipe, assignments)
 
 
+def _languages(data: dict[str, Any]) -> str:
+    """Names the run's folder where nobody does: its languages, joined by '-'."""
+    named = [data.get("language"), *(one.get("language") for one in data.get("streams", ()))]
+    return "-".join(dict.fromkeys(str(name).replace("/", "-") for name in named if name))
+
+
 def _from_options(
     data: dict[str, Any], needed: dict[str, object], out_dir: Path | None, assignments: list[str]
 ) -> Recipe:
@@ -258,8 +265,6 @@ def _from_options(
         raise RecipeError(
             f"give a recipe, or --source, --text and --lang; missing: {', '.join(missing)}"
         )
-    if out_dir is None:
-        raise RecipeError("--out: name the run's folder, for example --out runs/ko")
-    named = {"name": out_dir.resolve().name or "run"}
+    named = {"name": (out_dir.resolve().name if out_dir else _languages(data)) or "run"}
     budgets.check_given(named | data, assignments)
     return recipe_from(named | data, assignments, "command line")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
@@ -41,11 +42,15 @@ def command(
     texts = (Column("phase", "text"), Column("trains", "long"))
     head = (*texts, "parameters", "budget", "batch", "learning rate", "tokens (estimate)")
     console.show(table("", head, rows))
-    if plan.disk_bytes_estimate and plan.memory_bytes_estimate:
-        console.line(
-            f"estimates: {plan.disk_bytes_estimate / 1e9:,.2f} GB on disk; "
-            f"{plan.memory_bytes_estimate / 1e9:,.2f} GB of memory for weights, gradients "
-            "and optimiser, activations on top"
-        )
+    if plan.memory:
+        numbers = [
+            (name, *(f"{size / 1e9:,.2f}" for size in (*dataclasses.astuple(need), need.total)))
+            for name, need in plan.memory.items()
+        ]
+        names = [field.name for field in dataclasses.fields(next(iter(plan.memory.values())))]
+        console.show(table("memory, GB (estimate)", ("phase", *names, "together"), numbers))
+        console.line(f"memory: {plan.fits}")
+    if plan.disk_bytes_estimate:
+        console.line(f"estimate: {plan.disk_bytes_estimate / 1e9:,.2f} GB on disk")
     for note in plan.notes:
         console.line(f"note: {note}")

@@ -21,7 +21,6 @@ from lingraft.tasks.choices import shapes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from lingraft.models.families import Family
     from lingraft.tasks import Group
 
 
@@ -29,31 +28,20 @@ def _listed(title: str, names: Iterable[str], rows: Sequence[Iterable[str]]) -> 
     return table(title, [Column(name, "long") for name in names], rows)
 
 
-def _positions(family: Family) -> str:
-    if family.positions:
-        return "learned"
-    return (
-        "relative"
-        if family.first_layer_has
-        else "sinusoidal"
-        if family.position_modules
-        else "rotary"
-    )
-
-
 def _families() -> Table:
     rows = [
         (
             family.model_type,
-            _positions(family),
+            family.kind_of_positions,
             "pad + 1" if family.pad_decides_positions else "0",
             family.layers,
             family.kind,
+            "yes" if family.identity else "no",
         )
         for family in FAMILIES.values()
     ]
-    names = ("family", "positions", "first position", "layers", "kind")
-    return _listed("model families", names, rows)
+    names = ("family", "positions", "first position", "layers", "kind", "identity")
+    return _listed("model families (docs/families.md)", names, rows)
 
 
 def _explained(title: str, records: Mapping[str, Any]) -> Table:

@@ -23,7 +23,8 @@ from lingraft.embeddings.material import needed
 from lingraft.embeddings.mean import composed
 from lingraft.embeddings.row_training import Training
 from lingraft.errors import RecipeError, UnsupportedModelError
-from lingraft.models.packed import ROW_MULTIPLE, assemble, check_isolation
+from lingraft.models.packed import assemble, check_isolation
+from lingraft.models.rows import ROW_MULTIPLE
 from lingraft.models.stacks import packed_model
 from lingraft.recipe.token_distillation import LAST
 
@@ -124,7 +125,11 @@ def _fitting(pretrained: Pretrained | None) -> Pretrained:
             "source.model, or use 'mean'"
         )
     family, config = pretrained.family, pretrained.model.config
-    check_kind(family.kind, family.model_type)
+    if family.kind != "causal":
+        raise UnsupportedModelError(
+            f"graft: '{NAME}' is for causal language models, and the source is a "
+            f"{family.model_type} model; use 'mean' or 'focus'"
+        )
     depth = int(getattr(config, family.depth_key))
     if pretrained.settings.layer > depth:
         raise RecipeError(
@@ -132,19 +137,6 @@ def _fitting(pretrained: Pretrained | None) -> Pretrained:
             f"has {depth} layers; give 1 to {depth}, or -1 for the last hidden state"
         )
     return pretrained
-
-
-def check_kind(kind: str, model_type: str) -> None:
-    """Refuse a model that does not read text from one end to the other.
-
-    Raises:
-        UnsupportedModelError: it is no causal model.
-    """
-    if kind != "causal":
-        raise UnsupportedModelError(
-            f"graft.embeddings: '{NAME}' is for causal language models, and the source is a "
-            f"{model_type} model; use 'mean' or 'focus'"
-        )
 
 
 def _row(plan: Plan, source_VD: torch.Tensor, index: int) -> torch.Tensor:

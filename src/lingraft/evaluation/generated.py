@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 PROMPT = 16
 """Tokens of a beginning whose continuation is timed."""
 BATCHES = (1, 8)
-REPEATS = 3
+REPEATS = 2
+WARM_UP = 8
+"""Tokens that are generated before the clock counts."""
 PATIENCE = 20.0
 """Seconds after which a batch size is not timed again."""
 CHARACTERS = 100
@@ -110,8 +112,9 @@ def speeds(
     """
     prompts = _prompts(tokenizer, documents, min(PROMPT, max(1, longest // 2)))
     new = min(tokens, _room(model, longest, len(prompts[0])))
-    settings = _settings(
-        model, tokenizer, do_sample=False, max_new_tokens=new, min_new_tokens=new, eos_token_id=None
+    settings, warming = (
+        _settings(model, tokenizer, do_sample=False, max_new_tokens=n, min_new_tokens=n)
+        for n in (new, min(new, WARM_UP))
     )
     generate: Any = model.generate
     found = []
@@ -122,8 +125,9 @@ def speeds(
             )
             mask_BT = torch.ones_like(ids_BT)
             rates: list[float] = []
+            generate(input_ids=ids_BT, attention_mask=mask_BT, generation_config=warming)
             begun = clock()
-            for repeat in range(REPEATS + 1):
+            for _ in range(REPEATS):
                 start = clock()
                 made_BT = generate(
                     input_ids=ids_BT, attention_mask=mask_BT, generation_config=settings
@@ -132,9 +136,8 @@ def speeds(
                     torch.cuda.synchronize()
                 seconds = max(clock() - start, 1e-9)
                 given = made_BT.shape[1] - ids_BT.shape[1]
-                if repeat or seconds > PATIENCE:  # the first warms up, where that is affordable
-                    rates.append(batch * given / seconds)
-                if clock() - begun > PATIENCE and rates:
+                rates.append(batch * given / seconds)
+                if clock() - begun > PATIENCE:
                     break
             found.append(Speed(batch, new, statistics.median(rates), len(rates)))
     return found

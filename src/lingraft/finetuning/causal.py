@@ -65,11 +65,11 @@ def prepare_tokenizer(tokenizer: PreTrainedTokenizerFast, config: PreTrainedConf
     tokenizer.padding_side = tokenizer.truncation_side = "right"
     name = tokenizer.name_or_path
     if tokenizer.pad_token is None:
-        named = config.pad_token_id
-        known = isinstance(named, int) and 0 <= named < len(tokenizer)
-        token = str(tokenizer.convert_ids_to_tokens(named)) if known else None
-        role = "pad_token_id of config.json"
-        if token is None:
+        named = getattr(config.get_text_config(), "pad_token_id", None)  # CodeGen's has no such key
+        token, role = None, "pad_token_id of config.json"
+        if isinstance(named, int) and 0 <= named < len(tokenizer):
+            token = str(tokenizer.convert_ids_to_tokens(named))
+        else:
             given = tokenizer.special_tokens_map
             role = next((one for one in STAND_INS if one in given), "none")
             token = str(given[role]) if role in given else None
@@ -117,8 +117,8 @@ def finish_model(model: Any, tokenizer: PreTrainedTokenizerFast, task: Task) -> 
         tokenizer: of `prepare_tokenizer`, whose padding token ends a text for the model.
         task: whose dropout the head for tokens has; the head for texts has none.
     """
-    model.config.pad_token_id = tokenizer.pad_token_id
-    model.config.use_cache = False
+    config = model.config.get_text_config()
+    config.pad_token_id, config.use_cache = tokenizer.pad_token_id, False
     dropout = task.settings.classifier_dropout
     if dropout is not None and task.kind == "tagging":
         model.dropout.p = model.config.classifier_dropout = dropout

@@ -11,7 +11,7 @@ from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models import loading
 from lingraft.models.families import FAMILIES, family_of
 from lingraft.models.graft import is_tied
-from lingraft.models.kinds import KINDS
+from lingraft.models.kinds import BOTH_ENDS, KINDS
 from lingraft.rundir import writing
 
 if TYPE_CHECKING:
@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
     from lingraft.tokenizer.vocabulary import Vocabulary
+
+
+OF_PIECES = (
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "force_words_ids",
+    "sequence_bias",
+    "suppress_tokens",
+)
+"""Keys of a generation configuration that hold ids of ordinary pieces."""
 
 
 def special_ids(model_type: str, specials: Mapping[str, int]) -> dict[str, int | None]:
@@ -46,6 +56,7 @@ def vocabulary_settings(
         for key, value in special_ids(config.model_type, vocabulary.specials).items()
         if present.get(key) is not None
     }
+    changes |= _several(present, vocabulary, origin or vocabulary)
     changes["pad_token_id"] = vocabulary.specials.get("pad")
     changes |= _kept(config.model_type, present, vocabulary, origin or vocabulary)
     if vocabulary.code is not None:  # mBART's first checkpoints leave it to the language
@@ -61,6 +72,45 @@ def generation_settings(
         return {}
     present = model.generation_config.to_dict()
     return _kept(model.config.model_type, present, vocabulary, origin)
+
+
+def generation_ids(
+    present: Mapping[str, Any], vocabulary: Vocabulary, origin: Vocabulary
+) -> dict[str, Any]:
+    """Special ids of a generation configuration, for another vocabulary.
+
+    Roles stay roles. Of several ids at which writing stops (Llama 3, Gemma), those stay whose
+    tokens the new vocabulary has. Lists of ids that are favoured or forbidden lose their meaning
+    and go.
+
+    Args:
+        present: the source's values.
+        vocabulary: of the target.
+        origin: of the source.
+    """
+    settings: dict[str, Any] = {
+        key: vocabulary.specials.get(role)
+        for key, role in BOTH_ENDS.items()
+        if present.get(key) is not None
+    }
+    if vocabulary.pieces[: origin.size] != origin.pieces:
+        settings |= dict.fromkeys(key for key in OF_PIECES if present.get(key) is not None)
+    return settings | _several(present, vocabulary, origin)
+
+
+def _several(
+    present: Mapping[str, Any], vocabulary: Vocabulary, origin: Vocabulary
+) -> dict[str, list[int]]:
+    """Keys that hold several ids, without those whose token the new vocabulary does not have."""
+    ids = {piece: index for index, piece in enumerate(vocabulary.pieces) if piece}
+    places = {index: ids.get(piece) for index, piece in enumerate(origin.pieces)}
+    places |= {index: vocabulary.specials.get(role) for role, index in origin.specials.items()}
+    settings = {}
+    for key in BOTH_ENDS:
+        if isinstance(old := present.get(key), list):
+            found = dict.fromkeys(places.get(index) for index in old)
+            settings[key] = [index for index in found if index is not None]
+    return {key: kept for key, kept in settings.items() if kept}
 
 
 def _kept(

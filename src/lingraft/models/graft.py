@@ -170,7 +170,7 @@ def rebuild(
     account = Account()
     plans = each_plan(source.config, family, plan)
     if any(isinstance(index, Silent) for layers in plans for index in layers):
-        check_identity(family, source.config)
+        check_identity(family, source.config.to_dict())
     with torch.no_grad():
         used = _Filling(
             target,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.recipe.places import Places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from transformers import PreTrainedConfig
+    from collections.abc import Callable, Mapping, Sequence
 
     from lingraft.models.families import Family
 
@@ -52,7 +50,7 @@ def layer_plan(
 
 
 def layer_plans(
-    config: PreTrainedConfig,
+    config: Any,
     family: Family,
     before: int,
     after: int,
@@ -70,7 +68,7 @@ def layer_plans(
     )
 
 
-def each_plan(config: PreTrainedConfig, family: Family, plan: Plans) -> list[Plan]:
+def each_plan(config: Any, family: Family, plan: Plans) -> list[Plan]:
     """The plan of each list of layers."""
     given = list(plan) if isinstance(plan, tuple) else [plan]
     others = family.lists[len(given) :]
@@ -90,14 +88,18 @@ def nearest(plan: Plan) -> list[int]:
     return neighbours
 
 
-def check_identity(family: Family, config: PreTrainedConfig) -> None:
+def check_identity(family: Family, config: Mapping[str, Any]) -> None:
     """Refuse silent layers where a family has none.
+
+    Args:
+        family: of the source.
+        config: its config.json.
 
     Raises:
         UnsupportedModelError: its layers end with a norm of the sum.
     """
     identity = family.identity
-    if identity is None or (identity.where and not getattr(config, identity.where)):
+    if identity is None or (identity.where and not config.get(identity.where, True)):
         raise UnsupportedModelError(
             f"graft.layer_initialiser: 'identity' is not possible with this {family.model_type} "
             "model: its layers end with a norm of what they read and add (post-LN), so none leaves "

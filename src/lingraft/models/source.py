@@ -11,7 +11,7 @@ from transformers import AutoConfig
 
 from lingraft.errors import LingraftError, RecipeError, UnsupportedModelError
 from lingraft.models import loading
-from lingraft.models.families import Family, family_of
+from lingraft.models.families import Family, check_config, family_of
 from lingraft.models.graft import build
 from lingraft.pretrained.load import DEEPEST, load_config, quiet_transformers
 
@@ -57,6 +57,7 @@ def load_model(
             than config.json says.
     """
     config = load_config(name, revision)
+    check_config(name, config.to_dict())
     family = family_of(config.model_type)
     model, info = loading.load(
         name,

@@ -15,8 +15,11 @@ from __future__ import annotations
 import importlib.util
 import logging
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import torch
+from accelerate.utils import broadcast_object_list
 
 from lingraft.pipeline import planning, speed
 from lingraft.pipeline.stages import family_now
@@ -96,7 +99,7 @@ def choose(context: Context) -> Context:
         facts = _facts(context)
         decided = auto.choices(recipe, facts, before_speed=True) if _is_auto(recipe) else []
         plan = {"asked": asked(recipe), "choices": [one.plain() for one in decided]}
-        write_json(run.plan_path, plan | {"tokens": facts.tokens, "fixed": None})
+        write_json(run.plan_path, plan | {"facts": asdict(facts), "fixed": None})
     context.accelerator.wait_for_everyone()
     early = [auto.Choice(**one) for one in read_json(run.plan_path)["choices"]]
     return replace(context, recipe=_with(recipe, early))
@@ -121,29 +124,40 @@ def _facts(context: Context) -> Facts:
     else:
         config = pretrained.load_config(recipe.source.model, recipe.source.revision)
         width, depth = int(config.hidden_size), int(getattr(config, family.depth_key))
+    tokens, slowdown = _rough_tokens(context, characters, width, depth)
     return auto.Facts(
         kind=family.kind,
         width=width,
         characters=int(characters),
-        tokens=_rough_tokens(context, characters, width, depth),
+        tokens=tokens,
         seconds=promised(recipe),
+        slowdown=slowdown,
         has_vectors=importlib.util.find_spec("gensim") is not None,
     )
 
 
-def _rough_tokens(context: Context, characters: int, width: int, depth: int) -> float:
-    """Tokens of the budget; of one in time estimated from the speed of a matrix product."""
+def _rough_tokens(context: Context, characters: int, width: int, depth: int) -> tuple[float, float]:
+    """Tokens of the budget; of one in time estimated from the speed of a matrix product.
+
+    Returns:
+        Tokens, and how many times as long as alone the product took (1 of other budgets).
+    """
     recipe = context.recipe
     seconds = promised(recipe)
     if seconds is None:
-        return sum(_tokens(phase.budget, characters) for phase in recipe.phases)
-    device = context.accelerator.device
+        return sum(_tokens(phase.budget, characters) for phase in recipe.phases), 1.0
+    wall, cpu = time.perf_counter(), time.process_time()
     bf16 = context.accelerator.mixed_precision == "bf16"
+    device = context.accelerator.device
     ceiling = matrix_product_ceiling(device, bf16, width, seconds=0.3, rows=512)
+    passed, busy = time.perf_counter() - wall, time.process_time() - cpu
+    on_gpu = device.type == "cuda"
+    slowdown = 1.0 if on_gpu else max(1.0, passed * torch.get_num_threads() / max(busy, 1e-9))
     predicted = PREDICTED * auto.vocabulary_for(characters) * width
     a_token = 6 * (12 * depth * width**2 + predicted)
     share = context.accelerator.num_processes / (1 + len(recipe.baselines))
-    return EFFICIENCY * ceiling.flops_per_second * seconds * share / a_token
+    speed_alone = EFFICIENCY * ceiling.flops_per_second / a_token
+    return speed_alone * seconds * share / slowdown, slowdown
 
 
 def _tokens(budget: Budget, characters: int) -> float:
@@ -169,14 +183,15 @@ def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
     plan = read_json(run.plan_path)
     early = [auto.Choice(**one) for one in plan["choices"]]
     graft = run.weights([])
-    late: list[Choice] = []
-    recipe = context.recipe
-    if _is_auto(request):
-        facts = replace(_facts(context), tokens=plan["tokens"], phases=len(recipe.phases))
-        late = auto.choices(request, facts, before_speed=False)
+    recipe, late = context.recipe, _late(request, context.recipe, plan["facts"])
+    if late:
         recipe = _with(request, [*early, *late])
-        context = replace(context, recipe=recipe)
-    speeds = _speeds(context, graft, time)
+    speeds = _speeds(replace(context, recipe=recipe), graft, time)
+    tokens = _affordable(recipe, speeds)
+    if late and tokens is not None:
+        late = _late(request, recipe, plan["facts"] | {"tokens": tokens})
+        recipe = _with(request, [*early, *late])
+    context = replace(context, recipe=recipe)
     late = [_tried(context, request, [*early, *late], one, speeds, graft) for one in late]
     if late:
         recipe = _with(request, [*early, *late])
@@ -205,8 +220,26 @@ def _speeds(context: Context, graft: Path, time: Timekeeper) -> list[speed.Speed
     for phase in phases:
         found.append(speed.measure(context, phase, graft, seconds / len(phases), time.clock))
         per_second = f"{found[-1].tokens_per_second:,.0f} tokens/s"
-        logger.info("%s: %s in %d steps", phase.name, per_second, found[-1].steps)
+        logger.info("%s: %s, from %d timed", phase.name, per_second, found[-1].steps)
+    broadcast_object_list(found)  # the first process' clock counts
     return found
+
+
+def _late(request: Recipe, recipe: Recipe, facts: dict[str, Any]) -> list[Choice]:
+    """What the rules decide once the model is there; nothing without preset 'auto'."""
+    if not _is_auto(request):
+        return []
+    known = replace(auto.Facts(**facts), phases=len(recipe.phases))
+    return auto.choices(request, known, before_speed=False)
+
+
+def _affordable(recipe: Recipe, speeds: list[speed.Speed]) -> float | None:
+    """Tokens of a budget in time, at the measured speeds; None of other budgets."""
+    if promised(recipe) is None:
+        return None
+    pairs = zip(recipe.phases, speeds, strict=True)
+    total = sum((phase.budget.seconds or 0.0) * one.tokens_per_second for phase, one in pairs)
+    return total / (1 + len(recipe.baselines))
 
 
 def _tried(

@@ -97,6 +97,10 @@ class Grafting:
             vocabulary=None if whole else new,
             missing=loaded.missing,
         )
+        if model.can_generate():
+            present = loaded.model.generation_config.to_dict()
+            ids = export.generation_ids(present, target, origin)
+            model.generation_config.update(**ids)
         title = KINDS[loaded.family.kind].title
         account.notes.extend(
             f"{name}: in the source checkpoint, not part of the {title}"

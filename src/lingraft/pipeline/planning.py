@@ -139,7 +139,9 @@ def draft(context: Context, speeds: list[Speed], passed: float) -> Draft:
         else:
             tokens = round(_tokens(phase, speed, text))
             seconds = tokens / speed.tokens_per_second + looking
-        steps = max(1, round(tokens / speed.tokens_per_step))
+        in_tokens = phase.batch.unit == "tokens"
+        step = phase.batch.size if in_tokens else speed.tokens_per_step
+        steps = max(1, round(tokens / step))
         rows.append(Row(phase.name, seconds, tokens, steps, round(speed.tokens_per_second, 1)))
         phases.append(phase)
     before = [

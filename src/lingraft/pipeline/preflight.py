@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus import streams
 from lingraft.corpus.cleaning import scripts
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
-from lingraft.models.families import FAMILIES, Family, family_of
+from lingraft.models.families import FAMILIES, Family, check_config, family_of
 from lingraft.models.modules import in_folder, wanted_by
 from lingraft.models.parts import (
     trained_parts,
 )
+from lingraft.models.plans import check_identity
 from lingraft.pipeline import pairs, vocabularies
-from lingraft.pipeline.sizes import grafted_sizes, tensor_shapes
+from lingraft.pipeline.memory import Layers, Need, this_machine, trained, verdict
+from lingraft.pipeline.sizes import grafted_sizes, is_tied, named_as_in, tensor_shapes
 from lingraft.pipeline.suiting import check_context, suited
-from lingraft.pretrained.checkpoints import folder_of, refuse_code
+from lingraft.pretrained.checkpoints import folder_of, refuse_code, without_config
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import baseline, is_open
 from lingraft.recipe.reach import SPREAD, reach
@@ -54,6 +56,12 @@ class Plan:
     phases: list[dict[str, Any]] = field(default_factory=list)
     disk_bytes_estimate: int | None = None
     memory_bytes_estimate: int | None = None
+    """Of the phase that takes most."""
+    memory: dict[str, Need] = field(default_factory=dict)
+    """By phase."""
+    fits: str = ""
+    """Whether this machine has so much, and what to change if not."""
+    layers: Layers | None = None
     notes: list[str] = field(default_factory=list)
 
 
@@ -151,8 +159,13 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
                 )
     for questions in judged.choices:
         shape_named(questions.shape or PLAIN)
-    family, _ = source_of(recipe)
+    family, folder = source_of(recipe)
+    if folder is not None:
+        vocabularies.check_tokens(recipe, folder)
     if family is not None:
+        vocabularies.check_initialisers(recipe, family)
+        if recipe.graft.layer_initialiser == "identity" and any(recipe.graft.places):
+            check_identity(family, _config(folder) if folder else {})
         for module in wanted_by(recipe.graft):
             module.check_fits(family)
     return files
@@ -180,6 +193,7 @@ def source_of(recipe: Recipe) -> tuple[Family | None, Path | None]:
     config = _config(folder)
     model_type = str(config.get("model_type", "unknown"))
     refuse_code(str(recipe.source.model), config, model_type in FAMILIES)
+    check_config(str(recipe.source.model), config)
     family = family_of(model_type)
     for module in in_folder(folder):
         raise UnsupportedModelError(
@@ -283,10 +297,12 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
             "the source has no .safetensors file, so its size is not known before it is loaded"
         )
         return
-    tied = bool(_config(folder).get("tie_word_embeddings", True))
+    shapes, config = named_as_in(family, shapes), _config(folder)
+    tied = is_tied(config, family, shapes)
     grafted = grafted_sizes(shapes, family, recipe, tied=tied)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
     plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
+    plan.layers = Layers.of(shapes, config, family, recipe, tied=tied)
 
 
 def _local_folder(name: str, revision: str | None) -> Path | None:
@@ -302,10 +318,7 @@ def _local_folder(name: str, revision: str | None) -> Path | None:
 def _config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     if not path.is_file():
-        raise DataError(
-            f"source model '{folder}': the directory holds no config.json, "
-            "so it is not a Hugging Face model; give the folder that save_pretrained wrote"
-        )
+        raise without_config(str(folder), folder)
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -318,13 +331,12 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _phase(recipe: Recipe, phase: Phase, plan: Plan) -> dict[str, Any]:
-    parts = trained_parts(phase.train, phase.name)
     joins = phase.join_sentences and phase.batch.unit == "sentences"
     unit = "blocks of sentences" if joins else phase.batch.unit
     return {
         "name": phase.name,
         "trains": "all" if "all" in phase.train else ", ".join(phase.train),
-        "trainable": sum(plan.by_part[part] for part in parts) if plan.by_part else None,
+        "trainable": trained(phase, plan.by_part, plan.layers)[0] if plan.layers else None,
         "budget": f"{phase.budget.value:g} {phase.budget.unit}",
         "batch": f"{phase.batch.size} {unit}",
         "learning_rate": phase.optimiser.learning_rate,
@@ -353,14 +365,15 @@ def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float | None:
 
 def _estimates(recipe: Recipe, plan: Plan) -> None:
     parameters = plan.parameters or 0
-    trained = max((entry["trainable"] or 0) for entry in plan.phases) if plan.phases else 0
+    most = max((entry["trainable"] or 0) for entry in plan.phases) if plan.phases else 0
     models = 1 + len(recipe.baselines)
     # graft and best of each phase in fp32, one checkpoint with two moments, the exported model;
     # clean text and tokens
     copies = 1 + len(recipe.phases) + 1
     plan.disk_bytes_estimate = int(
-        models * (parameters * 4 * copies + parameters * 4 + trained * 8) + 2.5 * plan.text_bytes
+        models * (parameters * 4 * copies + parameters * 4 + most * 8) + 2.5 * plan.text_bytes
     )
-    # weights, gradients, two moments; activations and logits of one micro-batch are on top and
-    # depend on its size
-    plan.memory_bytes_estimate = int(parameters * 4 + trained * 12)
+    machine = this_machine()
+    if plan.layers is not None and machine is not None:
+        plan.memory, plan.fits = verdict(recipe, plan.by_part, plan.layers, machine)
+        plan.memory_bytes_estimate = max((n.total for n in plan.memory.values()), default=None)

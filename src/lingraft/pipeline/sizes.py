@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
 from lingraft.models.families import DECODER
@@ -19,10 +19,21 @@ from lingraft.models.parts import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from lingraft.models.families import Family
     from lingraft.recipe import Recipe
+
+
+MADE_ANEW = (
+    ".attn.bias",
+    ".attn.masked_bias",
+    ".attention.bias",
+    ".attention.masked_bias",
+    ".rotary_emb.inv_freq",
+)
+"""Endings of buffers that old checkpoints of GPT-2, GPT-NeoX and Llama hold."""
 
 
 def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]] | None:
@@ -49,6 +60,27 @@ def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]] | None:
             ) from None
         shapes |= found
     return shapes or None
+
+
+def named_as_in(
+    family: Family, stored: Mapping[str, tuple[int, ...]]
+) -> dict[str, tuple[int, ...]]:
+    """A checkpoint's tensors under the names that the model gives them.
+
+    Some checkpoints of causal models (OpenAI's GPT-2) leave out the name of the body, some name
+    tensors otherwise, and old ones hold masks and frequencies, which the class makes anew.
+    """
+    body = family.layers.split(".", 1)[0] + "."
+    whole = family.kind != "causal" or any(name.startswith(body) for name in stored)
+    named = {}
+    for name, shape in stored.items():
+        if name.endswith(MADE_ANEW):
+            continue
+        for theirs, ours in family.stored:
+            name = name.replace(theirs, ours)
+        in_head = name == family.decoder or name.startswith(family.head_tensors)
+        named[name if whole or in_head else body + name] = shape
+    return named
 
 
 def grafted_sizes(
@@ -119,3 +151,17 @@ def _is_known(name: str, family: Family) -> bool:
         *(f"{one.layers}." for one in family.lists),
     )
     return name in exact or name.startswith(prefixes)
+
+
+def is_tied(
+    config: Mapping[str, Any], family: Family, shapes: Mapping[str, tuple[int, ...]]
+) -> bool:
+    """Whether a checkpoint's output projection is its word embeddings.
+
+    Args:
+        config: its config.json; where it does not say, causal models are as their tensors are.
+        family: its record.
+        shapes: its tensors.
+    """
+    stored = family.kind == "causal" and family.decoder in shapes
+    return bool(config.get("tie_word_embeddings", not stored))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import DataError
+from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.recipe.run import RUN_MODEL
 from lingraft.tokenizer.state import (
     PLACEHOLDER,
+    check_chat,
     check_continues,
     kind_of_state,
     outside,
@@ -17,10 +19,51 @@ from lingraft.tokenizer.state import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lingraft.models.families import Family
     from lingraft.recipe import Recipe
 
 FOLLOWING = ("extend", "append", "trim", "replace")
 """Kinds of vocabulary that are made of the source's tokenizer.json."""
+
+
+def check_initialisers(recipe: Recipe, family: Family) -> None:
+    """Refuse an initialiser that cannot run this source.
+
+    Raises:
+        UnsupportedModelError: one asks for a causal language model, and the source is none.
+    """
+    for name in recipe.graft.initialisers:
+        if name in RUN_MODEL and family.kind != "causal":
+            raise UnsupportedModelError(
+                f"graft: '{name}' is for causal language models, and the source is a "
+                f"{family.model_type} model; use 'mean' or 'focus'"
+            )
+
+
+def check_tokens(recipe: Recipe, folder: Path) -> None:
+    """Refuse a source whose chat would fall into pieces.
+
+    Raises:
+        DataError: its tokenizer's files are broken.
+        UnsupportedModelError: as `tokenizer.state.check_chat`.
+    """
+    state = _state(folder / "tokenizer.json")
+    if state is not None:
+        tokens = pieces_of(state) | outside(state)
+        check_chat(_template(folder), tokens, recipe.tokenizer.kind)
+
+
+def _template(folder: Path) -> str:
+    """The source's chat template, from either place where it can lie; empty without one."""
+    path = folder / "chat_template.jinja"
+    if path.is_file():
+        return path.read_text(encoding="utf-8", errors="replace")
+    path = folder / "tokenizer_config.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except (ValueError, RecursionError):
+        return ""  # whoever loads the tokenizer says so
+    return str(found.get("chat_template") or "") if isinstance(found, dict) else ""
 
 
 def notes(recipe: Recipe, folder: Path, rows: int, *, tied: bool) -> list[str]:

@@ -51,6 +51,24 @@ def folder_of(name: str) -> Path | None:
     return None
 
 
+def without_config(name: str, folder: Path) -> DataError:
+    """What is wrong with a folder that holds no config.json.
+
+    Args:
+        name: as the user gave it.
+        folder: where that is.
+    """
+    if any(folder.glob("*.gguf")):
+        return DataError(
+            f"source model '{name}': holds a GGUF file, quantised weights for other programs; give "
+            "the Hugging Face model that it was made of"
+        )
+    return DataError(
+        f"source model '{name}': the directory holds no config.json, so it is not a Hugging Face "
+        "model; give the folder that save_pretrained wrote"
+    )
+
+
 def weights_fingerprint(folder: Path) -> str:
     """SHA-256 of the weight files, in the order of their names."""
     pattern = next(pattern for pattern in WEIGHTS if any(folder.glob(pattern)))

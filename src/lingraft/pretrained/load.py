@@ -27,7 +27,7 @@ from transformers.models.auto.tokenization_auto import (
 from transformers.utils import logging as transformers_logging
 
 from lingraft.errors import DataError, LingraftError, UnsupportedModelError
-from lingraft.pretrained.checkpoints import folder_of, refuse_code
+from lingraft.pretrained.checkpoints import folder_of, refuse_code, without_config
 from lingraft.recipe import catalogue
 
 if TYPE_CHECKING:
@@ -94,10 +94,7 @@ def load_config(
     quiet_transformers()
     folder = folder_of(name)
     if folder is not None and not (folder / "config.json").is_file():
-        raise DataError(
-            f"source model '{name}': the directory holds no config.json, so it is not a Hugging "
-            "Face model; give the folder that save_pretrained wrote"
-        )
+        raise without_config(name, folder)
     where = str(folder or name)
     with one_line(
         f"source model '{name}' cannot be loaded{catalogue.hint(name)}",

@@ -11,6 +11,7 @@ Rows are named FILE:CELL, in docs/results. They were compared by the loss on val
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +32,15 @@ MEASURED_WIDTH = 256
 MEASURED_RATE = 2e-3
 """The peak learning rate that won at that width, in one phase."""
 LARGEST_RATE = 2e-3
+SIZES, LARGEST = ((3e6, 4_000), (3e7, 8_000), (3e8, 16_000), (3e9, 32_000)), 50_000
+"""Characters below which a vocabulary has so many pieces; of the largest texts."""
+TOKENS_A_PIECE = 50
+"""Fewer training tokens for each piece are called too few by the report as well."""
 NARROW, MEASURED_TOKENS = 320, 3_000_000
+LITTLE = 600_000
+"""Tokens of training up to which the results at 0.3 M are taken."""
 HURRIED = 240.0
-"""Seconds of a whole run below which learning static vectors would take too large a share."""
+"""Seconds of a whole run below which learning static vectors, some 40 seconds, takes too much."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,8 @@ class Facts:
     """Of the method."""
     seconds: float | None = None
     """That the whole run may take; None where its budget is not in time."""
+    slowdown: float = 1.0
+    """How many times as long things take here as they would without other work."""
     has_vectors: bool = False
     """Whether static word vectors can be learnt here (the extra `vectors`)."""
 
@@ -115,6 +124,11 @@ def is_measured(facts: Facts) -> bool:
     return facts.kind == "masked" and facts.width <= NARROW
 
 
+def is_hurried(facts: Facts) -> bool:
+    """Whether learning static vectors would take too large a share of the time."""
+    return facts.seconds is not None and facts.seconds < HURRIED * facts.slowdown
+
+
 def is_short(facts: Facts) -> bool:
     """Whether the budget is among those of our studies."""
     return is_measured(facts) and facts.tokens <= MEASURED_TOKENS
@@ -126,6 +140,8 @@ ONE_PHASE = tuple(f"{KO}:{name}-n25000-s{seed}" for name in ("xpt-sp", "xpt") fo
 JA = "auto/ja.jsonl"
 AT_LITTLE = (f"{JA}:xpt-sp-s0-focus-0-0-793f", f"{JA}:xpt-sp-s0-mean-0-0-92b0")
 INITIALISERS = ("-focus-b145", "-mean-1a66", "-match-ef64", "")
+NO_LAYERS = "as low without translation layers, within 0.02 nats, for two thirds of the operations"
+NO_LAYERS_ROWS = (f"{KO}:xpt-no-itl-n25000-s0", f"{KO}:xpt-n25000-s0")
 RULES: tuple[Rule, ...] = (
     Rule(
         "method.name",
@@ -146,7 +162,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "graft.embeddings",
         "focus",
-        lambda facts: facts.has_vectors and (facts.seconds or HURRIED) >= HURRIED,
+        lambda facts: facts.has_vectors and not is_hurried(facts),
         lambda _: "focus",
         "the lowest of five initialisers at 1.5 M tokens, and lower than mean at 0.3 M",
         (*(f"{KO}:xpt-n25000-s0{end}" for end in INITIALISERS), *AT_LITTLE),
@@ -161,11 +177,67 @@ RULES: tuple[Rule, ...] = (
         (*(f"{KO}:xpt-n25000-s0{end}" for end in INITIALISERS[1:]), *AT_LITTLE[1:]),
     ),
     Rule(
+        "graft.layers_before",
+        "no-layers-before",
+        is_short,
+        lambda _: 0,
+        NO_LAYERS,
+        NO_LAYERS_ROWS,
+    ),
+    Rule(
+        "graft.layers_before",
+        "layers-before",
+        always,
+        lambda _: 1,
+        "the paper's translation layers: not measured at this size",
+        (),
+    ),
+    Rule(
+        "graft.layers_after",
+        "no-layers-after",
+        is_short,
+        lambda _: 0,
+        NO_LAYERS,
+        NO_LAYERS_ROWS,
+    ),
+    Rule(
+        "graft.layers_after",
+        "layers-after",
+        always,
+        lambda _: 1,
+        "the paper's translation layers: not measured at this size",
+        (),
+    ),
+    Rule(
         "tokenizer.vocab_size",
         "vocabulary",
         always,
-        lambda facts: vocabulary_for(facts.characters),
-        "grows with the text; 4,000 and 8,000 pieces are what was measured",
+        lambda facts: vocabulary_for(facts.characters, facts.tokens),
+        "grows with text and budget; 4,000 and 8,000 pieces are what was measured",
+        (),
+    ),
+    Rule(
+        "method.batch",
+        "batch-little",
+        lambda facts: is_measured(facts) and facts.tokens <= LITTLE,
+        lambda _: {"size": 1_024, "unit": "tokens"},
+        "at 0.3 M tokens lower than steps of 2,048 tokens: twice as many steps",
+        (f"{JA}:xpt-sp-s0-mean-0-0-1024-b3ec", AT_LITTLE[1]),
+    ),
+    Rule(
+        "method.batch",
+        "batch",
+        is_short,
+        lambda _: {"size": 2_048, "unit": "tokens"},
+        "what all cells of 0.5 to 3 M tokens had; others were not tried there",
+        (f"{KO}:xpt-sp-n25000-s0", f"{LONGER}:xpt-n25000-s0"),
+    ),
+    Rule(
+        "method.batch",
+        "batch-by-budget",
+        always,
+        lambda facts: {"size": batch_for(facts.tokens), "unit": "tokens"},
+        "so many that there are some thousands of steps: not measured here",
         (),
     ),
     Rule(
@@ -216,12 +288,25 @@ BEFORE_SPEED = ("method.name", "graft", "tokenizer")
 """
 
 
-def vocabulary_for(characters: int) -> int:
-    """Pieces for so many characters of training text."""
-    for most, pieces in ((3e6, 4_000), (3e7, 8_000), (3e8, 16_000), (3e9, 32_000)):
-        if characters < most:
-            return pieces
-    return 50_000
+def batch_for(tokens: float) -> int:
+    """Tokens of a step, a power of two from 2,048 to 65,536, for about 4,000 steps."""
+    return 1 << min(16, max(11, round(math.log2(max(tokens, 1) / 4_000))))
+
+
+def vocabulary_for(characters: int, tokens: float = math.inf) -> int:
+    """Pieces of a new vocabulary: by the text, but no more than training can teach.
+
+    Args:
+        characters: of the training text.
+        tokens: of training; `TOKENS_A_PIECE` of them for each piece.
+    """
+    by_text = next((pieces for most, pieces in SIZES if characters < most), LARGEST)
+    taught = [
+        pieces
+        for pieces in (*(size for _, size in SIZES), LARGEST)
+        if pieces * TOKENS_A_PIECE <= tokens
+    ]
+    return min(by_text, max(taught, default=SIZES[0][1]))
 
 
 def choices(recipe: Recipe, facts: Facts, *, before_speed: bool) -> list[Choice]:

@@ -108,6 +108,8 @@ DRAWN = ("random", "random-statistics")
 """Initialisers that take no row of the source."""
 NEED_LEXICONS = ("dictionary", "wechsel")
 """Initialisers that read `resources.lexicons`."""
+RUN_MODEL = ("token-distillation",)
+"""Initialisers that run the source, which has to be a causal language model."""
 
 
 class Graft(Section):
@@ -253,6 +255,10 @@ class Training(Section):
     gradient_checkpointing: bool = False
     """Keep only what enters each layer and compute the rest again for the backward pass: less
     memory, about a third more operations, the same gradients."""
+    frozen_weights: Literal["fp32", "bf16"] = "fp32"
+    """Format in which matrices of layers that do not train are kept. bf16 (with precision bf16
+    alone) takes half their memory and computes the same, but for those that it would round: they
+    stay fp32. What trains is always kept in fp32, with gradients and moments in fp32."""
     sharding: Literal["none", "fsdp2"] = "none"
     """With several processes: each keeps the whole model (none), or its part of weights, gradients
     and optimiser state (fsdp2)."""

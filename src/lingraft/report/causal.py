@@ -11,7 +11,7 @@ import numpy as np
 from lingraft.evaluation.records import NEXT_TOKEN
 from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, Column, row, table
-from lingraft.report.variants import predicts
+from lingraft.report.variants import kind_of
 from lingraft.stats import Resampling
 from lingraft.tasks import choice_metrics
 
@@ -72,7 +72,7 @@ def models(found: Sequence[Variant]) -> list[Model]:
     sources: dict[str, Model] = {}
     for variant in found:
         evaluation = variant.result("evaluation")
-        if evaluation is None or not predicts(evaluation):
+        if evaluation is None or kind_of(evaluation) != "causal":
             continue
         folder = variant.run.stage("evaluation").path
         judged.append(Model(variant.label, evaluation, evaluation, folder, variant.tokens))

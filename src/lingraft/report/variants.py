@@ -45,11 +45,6 @@ def writes(evaluation: dict[str, Any] | None) -> bool:
     return kind_of(evaluation) == "seq2seq"
 
 
-def predicts(evaluation: dict[str, Any] | None) -> bool:
-    """Whether a causal model was evaluated, on every token of whole documents."""
-    return kind_of(evaluation) == "causal"
-
-
 TITLES = {
     "xpt": "XPT",
     "xpt-sp": "XPT-SP",

@@ -28,7 +28,7 @@ from lingraft.tokenizer.algorithms import SPECIAL_SCORE, Sample
 from lingraft.tokenizer.frame import ROLES, frame_of
 from lingraft.tokenizer.merges import continue_merges
 from lingraft.tokenizer.replacement import learn, replace
-from lingraft.tokenizer.state import check_continues, outside, pieces_of, reserved_ids
+from lingraft.tokenizer.state import check_chat, check_continues, outside, pieces_of, reserved_ids
 from lingraft.tokenizer.trimming import CONTINUES, trim
 
 if TYPE_CHECKING:
@@ -71,10 +71,14 @@ def make(
         tokenizer to keep, it has another padding id than the model, or its kind does not allow it.
     """
     mode = section.kind
+    if source is not None:
+        check_chat(str(source.chat_template or ""), source.get_vocab(), mode)
     if mode == "source" and source is not None:
         mode = "replace" if causal or tokenizer_files.kind_of(source) == "sp-bpe" else mode
     if mode not in ("keep", "extend", *CHANGES):
-        ours = tokenizer_files.train(section, source, sentences, pad_id=pad_id, seed=seed)
+        ours = tokenizer_files.train(
+            section, source, sentences, pad_id=pad_id, seed=seed, causal=causal
+        )
         return ours, None
     if source is None:
         raise RecipeError(

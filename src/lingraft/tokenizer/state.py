@@ -19,6 +19,12 @@ PLACEHOLDER = re.compile(
     r"madeupword\d+|\[unused\d+\]|<unused\d+>|<\|reserved_special_token_\d+\|>|<\|extra_\d+\|>"
 )
 """Tokens that a vocabulary holds in reserve, without a meaning."""
+CHAT_TOKEN = re.compile(
+    r"<\|(?:im_start|im_end|im_sep|eot_id|start_header_id|end_header_id|start_of_role|end_of_role)\|>"
+    r"|<(?:start|end)_of_turn>"
+)
+"""What chat templates spell that is always a token (ChatML, Llama 3, Granite, Gemma); <|user|> is
+text in many models."""
 
 
 def kind_of_state(state: Mapping[str, Any]) -> Kind:
@@ -56,6 +62,32 @@ def check_continues(state: Mapping[str, Any]) -> None:
         raise UnsupportedModelError(
             "tokenizer.kind: 'extend' goes on with the source's merges, and its tokenizer.json "
             "has none; save the tokenizer again, or use 'replace'"
+        )
+
+
+def check_chat(template: str, tokens: Collection[str], kind: str) -> None:
+    """Refuse a chat template whose tokens the tokenizer lacks, or the new vocabulary will lack.
+
+    Args:
+        template: of the source; empty where it has none.
+        tokens: all that the source's tokenizer has.
+        kind: of the vocabulary, as in the recipe.
+
+    Raises:
+        UnsupportedModelError: a token of the template would fall into pieces.
+    """
+    wanted = dict.fromkeys(CHAT_TOKEN.findall(template))
+    lacking = [token for token in wanted if token not in tokens]
+    if lacking:
+        raise UnsupportedModelError(
+            f"the source's chat template uses {', '.join(lacking)}, which its tokenizer does not "
+            "have, so a chat would fall into pieces; put back the tokenizer that belongs to it, or "
+            "delete chat_template"
+        )
+    if wanted and kind in ("unigram", "byte-bpe", "wordpiece"):
+        raise UnsupportedModelError(
+            f"tokenizer.kind: '{kind}' has no place for the chat tokens of the source "
+            f"({', '.join(wanted)}); use 'replace', or 'extend', or delete its chat_template"
         )
 
 

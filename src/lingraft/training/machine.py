@@ -77,6 +77,11 @@ def accelerator_for(training: Training, folder: Path) -> Accelerator:
     if on_cpu:
         keep_freed_memory()
     mixed = "bf16" if resolve_precision(training.precision) == "bf16" else "no"
+    if training.frozen_weights == "bf16" and mixed == "no":
+        raise RecipeError(
+            'training.frozen_weights: "bf16" needs products in bf16; set training.precision="bf16" '
+            'too, or frozen_weights="fp32"'
+        )
     AcceleratorState._reset_state()  # else it keeps the first run's precision for the process
     patient = InitProcessGroupKwargs(timeout=dt.timedelta(days=1))
     return Accelerator(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
+from transformers.pytorch_utils import Conv1D
 
 from lingraft.errors import TrainingError, UnsupportedModelError
 from lingraft.models.parts import part_of
+from lingraft.training.layers import encoder_layers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from transformers import PreTrainedModel
@@ -112,6 +117,46 @@ def freeze(
         parameter.requires_grad_(part_of(name, family, itl) in train)
         count += parameter.numel() if parameter.requires_grad else 0
     return count
+
+
+def lighten(model: nn.Module) -> int:
+    """Keep the frozen matrices of linear maps in bf16, where that rounds nothing.
+
+    Under autocast these maps compute in bf16 whatever their weights are kept in, so that not a bit
+    of the result changes; models that were published in bf16 lose nothing at all.
+
+    Returns:
+        How many numbers are kept so.
+    """
+    count = 0
+    for layer in encoder_layers(model):
+        for part in layer.modules():
+            if not isinstance(part, nn.Linear | Conv1D) or part.weight.requires_grad:
+                continue
+            halved = part.weight.detach().bfloat16()
+            if torch.equal(halved.float(), part.weight.detach()):
+                part.weight.data = halved
+                count += halved.numel()
+    return count
+
+
+@contextlib.contextmanager
+def in_fp32(model: nn.Module, *, on_cpu: bool = True) -> Iterator[None]:
+    """All weights in fp32 for a while.
+
+    Args:
+        model: some of its matrices may be in bf16.
+        on_cpu: these come to the CPU, which has room; else they stay where they are, to be
+            computed with.
+    """
+    halved = {p: p.data for p in model.parameters() if p.dtype == torch.bfloat16}
+    for parameter, data in halved.items():
+        parameter.data = (data.cpu() if on_cpu else data).float()
+    try:
+        yield
+    finally:
+        for parameter, data in halved.items():
+            parameter.data = data
 
 
 def recompute_activations(model: PreTrainedModel) -> None:

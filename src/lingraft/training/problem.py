@@ -23,7 +23,7 @@ from lingraft.objectives import objective_for
 from lingraft.training import throughput
 from lingraft.training.data import Batcher, BatchPlan
 from lingraft.training.mixture import MixtureBatcher, MixturePlan, probabilities
-from lingraft.training.phase import WithObjective, recompute_activations
+from lingraft.training.phase import WithObjective, in_fp32, lighten, recompute_activations
 from lingraft.training.trained import select
 from lingraft.training.validation import HeldOut
 
@@ -131,6 +131,8 @@ class MaskedText:
         check_isolation(packed, job.vocabulary.pad)
         if any(objective.reads == "pairs" for objective in objectives):
             check_pairs(packed, job.vocabulary.pad)
+        if training.frozen_weights == "bf16":
+            lighten(model)
         auxiliary = [job.teacher.objective] if job.teacher else []
         self.module = WithObjective(packed, *objectives, *auxiliary)
         self.lengths = np.concatenate([reading.train.lengths for reading in readings])
@@ -217,6 +219,10 @@ class MaskedText:
         """A stock checkpoint with the source's own dropout."""
         changed = {key: getattr(self.model.config, key) for key in self.job.kept_config}
         self.model.config.update(self.job.kept_config)
-        with lora.merged(self.model) if self.job.phase.lora else contextlib.nullcontext():
+        adapted = self.job.phase.lora is not None
+        with (
+            in_fp32(self.model, on_cpu=not adapted),
+            lora.merged(self.model) if adapted else contextlib.nullcontext(),
+        ):
             export.save(self.model, folder)
         self.model.config.update(changed)

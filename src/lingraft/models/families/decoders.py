@@ -78,7 +78,9 @@ DECODERS: dict[str, Family] = {
     "mistral": _llama_like("mistral", window_everywhere=True),
     "qwen2": _llama_like("qwen2", per_layer=("layer_types",), note="Qwen 2 and 2.5"),
     "qwen3": _llama_like("qwen3", per_layer=("layer_types",)),
-    "gemma2": _llama_like("gemma2", **GEMMA),
+    "gemma2": _llama_like(
+        "gemma2", **GEMMA, note="4.57 needs attn_implementation='eager': others leave out softcaps"
+    ),
     "gemma3_text": _llama_like(
         "gemma3_text",
         **(GEMMA | {"older": older.gemma}),
@@ -107,6 +109,7 @@ DECODERS: dict[str, Family] = {
         residual_sites=("post_attention_dropout", "post_mlp_dropout"),
         layer_output="mlp.dense_4h_to_h.weight",
         identity=Identity(("attention.dense", "mlp.dense_4h_to_h")),
+        stored=(("embed_out.", "lm_head."),),
         older=older.neox,
         note="Pythia, Polyglot-Ko",
     ),
@@ -132,10 +135,20 @@ DECODERS: dict[str, Family] = {
         layer_output="mlp.dense_4h_to_h.weight",
         identity=Identity(("self_attention.dense", "mlp.dense_4h_to_h")),
         attention="alibi",
+        other_positions="ALiBi",
         older=older.nothing,
     ),
-    "xglm": _fairseq_like("xglm", "model", "layer_norm", depth_key="num_layers", attention="own"),
+    "xglm": _fairseq_like(
+        "xglm",
+        "model",
+        "layer_norm",
+        depth_key="num_layers",
+        attention="own",
+        other_positions="sinusoidal",
+    ),
     "exaone4": _llama_like("exaone4", per_layer=("layer_types",), **AFTER_POST_NORMS),
     "granite": _llama_like("granite", logits_divided_by="logits_scaling"),
-    "apertus": _llama_like("apertus"),
+    "apertus": _llama_like(
+        "apertus", note="logits in 4.57 to 0.003: it keeps numbers of the activation in bf16"
+    ),
 }

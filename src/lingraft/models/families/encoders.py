@@ -127,6 +127,7 @@ ENCODERS: dict[str, Family] = {
         cross_site=None,
         residual_sites=("post_attention_dropout", "post_mlp_dropout"),
         layer_output="mlp.down_proj.weight",
+        stored=(("gte.encoder.layer.", "gte.layers."), ("lm_head.norm.", "lm_head.layer_norm.")),
         older=None,
         note="gte-multilingual",
     ),
@@ -145,6 +146,7 @@ ENCODERS: dict[str, Family] = {
         body_tensors=("deberta.encoder.rel_embeddings.", "deberta.encoder.LayerNorm."),
         cross_site=None,
         attention="disentangled",
+        other_positions="relative",
         note="mDeBERTa, DeBERTa v3: released without a head for masked tokens, which starts fresh; "
         "not those with a convolution",
     ),

@@ -97,12 +97,16 @@ class Family:
     window_everywhere: bool = False
     """Whether every layer attends to `sliding_window` tokens alone, where the configuration has it;
     else that depends on the layer's entry in `layer_types`."""
+    other_positions: str = ""
+    """What positions are where the other fields do not say: neither learned nor rotary."""
     attention: Literal["replaced", "own", "alibi", "disentangled"] = "replaced"
     """How rows are packed: with lingraft's attention in the place of the class's; under a mask
     alone, by the class's own attention; so, and with its own distances (`own_attention.py`)."""
     identity: Identity | None = None
     """How an inserted layer leaves the model as it is; None where none can, for a layer ends with a
     norm of the sum (post-LN)."""
+    stored: tuple[tuple[str, str], ...] = ()
+    """How checkpoints name what the class names otherwise: a part of the stored name, ours."""
     logits_divided_by: str | None = None
     """Configuration key of what the logits are divided by (Granite)."""
     logits_cap: str | None = None
@@ -151,6 +155,14 @@ class Family:
     def types_of_layers(self) -> bool:
         """Whether `layer_types` says which layers attend to a window."""
         return "layer_types" in self.per_layer
+
+    @property
+    def kind_of_positions(self) -> str:
+        """How a token's place is known."""
+        if self.positions:
+            return "learned"
+        named = "sinusoidal" if self.position_modules else self.other_positions or "rotary"
+        return "relative" if self.first_layer_has else named
 
     @property
     def pad_decides_positions(self) -> bool:

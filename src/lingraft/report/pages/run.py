@@ -20,7 +20,7 @@ from lingraft.report import (
     tables,
 )
 from lingraft.report.pages import sections, vocabulary
-from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, labelled, predicts, writes
+from lingraft.report.variants import HEADLINE_SCHEME, Variant, headline, kind_of, labelled, writes
 from lingraft.rundir import Run, write_text
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _context(
         "compared": tables.table_of(compared),
         "scheme": headline(evaluation) if evaluation else HEADLINE_SCHEME,
         "writes": writes(evaluation),
-        "predicts": predicts(evaluation),
+        "predicts": kind_of(evaluation) == "causal",
         "schemes": sections.schemes(found),
         "languages": sections.languages(found),
         "stream_verdict": streams.verdict(main.label, pairs),

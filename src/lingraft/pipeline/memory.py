@@ -1,0 +1,368 @@
+"""How much memory a phase will take, and what this machine has. No torch: `lingraft check` asks.
+
+Sizes come from the headers of the source's files. It is a sum of what is certain (weights,
+gradients, the optimiser's two moments) and of what the layers keep for the backward pass: what
+their maps read and write, what norms keep, and on a CPU the probabilities of attention.
+`benchmarks/memory.py --training` measures how near that comes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lingraft.models.parts import layer_index, trained_parts
+from lingraft.recipe.run import KEEPING
+from lingraft.recipe.selectors import selector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lingraft.models.families import Family
+    from lingraft.recipe import Phase, Recipe, Training
+
+PROGRAM = 600_000_000
+"""Bytes of Python with torch and transformers, before any model."""
+LOGITS_AT_ONCE = 1 << 25
+"""Logits of clm that are there at a time; `models.chunked` says why, and a test that it is so."""
+HEAD_COUNT = ("num_attention_heads", "n_head", "encoder_attention_heads", "num_heads")
+WIDTH = ("hidden_size", "n_embd", "d_model")
+SHORTEST_MICRO_BATCH = 512
+FILLED = 0.9
+"""Share of a machine's memory that can be used."""
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What a target's layers are like."""
+
+    number: int
+    width: int
+    heads: int
+    read: int
+    """Numbers that the linear maps of a layer read for each token."""
+    written: int
+    """Numbers that they write."""
+    parameters: int
+    """Of all linear maps of all layers."""
+    rows: int
+    """Of the embeddings."""
+    added: int
+    """Of these those that the vocabulary adds, at most."""
+    tied: bool
+
+    @classmethod
+    def of(
+        cls,
+        shapes: Mapping[str, tuple[int, ...]],
+        config: Mapping[str, Any],
+        family: Family,
+        recipe: Recipe,
+        *,
+        tied: bool,
+    ) -> Layers | None:
+        """From the source's tensors; None where its config.json lacks a number.
+
+        Args:
+            shapes: of the source's tensors.
+            config: its config.json.
+            family: its record.
+            recipe: what is inserted, and how many rows there will be.
+            tied: whether the output projection is the word embeddings.
+        """
+        numbers = {index for name in shapes if (index := layer_index(name, family)) is not None}
+        width = next((int(config[key]) for key in WIDTH if config.get(key)), None)
+        heads = next((int(config[key]) for key in HEAD_COUNT if config.get(key)), None)
+        if not numbers or width is None or heads is None:
+            return None
+        maps = [
+            shape
+            for name, shape in shapes.items()
+            if layer_index(name, family) == max(numbers) and len(shape) == 2
+        ]
+        in_first, out_first = (0, 1) if family.model_type == "gpt2" else (1, 0)
+        lists = len(family.lists)
+        number = len(numbers) + lists * recipe.graft.places.number(len(numbers) // lists)
+        source = shapes[family.word_embeddings][0]
+        rows = recipe.tokenizer.most_rows(source)
+        kept = source if recipe.tokenizer.kind in KEEPING else 0
+        return cls(
+            number,
+            width,
+            heads,
+            sum(shape[in_first] for shape in maps),
+            sum(shape[out_first] for shape in maps),
+            number * sum(math.prod(shape) for shape in maps),
+            rows,
+            max(0, rows - kept),
+            tied,
+        )
+
+
+@dataclass(frozen=True)
+class Need:
+    """Bytes that a phase takes at its peak, by what they are for."""
+
+    weights: int
+    gradients: int
+    optimiser: int
+    activations: int
+    """What layers keep for the backward pass, and the copies in bf16 that they compute with."""
+    logits: int
+    program: int = PROGRAM
+
+    @property
+    def total(self) -> int:
+        """All together."""
+        return sum(dataclasses.astuple(self))
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where a model trains."""
+
+    bytes: int
+    is_gpu: bool
+    bf16: bool = True
+    """Whether 'auto' is taken for bf16; a guess where nobody asked the processor."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return "this GPU" if self.is_gpu else "this machine"
+
+    @property
+    def usable(self) -> int:
+        """Bytes that can be filled."""
+        return int(self.bytes * FILLED)
+
+
+def this_machine() -> Machine | None:
+    """The GPU if there is one, else main memory; None where neither says how large it is."""
+    gpu = _gpu_bytes()
+    if gpu is not None:
+        return Machine(gpu, is_gpu=True)
+    limits = [size for size in (_main_memory(), _control_group()) if size is not None]
+    return Machine(min(limits), is_gpu=False, bf16=_multiplies_bf16()) if limits else None
+
+
+def _gpu_bytes() -> int | None:
+    """Of the first GPU, as its driver's own program says."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    query = [program, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, check=True, timeout=20)
+        return int(done.stdout.split()[0]) << 20
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return None
+
+
+def _main_memory() -> int | None:
+    return _number("/proc/meminfo", "MemTotal:", 1024)
+
+
+def _control_group() -> int | None:
+    """What a container may take; None without a limit."""
+    path = Path("/sys/fs/cgroup/memory.max")
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _multiplies_bf16() -> bool:
+    """As `training.machine` asks torch: AMX, or AVX512 with bf16."""
+    try:
+        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return "amx_bf16" in flags or "avx512_bf16" in flags
+
+
+def _number(path: str, name: str, unit: int) -> int | None:
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    found = next((line.split()[1] for line in lines if line.startswith(name)), None)
+    return int(found) * unit if found else None
+
+
+def trained(phase: Phase, by_part: Mapping[str, int], layers: Layers) -> tuple[int, int]:
+    """Parameters that a phase trains, and those of matrices of which it trains rows.
+
+    Args:
+        phase: its parts, rows and layers, and its LoRA.
+        by_part: parameters of the target.
+        layers: of the target.
+    """
+    count = matrices = 0
+    for name in trained_parts(phase.train, phase.name):
+        if name in by_part:
+            count += by_part[name]
+            continue
+        one = selector(name)
+        if one.matrix is not None:
+            size = by_part["output_bias" if one.matrix == "output_bias" else "embeddings"]
+            size //= 1 if layers.tied or one.matrix == "output_bias" else 2
+            new = size * layers.added // layers.rows
+            count += {"new": new, "old": size - new}.get(str(one.rows), size)
+            matrices += size
+        elif one.items:
+            with contextlib.suppress(IndexError):  # whoever trains says which layer is not there
+                share = len(one.layers(layers.number)) / layers.number
+                count += int(share * (by_part["body"] + by_part["itl"]))
+    if phase.lora is not None:
+        count += phase.lora.rank * (layers.read + layers.written) * layers.number
+    return count, matrices
+
+
+def need(
+    recipe: Recipe, phase: Phase, by_part: Mapping[str, int], layers: Layers, machine: Machine
+) -> Need:
+    """What a phase takes.
+
+    Args:
+        recipe: how long rows are, and how the machine is used.
+        phase: what trains on what.
+        by_part: parameters of the target.
+        layers: of the target.
+        machine: where.
+    """
+    training, parts = recipe.training, trained_parts(phase.train, phase.name)
+    count, matrices = trained(phase, by_part, layers)
+    total = sum(by_part.values())
+    bf16 = training.precision == "bf16" or (training.precision == "auto" and machine.bf16)
+    size = 2 if bf16 else 4
+    is_clm = phase.objective == "clm"
+    row = max(training.row_tokens, recipe.tokenizer.max_tokens if is_clm else 0)
+    tokens = max(row, training.micro_batch_tokens)
+    if phase.batch.unit == "tokens":
+        tokens = max(row, min(tokens, phase.batch.size))
+    else:
+        tokens = min(tokens, phase.batch.size * max(row, recipe.tokenizer.max_tokens))
+    one = _layer_bytes(layers, size, row, machine, trained="body" in parts)
+    kept = 4 * layers.width
+    everything = one * layers.number
+    if training.gradient_checkpointing:
+        everything = kept * layers.number + one
+    embedded = 8 * layers.width
+    activations = tokens * (everything + embedded) + (2 * layers.parameters if bf16 else 0)
+    weights = 4 * total
+    if training.frozen_weights == "bf16" and bf16:
+        weights -= 2 * (0 if "body" in parts else min(layers.parameters, by_part["body"]))
+    return Need(
+        weights,
+        4 * (count + matrices),
+        8 * count,
+        activations,
+        _logit_bytes(phase, by_part, layers, tokens, size),
+    )
+
+
+def _layer_bytes(layers: Layers, size: int, row: int, machine: Machine, *, trained: bool) -> int:
+    """What a layer keeps for each token until the backward pass."""
+    norms = 16 * layers.width  # their input and the normalised input, twice, in fp32
+    maps = size * (layers.written + (layers.read if trained else layers.width))
+    # a fused kernel of a GPU keeps no probabilities; on a CPU those before and behind dropout
+    attention = 0 if machine.is_gpu else size * layers.heads * row
+    return norms + maps + attention
+
+
+def _logit_bytes(
+    phase: Phase,
+    by_part: Mapping[str, int],
+    layers: Layers,
+    tokens: int,
+    size: int,
+) -> int:
+    """Logits of what is predicted at once, with their softmax and gradient in fp32."""
+    rows = layers.rows
+    if phase.objective == "clm":
+        at_once = min(tokens * rows, LOGITS_AT_ONCE)
+        own = (
+            2 * 4 * by_part["embeddings"]
+            if "embeddings" in trained_parts(phase.train, phase.name)
+            else 0
+        )
+        return at_once * (8 + size) + own  # the head's gradient too, before it is scaled
+    rate = phase.masking.rate
+    return int(tokens * rate * rows * (8 + size))
+
+
+def remedies(
+    recipe: Recipe, phase: Phase, by_part: Mapping[str, int], layers: Layers, machine: Machine
+) -> Iterator[tuple[str, Need]]:
+    """Settings that take less memory, each with those before it, and what is needed then."""
+    training, said = recipe.training, list[str]()
+
+    def with_them(changed: Training) -> tuple[str, Need]:
+        other = recipe.model_copy(update={"training": changed})
+        return ", ".join(said), need(other, phase, by_part, layers, machine)
+
+    if not training.gradient_checkpointing:
+        training = training.model_copy(update={"gradient_checkpointing": True})
+        said.append("training.gradient_checkpointing=true")
+        yield with_them(training)
+    smaller = training.micro_batch_tokens
+    while smaller > SHORTEST_MICRO_BATCH:
+        smaller = max(SHORTEST_MICRO_BATCH, smaller // 2)
+        training = training.model_copy(update={"micro_batch_tokens": smaller})
+        said[:] = [one for one in said if "micro_batch" not in one]
+        said.append(f"training.micro_batch_tokens={smaller}")
+        yield with_them(training)
+    if "body" not in trained_parts(phase.train, phase.name) and training.frozen_weights != "bf16":
+        training = training.model_copy(update={"frozen_weights": "bf16"})
+        said.append("training.frozen_weights=bf16")
+        yield with_them(training)
+
+
+def verdict(
+    recipe: Recipe, by_part: Mapping[str, int], layers: Layers, machine: Machine
+) -> tuple[dict[str, Need], str]:
+    """What each phase needs, and a sentence on whether it fits.
+
+    Args:
+        recipe: with its phases.
+        by_part: parameters of the target.
+        layers: of the target.
+        machine: where it trains.
+    """
+    needs = {phase.name: need(recipe, phase, by_part, layers, machine) for phase in recipe.phases}
+    worst = max(recipe.phases, key=lambda phase: needs[phase.name].total, default=None)
+    if worst is None:
+        return needs, ""
+    most = needs[worst.name].total
+    begin = (
+        f"phase '{worst.name}' needs about {_shown(most)} of memory (an estimate), and "
+        f"{machine.name} has {_shown(machine.bytes)}"
+    )
+    if most <= machine.usable:
+        return needs, f"{begin}: it fits"
+    found = list(remedies(recipe, worst, by_part, layers, machine))
+    fitting = next((entry for entry in found if entry[1].total <= machine.usable), None)
+    if fitting is not None:
+        return needs, (
+            f"{begin}: it does not fit; with {fitting[0]} it needs {_shown(fitting[1].total)}, "
+            "and fits"
+        )
+    least = min((entry[1].total for entry in found), default=most)
+    trains_body = "body" in trained_parts(worst.train, worst.name)
+    fewer = "train the body by LoRA or not at all (phases.….train), " if trains_body else ""
+    tried = f", nor with {found[-1][0]} ({_shown(least)})" if found else ""
+    return needs, (
+        f"{begin}: it does not fit{tried}; {fewer}divide it over several GPUs or processes "
+        "(training.sharding=fsdp2), or take a smaller source"
+    )
+
+
+def _shown(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB"

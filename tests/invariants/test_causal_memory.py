@@ -1,0 +1,155 @@
+"""What saves memory changes no number of a causal model either: activations computed again, frozen
+matrices in bf16, weights divided over two processes."""
+
+import json
+
+import pytest
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from processes import train_together
+from safetensors.torch import load_file
+
+from lingraft.errors import RecipeError
+from lingraft.models.families import FAMILIES
+from lingraft.objectives.common import TokenIds
+from lingraft.recipe import Training
+from lingraft.training import checkpoint, machine
+from lingraft.training.checkpoint import weights
+from lingraft.training.layers import encoder_layers
+from lingraft.training.loop import train_phase
+from lingraft.training.phase import in_fp32, lighten
+
+CAUSAL = ("gpt2", "llama")
+IDS = TokenIds(size=320, mask=None, pad=1, special=(0, 1, 2))
+PHASE = {
+    "objective": "clm",
+    "budget": {"value": 4},
+    "batch": {"size": 9},  # on two processes: three micro-batches and two
+    "optimiser": {"learning_rate": 0.01, "epsilon": 1e-3, "max_gradient_norm": 0.5},
+    "validation": {"every_steps": 4},
+}
+STILL = {
+    "gpt2": {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0},
+    "llama": {},
+}
+
+
+@pytest.fixture
+def clm_job(tiny_job):
+    def made(name, family="llama", train=("all",), **training):
+        phase = PHASE | {"train": list(train)}
+        fields = {"family": FAMILIES[family], "vocabulary": IDS, "itl_layers": frozenset({0})}
+        return tiny_job(name, phase=phase, training=training, **fields)
+
+    return made
+
+
+def losses(job):
+    rows = [json.loads(line) for line in job.metrics_path.read_text().splitlines()]
+    return [row["loss"] for row in rows]
+
+
+def published(model):
+    """With weights as a model has them that was published in bf16."""
+    for parameter in model.parameters():
+        parameter.data = parameter.data.bfloat16().float()
+    return model
+
+
+@pytest.mark.parametrize("family", CAUSAL)
+def test_activations_computed_again_end_in_the_same_weights(
+    family, clm_job, tiny_model, accelerator
+):
+    ended = []
+    for again in (False, True):
+        model = tiny_model(family)
+        train_phase(clm_job(f"{again}", family, gradient_checkpointing=again), model, accelerator)
+        assert model.is_activation_checkpointing == again
+        ended.append(weights(model))
+    for name, tensor in ended[0].items():
+        torch.testing.assert_close(tensor, ended[1][name], atol=1e-6, rtol=1e-5, msg=name)
+
+
+@pytest.mark.usefixtures("accelerator")
+@pytest.mark.parametrize("family", CAUSAL)
+def test_frozen_matrices_in_bf16_change_not_a_bit(family, clm_job, tiny_model):
+    found = []
+    for kept in ("fp32", "bf16"):
+        AcceleratorState._reset_state(reset_partial_state=True)
+        job = clm_job(kept, family, train=("embeddings", "itl"), frozen_weights=kept)
+        model = published(tiny_model(family))
+        train_phase(job, model, Accelerator(cpu=True, mixed_precision="bf16"))
+        first, last = encoder_layers(model)
+        formats = {p.dtype for p in last.parameters() if p.dim() > 1}
+        assert formats == {getattr(torch, {"fp32": "float32", "bf16": "bfloat16"}[kept])}
+        assert {p.dtype for p in first.parameters()} == {torch.float32}
+        assert model.get_input_embeddings().weight.dtype == torch.float32
+        found.append((losses(job), load_file(job.folder / "best" / "model.safetensors")))
+    (plain, whole), (light, halved) = found
+    assert plain == light
+    assert whole.keys() == halved.keys()
+    for name, tensor in whole.items():
+        assert halved[name].dtype == torch.float32
+        assert torch.equal(tensor, halved[name]), name
+
+
+def test_what_bf16_would_round_stays_in_fp32_and_all_is_fp32_while_it_is_saved(tiny_model):
+    model = tiny_model("llama").requires_grad_(False)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    assert lighten(model) == 0
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    model = published(model)
+    model.model.layers[0].mlp.up_proj.weight.requires_grad_(True)
+    maps = [part for part in model.model.layers.modules() if hasattr(part, "in_features")]
+    trained = model.model.layers[0].mlp.up_proj.weight.numel()
+    assert lighten(model) == sum(part.weight.numel() for part in maps) - trained
+    assert model.model.layers[0].mlp.up_proj.weight.dtype == torch.float32
+    assert model.model.layers[1].mlp.up_proj.weight.dtype == torch.bfloat16
+    with in_fp32(model):
+        assert {p.dtype for p in model.parameters()} == {torch.float32}
+        for name, tensor in model.state_dict().items():
+            assert torch.equal(tensor, before[name].bfloat16().float())
+    assert model.model.layers[1].mlp.up_proj.weight.dtype == torch.bfloat16
+
+
+def test_frozen_weights_in_bf16_need_products_in_bf16(tmp_path):
+    wanted = Training(precision="fp32", frozen_weights="bf16")
+    with pytest.raises(RecipeError, match=r'frozen_weights: "bf16" needs products in bf16'):
+        machine.accelerator_for(wanted, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "tied", "train", "light"),
+    [
+        ("llama", False, ("all",), False),
+        ("gpt2", True, ("all",), False),
+        ("llama", True, ("embeddings", "itl"), True),
+    ],
+    ids=["llama untied", "gpt2 tied", "llama frozen bf16"],
+)
+def test_two_processes_that_divide_the_weights_take_the_steps_of_one(
+    family, tied, train, light, clm_job, tiny_model, one_process, tmp_path
+):
+    def model():
+        return published(tiny_model(family, tie_word_embeddings=tied, **STILL[family]))
+
+    more = {"frozen_weights": "bf16"} if light else {}
+    jobs = {
+        name: clm_job(name, family, train, micro_batch_tokens=32, sharding=sharding, **more)
+        for name, sharding in (("one", "none"), ("fsdp2", "fsdp2"))
+    }
+    with one_process():
+        AcceleratorState._reset_state(reset_partial_state=True)
+        precision = "bf16" if light else "no"
+        train_phase(jobs["one"], model(), Accelerator(cpu=True, mixed_precision=precision))
+    train_together(tmp_path, model(), [jobs["fsdp2"]], precision=precision)
+    band = 2e-3 if light else 1e-5
+    assert losses(jobs["fsdp2"]) == pytest.approx(losses(jobs["one"]), rel=band)
+    one, two = (load_file(job.folder / "best" / "model.safetensors") for job in jobs.values())
+    assert one.keys() == two.keys()
+    for name, tensor in one.items():
+        tolerance = {"atol": 5e-3, "rtol": 0} if light else {"atol": 1e-5, "rtol": 1e-4}
+        torch.testing.assert_close(two[name], tensor, msg=name, **tolerance)
+    assert checkpoint.latest(jobs["fsdp2"].folder) is None

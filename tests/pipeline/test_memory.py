@@ -1,0 +1,158 @@
+"""What `lingraft check` says of memory: what is counted, what fits, and what to change."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from lingraft.models import chunked
+from lingraft.models.families import FAMILIES
+from lingraft.pipeline import memory, preflight
+from lingraft.pipeline.memory import Layers, Machine, need, remedies, verdict
+from lingraft.pipeline.sizes import tensor_shapes
+from lingraft.recipe.methods import recipe_from
+from lingraft.recipe.phase import Lora
+from lingraft.training.machine import multiplies_bf16
+
+GB = 10**9
+CPU, GPU = Machine(16 * GB, is_gpu=False, bf16=False), Machine(16 * GB, is_gpu=True)
+BY_PART = dict.fromkeys(("positions", "embedding_norm", "adapters", "cross_attention", "head"), 0)
+BY_PART |= {"embeddings": 50_000 * 1_024, "output_bias": 0, "itl": 20_000_000, "body": 200_000_000}
+LAYERS = Layers(
+    number=12,
+    width=1_024,
+    heads=16,
+    read=10_000,
+    written=12_000,
+    parameters=190_000_000,
+    rows=50_000,
+    added=10_000,
+    tied=True,
+)
+
+
+def recipe(*, train=("all",), objective="clm", **training):
+    phase = {"name": "phase-1", "train": list(train), "objective": objective}
+    phase |= {"budget": {"value": 10}}
+    data = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["a.txt"]}}
+    return recipe_from(data | {"phases": [phase], "training": training})
+
+
+def needed(machine=CPU, **changes):
+    made = recipe(**changes)
+    return need(made, made.phases[0], BY_PART, LAYERS, machine)
+
+
+def test_what_is_certain_is_counted_exactly():
+    whole, part = needed(), needed(train=("embeddings", "itl"))
+    total, trained = sum(BY_PART.values()), BY_PART["embeddings"] + BY_PART["itl"]
+    assert (whole.weights, whole.gradients, whole.optimiser) == (4 * total, 4 * total, 8 * total)
+    assert (part.weights, part.gradients, part.optimiser) == (4 * total, 4 * trained, 8 * trained)
+    certain = whole.weights + whole.gradients + whole.optimiser
+    assert whole.total == certain + whole.activations + whole.logits + whole.program
+
+
+def test_rows_layers_and_lora_are_counted_and_a_matrix_of_rows_has_a_gradient():
+    matrix = BY_PART["embeddings"]
+    rows = needed(train=("embeddings.new",))
+    assert rows.optimiser == 8 * matrix // 5
+    assert rows.gradients == 4 * (matrix + matrix // 5)
+    layers = needed(train=("layers[:3]",))
+    assert layers.optimiser == 8 * 220_000_000 // 4
+    made = recipe(train=("embeddings",))
+    phase = made.phases[0].model_copy(update={"lora": Lora(rank=4)})
+    low = need(made, phase, BY_PART, LAYERS, CPU)
+    assert low.optimiser == 8 * (matrix + 4 * 22_000 * 12)
+
+
+def test_each_setting_that_saves_memory_saves_some():
+    plain = needed()
+    assert needed(gradient_checkpointing=True).activations < plain.activations / 3
+    assert needed(micro_batch_tokens=1_024).activations < plain.activations / 3
+    half = needed(precision="bf16")
+    assert half.activations < plain.activations
+    assert half.weights == plain.weights
+    frozen = {"train": ("embeddings", "itl"), "precision": "bf16"}
+    light = needed(frozen_weights="bf16", **frozen)
+    assert needed(**frozen).weights - light.weights == 2 * LAYERS.parameters
+    assert needed(GPU, precision="fp32").activations < plain.activations  # fused attention
+
+
+def test_logits_of_causal_models_are_those_of_a_chunk():
+    assert chunked.LOGITS_AT_ONCE == memory.LOGITS_AT_ONCE
+    whole = 4_096 * 50_000 * 12
+    assert needed(train=("body",)).logits < whole / 5
+    masked = needed(train=("body",), objective="mlm")
+    assert masked.logits == int(4_096 * 0.15 * 50_000 * 12)
+
+
+def test_what_does_not_fit_is_told_what_to_change_and_then_it_fits():
+    made = recipe()
+    _, said = verdict(made, BY_PART, LAYERS, Machine(100 * GB, is_gpu=False))
+    assert said.endswith("it fits")
+    needs, said = verdict(made, BY_PART, LAYERS, Machine(9 * GB, is_gpu=False, bf16=False))
+    assert "does not fit; with training.gradient_checkpointing=true it needs" in said
+    settings = dict(needs)
+    assert settings["phase-1"].total > 0.9 * 9 * GB
+    again = recipe(gradient_checkpointing=True)
+    _, then = verdict(again, BY_PART, LAYERS, Machine(9 * GB, is_gpu=False, bf16=False))
+    assert then.endswith("it fits")
+
+
+def test_every_remedy_needs_less_than_the_one_before_it():
+    made = recipe(train=("embeddings", "itl"), precision="bf16")
+    totals = [entry.total for _, entry in remedies(made, made.phases[0], BY_PART, LAYERS, CPU)]
+    assert len(totals) == 5
+    assert totals == sorted(totals, reverse=True)
+
+
+def test_what_no_setting_makes_fit_names_fewer_parts_and_more_processes():
+    _, said = verdict(recipe(), BY_PART, LAYERS, Machine(2 * GB, is_gpu=True))
+    assert "this GPU has 2.0 GB: it does not fit, nor with" in said
+    assert "LoRA" in said
+    assert "training.sharding=fsdp2" in said
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "roberta", "modernbert", "t5"])
+def test_layers_are_read_from_the_files(family, tiny_source, tiny_model):
+    folder, record = tiny_source(family), FAMILIES[family]
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    data = {"language": "ko", "source": {"model": str(folder)}, "corpus": {"text": ["a.txt"]}}
+    made = recipe_from(data | {"graft": {"layers_after": 0}})
+    found = Layers.of(tensor_shapes(folder), config, record, made, tied=True)
+    model = tiny_model(family)
+    last = f"{record.lists[-1].layers}.1."
+    maps = [p for n, p in model.named_parameters() if n.startswith(last) and p.dim() == 2]
+    assert found.width == 32
+    assert found.heads == 2
+    assert found.number == 3 * len(record.lists)
+    assert found.parameters == found.number * sum(p.numel() for p in maps)
+    up = max(math.prod(p.shape) for p in maps)
+    assert found.read >= 32
+    assert found.written * 32 >= up
+
+
+def test_this_machine_has_memory_and_its_guess_of_bf16_is_torch_s():
+    found = memory.this_machine()
+    assert found is not None
+    assert found.bytes > GB / 2
+    if not found.is_gpu:
+        assert found.bf16 == multiplies_bf16()
+
+
+def test_a_limit_of_the_container_counts(monkeypatch):
+    monkeypatch.setattr(memory, "_gpu_bytes", lambda: None)
+    monkeypatch.setattr(memory, "_control_group", lambda: 3 * GB)
+    assert memory.this_machine().bytes == 3 * GB
+    monkeypatch.setattr(memory, "_gpu_bytes", lambda: 5 * GB)
+    assert memory.this_machine() == Machine(5 * GB, is_gpu=True)
+
+
+def test_the_plan_of_a_source_has_all_of_it(tiny_source, korean_text):
+    data = {"language": "ko", "source": {"model": str(tiny_source("llama"))}}
+    plan = preflight.check(recipe_from(data | {"corpus": {"text": [str(korean_text)]}}))
+    assert set(plan.memory) == {phase["name"] for phase in plan.phases}
+    assert plan.memory_bytes_estimate == max(need.total for need in plan.memory.values())
+    assert "needs about" in plan.fits

@@ -1,0 +1,44 @@
+"""What test_bad_input.py does wrong with the architecture of a source."""
+
+from __future__ import annotations
+
+import json
+
+FP4 = {"quant_method": "bitsandbytes", "load_in_4bit": True}
+CONFIGURED = {
+    "a model that sees images": {"model_type": "gemma3", "vision_config": {"hidden_size": 8}},
+    "a quantised checkpoint": {"quantization_config": FP4},
+    "a mixture of experts": {"model_type": "mixtral", "num_local_experts": 8},
+    "experts in a family that is not known": {"model_type": "dbrx", "num_experts": 4},
+    "embeddings made for each layer": {"model_type": "gemma4_text"},
+    "layers that are one and the same": {"model_type": "albert"},
+    "layers with attention in chunks": {
+        "model_type": "llama", "layer_types": ["chunked_attention", "full_attention"]
+    },
+}  # fmt: skip
+
+
+def add(cases):
+    """Put the cases into the table of bad_input_cases.py."""
+    for wrong, values in CONFIGURED.items():
+        cases[wrong] = configured(values)
+    cases["a folder with a GGUF file"] = gguf
+    cases["silent layers in a family that has none"] = lambda place: place.adapt(
+        "--set", "graft.layer_initialiser=identity"
+    )
+
+
+def configured(values):
+    def case(place):
+        path = place.source() / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | values))
+        return place.adapt()
+
+    return case
+
+
+def gguf(place):
+    source = place.source()
+    (source / "config.json").unlink()
+    (source / "model-q4.gguf").write_bytes(b"GGUF")
+    return place.adapt()
