@@ -15,7 +15,7 @@ from pathlib import Path
 MOST_WORDS = 1_500
 LONG = (
     "404", "search", "files/", "reference/", "results", "source-grid", "translation-study",
-    "papers", "performance", "log", "changelog", "errors", "models", "tasks",
+    "papers", "performance", "log", "changelog", "errors", "families", "models", "tasks",
 )  # fmt: skip
 """Pages to look something up in: references, results and logs."""
 TO_BE_CUT = ("corpus", "finetuning", "guide", "study", "veco")
