@@ -119,7 +119,7 @@ def run_of(tmp_path_factory, tiny_source, korean_text, pair_streams, lexicon, on
         else:
             parent, tokenizer_made = shared(family, METHODS[method].tokenizer.get("kind"))
             made = context(family, method, f"{family}/{method}", parent)
-        trained = pipeline.train(made, tokenizer_made)
+        trained = pipeline.train(made, pipeline.graft(made, tokenizer_made))
         pipeline.export(made, trained, evaluating.evaluate(made, trained))
         return made
 
