@@ -13,8 +13,8 @@ from lingraft.pipeline import demo
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
-ACCOUNTS = {"wandb", "mlflow", "fused"}
-"""Trackers that a user has an account or a server for; what a CPU cannot use."""
+LEFT_OUT = {"wandb", "mlflow", "fused", "lm-eval"}
+"""Of `all`: trackers with an account or a server, what a CPU cannot use, another harness."""
 
 
 def test_the_wheel_holds_all_that_the_demo_reads() -> None:
@@ -36,7 +36,7 @@ def test_nothing_that_the_wheel_holds_is_left_out_of_the_sdist() -> None:
 def test_the_extra_all_is_every_extra_that_a_run_can_need() -> None:
     (everything,) = EXTRAS["all"]
     named = set(re.fullmatch(r"lingraft\[(.*)\]", everything)[1].split(","))
-    assert named == set(EXTRAS) - ACCOUNTS - {"all", "docs"}
+    assert named == set(EXTRAS) - LEFT_OUT - {"all", "docs"}
 
 
 def test_every_extra_is_in_the_table_of_the_page_on_installing() -> None:
@@ -49,7 +49,7 @@ def test_every_package_of_the_extras_and_the_development_group_is_pinned() -> No
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines if "==" in line}
     wanted = [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"]]
-    wanted += [one for name, packages in EXTRAS.items() if name not in ACCOUNTS for one in packages]
+    wanted += [one for name, packages in EXTRAS.items() if name not in LEFT_OUT for one in packages]
     names = {re.match(r"[\w-]+", one)[0].lower() for one in wanted} - {"lingraft"}
     assert sorted(names - pinned) == []
 
