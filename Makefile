@@ -5,7 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 export TOKENIZERS_PARALLELISM := true
 
-.PHONY: install format check test demo demo-seeds demo-source clean
+#   make docs    builds the documentation site in build/site, offline
+.PHONY: install format check test docs dist release-check demo demo-seeds demo-source clean
 
 $(BIN)/lingraft: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -14,8 +15,8 @@ $(BIN)/lingraft: pyproject.toml constraints.txt
 
 $(VENV)/dev: $(BIN)/lingraft
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt \
-		--editable '.[data,tensorboard,vectors,wiki,web,clean,corpus,translate,lora]' \
-		hypothesis import-linter mypy pytest pytest-timeout pytest-xdist ruff scikit-learn seqeval
+		--editable '.[all,docs]' \
+		build hypothesis import-linter mypy nbclient pytest pytest-timeout pytest-xdist ruff scikit-learn seqeval
 	@touch $@
 
 install: $(BIN)/lingraft
@@ -33,6 +34,19 @@ check: $(VENV)/dev
 test: $(VENV)/dev
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -n 2 --dist worksteal
 
+# Links and anchors are strict; the second command finds requests to other servers and pages that are too long.
+docs: $(VENV)/dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
+	$(BIN)/python scripts/check_site.py build/site
+
+# What is published: an sdist, and a wheel made from it, that work without the repository.
+dist: $(VENV)/dev
+	$(BIN)/python -m build --outdir dist .
+
+# make release-check TAG=v0.2.0: the version is the same in pyproject.toml, CITATION.cff, CHANGELOG.md and the tag.
+release-check: $(VENV)/dev
+	$(BIN)/python scripts/check_release.py $(TAG)
+
 demo: $(BIN)/lingraft
 	HF_HUB_OFFLINE=1 $(BIN)/lingraft adapt recipes/demo.toml --out runs/demo
 
@@ -49,4 +63,4 @@ demo-source: $(BIN)/lingraft
 	$(BIN)/lingraft adapt recipes/demo-source.toml --out runs/demo-source
 
 clean:
-	rm -rf $(VENV) build runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist runs .pytest_cache .mypy_cache .ruff_cache

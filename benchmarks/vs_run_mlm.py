@@ -18,17 +18,22 @@ models are scored on the same held-out sentences under the same masks: the quali
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
+from arms import (
+    PLAIN_TRAINER,
+    add_arm_options,
+    phase_of,
+    speed,
+    timing,
+    train_with_lingraft,
+)
 from shared import alternating, parser_of, table, write
 from transformers import RobertaForMaskedLM
 
@@ -42,24 +47,20 @@ from lingraft.models.graft import build
 from lingraft.models.parts import itl_layers
 from lingraft.models.source import load_model
 from lingraft.pretrained.load import quiet_transformers
-from lingraft.recipe import PARTS, Masking, Phase
-from lingraft.recipe import Training as Use
+from lingraft.recipe import PARTS, Masking
 from lingraft.recipe.methods import PRESETS
 from lingraft.rundir import Run
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.data import Reading
-from lingraft.training.loop import run_phase
-from lingraft.training.machine import accelerator_for, environment, keep_freed_memory
-from lingraft.training.phase import Job, freeze
-from lingraft.training.problem import MaskedText
-from lingraft.training.watch import Watch
+from lingraft.training.machine import keep_freed_memory
+from lingraft.training.phase import freeze
 
 if TYPE_CHECKING:
+    import argparse
+
     from lingraft.objectives.common import TokenIds
 
 MODELS = {"base": "14x768x50000", "small": "6x256x8000"}
-RATE, BETAS, EPSILON, CLIP = 1e-4, (0.9, 0.999), 1e-8, 1.0
-REST = {"betas": BETAS, "epsilon": EPSILON, "max_gradient_norm": CLIP}
 HELD_OUT = 256
 TRAINED = {1: PRESETS["xpt2021"].first_phase, 2: PARTS}
 OURS = "lingraft"
@@ -105,9 +106,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--sentences", type=int, default=8_192, help="made-up sentences")
     parser.add_argument("--precision", choices=("auto", "bf16", "fp32"), default="auto")
     parser.add_argument("--gate", type=float, default=0.05, help="nats that we may be worse")
-    for hidden, kind in (("--arm", str), ("--folder", Path)):
-        parser.add_argument(hidden, type=kind, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    return add_arm_options(parser).parse_args()
 
 
 def texts(asked: argparse.Namespace) -> tuple[Tokens, Tokens, TokenIds]:
@@ -135,19 +134,6 @@ def prepare(folder: Path, asked: argparse.Namespace) -> None:
     build(RobertaForMaskedLM, config, 0).save_pretrained(folder / "model")
 
 
-def speed(marks: list[tuple[float, int]], warmup: float) -> float:
-    """Tokens a second behind the warm-up.
-
-    Args:
-        marks: seconds and tokens so far, at the start of each step and at the end.
-        warmup: share of the tokens that is left out.
-    """
-    end, total = marks[-1]
-    start, before = next(mark for mark in marks if mark[1] >= warmup * total)
-    assert end > start, "the warm-up is longer than the measurement: more --tokens"
-    return (total - before) / (end - start)
-
-
 def held_out_loss(model: Any, folder: Path, asked: argparse.Namespace) -> float:
     """Mean nats of a model's weights on the held-out sentences, in fp32 under fixed masks."""
     _, tokens, vocabulary = texts(asked)
@@ -158,63 +144,12 @@ def held_out_loss(model: Any, folder: Path, asked: argparse.Namespace) -> float:
     return score(Scorer(plain, vocabulary.pad, "fp32"), hidden)["loss"]
 
 
-class Marks(Watch):
-    """Seconds and tokens so far, at the start of each step and at the end."""
-
-    def __init__(self, budget: int) -> None:
-        self.budget, self.seen = budget, 0
-        self.marks: list[tuple[float, int]] = []
-
-    def begin(self) -> None:
-        self.marks.append((time.perf_counter(), self.seen))
-
-    def end(self, indices: Any, step: Any) -> None:
-        self.seen += step.global_tokens
-        if self.seen >= self.budget:
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
-            self.begin()
-
-
 def train_ours(folder: Path, asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     """lingraft's own loop."""
-    use = Use(precision=asked.precision, log_steps=50)
-    accelerator = accelerator_for(use, folder)
-    loaded = load_model(str(folder / "model"))
     train, valid, vocabulary = texts(asked)
-    watch = Marks(asked.tokens)
-    phase = Phase.model_validate(
-        {
-            "name": f"phase-{asked.phase}",
-            "train": list(TRAINED[asked.phase]),
-            "budget": {"value": asked.tokens, "unit": "tokens"},
-            "batch": {"size": asked.batch},
-            "optimiser": {"learning_rate": RATE, "weight_decay": 0.0, **REST},
-            "schedule": {"shape": "constant", "warmup": 0},
-            "validation": {"every_steps": 10**9, "sentences": 8},
-        }
-    )
-    with tempfile.TemporaryDirectory() as out:
-        job = Job(
-            folder=Path(out),
-            metrics_path=Path(out) / "metrics.jsonl",
-            phase=phase,
-            training=use,
-            seed=0,
-            fingerprint="",
-            itl_layers=itl_layers(loaded.model.config.num_hidden_layers, 1, 1),
-            family=FAMILIES["roberta"],
-            readings=(Reading("", train, valid, phase.objective, phase.masking),),
-            vocabulary=vocabulary,
-        )
-        problem = MaskedText(job, loaded.model.to(accelerator.device))
-        run_phase(job, problem, loaded.model, accelerator, watch=watch)
-    return loaded.model, {
-        "tokens_per_second": speed(watch.marks, asked.warmup),
-        "tokens": watch.seen,
-        "precision": "bf16" if accelerator.mixed_precision == "bf16" else "fp32",
-        "machine": environment(accelerator, " ".join(["vs_run_mlm.py", *sys.argv[1:]])),
-    }
+    phase = phase_of(asked, TRAINED[asked.phase], {"size": asked.batch})
+    reading = Reading("", train, valid, phase.objective, phase.masking)
+    return train_with_lingraft(folder, asked, phase, reading, vocabulary)
 
 
 def blocks(sentences: list[list[int]], size: int) -> list[list[int]]:
@@ -245,7 +180,6 @@ def train_theirs(
         AutoModelForMaskedLM,
         DataCollatorForLanguageModeling,
         Trainer,
-        TrainerCallback,
         TrainingArguments,
     )
 
@@ -272,15 +206,6 @@ def train_theirs(
             self.real = self.real + inputs["attention_mask"].sum()
             return super().compute_loss(model, inputs, *args, **kwargs)
 
-    class Watch(TrainerCallback):  # type: ignore[misc]
-        def on_train_begin(self, *_: Any, **__: Any) -> None:
-            marks.append((time.perf_counter(), 0))
-
-        def on_step_end(self, _: Any, __: Any, control: Any, **___: Any) -> None:
-            real = int(trainer.real)  # waits for the device
-            marks.append((time.perf_counter(), real))
-            control.should_training_stop = real >= asked.tokens
-
     model = AutoModelForMaskedLM.from_pretrained(folder / "model", trust_remote_code=False)
     itl = itl_layers(model.config.num_hidden_layers, 1, 1)
     freeze(model, FAMILIES["roberta"], itl, frozenset(TRAINED[asked.phase]))
@@ -289,22 +214,9 @@ def train_theirs(
             output_dir=out,
             per_device_train_batch_size=at_once,
             gradient_accumulation_steps=accumulated,
-            learning_rate=RATE,
-            lr_scheduler_type="constant",
-            adam_beta1=BETAS[0],
-            adam_beta2=BETAS[1],
-            adam_epsilon=EPSILON,
-            weight_decay=0.0,
-            max_grad_norm=CLIP,
-            max_steps=10**6,
             bf16=opponent.bf16,
-            use_cpu=not torch.cuda.is_available(),
             train_sampling_strategy="group_by_length" if opponent.grouped else "random",
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-            dataloader_pin_memory=torch.cuda.is_available(),
-            seed=0,
+            **PLAIN_TRAINER,
         )
         trainer = Counting(
             model=model,
@@ -313,7 +225,7 @@ def train_theirs(
             data_collator=DataCollatorForLanguageModeling(
                 tokenizer_of(vocabulary), mlm_probability=Masking().rate
             ),
-            callbacks=[Watch()],
+            callbacks=[timing(marks, lambda: int(trainer.real), asked.tokens)],
         )
         trainer.train()
     return model, {

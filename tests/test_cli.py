@@ -17,14 +17,16 @@ from lingraft.report.table import table
 COMMANDS = {
     "adapt": ("--source", "--join", "--text", "--lang", "--language-field", "--out", "--method",
               "--preset", "--vocab-size",
-              "--lexicons", "--minutes", "--hours", "--tokens", "--steps", "--yes",
+              "--lexicons", "--kept", "--minutes", "--hours", "--tokens", "--steps", "--yes",
               "--learning-rate", "--batch-tokens", "--baseline", "--seed",
               "--set", "--resume", "--overwrite", "--push-to-hub"),
+    "demo": ("--out", "--files-to", "--seed", "--set", "--resume", "--overwrite"),
     "recipe": ("name",),
     "check": ("--set",),
     "stage": ("run", "name"),
-    "evaluate": ("--text", "--lang", "--sentences", "--rate", "--seed", "--words", "--precision"),
-    "report": ("--out",),
+    "evaluate": ("--text", "--choices", "--shape", "--against", "--questions", "--lang",
+                 "--sentences", "--rate", "--seed", "--words", "--precision"),
+    "report": ("--out", "--lm-eval"),
     "list": ("what",),
     "study": ("--out", "--jobs", "--only", "--results", "--dry-run", "--report-only", "--resume",
               "--overwrite"),
@@ -33,7 +35,7 @@ COMMANDS = {
     "sources": ("--facts-only", "--candidates", "--text", "--lang", "--source-text", "--out",
                 "--steps", "--seeds", "--words", "--train", "--vocab-size", "--learning-rate",
                 "--batch-tokens", "--set", "--jobs", "--resume", "--overwrite"),
-    "compare": ("--reference", "--out", "--resamples"),
+    "compare": ("--reference", "--out", "--resamples", "--lm-eval"),
     "corpus": ("--lang", "--out", "--recipe", "--set", "--processes", "--executor", "--shard-mb",
                "--parallel", "--lexicon", "--columns", "--task", "--data", "--overwrite"),
     "align": ("--gold", "--text", "--out", "--layer", "--method", "--no-clamp", "--dev",
@@ -115,7 +117,7 @@ def test_importing_lingraft_loads_nothing_heavy():
         *(("list", what) for what in TABLES),
         ("--help",),
         ("--version",),
-        *((name, "--help") for name in ("adapt", "finetune", "study", "bench", "align")),
+        *((name, "--help") for name in ("adapt", "demo", "finetune", "study", "bench", "align")),
         *((name, "--help") for name in ("retrieve", "export-sentences", "encoder-decoder")),
         *((name, "--help") for name in ("translate", "score-translations")),
         ("check", "RECIPE"),
@@ -191,6 +193,7 @@ def test_learning_rate_and_batch_of_the_short_form_hold_in_every_phase(
 ):
     given = ("adapt", "--source", tiny_source("roberta"), "--text", korean_text, "--lang", "ko")
     sizes = ("--vocab-size", 300, "--steps", 2, "--learning-rate", 2e-3, "--batch-tokens", 128)
+    sizes += ("--preset", "xpt2021")
     assert command(*given, *sizes, "--out", tmp_path / "run").status == 0
     recipe = lingraft.read_recipe(tmp_path / "run" / "recipe.toml")
     assert [phase.optimiser.learning_rate for phase in recipe.phases] == [2e-3, 2e-3]
@@ -276,7 +279,7 @@ def test_version_prints_the_version(command):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("adapt", "--stepz", "3"), ("evaluate", "m"), ("adapt", "--steps", "many"), ("graft",)],
+    [("adapt", "--stepz", "3"), ("evaluate",), ("adapt", "--steps", "many"), ("graft",)],
     ids=" ".join,
 )
 def test_a_wrong_option_is_a_usage_error(arguments, command):

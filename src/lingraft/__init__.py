@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from lingraft.errors import (
     DataError,
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from lingraft.recipe import Recipe
+    from lingraft.recipe.shorthand import ShortForm
+    from lingraft.report.results import Results
 
 wait_passively()
 
@@ -48,42 +50,72 @@ __all__ = [
     "load",
     "read_recipe",
     "recipe_from",
+    "results",
     "run_stage",
 ]
 
 
 def adapt(
-    recipe: Recipe | dict[str, Any] | str | Path,
-    out: str | Path,
+    recipe: Recipe | dict[str, Any] | str | Path | None = None,
+    out: str | Path | None = None,
     *,
     settings: Sequence[str] = (),
     resume: bool = False,
     overwrite: bool = False,
+    **short: Unpack[ShortForm],
 ) -> Run:
     """Adapt a model: from raw text to RUN/model and RUN/report.html.
 
+    With a recipe: `adapt("recipes/demo.toml", out="runs/demo")`. Without one:
+    `adapt(source="FacebookAI/roberta-base", text="ko.txt", language="ko", hours=8,
+    out="runs/ko")`.
+
     Args:
         recipe: a recipe file, its tables as a dict, or a `Recipe`.
-        out: the run's folder.
+        out: the run's folder; with a recipe runs/NAME by default.
         settings: overrides such as "phases.0.budget.value=10".
         resume: bring a run of another recipe up to this one.
         overwrite: delete what `out` holds first.
+        short: the short form, in place of a recipe: see `ShortForm`.
 
     Returns:
-        The run; `run.model_path` is the checkpoint.
+        The run; `run.model_path` is the checkpoint, `lingraft.results(run)` what was measured.
 
     Raises:
         LingraftError: whatever the caller can mend.
     """
+    from lingraft.commands.from_python import recipe_of
     from lingraft.pipeline import adapt as pipeline
 
-    if isinstance(recipe, (str, Path)):
+    if recipe is None:
+        recipe = recipe_of(short, out, settings)
+    elif short:
+        raise RecipeError(
+            f"adapt: {next(iter(short))}= belongs to the form without a recipe; with one, use "
+            "settings="
+        )
+    elif isinstance(recipe, (str, Path)):
         recipe = read_recipe(Path(recipe), settings)
     elif isinstance(recipe, dict):
         recipe = recipe_from(recipe, settings)
     elif settings:
         raise RecipeError("settings: give them with a recipe file or a dict; a Recipe is complete")
-    return pipeline.adapt(recipe, Path(out), resume=resume, overwrite=overwrite)
+    folder = Path("runs") / recipe.name if out is None else Path(out)
+    return pipeline.adapt(recipe, folder, resume=resume, overwrite=overwrite)
+
+
+def results(run: Run | str | Path) -> Results:
+    """What a run measured: numbers, rows for pandas and figures; reads files only.
+
+    Args:
+        run: what `adapt` returned, or the run's folder.
+
+    Raises:
+        DataError: the folder holds no run.
+    """
+    from lingraft.report.results import results as read
+
+    return read(run if isinstance(run, Run) else Run.existing(Path(run)))
 
 
 def load(model: str | Path, revision: str | None = None) -> PreTrainedModel:

@@ -17,17 +17,8 @@ from lingraft.commands import console, options
 from lingraft.errors import LingraftError, RecipeError, explain
 from lingraft.recipe import decoding
 
-COMMANDS: tuple[str, ...] = (
-    "adapt",
-    "recipe",
-    "check",
-    "stage",
-    "evaluate",
-    "report",
-    "list",
-    "corpus",
-)
-COMMANDS += ("study", "probe", "sources", "compare", "finetune", "probe-source")
+COMMANDS: tuple[str, ...] = ("adapt", "demo", "recipe", "check", "stage", "evaluate", "report")
+COMMANDS += ("list", "corpus", "study", "probe", "sources", "compare", "finetune", "probe-source")
 COMMANDS += ("retrieve", "export-sentences", "align", "encoder-decoder", "translate")
 COMMANDS += ("score-translations", "bench")
 """In the order of the help; each is `command` of a module that imports what is heavy later."""
@@ -37,7 +28,6 @@ app = typer.Typer(
     help="Graft a language onto a pretrained language model: "
     "source model and raw text in, checkpoint and report out.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

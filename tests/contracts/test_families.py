@@ -11,7 +11,7 @@ from lingraft.models.families import DECODER, FAMILIES
 from lingraft.models.graft import Vocabulary, build, is_tied, rebuild
 from lingraft.models.loading import auto_class
 from lingraft.models.modules import MODULES
-from lingraft.models.packed import check_isolation, pack
+from lingraft.models.packed import check_isolation
 from lingraft.models.parts import (
     goes_with_place,
     layer_index,
@@ -21,6 +21,7 @@ from lingraft.models.parts import (
     translation_layers,
 )
 from lingraft.models.plans import layer_plans
+from lingraft.models.rows import pack
 from lingraft.models.stacks import packed_model
 from lingraft.recipe import PARTS
 

@@ -8,8 +8,10 @@ import torch
 from processes import train_together
 from safetensors.torch import load_file
 
+from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel
 from lingraft.objectives import OBJECTIVES
+from lingraft.tokenizer.documents import Documents
 from lingraft.training.checkpoint import weights
 from lingraft.training.data import Batcher, BatchPlan
 from lingraft.training.loop import train_phase
@@ -27,26 +29,40 @@ EPOCH = {
 }
 
 
+@pytest.fixture(params=["mlm", "clm"])
+def objective(request):
+    """Masked words of sentences, or every token of documents."""
+    return request.param
+
+
 @pytest.fixture
-def jobs(tiny_job, tiny_tokens):
+def jobs(tiny_job, tiny_tokens, objective):
     """The two jobs of this file, under a name and with settings of [training] to change.
 
-    33 sentences are batches of 16, 16 and 1.
+    33 sentences, or documents of one piece, are batches of 16, 16 and 1.
     """
+    data = {"train": tiny_tokens(33)}
+    if objective == "clm":
+        texts = {"train": tiny_tokens(33), "valid": tiny_tokens(20, seed=1)}
+        data = {name: Documents.of(tokens, 16) for name, tokens in texts.items()}
+        data |= {"family": FAMILIES["llama"]}
 
     def made(name, **training):
-        data = {"train": tiny_tokens(33)}
         return [
-            tiny_job(f"{name}-first-step", phase=FIRST_STEP, training=training, **data),
-            tiny_job(f"{name}-epoch", phase=EPOCH, training=training, **data),
+            tiny_job(
+                f"{name}-{what}", phase=phase | {"objective": objective}, training=training, **data
+            )
+            for what, phase in (("first-step", FIRST_STEP), ("epoch", EPOCH))
         ]
 
     return made
 
 
 @pytest.fixture
-def model(tiny_model):
+def model(tiny_model, objective):
     """Builds the model, without dropout: its draws depend on how a batch is cut."""
+    if objective == "clm":
+        return lambda: tiny_model("llama")
     return lambda: tiny_model("roberta", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 
 
@@ -95,7 +111,7 @@ def test_the_reference_takes_one_epoch_of_16_16_and_1(whole):
 
 
 def test_the_gradient_read_from_the_first_step_is_that_of_the_mean_over_the_batch(
-    whole, jobs, model
+    whole, jobs, model, objective
 ):
     job, again = jobs("again")[0], model()
     before = weights(model())
@@ -105,7 +121,7 @@ def test_the_gradient_read_from_the_first_step_is_that_of_the_mean_over_the_batc
     (batch,) = (
         Batcher(
             job.readings[0].train,
-            OBJECTIVES["mlm"],
+            OBJECTIVES[objective],
             job.vocabulary,
             job.phase.masking,
             16,
@@ -116,7 +132,7 @@ def test_the_gradient_read_from_the_first_step_is_that_of_the_mean_over_the_batc
         .step(indices, 0)
         .micro_batches
     )
-    nats, positions = OBJECTIVES["mlm"].loss(PackedModel(again, job.family), batch)["mlm"]
+    nats, positions = OBJECTIVES[objective].loss(PackedModel(again, job.family), batch)[objective]
     (nats / positions).backward()
     found = gradients(before, whole[0][0])
     for name, parameter in again.named_parameters():

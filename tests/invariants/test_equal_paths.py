@@ -12,7 +12,8 @@ from tiny_shapes import ENCODERS
 from torch.nn import functional
 
 from lingraft.models.families import FAMILIES
-from lingraft.models.packed import PackedModel, assemble, pack
+from lingraft.models.packed import PackedModel, assemble
+from lingraft.models.rows import pack
 from lingraft.objectives import OBJECTIVES
 from lingraft.training.checkpoint import weights
 from lingraft.training.loop import train_phase

@@ -13,9 +13,8 @@ from pathlib import Path
 from accelerate import Accelerator
 from forking import write_output_to
 from safetensors.torch import save_file
-from transformers import AutoConfig
 
-from lingraft.models.loading import auto_class
+from lingraft.models import loading
 from lingraft.training.checkpoint import weights
 from lingraft.training.loop import train_phase
 
@@ -32,8 +31,7 @@ def main(folder, environment):
     assert accelerator.num_processes == int(os.environ["WORLD_SIZE"])
     jobs, resumed = pickle.loads((folder / "jobs.pickle").read_bytes())
     for job in jobs:
-        config = AutoConfig.from_pretrained(folder / "model")
-        model = auto_class(config).from_pretrained(folder / "model")
+        model, _ = loading.load(str(folder / "model"))
         path = job.folder / f"rank-{accelerator.process_index}.safetensors"
         if name := resumed.get(job.folder.name):
             if accelerator.is_main_process:

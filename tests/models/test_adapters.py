@@ -14,12 +14,13 @@ from lingraft.models.families import FAMILIES
 from lingraft.models.graft import rebuild
 from lingraft.models.loading import own_tensors
 from lingraft.models.modules import MODULES, Stack, adapter_parameters, adapter_width
-from lingraft.models.packed import PackedModel, assemble, check_isolation, pack
+from lingraft.models.packed import PackedModel, assemble, check_isolation
 from lingraft.models.parts import (
     part_of,
     sizes_by_part,
     tied_once,
 )
+from lingraft.models.rows import pack
 from lingraft.models.source import load_model
 from lingraft.training.loop import train_phase
 

@@ -240,8 +240,3 @@ def test_the_rhythm_of_global_layers_is_the_nearest_one(kinds, rhythm):
     names = {"g": "full_attention", "l": "sliding_attention"}
     config = {"model_type": "modernbert", "layer_types": [names[kind] for kind in kinds]}
     assert settings_for_4_57(config)["global_attn_every_n_layers"] == rhythm
-
-
-@pytest.mark.parametrize("family", sorted({*FAMILIES} - {"modernbert"}))
-def test_other_families_need_no_older_settings(family, tiny_model):
-    assert settings_for_4_57(tiny_model(family).config.to_dict()) == {}

@@ -1,8 +1,11 @@
+from pathlib import Path
+
 import pytest
 from transformers import AutoConfig
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import FAMILIES, REFUSED, family_of
+from lingraft.models.families.page import markdown
 from lingraft.models.kinds import KINDS
 from lingraft.models.loading import stock_class
 
@@ -17,12 +20,12 @@ def test_an_unknown_family_is_named_with_those_that_are_known():
         family_of("distilbert")
     assert str(caught.value) == (
         "models of type 'distilbert' cannot be grafted onto yet; lingraft knows "
-        f"{', '.join(sorted(FAMILIES))} (a new family is one record in models/families.py)"
+        f"{', '.join(sorted(FAMILIES))} (a new family is one record in models/families/)"
     )
 
 
 @pytest.mark.parametrize("model_type", REFUSED)
-def test_an_encoder_decoder_that_cannot_be_grafted_onto_is_refused_with_the_reason(model_type):
+def test_a_family_that_cannot_be_grafted_onto_is_refused_with_the_reason(model_type):
     with pytest.raises(UnsupportedModelError) as caught:
         family_of(model_type)
     assert REFUSED[model_type] in str(caught.value)
@@ -31,7 +34,7 @@ def test_an_encoder_decoder_that_cannot_be_grafted_onto_is_refused_with_the_reas
 
 def test_only_the_roberta_kinds_and_m2m_count_positions_from_the_padding_id():
     counted = {name for name, record in FAMILIES.items() if record.pad_decides_positions}
-    assert counted == {"roberta", "xlm-roberta", "m2m_100"}
+    assert counted == {"roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "m2m_100"}
 
 
 def test_every_family_is_of_a_known_kind_and_has_a_stock_class_for_it():
@@ -43,3 +46,8 @@ def test_every_family_is_of_a_known_kind_and_has_a_stock_class_for_it():
             "causal": ("ForCausalLM", "LMHeadModel"),
         }
         assert stock_class(AutoConfig.for_model(name)).__name__.endswith(endings[record.kind])
+
+
+def test_the_page_of_families_is_what_the_records_say():
+    page = Path(__file__).parents[2] / "docs" / "families.md"
+    assert markdown() in page.read_text("utf-8")

@@ -13,9 +13,9 @@ from lingraft.models.packed import (
     assemble,
     attend_fast,
     check_isolation,
-    pack,
     packed_attention,
 )
+from lingraft.models.rows import pack, pack_by_length
 
 ALL_FAMILIES = pytest.mark.parametrize("family", ENCODERS)
 KINDS = ["full_attention", "sliding_attention"]
@@ -240,3 +240,29 @@ def test_padding_that_sees_nothing_is_no_nan_in_bf16(family, grad, tiny_model):
     if grad:
         logits[attend.bool()].float().square().mean().backward()
         assert all(bool(p.grad.isfinite().all()) for p in model.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_of_documents_are_short_where_nothing_long_is_in_them(seed):
+    generator = np.random.default_rng(seed)
+    lengths = np.clip(generator.lognormal(3.5, 1.1, 200).astype(int), 1, 500)
+    groups = pack_by_length(lengths, 64)
+    assert sorted(i for rows, _ in groups for row in rows for i in row) == list(range(200))
+    widths = [width for _, width in groups]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] == 64
+    for (rows, width), below in zip(groups, [*widths[1:], 0], strict=True):
+        assert all(lengths[row].sum() <= width for row in rows)
+        assert all(lengths[row].max() > below or below == width for row in rows)
+    slots = sum(len(rows) * width for rows, width in groups)
+    plain, width = pack(lengths, 64)
+    assert slots <= len(plain) * width
+    squares = sum(len(rows) * width**2 for rows, width in groups)
+    assert squares < 0.8 * len(plain) * width**2
+
+
+def test_rows_of_documents_of_one_length_are_packed_as_ever():
+    lengths = np.array([30] * 9 + [20] * 4)
+    assert pack_by_length(lengths, 64) == [pack(lengths, 64)]
+    (one,) = pack_by_length(np.array([200, 150, 180]), 64)
+    assert one == pack(np.array([200, 150, 180]), 64)

@@ -3,7 +3,8 @@ import pytest
 import torch
 
 from lingraft.models.families import FAMILIES
-from lingraft.models.packed import PackedModel, assemble, pack
+from lingraft.models.packed import PackedModel, assemble
+from lingraft.models.rows import pack
 from lingraft.objectives.common import TokenIds
 from lingraft.objectives.mlm import MLM, corrupt, hash64, sentence_keys, uniform
 from lingraft.recipe import Masking

@@ -51,12 +51,12 @@ def _alone(monkeypatch):
 def asked(tiny_source, korean_text):
     """A tiny recipe that leaves open what is not said."""
 
-    def recipe(method=None, **tables):
+    def recipe(method=None, family="roberta", **tables):
         small = {"batch": {"size": 200, "unit": "tokens"}}
         plain = {
             "name": "run",
             "language": "ko",
-            "source": {"model": str(tiny_source("roberta"))},
+            "source": {"model": str(tiny_source(family))},
             "corpus": {"text": [str(korean_text)]},
             "tokenizer": {"vocab_size": 300, "max_tokens": 64},
             "graft": {"embeddings": "mean"},
@@ -187,3 +187,17 @@ def test_another_request_is_not_mixed_up_with_the_runs(asked, tmp_path, monkeypa
         pipeline.adapt(longer, run.path)
     resumed = pipeline.adapt(longer, run.path, resume=True)
     assert resumed.stage("phase-1").result()["steps"] == 7
+
+
+@pytest.mark.parametrize("family", ["bart", "llama"])
+def test_other_kinds_of_sources_are_decided_for_too_and_known_again(
+    family, asked, tmp_path, monkeypatch
+):
+    recipe = asked({"budget": {"value": 4, "unit": "steps"}, "preset": "auto"}, family)
+    clock = Timekeeper(0.0, Clock(monkeypatch))
+    run = pipeline.adapt(recipe, tmp_path / "run", time=clock)
+    rules = {one["key"]: one for one in plan_of(run)["choices"]}
+    assert not rules["method.learning_rate"]["sure"]
+    done = {path: path.stat().st_mtime_ns for path in run.path.glob("*/done.json")}
+    again = pipeline.adapt(recipe, tmp_path / "run", time=clock)
+    assert {path: path.stat().st_mtime_ns for path in again.path.glob("*/done.json")} == done

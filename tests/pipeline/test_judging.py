@@ -13,6 +13,9 @@ from lingraft.pipeline import judging
 from lingraft.report import causal
 from lingraft.report.variants import labelled, scores
 from lingraft.rundir import Run
+from lingraft.stats import Resampling
+from lingraft.study import causal_tables, collect, page, plots
+from lingraft.study.results import collect as results_of
 from lingraft.tokenizer import files as tokenizer_files
 
 QUESTIONS = [
@@ -42,7 +45,7 @@ def run(tmp_path_factory, source, files, korean_text, command):
     out = tmp_path_factory.mktemp("judged") / "run"
     ended = command(
         *("adapt", "--source", source, "--text", korean_text, "--lang", "ko", "--out", out),
-        *("--method", "xpt", "--steps", 4, "--vocab-size", 400, "--kept", files / "en.txt"),
+        *("--preset", "xpt2021", "--steps", 4, "--vocab-size", 400, "--kept", files / "en.txt"),
         *("--set", "method.batch={size=500, unit='tokens'}", "--set", "tokenizer.max_tokens=64"),
         *("--set", f"evaluation.choices=[{{file='{files / 'quiz.jsonl'}'}}]"),
         *("--set", "evaluation.generated=4", "--set", "evaluation.samples=2"),
@@ -220,3 +223,59 @@ def test_a_judged_model_reads_no_more_than_it_was_trained_on(source):
     assert judging.Judged.load(str(source), "fp32", 32).context == 32
     assert judging.Judged.load(str(source), "fp32").context == tiny_judged.LONGEST
     assert isinstance(judging.Judged.load(str(source), "fp32").scorer, Scorer)
+
+
+@pytest.fixture(scope="module")
+def study(run):
+    """Two cells of a study: the run, and its baseline."""
+    rows = []
+    for cell in (run, Run(run.path / "baselines/scratch", parent=run.path)):
+        method = cell.path.name if cell.parent else "xpt"
+        common = {"study": "s", "cell": method, "fingerprint": method}
+        axes = {"method": method, "sentences": None, "seed": 0}
+        if cell.parent:  # a study's cell has the text and the vocabulary in its own folder
+            for name in ("corpus", "tokenizer", "environment.json"):
+                link = cell.path / name
+                if not link.exists():
+                    link.symlink_to(run.path / name)
+            cell = Run(cell.path)
+        rows += collect.training(common | {"axes": axes}, cell, 1.0)
+    return results_of(rows), rows
+
+
+def test_a_study_shows_causal_models_by_the_byte(study, result):
+    found, _ = study
+    shown = causal_tables.quality(found, None)
+    titles = [column.title for column in shown.columns]
+    assert titles[:3] == ["method", "bits/byte", "bits/char"]
+    assert {"en.txt, kept", "quiz acc", "quiz acc_norm", "characters/s, batch 8"} <= set(titles)
+    expected = f"{result['likelihood']['bits_per_byte']:.3f}"
+    assert shown.column("bits/byte")["XPT"].text == expected
+    assert sum(cell.rank for cell in shown.column("bits/byte").values()) == 1
+
+
+def test_a_study_compares_bits_and_kept_text_with_intervals(study):
+    found, _ = study
+    less = causal_tables.differences_of(found, None, Resampling(200))
+    titles = [column.title for column in less.columns]
+    assert titles[1] == "bits/byte"
+    assert "en.txt, kept" in titles
+    assert all("[" in cell.under for cell in less.rows[0].cells[1:3])
+
+
+def test_a_studys_curve_is_in_bits_per_byte_over_characters_seen(study, run):
+    found, rows = study
+    drawn = plots.bits(found, None)
+    assert drawn is not None
+    assert "characters seen" in drawn.description
+    curve = next(row for row in rows if row.kind == "curve" and row.split == "valid")
+    statistics = run.stage("tokenizer").result()["statistics"]
+    assert curve.characters_per_token == statistics["train"]["characters_per_token"]
+    (tokens, nats), *_ = curve.points
+    points = plots._points([curve], by_text=True)
+    assert points[0] == (
+        pytest.approx(tokens * curve.characters_per_token),
+        pytest.approx(nats / math.log(2) / statistics["test"]["bytes_per_token"]),
+    )
+    assert page.verdict(found).count("bits per byte") == 1
+    assert "<svg" in page.render("s", rows)

@@ -13,6 +13,7 @@ from lingraft.pipeline import memory, preflight
 from lingraft.pipeline.memory import Layers, Machine, need, remedies, verdict
 from lingraft.pipeline.sizes import tensor_shapes
 from lingraft.recipe.methods import recipe_from
+from lingraft.recipe.phase import Lora
 from lingraft.training.machine import multiplies_bf16
 
 GB = 10**9
@@ -20,7 +21,15 @@ CPU, GPU = Machine(16 * GB, is_gpu=False, bf16=False), Machine(16 * GB, is_gpu=T
 BY_PART = dict.fromkeys(("positions", "embedding_norm", "adapters", "cross_attention", "head"), 0)
 BY_PART |= {"embeddings": 50_000 * 1_024, "output_bias": 0, "itl": 20_000_000, "body": 200_000_000}
 LAYERS = Layers(
-    number=12, width=1_024, heads=16, read=10_000, written=12_000, parameters=190_000_000
+    number=12,
+    width=1_024,
+    heads=16,
+    read=10_000,
+    written=12_000,
+    parameters=190_000_000,
+    rows=50_000,
+    added=10_000,
+    tied=True,
 )
 
 
@@ -43,6 +52,19 @@ def test_what_is_certain_is_counted_exactly():
     assert (part.weights, part.gradients, part.optimiser) == (4 * total, 4 * trained, 8 * trained)
     certain = whole.weights + whole.gradients + whole.optimiser
     assert whole.total == certain + whole.activations + whole.logits + whole.program
+
+
+def test_rows_layers_and_lora_are_counted_and_a_matrix_of_rows_has_a_gradient():
+    matrix = BY_PART["embeddings"]
+    rows = needed(train=("embeddings.new",))
+    assert rows.optimiser == 8 * matrix // 5
+    assert rows.gradients == 4 * (matrix + matrix // 5)
+    layers = needed(train=("layers[:3]",))
+    assert layers.optimiser == 8 * 220_000_000 // 4
+    made = recipe(train=("embeddings",))
+    phase = made.phases[0].model_copy(update={"lora": Lora(rank=4)})
+    low = need(made, phase, BY_PART, LAYERS, CPU)
+    assert low.optimiser == 8 * (matrix + 4 * 22_000 * 12)
 
 
 def test_each_setting_that_saves_memory_saves_some():
@@ -97,13 +119,15 @@ def test_what_no_setting_makes_fit_names_fewer_parts_and_more_processes():
 def test_layers_are_read_from_the_files(family, tiny_source, tiny_model):
     folder, record = tiny_source(family), FAMILIES[family]
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    found = Layers.of(tensor_shapes(folder), config, record, inserted=1)
+    data = {"language": "ko", "source": {"model": str(folder)}, "corpus": {"text": ["a.txt"]}}
+    made = recipe_from(data | {"graft": {"layers_after": 0}})
+    found = Layers.of(tensor_shapes(folder), config, record, made, tied=True)
     model = tiny_model(family)
     last = f"{record.lists[-1].layers}.1."
     maps = [p for n, p in model.named_parameters() if n.startswith(last) and p.dim() == 2]
     assert found.width == 32
     assert found.heads == 2
-    assert found.number == 2 * len(record.lists) + 1
+    assert found.number == 3 * len(record.lists)
     assert found.parameters == found.number * sum(p.numel() for p in maps)
     up = max(math.prod(p.shape) for p in maps)
     assert found.read >= 32

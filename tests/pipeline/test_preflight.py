@@ -20,7 +20,7 @@ def planned(run, *assignments):
     return preflight.check(recipe)
 
 
-@pytest.mark.parametrize("family", [*ENCODERS, "bart", "t5"])
+@pytest.mark.parametrize("family", [*ENCODERS, "gte", "bart", "t5", "gpt_neox"])
 def test_parameters_by_part_are_those_of_the_grafted_model(family, adapted):
     run = adapted(family)
     plan = planned(run)
@@ -39,23 +39,25 @@ def test_trainable_parameters_are_those_of_the_phases(family, adapted):
 
 
 @pytest.mark.parametrize("family", ENCODERS)
-@pytest.mark.parametrize("layers", [(0, 0), (0, 2), (2, 0)])
+@pytest.mark.parametrize("layers", [(0, 0, 0), (0, 2, 0), (2, 0, 0), (1, 0, 1)])
 def test_inserted_layers_are_counted_as_the_graft_makes_them(family, layers, adapted, tiny_model):
     from lingraft.models.graft import rebuild
     from lingraft.models.parts import itl_layers, sizes_by_part, tied_once
     from lingraft.models.plans import layer_plan
 
-    before, after = layers
-    plan = planned(adapted(family), f"graft.layers_before={before}", f"graft.layers_after={after}")
+    before, after, every = layers
+    keys = zip(("before", "after", "every"), layers, strict=True)
+    plan = planned(adapted(family), *(f"graft.layers_{key}={count}" for key, count in keys))
     record = FAMILIES[family]
     changes = {"vocab_size": planned(adapted(family)).by_part["output_bias"], "pad_token_id": 0}
     graft, _ = rebuild(
-        tiny_model(family, **changes), record, layer_plan(2, before, after, "random"),
+        tiny_model(family, **changes), record, layer_plan(2, before, after, "random", every),
         config_changes=changes, seed=0,
     )  # fmt: skip
     tensors = graft.state_dict()
     sizes = {name: tensors[name].numel() for name in tied_once(tensors, record)}
-    expected = sizes_by_part(sizes, record, itl_layers(2 + before + after, before, after))
+    depth = graft.config.num_hidden_layers
+    expected = sizes_by_part(sizes, record, itl_layers(depth, before, after, every))
     assert plan.by_part == expected
 
 
@@ -133,11 +135,11 @@ def test_an_unknown_architecture_is_refused(tiny_source, korean_text):
     recipe = small(
         tiny_source,
         korean_text,
-        source={"architecture": {"model_type": "gpt2"}},
+        source={"architecture": {"model_type": "xlnet"}},
         method={"name": "scratch"},
         tokenizer={"kind": "unigram"},
     )
-    with pytest.raises(UnsupportedModelError, match="models of type 'gpt2'"):
+    with pytest.raises(UnsupportedModelError, match="models of type 'xlnet'"):
         preflight.check(recipe)
 
 

@@ -109,6 +109,11 @@ def test_more_text_gets_more_pieces():
     assert sizes[0] < sizes[-1]
 
 
+def test_a_small_budget_gets_no_more_pieces_than_it_can_teach():
+    sizes = [auto.vocabulary_for(10**11, tokens) for tokens in (1e4, 4e5, 1e6, 1e9)]
+    assert sizes == [4_000, 8_000, 16_000, 50_000]
+
+
 def test_the_measured_learning_rate_is_for_sources_like_those_measured():
     narrow = decided(asked())["method.learning_rate"]
     assert (narrow.value, narrow.sure, narrow.candidates) == (2e-3, True, ())

@@ -5,6 +5,7 @@ import tomllib
 
 import pytest
 import yaml
+from huggingface_hub import ModelCard
 
 from lingraft.recipe import decoding
 from lingraft.report import card
@@ -201,3 +202,16 @@ def test_a_causal_model_is_used_by_generate_and_measured_on_every_token(build):
     assert not re.search(
         "mask(ed|s)?\\b", body.replace("attention_mask", "")[: body.find("## Env")]
     )
+
+
+def test_the_hubs_own_classes_read_the_card_and_its_metrics(build):
+    text = card.model_card(build(export={"licence": "apache-2.0"}).whole().run)
+    read = ModelCard(text)
+    front, _ = parts(text)
+    assert read.data.model_name == front["model-index"][0]["name"]
+    measured = {one.metric_type: one.metric_value for one in read.data.eval_results}
+    stated = front["model-index"][0]["results"][0]["metrics"]
+    assert measured == {metric["type"]: metric["value"] for metric in stated}
+    assert {one.task_type for one in read.data.eval_results} == {"fill-mask"}
+    assert {one.dataset_split for one in read.data.eval_results} == {"test"}
+    assert yaml.safe_load(read.data.to_yaml()) == front  # nothing is lost on the way back

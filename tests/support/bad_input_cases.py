@@ -15,9 +15,11 @@ from pathlib import Path
 import bad_input_alignment
 import bad_input_budgets
 import bad_input_corpora
+import bad_input_demo
 import bad_input_documents
 import bad_input_encoder_decoder
 import bad_input_families
+import bad_input_judging
 import bad_input_models
 import bad_input_plugged
 import bad_input_retrieval
@@ -382,7 +384,7 @@ evaluation("a precision that does not exist", "--precision", "fp16")
 evaluation("an evaluation in a language that does not exist", "--lang", "korean")
 evaluation("an evaluation of a model without its head", prepare=without_head)
 evaluation("an evaluation of weights that are cut short", prepare=cut)
-evaluation("an evaluation of a causal language model", prepare=causal)
+evaluation("an evaluation of weights that are those of another model", prepare=causal)
 evaluation("an evaluation on text that is not there", "--text", "missing.txt")
 CASES["an evaluation of a model that is not there"] = lambda place: [
     "evaluate", "./missing", "--text", str(place.text().name)
@@ -414,3 +416,5 @@ bad_input_encoder_decoder.add(CASES)
 bad_input_vocabularies.add(CASES)
 bad_input_stacks.add(CASES)
 bad_input_documents.add(CASES)
+bad_input_judging.add(CASES)
+bad_input_demo.add(CASES)

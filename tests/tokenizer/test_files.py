@@ -376,3 +376,13 @@ def test_statistics_of_no_sentences_have_no_rates(tiny_text):
     assert found["sentences"] == 0
     assert found["tokens_per_word"] is None
     assert found["round_trip"] is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_causal_model_from_nothing_has_no_token_behind_its_texts(kind, tiny_text):
+    section = Section(kind=kind, vocab_size=400, character_coverage=1.0)
+    made = tokenizer_files.train(section, None, lambda: tiny_text, pad_id=None, seed=0, causal=True)
+    text, other = (made.encode(part, add_special_tokens=False) for part in ("a", "b"))
+    assert made("a").input_ids == [made.bos_token_id, *text]
+    assert made("a", "b").input_ids == [made.bos_token_id, *text, *other]
+    assert (made.mask_token, made.eos_token) == (None, "</s>")

@@ -21,7 +21,7 @@ from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.algorithms import Sample
 from lingraft.tokenizer.files import plain_backend
 from lingraft.tokenizer.merges import continue_merges, cut
-from lingraft.tokenizer.state import pieces_of, single_digits
+from lingraft.tokenizer.state import BYTE_PIECE, pieces_of, single_digits
 from lingraft.tokenizer.statistics import changed_tokens, statistics
 from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -215,6 +215,30 @@ def test_roles_chat_and_frame_stay_and_the_files_load_again(kind, family, tmp_pa
         text = source.apply_chat_template(turn, tokenize=False)
         assert again.apply_chat_template(turn, tokenize=False) == text
         assert again.eos_token_id in again(text + str(again.eos_token)).input_ids
+
+
+@pytest.mark.parametrize("family", CAUSAL)
+@pytest.mark.parametrize("kind", ["keep", "extend", "append", "replace", "trim"])
+def test_any_text_comes_back_exactly(kind, family):
+    ours, _ = made(kind, family)
+    for text in [*ENGLISH, *KOREAN[:6], *OTHERS, "a  b\tc\nd", "<|eot_id|> is text"]:
+        assert ours.decode(ids(ours, text)) == text
+
+
+@pytest.mark.parametrize("family", CAUSAL)
+@pytest.mark.parametrize("kind", ["extend", "replace"])
+def test_no_piece_that_was_learnt_is_out_of_reach(kind, family):
+    ours, _ = made(kind, family)
+    state = tokenizer_files.state_of(ours)
+    special = {str(token) for token in ours.added_tokens_decoder.values()}
+    theirs = set(source_of(family).get_vocab()) if kind == "extend" else set()
+    learnt = [
+        piece
+        for piece in pieces_of(state)
+        if piece not in special | theirs and not BYTE_PIECE.fullmatch(piece)
+    ]
+    assert len(learnt) >= 60
+    assert all(extension._reached(state, learnt))
 
 
 @pytest.mark.parametrize("family", ALL)

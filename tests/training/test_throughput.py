@@ -68,6 +68,19 @@ def test_useful_operations_are_the_executed_ones_where_nothing_is_wasted(
     assert len(set(found.values())) >= 5
 
 
+@pytest.mark.parametrize("family", ["gpt2", "llama", "qwen3", "olmo2"])
+def test_causal_models_waste_attention_to_what_stands_behind_a_token_and_nothing_else(
+    family, tiny_model, tiny_tokens
+):
+    model, record, tokens = tiny_model(family), FAMILIES[family], tiny_tokens(4, 20, 20)
+    operations = count(model, record, frozenset())
+    found = executed(model, family, tokens, 16)
+    assert operations.before_only
+    both, one = (pairs(tokens.lengths, None, before_only=before) for before in (False, True))
+    per_pair = sum(sum(passes) for passes in operations.per_pair.values())
+    assert found == operations.training(tokens.lengths, 64) + (both - one) * per_pair
+
+
 @pytest.mark.parametrize("family", ["roberta", "modernbert"])
 def test_adapters_are_counted_with_what_they_cost_below_them(family, tiny_model, tiny_tokens):
     model = tiny_model(family, **DEPTH[family])
@@ -97,6 +110,8 @@ def test_a_window_counts_the_pairs_within_it():
         order = np.arange(length)
         near = np.abs(order[:, None] - order[None]) <= window
         assert pairs(np.array([length]), window) == near.sum()
+        before = near & (order[:, None] >= order[None])
+        assert pairs(np.array([length]), window + 1, before_only=True) == before.sum()
     assert pairs(np.array([3, 4], dtype=np.uint8), None) == 25
 
 

@@ -15,11 +15,13 @@ from lingraft.errors import DataError, RecipeError
 from lingraft.recipe.decoding import load
 from lingraft.recipe.joining import joined
 from lingraft.recipe.methods import read_recipe, recipe_from
+from lingraft.recipe.shorthand import tables as tables_of
 from lingraft.recipe.streams import by_field, named_texts, replayed
 from lingraft.rundir import Run
 
 if TYPE_CHECKING:
     from lingraft.recipe import Recipe
+    from lingraft.recipe.shorthand import ShortForm
 
 
 def command(
@@ -174,21 +176,18 @@ def command(
         budget = budgets.chosen(minutes=minutes, hours=hours, tokens=tokens, steps=steps)
         measured = join is None and len(texts.get("streams", ())) < 2
         default = budgets.default_preset(method, assignments, yes=yes) if measured else None
-        data: dict[str, Any] = {
-            "source": {"model": source},
-            **texts,
-            "tokenizer": ask.given(vocab_size=vocab_size),
-            "method": ask.given(
-                name=method,
-                preset=preset or default,
-                budget=budget,
-                learning_rate=learning_rate,
-                batch=_counted(batch_tokens, "tokens", "size"),
-            ),
-            "resources": ask.given(lexicons=lexicons),
-            "evaluation": ask.given(kept=kept),
-            "baselines": [{"method": name} for name in baseline or []],
+        short: ShortForm = {
+            "source": source,
+            "method": method,
+            "preset": preset or default,
+            "vocab_size": vocab_size,
+            "learning_rate": learning_rate,
+            "batch_tokens": batch_tokens,
+            "lexicons": lexicons,
+            "kept": kept,
+            "baselines": baseline,
         }
+        data = tables_of(short, texts, budget)
         if join is not None:
             if source is not None:
                 raise RecipeError("--join: the run's model is the source; leave --source out")
@@ -200,7 +199,6 @@ def command(
     folder = out_dir or Path("runs") / chosen.name
     from lingraft.pipeline import adapt as pipeline
     from lingraft.pipeline.budgeting import Timekeeper
-    from lingraft.report import advice, streams, tables
 
     run = pipeline.adapt(
         chosen,
@@ -211,12 +209,19 @@ def command(
         time=Timekeeper(began),
     )
     if ask.is_first_process():
-        console.show(tables.for_terminal([run], console.out.width))
-        console.line(advice.summary([run]))
-        by_stream = streams.summary([run])
-        if by_stream:
-            console.line(by_stream)
-        console.line(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}")
+        show(run)
+
+
+def show(run: Run) -> None:
+    """Say how good the models of a run are, and where they lie."""
+    from lingraft.report import advice, streams, tables
+
+    console.show(tables.for_terminal([run], console.out.width))
+    console.line(advice.summary([run]))
+    by_stream = streams.summary([run])
+    if by_stream:
+        console.line(by_stream)
+    console.line(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}")
 
 
 def _texts(texts: list[str], lang: str | None, field: str | None) -> dict[str, Any]:
@@ -244,10 +249,6 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
     own = {key: plain[key] | data[key] for key in ("tokenizer", "method")}
     own["evaluation"] = plain.get("evaluation", {}) | data["evaluation"]
     return plain | own | {key: data[key] for key in ("resources", "baselines")}
-
-
-def _counted(number: int | None, unit: str, key: str) -> dict[str, Any] | None:
-    return None if number is None else {key: number, "unit": unit}
 
 
 def _from_file(recipe: Path, shorthand: dict[str, object], assignments: list[str]) -> Recipe:

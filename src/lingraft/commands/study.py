@@ -80,7 +80,7 @@ def end(tally: Tally) -> None:
 
 def _publish(chosen: Study, folder: Path, results: Path | None) -> None:
     """Print the tables and write the page."""
-    from lingraft.study import page, planning, tables, task_tables
+    from lingraft.study import causal_tables, page, planning, tables, task_tables
     from lingraft.study.results import collect
     from lingraft.study.studydir import StudyDir
 
@@ -94,7 +94,8 @@ def _publish(chosen: Study, folder: Path, results: Path | None) -> None:
     failed = f", {len(found.failures)} failed" if found.failures else ""
     console.line(f"{chosen.name}: {len(found.cells)} cells{failed}")
     for size in found.sizes:
-        console.show(tables.for_terminal(found, size, console.out.width))
+        judged = causal_tables.quality(found, size)
+        console.show(judged or tables.for_terminal(found, size, console.out.width))
     for size in found.sizes:
         of_tasks = task_tables.scores(found, size)
         if of_tasks is not None:

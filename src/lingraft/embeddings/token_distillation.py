@@ -23,7 +23,8 @@ from lingraft.embeddings.material import needed
 from lingraft.embeddings.mean import composed
 from lingraft.embeddings.row_training import Training
 from lingraft.errors import RecipeError, UnsupportedModelError
-from lingraft.models.packed import ROW_MULTIPLE, assemble, check_isolation
+from lingraft.models.packed import assemble, check_isolation
+from lingraft.models.rows import ROW_MULTIPLE
 from lingraft.models.stacks import packed_model
 from lingraft.recipe.token_distillation import LAST
 

@@ -20,7 +20,8 @@ from lingraft.errors import DataError
 from lingraft.models import loading
 from lingraft.models.families import FAMILIES, family_of
 from lingraft.models.kinds import KINDS
-from lingraft.models.packed import check_isolation, pack
+from lingraft.models.packed import check_isolation
+from lingraft.models.rows import pack
 from lingraft.models.stacks import LAYOUTS, packed_model
 from lingraft.pretrained.load import load_config
 from lingraft.training.machine import multiplies_bf16
@@ -101,9 +102,10 @@ class Scorer:
             )
         model, info = loading.load(name, revision)
         if info["missing_keys"]:
+            head = f"{KINDS[kind].title.replace(' ', '-')} head"
             raise DataError(
                 f"model '{name}' lacks {len(info['missing_keys'])} tensors "
-                f"of its {KINDS[kind].title}'s head ({sorted(info['missing_keys'])[0]} …); "
+                f"of its {head} ({sorted(info['missing_keys'])[0]} …); "
                 "its predictions would be noise"
             )
         return cls(model, pad_id, precision)

@@ -38,9 +38,11 @@ class Cut(Section):
     train: Annotated[float, Field(gt=0, lt=1)] | None = None
     """None trains on the official training set, and cuts the development set in dev and test."""
     dev: Annotated[float, Field(gt=0, lt=1)]
+    """Decides which weights are kept."""
     test: Annotated[float, Field(gt=0, lt=1)] | None = None
     """None reports dev."""
     seed: int = 0
+    """Decides which example goes where."""
 
     @model_validator(mode="after")
     def _whole(self) -> Cut:

@@ -25,6 +25,7 @@ from lingraft.errors import UnsupportedModelError
 from lingraft.models.dropout import dropout as drop
 from lingraft.models.kinds import KINDS
 from lingraft.models.losses import IGNORED
+from lingraft.models.rows import pack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from lingraft.models.families import Family
 
 ATTENTION = "lingraft_packed"
-ROW_MULTIPLE = 32
 PREDICTED_MULTIPLE = 64
 
 
@@ -80,33 +80,6 @@ class PackedBatch:
             masked_M=nn.functional.pad(self.masked_M, (0, more)),
             targets_M=nn.functional.pad(self.targets_M, (0, more), value=IGNORED),
         )
-
-
-def pack(lengths_S: np.ndarray[Any, Any], row_tokens: int) -> tuple[list[list[int]], int]:
-    """Put sentences into as few rows as best-fit-decreasing finds.
-
-    Args:
-        lengths_S: tokens in each sentence.
-        row_tokens: tokens in a row; a longer sentence makes all rows longer, in steps of 32.
-
-    Returns:
-        Sentence indices by row, and the row's length.
-    """
-    longest = int(lengths_S.max())
-    width = row_tokens if longest <= row_tokens else -(-longest // ROW_MULTIPLE) * ROW_MULTIPLE
-    rows: list[list[int]] = []
-    by_space: list[list[int]] = [[] for _ in range(width + 1)]
-    for index in np.argsort(-lengths_S, kind="stable"):
-        length = int(lengths_S[index])
-        space = next((room for room in range(length, width + 1) if by_space[room]), None)
-        if space is None:
-            rows.append([])
-            row, space = len(rows) - 1, width
-        else:
-            row = by_space[space].pop()
-        rows[row].append(int(index))
-        by_space[space - length].append(row)
-    return rows, width
 
 
 def assemble(

@@ -10,8 +10,6 @@ from lingraft.recipe.places import Places
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from transformers import PreTrainedConfig
-
     from lingraft.models.families import Family
 
 
@@ -52,7 +50,7 @@ def layer_plan(
 
 
 def layer_plans(
-    config: PreTrainedConfig,
+    config: Any,
     family: Family,
     before: int,
     after: int,
@@ -70,7 +68,7 @@ def layer_plans(
     )
 
 
-def each_plan(config: PreTrainedConfig, family: Family, plan: Plans) -> list[Plan]:
+def each_plan(config: Any, family: Family, plan: Plans) -> list[Plan]:
     """The plan of each list of layers."""
     given = list(plan) if isinstance(plan, tuple) else [plan]
     others = family.lists[len(given) :]

@@ -21,7 +21,8 @@ import torch
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.own_attention import PackedAlibi, PackedDisentangled, PackedOwn
-from lingraft.models.packed import ROW_MULTIPLE, PackedBatch, PackedModel, assemble, number_format
+from lingraft.models.packed import PackedBatch, PackedModel, assemble, number_format
+from lingraft.models.rows import ROW_MULTIPLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

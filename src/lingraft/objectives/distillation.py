@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 import torch
 
-from lingraft.models.packed import PackedModel, assemble, check_isolation, pack
+from lingraft.models.packed import PackedModel, assemble, check_isolation
+from lingraft.models.rows import pack
 from lingraft.objectives.common import Array, Corrupted, Losses, LossSum, Objective
 
 if TYPE_CHECKING:

@@ -75,10 +75,9 @@ def adapt(
     check_inputs(recipe)
     quiet_transformers()
     time = time or Timekeeper(monotonic())
-    run, request = Run(out), recipe
-    recipe = budgeting.remembered(recipe, run) if not overwrite else recipe
     family = family_now(recipe)
-    recipe = suited(recipe, family, tied=tied_now(recipe))
+    run, request = Run(out), suited(recipe, family, tied=tied_now(recipe))
+    recipe = request if overwrite else budgeting.remembered(request, run)
     check_context(recipe, family, stages.position_settings(recipe)[1])
     accelerator = accelerator_for(recipe.training, out)
     main = accelerator.is_main_process

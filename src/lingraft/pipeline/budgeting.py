@@ -124,33 +124,40 @@ def _facts(context: Context) -> Facts:
     else:
         config = pretrained.load_config(recipe.source.model, recipe.source.revision)
         width, depth = int(config.hidden_size), int(getattr(config, family.depth_key))
-    wall, cpu = time.perf_counter(), time.process_time()
-    tokens = _rough_tokens(context, characters, width, depth)
-    passed, busy = time.perf_counter() - wall, time.process_time() - cpu
+    tokens, slowdown = _rough_tokens(context, characters, width, depth)
     return auto.Facts(
         kind=family.kind,
         width=width,
         characters=int(characters),
         tokens=tokens,
         seconds=promised(recipe),
-        slowdown=max(1.0, passed * torch.get_num_threads() / max(busy, 1e-9)) if busy else 1.0,
+        slowdown=slowdown,
         has_vectors=importlib.util.find_spec("gensim") is not None,
     )
 
 
-def _rough_tokens(context: Context, characters: int, width: int, depth: int) -> float:
-    """Tokens of the budget; of one in time estimated from the speed of a matrix product."""
+def _rough_tokens(context: Context, characters: int, width: int, depth: int) -> tuple[float, float]:
+    """Tokens of the budget; of one in time estimated from the speed of a matrix product.
+
+    Returns:
+        Tokens, and how many times as long as alone the product took (1 of other budgets).
+    """
     recipe = context.recipe
     seconds = promised(recipe)
     if seconds is None:
-        return sum(_tokens(phase.budget, characters) for phase in recipe.phases)
-    device = context.accelerator.device
+        return sum(_tokens(phase.budget, characters) for phase in recipe.phases), 1.0
+    wall, cpu = time.perf_counter(), time.process_time()
     bf16 = context.accelerator.mixed_precision == "bf16"
+    device = context.accelerator.device
     ceiling = matrix_product_ceiling(device, bf16, width, seconds=0.3, rows=512)
+    passed, busy = time.perf_counter() - wall, time.process_time() - cpu
+    on_gpu = device.type == "cuda"
+    slowdown = 1.0 if on_gpu else max(1.0, passed * torch.get_num_threads() / max(busy, 1e-9))
     predicted = PREDICTED * auto.vocabulary_for(characters) * width
     a_token = 6 * (12 * depth * width**2 + predicted)
     share = context.accelerator.num_processes / (1 + len(recipe.baselines))
-    return EFFICIENCY * ceiling.flops_per_second * seconds * share / a_token
+    speed_alone = EFFICIENCY * ceiling.flops_per_second / a_token
+    return speed_alone * seconds * share / slowdown, slowdown
 
 
 def _tokens(budget: Budget, characters: int) -> float:

@@ -8,6 +8,7 @@ their maps read and write, what norms keep, and on a CPU the probabilities of at
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import shutil
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.models.parts import layer_index, trained_parts
+from lingraft.recipe.run import KEEPING
 from lingraft.recipe.selectors import selector
 
 if TYPE_CHECKING:
@@ -49,6 +51,11 @@ class Layers:
     """Numbers that they write."""
     parameters: int
     """Of all linear maps of all layers."""
+    rows: int
+    """Of the embeddings."""
+    added: int
+    """Of these those that the vocabulary adds, at most."""
+    tied: bool
 
     @classmethod
     def of(
@@ -56,7 +63,9 @@ class Layers:
         shapes: Mapping[str, tuple[int, ...]],
         config: Mapping[str, Any],
         family: Family,
-        inserted: int,
+        recipe: Recipe,
+        *,
+        tied: bool,
     ) -> Layers | None:
         """From the source's tensors; None where its config.json lacks a number.
 
@@ -64,7 +73,8 @@ class Layers:
             shapes: of the source's tensors.
             config: its config.json.
             family: its record.
-            inserted: layers that are added, over all lists.
+            recipe: what is inserted, and how many rows there will be.
+            tied: whether the output projection is the word embeddings.
         """
         numbers = {index for name in shapes if (index := layer_index(name, family)) is not None}
         width = next((int(config[key]) for key in WIDTH if config.get(key)), None)
@@ -77,7 +87,11 @@ class Layers:
             if layer_index(name, family) == max(numbers) and len(shape) == 2
         ]
         in_first, out_first = (0, 1) if family.model_type == "gpt2" else (1, 0)
-        number = len(numbers) + inserted
+        lists = len(family.lists)
+        number = len(numbers) + lists * recipe.graft.places.number(len(numbers) // lists)
+        source = shapes[family.word_embeddings][0]
+        rows = recipe.tokenizer.most_rows(source)
+        kept = source if recipe.tokenizer.kind in KEEPING else 0
         return cls(
             number,
             width,
@@ -85,6 +99,9 @@ class Layers:
             sum(shape[in_first] for shape in maps),
             sum(shape[out_first] for shape in maps),
             number * sum(math.prod(shape) for shape in maps),
+            rows,
+            max(0, rows - kept),
+            tied,
         )
 
 
@@ -179,23 +196,33 @@ def _number(path: str, name: str, unit: int) -> int | None:
     return int(found) * unit if found else None
 
 
-def parts_moved(phase: Phase) -> frozenset[str]:
-    """Whole parts that have gradients in a phase: those too of which it trains rows or layers."""
-    names = [*trained_parts(phase.train, phase.name), *(phase.lora.parts if phase.lora else ())]
-    found = [selector(name) for name in names]
-    return frozenset(
-        "body" if s.items else "embeddings" if s.matrix == "head" else str(s.part or s.matrix)
-        for s in found
-    )
+def trained(phase: Phase, by_part: Mapping[str, int], layers: Layers) -> tuple[int, int]:
+    """Parameters that a phase trains, and those of matrices of which it trains rows.
 
-
-def _trained(phase: Phase, by_part: Mapping[str, int], layers: Layers) -> int:
-    """Parameters with a gradient: of rows the whole matrix; LoRA's few are left out."""
-    found = [selector(name) for name in trained_parts(phase.train, phase.name)]
-    parts = {"embeddings" if s.matrix == "head" else s.matrix or s.part for s in found}
-    some = frozenset[int]().union(*(s.layers(layers.number) for s in found if s.items))
-    of_layers = len(some) * layers.parameters // layers.number
-    return sum(by_part[part] for part in parts if part is not None) + of_layers
+    Args:
+        phase: its parts, rows and layers, and its LoRA.
+        by_part: parameters of the target.
+        layers: of the target.
+    """
+    count = matrices = 0
+    for name in trained_parts(phase.train, phase.name):
+        if name in by_part:
+            count += by_part[name]
+            continue
+        one = selector(name)
+        if one.matrix is not None:
+            size = by_part["output_bias" if one.matrix == "output_bias" else "embeddings"]
+            size //= 1 if layers.tied or one.matrix == "output_bias" else 2
+            new = size * layers.added // layers.rows
+            count += {"new": new, "old": size - new}.get(str(one.rows), size)
+            matrices += size
+        elif one.items:
+            with contextlib.suppress(IndexError):  # whoever trains says which layer is not there
+                share = len(one.layers(layers.number)) / layers.number
+                count += int(share * (by_part["body"] + by_part["itl"]))
+    if phase.lora is not None:
+        count += phase.lora.rank * (layers.read + layers.written) * layers.number
+    return count, matrices
 
 
 def need(
@@ -210,8 +237,9 @@ def need(
         layers: of the target.
         machine: where.
     """
-    training, parts = recipe.training, parts_moved(phase)
-    trained, total = _trained(phase, by_part, layers), sum(by_part.values())
+    training, parts = recipe.training, trained_parts(phase.train, phase.name)
+    count, matrices = trained(phase, by_part, layers)
+    total = sum(by_part.values())
     bf16 = training.precision == "bf16" or (training.precision == "auto" and machine.bf16)
     size = 2 if bf16 else 4
     is_clm = phase.objective == "clm"
@@ -233,8 +261,8 @@ def need(
         weights -= 2 * (0 if "body" in parts else min(layers.parameters, by_part["body"]))
     return Need(
         weights,
-        4 * trained,
-        8 * trained,
+        4 * (count + matrices),
+        8 * count,
         activations,
         _logit_bytes(phase, by_part, layers, tokens, size),
     )
@@ -257,10 +285,14 @@ def _logit_bytes(
     size: int,
 ) -> int:
     """Logits of what is predicted at once, with their softmax and gradient in fp32."""
-    rows = by_part["embeddings"] // layers.width
+    rows = layers.rows
     if phase.objective == "clm":
         at_once = min(tokens * rows, LOGITS_AT_ONCE)
-        own = 2 * 4 * by_part["embeddings"] if "embeddings" in parts_moved(phase) else 0
+        own = (
+            2 * 4 * by_part["embeddings"]
+            if "embeddings" in trained_parts(phase.train, phase.name)
+            else 0
+        )
         return at_once * (8 + size) + own  # the head's gradient too, before it is scaled
     rate = phase.masking.rate
     return int(tokens * rate * rows * (8 + size))
@@ -287,7 +319,7 @@ def remedies(
         said[:] = [one for one in said if "micro_batch" not in one]
         said.append(f"training.micro_batch_tokens={smaller}")
         yield with_them(training)
-    if "body" not in parts_moved(phase) and training.frozen_weights != "bf16":
+    if "body" not in trained_parts(phase.train, phase.name) and training.frozen_weights != "bf16":
         training = training.model_copy(update={"frozen_weights": "bf16"})
         said.append("training.frozen_weights=bf16")
         yield with_them(training)
@@ -323,7 +355,7 @@ def verdict(
             "and fits"
         )
     least = min((entry[1].total for entry in found), default=most)
-    trains_body = "body" in parts_moved(worst)
+    trains_body = "body" in trained_parts(worst.train, worst.name)
     fewer = "train the body by LoRA or not at all (phases.….train), " if trains_body else ""
     tried = f", nor with {found[-1][0]} ({_shown(least)})" if found else ""
     return needs, (

@@ -313,9 +313,7 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
         trainable(recipe, phase, shapes, family, grafted, tied=tied) for phase in recipe.phases
     ]
     plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
-    depths = [int(config.get(one.depth_key, 0)) for one in family.lists]
-    inserted = sum(recipe.graft.places.number(depth) for depth in depths)
-    plan.layers = Layers.of(shapes, config, family, inserted)
+    plan.layers = Layers.of(shapes, config, family, recipe, tied=tied)
 
 
 def _is_tied(family: Family | None, folder: Path | None) -> bool | None:
@@ -386,13 +384,13 @@ def _tokens(recipe: Recipe, phase: Phase, plan: Plan) -> float | None:
 
 def _estimates(recipe: Recipe, plan: Plan) -> None:
     parameters = plan.parameters or 0
-    trained = max((entry["trainable"] or 0) for entry in plan.phases) if plan.phases else 0
+    most = max((entry["trainable"] or 0) for entry in plan.phases) if plan.phases else 0
     models = 1 + len(recipe.baselines)
     # graft and best of each phase in fp32, one checkpoint with two moments, the exported model;
     # clean text and tokens
     copies = 1 + len(recipe.phases) + 1
     plan.disk_bytes_estimate = int(
-        models * (parameters * 4 * copies + parameters * 4 + trained * 8) + 2.5 * plan.text_bytes
+        models * (parameters * 4 * copies + parameters * 4 + most * 8) + 2.5 * plan.text_bytes
     )
     machine = this_machine()
     if plan.layers is not None and machine is not None:

@@ -137,7 +137,7 @@ def measure(
         watch = Stopwatch(accelerator.device, seconds, clock, alone=alone)
         wall, cpu = time.perf_counter(), time.process_time()
         with contextlib.suppress(Enough):
-            run_phase(job, problem, model, accelerator, None, watch)
+            run_phase(job, problem, model, accelerator, None, watch, problem.trained)
         slowdown = (time.perf_counter() - wall) / max(time.process_time() - cpu, 1e-9)
         assert watch.timed is not None
         taken = watch.now() - watch.timed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from lingraft.pipeline import evaluating, judging
 from lingraft.pretrained.load import check_longest, load_config, longest_text
 from lingraft.recipe import Corpus, catalogue
 from lingraft.stats import RESAMPLES, Resampling
+from lingraft.tasks import choices
 from lingraft.tasks.choice_metrics import METRICS, difference
 from lingraft.tokenizer import files as tokenizer_files
 
@@ -151,6 +153,8 @@ def answer(
     titles = [one.title for one in files]
     if len(set(titles)) < len(titles):
         raise RecipeError(f"--choices: two files have one name, in {titles}; rename one")
+    for one in files:  # what is wrong with a file is known before a model is loaded
+        choices.read(Path(one.file).expanduser(), one.shape, limit)
     names = [catalogue.resolve(name) for name in (model, *against)]
     found = {}
     for name in dict.fromkeys(names):

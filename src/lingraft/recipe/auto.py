@@ -32,6 +32,10 @@ MEASURED_WIDTH = 256
 MEASURED_RATE = 2e-3
 """The peak learning rate that won at that width, in one phase."""
 LARGEST_RATE = 2e-3
+SIZES, LARGEST = ((3e6, 4_000), (3e7, 8_000), (3e8, 16_000), (3e9, 32_000)), 50_000
+"""Characters below which a vocabulary has so many pieces; of the largest texts."""
+TOKENS_A_PIECE = 50
+"""Fewer training tokens for each piece are called too few by the report as well."""
 NARROW, MEASURED_TOKENS = 320, 3_000_000
 LITTLE = 600_000
 """Tokens of training up to which the results at 0.3 M are taken."""
@@ -208,8 +212,8 @@ RULES: tuple[Rule, ...] = (
         "tokenizer.vocab_size",
         "vocabulary",
         always,
-        lambda facts: vocabulary_for(facts.characters),
-        "grows with the text; 4,000 and 8,000 pieces are what was measured",
+        lambda facts: vocabulary_for(facts.characters, facts.tokens),
+        "grows with text and budget; 4,000 and 8,000 pieces are what was measured",
         (),
     ),
     Rule(
@@ -289,12 +293,20 @@ def batch_for(tokens: float) -> int:
     return 1 << min(16, max(11, round(math.log2(max(tokens, 1) / 4_000))))
 
 
-def vocabulary_for(characters: int) -> int:
-    """Pieces for so many characters of training text."""
-    for most, pieces in ((3e6, 4_000), (3e7, 8_000), (3e8, 16_000), (3e9, 32_000)):
-        if characters < most:
-            return pieces
-    return 50_000
+def vocabulary_for(characters: int, tokens: float = math.inf) -> int:
+    """Pieces of a new vocabulary: by the text, but no more than training can teach.
+
+    Args:
+        characters: of the training text.
+        tokens: of training; `TOKENS_A_PIECE` of them for each piece.
+    """
+    by_text = next((pieces for most, pieces in SIZES if characters < most), LARGEST)
+    taught = [
+        pieces
+        for pieces in (*(size for _, size in SIZES), LARGEST)
+        if pieces * TOKENS_A_PIECE <= tokens
+    ]
+    return min(by_text, max(taught, default=SIZES[0][1]))
 
 
 def choices(recipe: Recipe, facts: Facts, *, before_speed: bool) -> list[Choice]:

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
+import numpy as np
 from markupsafe import Markup
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import is_color_like, to_hex, to_rgba
 from matplotlib.figure import Figure as MatplotlibFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -25,7 +27,6 @@ from lingraft.report import numbers
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
     from matplotlib.axes import Axes
 
     Points = Sequence[float] | np.ndarray[Any, Any]
@@ -50,6 +51,7 @@ MARGINS = (0.7, 0.2, 0.5, 0.25)
 """Inches left, right, below and above the axes, for their labels."""
 BAND = 0.16
 """Opacity of the spread over the seeds."""
+COLOURED = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
 LEGEND_ROW = 0.2
 """Inches that a row of the legend takes in a file of its own."""
 RC: dict[Any, Any] = {
@@ -106,6 +108,18 @@ class Figure:
 
     def _inside_a_page(self, form: str) -> Markup:
         return Markup(_inline(_svg(self.draw, form, self.height), f"{self.name}-{form}-"))
+
+    def for_python(self, palette: str = "light") -> MatplotlibFigure:
+        """A figure of matplotlib, wide, with the legend above the axes.
+
+        Args:
+            palette: "light" or "dark".
+        """
+        with mpl.rc_context(RC):
+            figure = _drawing(self.draw, "wide", self.height, self.names)
+            figure.draw_without_rendering()  # ticks are made when a figure is drawn
+            _coloured(figure, palette)
+        return figure
 
     def alone(self) -> str:
         """A file of its own, wide, with the legend above the axes."""
@@ -186,31 +200,59 @@ def _svg(
     height: float,
     names: Sequence[tuple[str, int]] = (),
 ) -> str:
-    width, full = SIZES[form]
-    columns = min(3, len(names))
-    above = LEGEND_ROW * -(-len(names) // columns) if columns else 0.0
-    tall = full * height + above
     with mpl.rc_context(RC):
-        figure = MatplotlibFigure(figsize=(width, tall))
+        figure = _drawing(draw, form, height, names)
         FigureCanvasSVG(figure)
-        figure.patch.set_visible(False)
-        axes = figure.add_axes(_inside(width, tall, above))
-        axes.patch.set_visible(False)
-        draw(axes, form)
-        if names:
-            handles = [
-                Line2D([], [], color=colour(i), linestyle=DASHES[_dash(i)], linewidth=1.9)
-                for _, i in names
-            ]
-            figure.legend(
-                handles, [name for name, _ in names], loc="upper left", ncols=columns,
-                bbox_to_anchor=(MARGINS[0] / width, 1), frameon=False, borderaxespad=0.2,
-                borderpad=0, handlelength=2.4, columnspacing=1.6, labelspacing=0.3,
-            )  # fmt: skip
         buffer = io.StringIO()
         metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(buffer, format="svg", metadata=metadata)
     return buffer.getvalue()
+
+
+def _drawing(
+    draw: Callable[[Axes, str], None],
+    form: str,
+    height: float,
+    names: Sequence[tuple[str, int]] = (),
+) -> MatplotlibFigure:
+    """The figure in the colours of STAND_INS, with a legend above where there are names."""
+    width, full = SIZES[form]
+    columns = min(3, len(names))
+    above = LEGEND_ROW * -(-len(names) // columns) if columns else 0.0
+    tall = full * height + above
+    figure = MatplotlibFigure(figsize=(width, tall))
+    figure.patch.set_visible(False)
+    axes = figure.add_axes(_inside(width, tall, above))
+    axes.patch.set_visible(False)
+    draw(axes, form)
+    if names:
+        handles = [
+            Line2D([], [], color=colour(i), linestyle=DASHES[_dash(i)], linewidth=1.9)
+            for _, i in names
+        ]
+        figure.legend(
+            handles, [name for name, _ in names], loc="upper left", ncols=columns,
+            bbox_to_anchor=(MARGINS[0] / width, 1), frameon=False, borderaxespad=0.2,
+            borderpad=0, handlelength=2.4, columnspacing=1.6, labelspacing=0.3,
+        )  # fmt: skip
+    return figure
+
+
+def _coloured(figure: MatplotlibFigure, palette: str) -> None:
+    """Put a palette's colours in the place of the stand-ins, in every artist."""
+    ink, faint, *colours = PALETTE[palette].split()
+    known = {to_hex(colour(index)): value for index, value in enumerate(colours)}
+    known |= {to_hex(INK): ink, to_hex(FAINT): faint}
+    for artist in figure.findobj():
+        for part in COLOURED:
+            read = getattr(artist, f"get_{part}", None)
+            if read is None:
+                continue
+            value = read()
+            rows = value if isinstance(value, np.ndarray) and value.ndim == 2 else [value]
+            if len(rows) == 1 and is_color_like(rows[0]) and to_hex(rows[0]) in known:
+                alpha = artist.get_alpha()
+                getattr(artist, f"set_{part}")(to_rgba(known[to_hex(rows[0])], alpha))
 
 
 def _inside(width: float, height: float, above: float) -> tuple[float, float, float, float]:

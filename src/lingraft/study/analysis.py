@@ -49,7 +49,7 @@ def incomparable(groups: Sequence[Group], metric: str) -> str | None:
     missing = [group.label for group in groups if not group.rows(metric)]
     if missing:
         return f"{missing[0]} has no {metric_named(metric).title}"
-    if metric.startswith(TASK):
+    if metric.startswith(TASK) or metric_named(metric).by_own:
         tests = {row.masks for group in groups for row in group.rows(metric).values()}
         return None if len(tests) == 1 else f"{metric} was scored on {len(tests)} different tests"
     sets = {group.masks() for group in groups}

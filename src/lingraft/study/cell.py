@@ -79,7 +79,7 @@ def train(run: Run, *, initial_loss: bool) -> None:
         initial_loss: also measure the validation loss before the first step.
     """
     from lingraft.pipeline import adapt as pipeline
-    from lingraft.pipeline import evaluating, stages
+    from lingraft.pipeline import evaluating
     from lingraft.pipeline.stages import Context
     from lingraft.training.machine import accelerator_for, environment
 
@@ -88,10 +88,10 @@ def train(run: Run, *, initial_loss: bool) -> None:
     write_json(run.path / "environment.json", environment(accelerator, "lingraft study"))
     context = Context(recipe, run, accelerator)
     tokenizer = str(run.stage("tokenizer").done()["fingerprint"])
+    grafted = pipeline.graft(context, tokenizer)
     if initial_loss:
-        pipeline.alone(context, "graft", lambda: stages.graft(context, tokenizer))
         measure_initial_loss(context)
-    last_phase = pipeline.train(context, tokenizer)
+    last_phase = pipeline.train(context, grafted)
     pipeline.alone(context, "evaluation", lambda: evaluating.evaluate(context, last_phase))
     accelerator.free_memory()  # tasks may follow in this process
 

@@ -130,7 +130,7 @@ def _words(run: Run, prefix: str) -> Blocks:
 
 def _curves(common: dict[str, Any], variant: Variant, initial: Path) -> list[CurveRow]:
     """Losses by phase over the tokens since the start of the first phase."""
-    curves = []
+    curves, sizes = [], _sizes(variant)
     before = 0
     for index, phase in enumerate(variant.phases):
         for split, series in (("train", phase.train), ("valid", phase.valid)):
@@ -139,9 +139,22 @@ def _curves(common: dict[str, Any], variant: Variant, initial: Path) -> list[Cur
                 points.insert(0, (0, float(read_json(initial)["loss"])))
             if points:
                 thinned = _thinned(points)
-                curves.append(CurveRow(**common, phase=phase.name, split=split, points=thinned))  # type: ignore[arg-type]
+                curves.append(
+                    CurveRow(**common, phase=phase.name, split=split, points=thinned, **sizes)  # type: ignore[arg-type]
+                )
         before += phase.tokens or 0
     return curves
+
+
+def _sizes(variant: Variant) -> dict[str, float]:
+    """How long a token of a causal model is; of other models nothing, whose loss is of masks."""
+    if variants.kind_of(variant.result("evaluation")) != "causal":
+        return {}
+    measured = (variant.result("tokenizer") or {})["statistics"]
+    return {
+        "characters_per_token": float(measured["train"]["characters_per_token"]),
+        "bytes_per_token": float(measured["test"]["bytes_per_token"]),
+    }
 
 
 def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lingraft.report import numbers
 from lingraft.report.table import markdown
 from lingraft.stats import Resampling
-from lingraft.study import page, stream_tables, tables, task_tables
+from lingraft.study import causal_tables, page, stream_tables, tables, task_tables
 from lingraft.study.results import collect, size_text
 from lingraft.study.rows import read
 
@@ -132,8 +132,8 @@ def _about(results: Results, name: str, folder: str, recipes: Path) -> str:
 def _tables(results: Results, resampling: Resampling) -> Iterable[str]:
     for size in reversed(results.sizes):
         yield f"### {size_text(size).capitalize()}"
-        yield markdown(tables.quality(results, size))
-        less = tables.differences(results, size, resampling)
+        yield markdown(causal_tables.quality(results, size) or tables.quality(results, size))
+        less = causal_tables.differences_of(results, size, resampling)
         if less is not None:
             yield markdown(less)
         for table in stream_tables.of(results, size, resampling):

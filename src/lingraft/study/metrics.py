@@ -18,9 +18,13 @@ Array = np.ndarray[Any, Any]
 PERPLEXITY = "mask-only/perplexity"
 LOSS = "mask-only/loss"
 BITS = "bits_per_character"
+BYTES = "likelihood/bits_per_byte"
+"""Of causal models, on every byte of whole documents."""
 UNIGRAMS = "unigram_perplexity"
 TASK = "task/"
 """What the names of metrics of fine-tuned models begin with."""
+KEPT, CHOICES = "kept/", "choices/"
+"""Those of causal models on texts of the source's language, and of multiple choice."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class Metric:
     scale: Callable[[Array], Array]
     by_tokens: bool = True
     """Depends on the masks, so it does not compare across vocabularies."""
+    by_own: bool = False
+    """Compares where the `masks` of its own rows are equal: the text or the questions."""
 
 
 def _same(mean: Array) -> Array:
@@ -52,6 +58,10 @@ def _decimals(number: int) -> Callable[[float | None], str]:
     return lambda value: numbers.fixed(value, number)
 
 
+def _of_text(title: str, show: Callable[[float | None], str]) -> Metric:
+    return Metric(title, lower=True, show=show, scale=_same, by_tokens=False, by_own=True)
+
+
 METRICS = {
     PERPLEXITY: Metric("PPL", lower=True, show=numbers.significant, scale=_exp),
     LOSS: Metric("nats", lower=True, show=_decimals(3), scale=_same),
@@ -62,14 +72,49 @@ METRICS = {
     "mask-only/mrr": Metric("MRR", lower=False, show=_decimals(4), scale=_same),
     "mask-only/mr": Metric("MR", lower=True, show=numbers.significant, scale=_same),
     BITS: Metric("bits/char", lower=True, show=_decimals(3), scale=_same, by_tokens=False),
+    BYTES: _of_text("bits/byte", _decimals(3)),
+    "likelihood/bits_per_character": _of_text("bits/char", _decimals(3)),
+    "tokens_per_character": _of_text("tokens/char", _decimals(3)),
+    "next-token/perplexity": Metric("PPL", lower=True, show=numbers.significant, scale=_exp),
+    **{
+        f"{group}/{name}": Metric(f"{title}{of}", lower=lower, show=show, scale=_percent)
+        for group, of in {"all": "", "new": ", new", "old": ", old"}.items()
+        for name, title, lower, show in (
+            *((f"hits@{k}", f"hits@{k}", False, _decimals(1)) for k in (1, 5, 10)),
+            ("mean_rank", "mean rank", True, numbers.significant),
+            ("median_rank", "median rank", True, numbers.significant),
+        )
+    },
+    **{
+        f"speed/characters_per_second@{batch}": Metric(
+            f"characters/s, batch {batch}",
+            lower=False,
+            show=numbers.significant,
+            scale=_same,
+            by_tokens=False,
+        )
+        for batch in (1, 8)
+    },
 }
 
 
 def metric_named(name: str) -> Metric:
-    """A key of METRICS, that of a stream (`stream/NAME/KEY`) or `task/NAME/SCORE` in per cent."""
+    """How a metric is called and shown.
+
+    Args:
+        name: a key of METRICS, that of a stream (`stream/NAME/KEY`), `task/NAME/SCORE` in per cent,
+            `kept/TEXT/bits_per_byte` or `choices/FILE/SCORE`.
+    """
     if name.startswith(STREAM):
         _, stream, of_text = name.split("/", 2)
         return replace(METRICS[of_text], title=stream)
+    if name.startswith(KEPT):
+        return _of_text(f"{name.split('/')[1]}, kept", _decimals(3))
+    if name.startswith(CHOICES):
+        title = " ".join(name.split("/")[1:])
+        return Metric(
+            title, lower=False, show=_decimals(1), scale=_percent, by_tokens=False, by_own=True
+        )
     if not name.startswith(TASK):
         return METRICS[name]
     title = name.removeprefix(TASK).replace("/", " ").replace("_", " ")

@@ -22,7 +22,10 @@ def asked(group: Group, metric: str) -> frozenset[object]:
     """What a metric of a group was measured on: masked tokens, or words; empty where it lacks."""
     if metric == BITS:
         return frozenset(word_sets(group.rows(BITS).values()))
-    return frozenset(group.masks()) if metric_named(metric).by_tokens else frozenset()
+    record = metric_named(metric)
+    if record.by_own:
+        return frozenset(row.masks for row in group.rows(metric).values())
+    return frozenset(group.masks()) if record.by_tokens else frozenset()
 
 
 def quality_notes(groups: Sequence[Group], main: Group) -> tuple[str, ...]:

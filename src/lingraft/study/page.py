@@ -8,8 +8,16 @@ from lingraft.report import numbers
 from lingraft.report import page as skeleton
 from lingraft.rundir import write_text
 from lingraft.stats import Resampling
-from lingraft.study import grid, plots, recipe, stream_tables, tables, task_tables
-from lingraft.study.metrics import BITS, LOSS, METRICS, PERPLEXITY
+from lingraft.study import (
+    causal_tables,
+    grid,
+    plots,
+    recipe,
+    stream_tables,
+    tables,
+    task_tables,
+)
+from lingraft.study.metrics import BITS, BYTES, LOSS, METRICS, PERPLEXITY
 from lingraft.study.notes import asked
 from lingraft.study.results import collect, size_text
 
@@ -18,8 +26,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.report.figure import Figure
+    from lingraft.report.table import Table
     from lingraft.study.results import Results
     from lingraft.study.rows import AnyRow
+
+TITLES = {PERPLEXITY: "perplexity", BITS: "bits per character", BYTES: "bits per byte"}
+"""What a verdict is by, the first that two labels have."""
 
 
 def write(study: recipe.Study, rows: Sequence[AnyRow], out_html: Path) -> Path:
@@ -61,7 +73,7 @@ def render(
     resampling = Resampling()
     done = {cell.name for cell in results.cells}
     failed = {failure.cell for failure in results.failures}
-    compared = [tables.differences(results, size, resampling) for size in results.sizes]
+    compared = [causal_tables.differences_of(results, n, resampling) for n in results.sizes]
     tasks = [task_tables.scores(results, size) for size in reversed(results.sizes)]
     metrics = results.task_metrics
     gained = [
@@ -75,7 +87,7 @@ def render(
         made_from="results.jsonl",
         failures=results.failures,
         missing=[cell for cell in planned if cell not in done | failed],
-        quality=[tables.quality(results, size) for size in reversed(results.sizes)],
+        quality=[quality(results, size) for size in reversed(results.sizes)],
         differences=[table for table in reversed(compared) if table is not None],
         streams=[
             table
@@ -97,6 +109,11 @@ def render(
     )
 
 
+def quality(results: Results, size: int | None) -> Table:
+    """Every metric of every label at one size, those of the study's kind of model."""
+    return causal_tables.quality(results, size) or tables.quality(results, size)
+
+
 def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]:
     """All figures that the results allow, by section of the page."""
     drawn = {
@@ -106,7 +123,11 @@ def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]
         "task_factor_figures": [
             plots.factors(results, metric, resampling) for metric in results.task_metrics
         ],
-        "loss_figures": [plots.losses(results, size) for size in results.sizes],
+        "loss_figures": [
+            drawing(results, size)
+            for size in results.sizes
+            for drawing in (plots.bits, plots.losses)
+        ],
         "initialiser_figures": [
             plots.losses(results, size, initialisers=True) for size in results.sizes
         ],
@@ -132,13 +153,13 @@ def _facts(results: Results, planned: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def verdict(results: Results) -> str:
-    """What the largest size says, in a sentence: by perplexity, else by bits per character."""
+    """What the largest size says, in a sentence, by the first of `TITLES` that there is."""
     if not results.groups:
         return "No verdict yet: no cell has ended."
     size = results.sizes[-1]
     groups = results.at(size)
     reference = next((g for g in groups if g.label == results.reference()), None)
-    for metric in (PERPLEXITY, BITS):
+    for metric in TITLES:
         rivals = [
             (mean, group)
             for group in groups
@@ -147,7 +168,7 @@ def verdict(results: Results) -> str:
         ]
         if len(rivals) > 1:
             best, first = min(rivals, key=lambda pair: pair[0])
-            title = "perplexity" if metric == PERPLEXITY else "bits per character"
+            title = TITLES[metric]
             show = METRICS[metric].show
             text = f"With {size_text(size)}, {first.label} is best of {len(rivals)}: {title}"
             base = None if reference is None else reference.mean(metric)

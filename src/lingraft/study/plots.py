@@ -197,20 +197,69 @@ def losses(results: Results, sentences: int | None, *, initialisers: bool = Fals
     )
 
 
-def _points(curves: Sequence[CurveRow]) -> list[tuple[int, float]]:
-    """The validation losses of all phases, joined."""
-    return [point for curve in curves if curve.split == "valid" for point in curve.points]
+def bits(results: Results, sentences: int | None) -> Figure | None:
+    """Bits per byte against characters seen at one size, of causal models; None without them.
+
+    Characters, not tokens: a model that cuts its text into fewer tokens sees more text in as many.
+    """
+    groups = [
+        group
+        for group in results.at(sentences)
+        if any(_points(cell.curves, by_text=True) for cell in group.cells)
+    ]
+    if not groups:
+        return None
+    indices = {group.label: results.labels.index(group.label) for group in groups}
+
+    def draw(axes: Axes, form: str) -> None:
+        for group in groups:
+            _loss_line(axes, group, indices[group.label], by_text=True)
+        axes.set_ylabel("bits per byte (validation text)")
+        figure.tokens_axis(axes, form)
+        axes.set_xlabel("characters seen")
+
+    ends = [
+        f"{group.label}: {_points(group.cells[0].curves, by_text=True)[-1][1]:.3f}"
+        for group in groups
+        if _points(group.cells[0].curves, by_text=True)
+    ]
+    return Figure(
+        name=f"bits-{sentences or 'all'}",
+        draw=draw,
+        height=HEIGHT,
+        names=tuple(indices.items()),
+        description=f"Bits per byte against characters seen, {size_text(sentences)}. Last values: "
+        + "; ".join(ends),
+        caption=f"Bits per byte of the validation text against characters seen, "
+        f"{size_text(sentences)}: the validation loss in bits over the bytes that a token of "
+        "held-out text has, the end of each document included. Lines: mean over the seeds; bands: "
+        "lowest to highest seed; uprights: a phase begins.",
+    )
 
 
-def _loss_line(axes: Axes, group: Group, index: int) -> None:
-    curves = [points for cell in group.cells if (points := _points(cell.curves))]
+def _points(curves: Sequence[CurveRow], *, by_text: bool = False) -> list[tuple[float, float]]:
+    """The validation losses of all phases, joined; by text bits per byte over characters."""
+    valid = [curve for curve in curves if curve.split == "valid"]
+    if not by_text:
+        return [point for curve in valid for point in curve.points]
+    return [
+        (tokens * curve.characters_per_token, nats / math.log(2) / curve.bytes_per_token)
+        for curve in valid
+        if curve.characters_per_token and curve.bytes_per_token
+        for tokens, nats in curve.points
+    ]
+
+
+def _loss_line(axes: Axes, group: Group, index: int, *, by_text: bool = False) -> None:
+    curves = [points for cell in group.cells if (points := _points(cell.curves, by_text=by_text))]
     x: Array = np.array([tokens for tokens, _ in curves[0]], dtype=np.float64)
     values = np.array([np.interp(x, *np.array(points, dtype=np.float64).T) for points in curves])
     if len(curves) > 1:
         figure.band(axes, x, values.min(0), values.max(0), index)
     figure.line(axes, x, values.mean(0), index)
+    per_token = (group.cells[0].curves[0].characters_per_token or 1.0) if by_text else 1.0
     for start in _boundaries(group):
-        figure.upright(axes, start, index)
+        figure.upright(axes, start * per_token, index)
 
 
 def _boundaries(group: Group) -> list[float]:

@@ -17,7 +17,7 @@ from lingraft.log import progress
 from lingraft.rundir import Run, write_json
 from lingraft.study import collect, estimate, planning, processes, rows, steps, studydir
 from lingraft.study.cell import NO_ROOM, STEPS
-from lingraft.study.metrics import PERPLEXITY
+from lingraft.study.metrics import BYTES, PERPLEXITY
 from lingraft.study.planning import CellPlan, results_path
 from lingraft.study.rows import MetricRow, TaskRow
 from lingraft.study.steps import TaskStep
@@ -359,7 +359,7 @@ def _line(new_rows: Sequence[AnyRow], seconds: float) -> str:
 
 
 def _perplexity(new_rows: Iterable[AnyRow]) -> str:
-    values = [
-        row.value for row in new_rows if isinstance(row, MetricRow) and row.metric == PERPLEXITY
-    ]
-    return f", perplexity {values[0]:,.2f}" if values else ""
+    values = {row.metric: row.value for row in new_rows if isinstance(row, MetricRow)}
+    if BYTES in values:
+        return f", {values[BYTES]:.3f} bits per byte"
+    return f", perplexity {values[PERPLEXITY]:,.2f}" if PERPLEXITY in values else ""

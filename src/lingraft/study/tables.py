@@ -55,7 +55,7 @@ def quality(results: Results, sentences: int | None) -> Table:
         row(
             named(group),
             *(_measured(group, metric, main, best) for metric in QUALITY),
-            *_costs(group),
+            *costs(group),
             role="reference" if group in results.floors else "",
         )
         for group in (*groups, *results.floors)
@@ -119,7 +119,8 @@ def marked(cell: Cell, group: Group, main: Group, metric: str) -> Cell:
     return replace(cell, mark=cell.mark + sign)
 
 
-def _costs(group: Group) -> tuple[str, ...]:
+def costs(group: Group) -> tuple[str, ...]:
+    """Seeds, tokens, parameters, and those that were trained."""
     ends = [cell.end for cell in group.cells]
     last = ends[-1]
     trained = dict.fromkeys(numbers.short(n) for n in last.trained_parameters.values())

@@ -76,7 +76,9 @@ def make(
     if mode == "source" and source is not None:
         mode = "replace" if causal or tokenizer_files.kind_of(source) == "sp-bpe" else mode
     if mode not in ("keep", "extend", *CHANGES):
-        ours = tokenizer_files.train(section, source, sentences, pad_id=pad_id, seed=seed)
+        ours = tokenizer_files.train(
+            section, source, sentences, pad_id=pad_id, seed=seed, causal=causal
+        )
         return ours, None
     if source is None:
         raise RecipeError(

@@ -80,6 +80,7 @@ def train(
     *,
     pad_id: int | None,
     seed: int,
+    causal: bool = False,
 ) -> PreTrainedTokenizerFast:
     """Train a tokenizer on the target language's text.
 
@@ -93,6 +94,7 @@ def train(
         pad_id: the id that the padding token must get, because position rows depend on it; None
             where it does not matter.
         seed: decides which sentences are taken where there are more than `section.train_sentences`.
+        causal: whether it is for a causal model, whose texts have no token behind them.
 
     Returns:
         A tokenizer with at most `section.vocab_size` pieces; fewer (and a line in the log) where
@@ -119,7 +121,7 @@ def train(
         )
     else:
         kind = cast("Kind", section.kind)
-        frame = default_frame(kind)
+        frame = default_frame(kind, causal=causal)
     frame = frame.with_pad_at(pad_id)
     sample = Sample(sentences, section.train_sentences, seed)
     backend = _backend(kind, section, frame, sample)

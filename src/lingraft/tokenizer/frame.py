@@ -113,8 +113,21 @@ class Frame:
         return dataclasses.replace(self, tokens=(*others[:pad_id], pad, *others[pad_id:]))
 
 
-def default_frame(kind: str) -> Frame:
-    """RoBERTa's special tokens (Unigram, byte-level BPE) or BERT's (WordPiece), to start anew."""
+def default_frame(kind: str, *, causal: bool = False) -> Frame:
+    """RoBERTa's special tokens (Unigram, byte-level BPE) or BERT's (WordPiece), to start anew.
+
+    A causal model's are Llama's: a text begins with one and has none behind it, so that it can go
+    on.
+    """
+    if causal:
+        roles = {
+            "bos_token": "<s>",
+            "pad_token": "<pad>",
+            "eos_token": "</s>",
+            "unk_token": "<unk>",
+        }
+        single = ("<s>:0", "$A:0")
+        return Frame(tuple(roles.values()), roles, single, (*single, "$B:0"), None)
     if kind == "wordpiece":
         roles = {
             "pad_token": "[PAD]",

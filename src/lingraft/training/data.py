@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from lingraft.errors import DataError
-from lingraft.models.packed import PackedBatch, pack
+from lingraft.models.rows import pack, pack_by_length
 from lingraft.models.stacks import LAYOUTS
 from lingraft.objectives.mlm import sentence_keys
 from lingraft.tokenizer.blocks import Blocks
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lingraft.models.kinds import KindName
+    from lingraft.models.packed import PackedBatch
     from lingraft.objectives.common import Objective, TokenIds
     from lingraft.recipe import Batch, Masking
     from lingraft.tokenizer.shards import Tokens
@@ -313,24 +314,29 @@ def lay_out(hidden: Hidden, sizes: Batcher, rank: int, num_ranks: int) -> Step:
     mine = share(lengths, rank, num_ranks)
     weight = 1.0 if len(mine) else 0.0
     mine = mine if len(mine) else np.array([0])
-    rows, width = pack(hidden.room.reshape(-1, sides).sum(1)[mine], sizes.row_tokens)
-    rows = [[sides * unit + side for unit in row for side in range(sides)] for row in rows]
+    room = hidden.room.reshape(-1, sides).sum(1)[mine]
+    groups = [pack(room, sizes.row_tokens)]
+    if hidden.kind == "causal":
+        groups = pack_by_length(room, sizes.row_tokens)
     mine = (mine[:, None] * sides + np.arange(sides)).ravel()
     restarts = hidden.restarts
-    per_micro = max(1, sizes.micro_batch_tokens // width)
-    micro = [
-        LAYOUTS[hidden.kind](
-            [hidden.ids[i] for i in mine],
-            [hidden.masked[i] for i in mine],
-            [hidden.targets[i] for i in mine],
-            rows[start : start + per_micro],
-            width,
-            sizes.vocabulary.pad,
-            hidden.objective,
-            [restarts[i] for i in mine] if restarts else None,
-        )
-        for start in range(0, len(rows), per_micro)
-    ]
+    micro = []
+    for units, width in groups:
+        rows = [[sides * unit + side for unit in row for side in range(sides)] for row in units]
+        per_micro = max(1, sizes.micro_batch_tokens // width)
+        micro += [
+            LAYOUTS[hidden.kind](
+                [hidden.ids[i] for i in mine],
+                [hidden.masked[i] for i in mine],
+                [hidden.targets[i] for i in mine],
+                rows[start : start + per_micro],
+                width,
+                sizes.vocabulary.pad,
+                hidden.objective,
+                [restarts[i] for i in mine] if restarts else None,
+            )
+            for start in range(0, len(rows), per_micro)
+        ]
     number, tokens = len(lengths), int(lengths.sum())
     return Step(micro, [weight] * len(micro), hidden.counts, tokens, number)
 

@@ -141,11 +141,17 @@ def lighten(model: nn.Module) -> int:
 
 
 @contextlib.contextmanager
-def in_fp32(model: nn.Module) -> Iterator[None]:
-    """All weights in fp32 for a while, on the CPU where they are not now."""
+def in_fp32(model: nn.Module, *, on_cpu: bool = True) -> Iterator[None]:
+    """All weights in fp32 for a while.
+
+    Args:
+        model: some of its matrices may be in bf16.
+        on_cpu: these come to the CPU, which has room; else they stay where they are, to be
+            computed with.
+    """
     halved = {p: p.data for p in model.parameters() if p.dtype == torch.bfloat16}
     for parameter, data in halved.items():
-        parameter.data = data.cpu().float()
+        parameter.data = (data.cpu() if on_cpu else data).float()
     try:
         yield
     finally:

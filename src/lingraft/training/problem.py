@@ -219,7 +219,10 @@ class MaskedText:
         """A stock checkpoint with the source's own dropout."""
         changed = {key: getattr(self.model.config, key) for key in self.job.kept_config}
         self.model.config.update(self.job.kept_config)
-        whole = lora.merged(self.model) if self.job.phase.lora else contextlib.nullcontext()
-        with in_fp32(self.model), whole:
+        adapted = self.job.phase.lora is not None
+        with (
+            in_fp32(self.model, on_cpu=not adapted),
+            lora.merged(self.model) if adapted else contextlib.nullcontext(),
+        ):
             export.save(self.model, folder)
         self.model.config.update(changed)

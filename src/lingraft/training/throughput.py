@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from lingraft.models.kinds import KINDS
 from lingraft.models.modules import owner_of
 from lingraft.models.parts import layer_index, part_of
 
@@ -35,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 Array = np.ndarray[Any, Any]
 
-READ_LAYER_INPUT = (".query", ".key", ".value")
+READ_LAYER_INPUT = (".query", ".key", ".value", ".q_proj", ".k_proj", ".v_proj")
 """Maps of a layer that all read its input; a joint one needs no name, it is the layer's first."""
 DATASHEET = {"H100": 989e12, "H200": 989e12, "A100": 312e12}
 """Dense bf16 operations a second of NVIDIA's SXM modules; others are not guessed."""
@@ -90,6 +91,8 @@ class Operations:
     """For a predicted token: the head."""
     per_pair: dict[tuple[str, int | None], Passes]
     """For a pair of tokens that attend to each other, by part and window (None: no window)."""
+    before_only: bool = False
+    """Whether a token sees what stands before it alone."""
 
     def by_part(self, lengths: Array, targets: int) -> dict[str, Passes]:
         """Useful operations for sentences.
@@ -104,7 +107,9 @@ class Operations:
             for part, passes in counts.items():
                 totals[part] = totals[part].plus(passes.times(number))
         for (part, window), passes in self.per_pair.items():
-            totals[part] = totals[part].plus(passes.times(pairs(lengths, window)))
+            totals[part] = totals[part].plus(
+                passes.times(pairs(lengths, window, before_only=self.before_only))
+            )
         return dict(totals)
 
     def training(self, lengths: Array, targets: int) -> float:
@@ -116,14 +121,19 @@ class Operations:
         return sum(passes.forward for passes in self.by_part(lengths, targets).values())
 
 
-def pairs(lengths: Array, window: int | None) -> float:
+def pairs(lengths: Array, window: int | None, *, before_only: bool = False) -> float:
     """Pairs of tokens of one sentence that see each other: both orders, and each with itself.
 
     Args:
         lengths: [S] tokens in each sentence.
-        window: the largest distance between them; None has no limit.
+        window: the largest distance between them; None has no limit. Of causal models how many
+            tokens one sees, itself included.
+        before_only: one order, of causal models.
     """
     long = np.asarray(lengths).astype(np.float64)
+    if before_only:
+        seen = long if window is None else np.minimum(long, window)
+        return float((seen * (seen + 1) / 2 + (long - seen) * seen).sum())
     if window is None:
         return float((long**2).sum())
     reach = np.minimum(long - 1, window)
@@ -147,10 +157,18 @@ def count(model: PreTrainedModel, family: Family, itl: frozenset[int]) -> Operat
         counts[part] = counts[part].plus(Passes(1, *gradients).times(2 * weights))
     for index, (has_gradient, window) in enumerate(_attentions(model, family)):
         part = "itl" if index in itl else "body"
-        once = 4.0 * int(model.config.hidden_size)  # two products of queries, keys and values
+        once = 4.0 * _attention_width(model)  # two products of queries, keys and values
         backward = 2 * once if has_gradient else 0.0
         per_pair[part, window] = per_pair[part, window].plus(Passes(once, backward, 0.0))
-    return Operations(dict(per_token), dict(per_target), dict(per_pair))
+    before_only = KINDS[family.kind].attention == "before"
+    return Operations(dict(per_token), dict(per_target), dict(per_pair), before_only)
+
+
+def _attention_width(model: PreTrainedModel) -> int:
+    """Width of all heads' queries together; of most models the hidden one."""
+    config = model.config
+    of_head = getattr(config, "head_dim", None)
+    return int(of_head * config.num_attention_heads if of_head else config.hidden_size)
 
 
 def _maps(model: PreTrainedModel, family: Family) -> Iterator[tuple[str, int, tuple[float, float]]]:
@@ -160,6 +178,7 @@ def _maps(model: PreTrainedModel, family: Family) -> Iterator[tuple[str, int, tu
     modules may stand before them, its norm before its map; it predicts from all of them.
     """
     from torch import nn
+    from transformers.pytorch_utils import Conv1D  # GPT-2's linear map
 
     below = False
     layer_input: dict[int, bool] = {}
@@ -167,7 +186,7 @@ def _maps(model: PreTrainedModel, family: Family) -> Iterator[tuple[str, int, tu
     for name, module in modules:
         index = layer_index(name, family)
         first = layer_input.setdefault(index, below) if index is not None else below
-        if isinstance(module, nn.Linear):
+        if isinstance(module, nn.Linear | Conv1D):
             has_input = first if name.endswith(READ_LAYER_INPUT) else below
             yield name, module.weight.numel(), (has_input, module.weight.requires_grad)
             below |= module.weight.requires_grad

@@ -1,0 +1,288 @@
+"""lingraft beside Hugging Face's Trainer, used as `run_clm.py` uses it, on the same work.
+
+    python benchmarks/vs_run_clm.py --model base --pairs 5 --json vs_run_clm.json
+    python benchmarks/vs_run_clm.py --model small --opponents bf16 packed --tokens 60000 --phase 1
+
+Same initial weights of a Llama, documents, context, optimiser (AdamW, constant rate, gradients
+clipped to 1), trained parameters (all; with --phase 1 embeddings, first and last layer) and tokens
+in a step; equal real tokens. `run_clm` joins the documents and cuts them into blocks, so that
+documents see each other; `packed` keeps them apart as trl does (best fit into rows of the context,
+positions that start anew, no label across documents), which is our work. What differs is theirs:
+the order of the documents, rows and logits. Its rows are lists in memory, not Arrow tables, which
+spares it reading.
+
+Every arm runs in a process of its own, so that memory and allocator are its own too, and the arms
+alternate: A B A B … A ratio is taken within a pair. Speed is real tokens (no padding) a second
+after the warm-up, data, optimiser and logging included. After the same number of real tokens, both
+models are scored on the same held-out documents, each by itself: the quality gate.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from arms import (
+    PLAIN_TRAINER,
+    add_arm_options,
+    phase_of,
+    speed,
+    timing,
+    train_with_lingraft,
+)
+from shared import alternating, parser_of, table, write
+from transformers import AutoConfig, LlamaForCausalLM
+
+from lingraft.bench.measure import peak_memory
+from lingraft.bench.subject import Shape
+from lingraft.bench.text import BOS, EOS, PAD, TextShape, made_up, token_ids
+from lingraft.evaluation import intrinsic
+from lingraft.evaluation.scorer import Item, Scorer
+from lingraft.models.families import FAMILIES
+from lingraft.models.graft import build
+from lingraft.models.losses import IGNORED
+from lingraft.models.parts import itl_layers
+from lingraft.models.rows import pack
+from lingraft.models.source import load_model
+from lingraft.pretrained.load import quiet_transformers
+from lingraft.recipe import PARTS, Masking
+from lingraft.recipe.methods import PRESETS
+from lingraft.tokenizer.documents import Documents
+from lingraft.training.data import Reading
+from lingraft.training.machine import keep_freed_memory
+from lingraft.training.phase import freeze
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from lingraft.objectives.common import TokenIds
+    from lingraft.tokenizer.shards import Tokens
+
+MODELS = {"base": "14x768x50000", "small": "6x256x8000"}
+HELD_OUT = 128
+TRAINED = {1: PRESETS["xpt2021"].first_phase, 2: PARTS}
+OURS = "lingraft"
+
+
+@dataclass(frozen=True)
+class Opponent:
+    """One way to use the Trainer."""
+
+    summary: str
+    bf16: bool = False
+    packed: bool = False
+    """Documents in rows, kept apart; else joined and cut into blocks."""
+    keeps_memory: bool = False
+    """glibc keeps freed memory, as lingraft makes it."""
+
+
+OPPONENTS = {
+    "default": Opponent("its defaults: fp32, joined and cut into blocks of the context"),
+    "bf16": Opponent("the same with bf16", bf16=True),
+    "packed": Opponent("bf16, documents apart in rows of the context", True, packed=True),
+    "packed-allocator": Opponent("packed, and lingraft's allocator", True, True, True),
+}
+
+
+def options() -> argparse.Namespace:
+    parser = parser_of(__doc__)
+    parser.add_argument("--model", choices=MODELS, default="base")
+    parser.add_argument("--shape", help="LAYERSxWIDTHxVOCABULARY, in the place of --model")
+    parser.add_argument("--opponents", nargs="+", choices=OPPONENTS, default=list(OPPONENTS))
+    parser.add_argument("--pairs", type=int, default=5, help="of an arm of each side")
+    parser.add_argument("--tokens", type=int, default=100_000, help="real tokens of an arm")
+    parser.add_argument("--warmup", type=float, default=0.2, help="share of them that is not timed")
+    parser.add_argument("--phase", type=int, choices=TRAINED, default=2, help="1 freezes the body")
+    parser.add_argument("--context", type=int, default=512, help="tokens read at once")
+    parser.add_argument(
+        "--rows", type=int, default=8, help="blocks or rows that go through at once"
+    )
+    parser.add_argument("--batch", type=int, default=8_192, help="tokens in a step")
+    parser.add_argument("--documents", type=int, default=4_096, help="made-up documents")
+    parser.add_argument("--mean-length", type=float, default=150, help="of a document, in tokens")
+    parser.add_argument("--precision", choices=("auto", "bf16", "fp32"), default="auto")
+    parser.add_argument("--gate", type=float, default=0.05, help="nats that we may be worse")
+    return add_arm_options(parser).parse_args()
+
+
+def texts(asked: argparse.Namespace) -> tuple[Tokens, Tokens, TokenIds]:
+    """Training text, held-out text and vocabulary: the same in every process."""
+    size = shape_of(asked).vocabulary
+
+    def documents(number: int, seed: int) -> Tokens:
+        shape = TextShape(asked.mean_length, 0.9, 4 * asked.context, number)
+        return made_up(shape, size, seed)
+
+    return documents(asked.documents, 0), documents(HELD_OUT, 1), token_ids(size)
+
+
+def shape_of(asked: argparse.Namespace) -> Shape:
+    return Shape.parse(asked.shape or MODELS[asked.model])
+
+
+def prepare(folder: Path, asked: argparse.Namespace) -> None:
+    """Write the initial weights, once for all arms."""
+    shape = shape_of(asked)
+    config = AutoConfig.for_model(
+        "llama",
+        vocab_size=shape.vocabulary,
+        hidden_size=shape.width,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.width // 64,
+        num_key_value_heads=max(1, shape.width // 192),
+        intermediate_size=-(-8 * shape.width // 3 // 64) * 64,
+        max_position_embeddings=asked.context,
+        tie_word_embeddings=True,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        pad_token_id=PAD,
+    )
+    build(LlamaForCausalLM, config, 0).save_pretrained(folder / "model")
+
+
+def held_out_loss(model: Any, folder: Path, asked: argparse.Namespace) -> float:
+    """Mean nats of a model's weights on the held-out documents, in fp32, each by itself."""
+    _, tokens, vocabulary = texts(asked)
+    pieces = Documents.of(tokens, asked.context)
+    items = [
+        Item(row[:-1].astype(np.int64), np.arange(len(row) - 1), row[1:].astype(np.int64))
+        for row in pieces.rows(range(len(pieces)))
+    ]
+    plain = load_model(str(folder / "model")).model  # without what accelerate puts around a model
+    plain.load_state_dict(model.state_dict())
+    text = intrinsic.MaskedText(items, "vs_run_clm", "next-token")
+    return intrinsic.score(Scorer(plain, vocabulary.pad, "fp32"), text)["loss"]
+
+
+def train_ours(folder: Path, asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    """lingraft's own loop."""
+    train, valid, vocabulary = (
+        Documents.of(one, asked.context) if index < 2 else one
+        for index, one in enumerate(texts(asked))
+    )
+    phase = phase_of(asked, TRAINED[asked.phase], {"size": asked.batch, "unit": "tokens"})
+    reading = Reading("", train, valid, "clm", Masking())
+    return train_with_lingraft(folder, asked, phase, reading, vocabulary)
+
+
+def blocks(documents: list[list[int]], size: int) -> list[dict[str, list[int]]]:
+    """The text as one, in pieces; the rest is dropped, as `run_clm` does."""
+    whole = [token for document in documents for token in document]
+    cut = [whole[start : start + size] for start in range(0, len(whole) - size + 1, size)]
+    return [{"input_ids": piece, "labels": piece} for piece in cut]
+
+
+def rows_of(tokens: Tokens, size: int) -> list[dict[str, list[int]]]:
+    """Documents, cut at the context, best fit into rows; positions and labels start anew."""
+    pieces = [
+        document[start : start + size].tolist()
+        for document in tokens.rows(range(len(tokens)))
+        for start in range(0, len(document), size)
+    ]
+    rows, _ = pack(np.array([len(piece) for piece in pieces]), size)
+    made = []
+    for row in rows:
+        ids = [token for index in row for token in pieces[index]]
+        places = [place for index in row for place in range(len(pieces[index]))]
+        labels = [token if place else IGNORED for token, place in zip(ids, places, strict=True)]
+        made.append({"input_ids": ids, "labels": labels, "position_ids": places})
+    return made
+
+
+def collate(rows: list[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
+    """Rows padded at the end; what fills a row is a document that nothing is predicted of."""
+    width = max(len(row["input_ids"]) for row in rows)
+    filled = {"input_ids": PAD, "labels": IGNORED}
+    batch = {
+        key: [row[key] + [filled.get(key, 0)] * (width - len(row[key])) for row in rows]
+        for key in rows[0]
+    }
+    for number, row in enumerate(rows):
+        if "position_ids" in row:
+            space = width - len(row["position_ids"])
+            batch["position_ids"][number][width - space :] = range(space)
+    return {key: torch.tensor(value) for key, value in batch.items()}
+
+
+def train_theirs(
+    opponent: Opponent, folder: Path, asked: argparse.Namespace
+) -> tuple[Any, dict[str, Any]]:
+    """The Trainer with the arguments that `run_clm.py` gives it."""
+    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+    if opponent.keeps_memory:
+        keep_freed_memory()
+    tokens = texts(asked)[0]
+    examples = (
+        rows_of(tokens, asked.context)
+        if opponent.packed
+        else blocks([row.tolist() for row in tokens.rows(range(len(tokens)))], asked.context)
+    )
+    held = float(np.mean([len(row["input_ids"]) for row in examples]))
+    marks: list[tuple[float, int]] = []
+
+    class Counting(Trainer):  # type: ignore[misc]
+        real: Any = 0
+
+        def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            self.real = self.real + (inputs["input_ids"] != PAD).sum()
+            return super().compute_loss(model, inputs, *args, **kwargs)
+
+    model = AutoModelForCausalLM.from_pretrained(folder / "model", trust_remote_code=False)
+    itl = itl_layers(model.config.num_hidden_layers, 1, 1)
+    freeze(model, FAMILIES["llama"], itl, frozenset(TRAINED[asked.phase]))
+    with tempfile.TemporaryDirectory() as out:
+        arguments = TrainingArguments(
+            output_dir=out,
+            per_device_train_batch_size=asked.rows,
+            gradient_accumulation_steps=max(1, round(asked.batch / held / asked.rows)),
+            bf16=opponent.bf16,
+            **PLAIN_TRAINER,
+        )
+        trainer = Counting(
+            model=model,
+            args=arguments,
+            train_dataset=examples,
+            data_collator=collate,
+            callbacks=[timing(marks, lambda: int(trainer.real), asked.tokens)],
+        )
+        trainer.train()
+    return model, {
+        "tokens_per_second": speed(marks, asked.warmup),
+        "tokens": marks[-1][1],
+        "precision": "bf16" if opponent.bf16 else "fp32",
+    }
+
+
+def run_arm(asked: argparse.Namespace) -> dict[str, Any]:
+    """One arm, in this process."""
+    quiet_transformers()
+    load = os.getloadavg()[0]
+    model, found = (
+        train_ours(asked.folder, asked)
+        if asked.arm == OURS
+        else train_theirs(OPPONENTS[asked.arm], asked.folder, asked)
+    )
+    memory = peak_memory(model.device)
+    found |= {"arm": asked.arm, "peak_memory_bytes": memory, "load_average": load}
+    return found | {"loss": held_out_loss(model, asked.folder, asked)}
+
+
+def main() -> None:
+    asked = options()
+    if asked.arm:
+        print(json.dumps(run_arm(asked)))
+        return
+    pairs = alternating(OURS, asked, lambda folder: prepare(folder, asked))
+    print(table(pairs, {name: one.summary for name, one in OPPONENTS.items()}, asked.gate))
+    write(asked.json, pairs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""Reference pages of the site, made from the code: recipes, studies, commands, lists."""
+
+from __future__ import annotations
+
+import re
+import types
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+
+import typer
+from pydantic_core import PydanticUndefined
+from typer.cli import get_docs_for_click
+from typer.main import get_command
+
+from lingraft import cli
+from lingraft.commands.list import TABLES
+from lingraft.recipe import Recipe
+from lingraft.recipe.base import Section
+from lingraft.report.table import markdown, plain
+from lingraft.study.recipe import Study
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pydantic.fields import FieldInfo
+
+NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+LIMITS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+RECIPE_INTRODUCTION = """# Recipes
+
+A recipe is a TOML file. It decides everything that a run does.
+This page is made from the code. It lists every table and every key.
+
+- An unknown key or a bad value is an error of one line ([all messages](../errors.md)).
+- `lingraft check RECIPE` says whether a recipe is sound, and what it will do.
+- `--set a.b=c` changes one value on the command line.
+- A key without a default must be given. “none” means that it is not set.
+
+The [guide](../guide.md#recipes) explains how the tables work together.
+"""
+STUDY_INTRODUCTION = """# Study files
+
+A study is a grid of runs in one TOML file.
+This page is made from the code. It lists every table and every key.
+The page on [studies](../study.md) explains how to use them.
+"""
+CLI_INTRODUCTION = """# Command line
+
+This page is made from the code; `lingraft COMMAND --help` prints the same.
+`lingraft --install-completion` sets up completion in your shell.
+
+Options of every command stand before its name: `--quiet` (warnings and errors only),
+`--verbose` (more), `--version`.
+"""
+EXAMPLE = re.compile(r"^(?P<says>[A-Z][\w ]*): +(?P<code>lingraft .*(?:\n +.*)*)$", re.MULTILINE)
+"""A line of a command's docstring that says how to call it; it may go on, indented."""
+LISTS_INTRODUCTION = """# Methods, initialisers and more
+
+What `lingraft list` prints. This page is made from the code. Tasks and models have
+pages of their own: [tasks](../tasks.md), [models](../models.md).
+"""
+
+
+def _cell(text: str) -> str:
+    """Text for a table: Markdown reads `code` as it is, and nothing else as HTML or a link."""
+    parts = " ".join(text.split()).replace("|", "\\|").split("`")
+    parts[::2] = [part.replace("<", "&lt;").replace("[", "\\[") for part in parts[::2]]
+    return "`".join(parts)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |\n"
+
+
+def _options(kind: Any) -> tuple[Any, ...]:
+    """The members of a union; of anything else itself."""
+    if get_origin(kind) is Annotated:
+        return _options(get_args(kind)[0])
+    if get_origin(kind) in (Union, types.UnionType):
+        return tuple(each for member in get_args(kind) for each in _options(member))
+    return (kind,)
+
+
+def _sections(kind: Any) -> Iterator[tuple[type[Section], bool]]:
+    """The tables in the type of a field, and whether there can be several."""
+    for option in _options(kind):
+        if get_origin(option) is tuple:
+            yield from ((one, True) for one, _ in _sections(get_args(option)[0]))
+        elif isinstance(option, type) and issubclass(option, Section):
+            yield option, False
+
+
+def type_name(kind: Any) -> str:
+    """The type of a field in plain words, for TOML."""
+    return " or ".join(dict.fromkeys(_type_name(o) for o in _options(kind) if o is not type(None)))
+
+
+def _type_name(kind: Any) -> str:
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return ", ".join(f"`{value}`" for value in inside)
+    if origin is tuple:
+        several = len(inside) == 2 and inside[1] is Ellipsis
+        listed = inside[:1] if several else inside
+        return "list: " + ", ".join(type_name(one) for one in listed)
+    if origin is dict or kind is dict:
+        return "table"
+    if isinstance(kind, type) and issubclass(kind, Section):
+        return "table"
+    return NAMES.get(kind, "any")
+
+
+def _limits(field: FieldInfo) -> str:
+    found = []
+    for rule in field.metadata:
+        for name, sign in LIMITS.items():
+            value = getattr(rule, name, None)
+            if value is not None:
+                found.append(f"{sign} {value:,}" if isinstance(value, int) else f"{sign} {value:g}")
+    return ", ".join(found)
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    if value is PydanticUndefined:
+        return "–" if field.is_required() else "made"
+    if value is None or value == ():
+        return "none"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value}`" if not isinstance(value, tuple) else f"`{list(value)}`"
+
+
+def _table(section: type[Section]) -> str:
+    lines = []
+    for name, field in section.model_fields.items():
+        if any(_sections(field.annotation)):
+            continue
+        kind = ", ".join(filter(None, (type_name(field.annotation), _limits(field))))
+        lines.append(_row((f"`{name}`", kind, _default(field), _cell(field.description or ""))))
+    head = _row(("key", "type", "default", "what it is")) + _row(("---",) * 4)
+    return head + "".join(lines) if lines else ""
+
+
+def _chapters(
+    section: type[Section], path: str, several: bool, seen: dict[type[Section], str]
+) -> Iterator[str]:
+    """A table of a recipe, then those inside it; `seen` holds the tables that are written."""
+    if path:
+        title = f"[[{path}]]" if several else f"[{path}]"
+        anchor = path.replace(".", "-")
+        yield f"{'#' * min(path.count('.') + 2, 4)} `{title}` {{ #{anchor} }}\n"
+        yield " ".join((section.__doc__ or "").split()) + "\n"
+    else:
+        yield "## At the top of the file\n"
+    if section in seen:
+        first = seen[section]
+        yield f"Its keys are those of [`{first}`](#{first.replace('.', '-')}).\n"
+        return
+    seen[section] = path
+    yield _table(section)
+    for name, field in section.model_fields.items():
+        for inner, many in _sections(field.annotation):
+            yield from _chapters(inner, f"{path}.{name}" if path else name, many, seen)
+
+
+def recipes() -> str:
+    """Every key of a recipe."""
+    return RECIPE_INTRODUCTION + "\n" + "\n".join(_chapters(Recipe, "", False, {}))
+
+
+def studies() -> str:
+    """Every key of a study."""
+    return STUDY_INTRODUCTION + "\n" + "\n".join(_chapters(Study, "", False, {}))
+
+
+def command_line() -> str:
+    """Every command with its arguments and options, as typer documents them."""
+    group = get_command(cli.app)
+    context = typer.Context(group, info_name="lingraft")
+    text = get_docs_for_click(obj=group, ctx=context, name="lingraft")
+    # the summaries in the list of commands are cut short; the page's contents name them
+    _, _, commands = text.partition("\n## ")
+    commands = re.sub(r"^\* `--help`: .*\n", "", commands, flags=re.MULTILINE)
+    commands = EXAMPLE.sub(_example, commands)
+    return f"{CLI_INTRODUCTION}\n## {commands}"
+
+
+def _example(match: re.Match[str]) -> str:
+    return f"{match['says']}:\n\n```text\n{' '.join(match['code'].split())}\n```"
+
+
+def lists() -> str:
+    """The tables of `lingraft list`, without those that have a page."""
+    wanted = ("methods", "presets", "initialisers", "objectives", "families")
+    shown = (f"## {name.capitalize()}\n\n{markdown(TABLES[name](), plain)}\n" for name in wanted)
+    return LISTS_INTRODUCTION + "\n" + "\n".join(shown)

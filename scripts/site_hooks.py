@@ -1,0 +1,93 @@
+"""Hooks of mkdocs: pages that are made when the site is built (references, changelog, notebook).
+
+Links that lead out of docs/ get a page that shows the file, so that the site is whole offline.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "src")]
+
+import notebook_page  # noqa: E402
+import reference_pages  # noqa: E402
+
+LINK = re.compile(r"(?<=\]\()(\.\./[^)\s#]+)(#[^)\s]*)?(?=\))")
+LANGUAGES = {".toml": "toml", ".py": "python", ".md": "", ".cff": "yaml"}
+
+
+def repository_path(page: str, target: str) -> str | None:
+    """The path in the repository of a link that leaves docs/; None of one that stays inside.
+
+    Args:
+        page: the page's own path below docs/.
+        target: what it links to.
+    """
+    path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), target))
+    return None if path.startswith("docs/") else path
+
+
+def linked_files(pages: dict[str, str]) -> list[str]:
+    """Files outside docs/ that some pages link to.
+
+    Args:
+        pages: Markdown by path below docs/.
+    """
+    targets = ((page, match[1]) for page, text in pages.items() for match in LINK.finditer(text))
+    paths = (repository_path(page, target) for page, target in targets)
+    return sorted({path for path in paths if path is not None})
+
+
+def shown(path: str) -> str:
+    """A page that shows a file of the repository.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    text = (ROOT / path).read_text(encoding="utf-8")
+    kind = LANGUAGES.get(Path(path).suffix, "")
+    return f"# {path}\n\n````{kind}\n{text.rstrip()}\n````\n"
+
+
+def made_pages() -> dict[str, str]:
+    """The pages that are made, as Markdown by path below docs/."""
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    notebook = (ROOT / "docs/tutorial.ipynb").read_text(encoding="utf-8")
+    return {
+        "reference/recipes.md": reference_pages.recipes(),
+        "reference/studies.md": reference_pages.studies(),
+        "reference/cli.md": reference_pages.command_line(),
+        "reference/lists.md": reference_pages.lists(),
+        "tutorial.md": notebook_page.markdown(notebook),
+        "changelog.md": changes.replace("](docs/", "]("),
+    }
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add what is made; `files` holds docs/ as it is on disk."""
+    made = made_pages()
+    texts = {file.src_uri: file.content_string for file in files.documentation_pages()} | made
+    made |= {f"files/{path}.md": shown(path) for path in linked_files(texts)}
+    for path, text in made.items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Lead links out of docs/ to the pages that show those files."""
+    own = page.file.src_uri
+
+    def inside(match: re.Match[str]) -> str:
+        path = repository_path(own, match[1])
+        if path is None:
+            return match[0]
+        return posixpath.relpath(f"files/{path}.md", posixpath.dirname(own) or ".")
+
+    return LINK.sub(inside, markdown)

@@ -1,0 +1,66 @@
+"""`lingraft demo`: it parses, calls and prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lingraft.commands import adapt, console
+from lingraft.commands import options as ask
+
+if TYPE_CHECKING:
+    from lingraft.rundir import Run
+
+
+def command(
+    out_dir: Annotated[Path, typer.Option("--out", help="The run's folder.")] = Path("runs/demo"),
+    files_to: Annotated[
+        Path | None,
+        typer.Option(
+            help="Train nothing: copy the demo's source model and text into this folder, to try "
+            "other commands on them."
+        ),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of weights, order and masks.")] = None,
+    settings: ask.Settings = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in --out; redo what changed.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Delete the run in --out first.")
+    ] = False,
+) -> None:
+    """Make a Korean model of a small English one: offline, in minutes, with the package's own data.
+
+    A model from random weights is trained beside it on the same text for as long, to compare.
+    """
+    from lingraft.pipeline import demo
+
+    if files_to is not None:
+        demo.copy_files(files_to)
+        text = files_to / demo.TEXT
+        console.line(f"source: {files_to / 'source'}\ntext:   {text}")
+        return
+    from lingraft.pipeline import adapt as pipeline
+
+    seeds = [f"seed={seed}"] if seed is not None else []
+    recipe = demo.recipe([*(settings or []), *seeds])
+    run = pipeline.adapt(
+        recipe, out_dir, resume=resume, overwrite=overwrite, command=ask.command_line()
+    )
+    if ask.is_first_process():
+        adapt.show(run)
+        _answer(run, demo.EXAMPLE)
+
+
+def _answer(run: Run, sentence: str) -> None:
+    """What the model puts into a gap."""
+    from transformers import AutoTokenizer, pipeline
+
+    tokenizer = AutoTokenizer.from_pretrained(run.model_path)
+    fill = pipeline("fill-mask", model=str(run.model_path), tokenizer=tokenizer)
+    text = sentence.format(mask=tokenizer.mask_token)
+    guesses = [f"{guess['token_str'].strip()} ({guess['score']:.0%})" for guess in fill(text)[:3]]
+    console.line(f"{text}  →  {', '.join(guesses)}")

@@ -1,0 +1,83 @@
+"""`lingraft.adapt(...)` without a recipe: its arguments, read as those of `lingraft adapt`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lingraft.commands import budgets
+from lingraft.errors import RecipeError
+from lingraft.recipe.methods import recipe_from
+from lingraft.recipe.shorthand import ShortForm, tables
+from lingraft.recipe.streams import named_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lingraft.recipe import Recipe
+    from lingraft.recipe.shorthand import Paths
+
+NEEDED = ("source", "text", "language")
+
+
+def recipe_of(form: ShortForm, out: str | Path | None, settings: Sequence[str] = ()) -> Recipe:
+    """The recipe that the arguments of `lingraft.adapt` stand for.
+
+    Args:
+        form: what was given.
+        out: the run's folder, whose name becomes that of the recipe.
+        settings: overrides such as "phases.0.budget.value=10".
+
+    Raises:
+        RecipeError: an argument is unknown, missing or wrong.
+    """
+    for name in form:
+        if name not in ShortForm.__annotations__:
+            near = difflib.get_close_matches(name, ShortForm.__annotations__, 1)
+            hint = f"did you mean {near[0]}=?" if near else "see help(lingraft.adapt)"
+            raise RecipeError(f"adapt: there is no argument {name}=; {hint}")
+    text = form.get("text")
+    several = isinstance(text, Mapping)
+    missing = [
+        f"{name}=" for name in NEEDED if not form.get(name) and not (several and name == "language")
+    ]
+    if missing:
+        raise RecipeError(
+            f"adapt: give a recipe, or source=, text= and language=; missing: {', '.join(missing)}"
+        )
+    if several and form.get("language"):
+        raise RecipeError("adapt: text= names its languages; leave language= out")
+    if out is None:
+        raise RecipeError("adapt: name the run's folder, for example out='runs/ko'")
+    texts = _texts(text, form.get("language"))
+    assignments = [*settings, *([] if form.get("seed") is None else [f"seed={form['seed']}"])]
+    if form.get("preset") is None and len(texts.get("streams", ())) < 2:
+        form = {
+            **form,
+            "preset": budgets.default_preset(form.get("method"), assignments, yes=False),
+        }
+    data = {"name": Path(out).resolve().name or "run"} | tables(form, texts, _budget(form))
+    budgets.check_given(data, assignments)
+    return recipe_from(data, assignments, "lingraft.adapt")
+
+
+def _budget(form: ShortForm) -> dict[str, Any] | None:
+    tokens = form.get("tokens")
+    return budgets.chosen(
+        minutes=form.get("minutes"),
+        hours=form.get("hours"),
+        tokens=None if tokens is None else str(tokens),
+        steps=form.get("steps"),
+    )
+
+
+def _texts(text: Any, language: str | None) -> dict[str, Any]:
+    if isinstance(text, Mapping):
+        return named_texts([f"{code}={path}" for code in text for path in _paths(text[code])], None)
+    return named_texts(_paths(text), language)
+
+
+def _paths(text: Paths) -> list[str]:
+    return [str(path) for path in ([text] if isinstance(text, str | Path) else text)]

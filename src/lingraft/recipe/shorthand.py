@@ -1,0 +1,80 @@
+"""The short form of a recipe: options of `lingraft adapt`, arguments of `lingraft.adapt`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+Paths = str | Path | Sequence[str | Path]
+
+
+class ShortForm(TypedDict, total=False):
+    """What `lingraft.adapt` takes in the place of a recipe, as `lingraft adapt` does.
+
+    Attributes:
+        source: the source model: a folder, a Hub id or a name of `lingraft list models`.
+        text: files, folders or hub:DATASET; of several languages a dict of them by language code,
+            without `language`.
+        language: of the text, a BCP 47 code such as "ko".
+        method: "xpt" by default; `lingraft list methods`.
+        preset: "auto" (default): what our studies found best; or a paper's hyper-parameters.
+        vocab_size: pieces of the new vocabulary; by the size of the text.
+        minutes: budget: time of the whole run.
+        hours: budget: the same in hours.
+        tokens: budget: tokens of training over all phases, as a number or "5M".
+        steps: budget: optimiser steps over all phases.
+        learning_rate: its peak.
+        batch_tokens: tokens of one step.
+        lexicons: dictionaries, for initialisers and methods that read some.
+        kept: text of the source's language, on which a causal model is scored too.
+        baselines: methods to train on the same budget, to compare.
+        seed: of weights, order and masks.
+    """
+
+    source: str | Path | None
+    text: Paths | Mapping[str, Paths]
+    language: str
+    method: str | None
+    preset: str | None
+    vocab_size: int | None
+    minutes: float | None
+    hours: float | None
+    tokens: float | str | None
+    steps: int | None
+    learning_rate: float | None
+    batch_tokens: int | None
+    lexicons: Sequence[str | Path] | None
+    kept: Sequence[str | Path] | None
+    baselines: Sequence[str] | None
+    seed: int | None
+
+
+def tables(form: ShortForm, texts: dict[str, Any], budget: dict[str, Any] | None) -> dict[str, Any]:
+    """The tables of a recipe that a short form stands for.
+
+    Args:
+        form: what was given.
+        texts: the tables that its texts stand for (`named_texts`).
+        budget: the table that its budget stands for; None where it has none.
+    """
+    source, batch = form.get("source"), form.get("batch_tokens")
+    return {
+        "source": {"model": None if source is None else str(source)},
+        **texts,
+        "tokenizer": _given(vocab_size=form.get("vocab_size")),
+        "method": _given(
+            name=form.get("method"),
+            preset=form.get("preset"),
+            budget=budget,
+            learning_rate=form.get("learning_rate"),
+            batch=None if batch is None else {"size": batch, "unit": "tokens"},
+        ),
+        "resources": _given(lexicons=[str(path) for path in form.get("lexicons") or ()]),
+        "evaluation": _given(kept=[str(path) for path in form.get("kept") or ()]),
+        "baselines": [{"method": name} for name in form.get("baselines") or ()],
+    }
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value not in (None, [])}

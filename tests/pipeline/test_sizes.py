@@ -1,0 +1,47 @@
+"""Sizes of a target from headers of files whose tensors are named in several ways."""
+
+import pytest
+
+from lingraft.models.families import FAMILIES
+from lingraft.pipeline.sizes import grafted_sizes, is_tied, named_as_in
+from lingraft.recipe.methods import recipe_from
+
+
+def shapes_of(family, tiny_model, **changes):
+    state = tiny_model(family, **changes).state_dict()
+    return {name: tuple(tensor.shape) for name, tensor in state.items()}
+
+
+def test_a_checkpoint_of_the_body_alone_with_its_masks_is_sized_as_the_model(tiny_model):
+    """OpenAI's GPT-2: no 'transformer.', no head, a mask [1, 1, T, T] in each layer."""
+    record, whole = FAMILIES["gpt2"], shapes_of("gpt2", tiny_model)
+    stored = {n.removeprefix("transformer."): s for n, s in whole.items() if n != "lm_head.weight"}
+    stored |= {f"h.{layer}.attn.bias": (1, 1, 128, 128) for layer in range(2)}
+    named = named_as_in(record, stored)
+    assert named == {name: shape for name, shape in whole.items() if name != "lm_head.weight"}
+    plain = {"language": "ko", "source": {"model": "x"}, "corpus": {"text": ["ko.txt"]}}
+    recipe = recipe_from(plain | {"graft": {"layers_every": 1}})
+    assert grafted_sizes(named, record, recipe) == grafted_sizes(whole, record, recipe)
+
+
+def test_tensors_that_checkpoints_name_otherwise_get_the_models_names(tiny_model):
+    whole = shapes_of("gpt_neox", tiny_model)
+    stored = {name.replace("lm_head.", "embed_out."): shape for name, shape in whole.items()}
+    stored["gpt_neox.layers.0.attention.masked_bias"] = ()
+    assert named_as_in(FAMILIES["gpt_neox"], stored) == whole
+
+
+@pytest.mark.parametrize(
+    ("family", "config", "tied"),
+    [
+        ("llama", {}, False),
+        ("llama", {"tie_word_embeddings": True}, True),
+        ("bert", {}, True),
+        ("bert", {"tie_word_embeddings": False}, False),
+    ],
+)
+def test_a_head_is_tied_as_config_json_says_or_as_a_causal_model_stores_it(
+    family, config, tied, tiny_model
+):
+    shapes = shapes_of(family, tiny_model, tie_word_embeddings=False)
+    assert is_tied(config, FAMILIES[family], shapes) == tied

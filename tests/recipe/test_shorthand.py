@@ -1,0 +1,99 @@
+"""The short form: the same recipe from the command line and from Python."""
+
+from __future__ import annotations
+
+import pytest
+
+import lingraft
+from lingraft.commands.from_python import recipe_of
+from lingraft.errors import RecipeError
+from lingraft.recipe.shorthand import ShortForm
+
+NEEDED = {"source": "s", "text": "ko.txt", "language": "ko"}
+
+
+def test_python_and_the_command_line_make_one_recipe(command, monkeypatch) -> None:
+    asked = []
+
+    def caught(recipe, out, **_):
+        asked.append(recipe)
+        raise RecipeError("caught")
+
+    monkeypatch.setattr("lingraft.pipeline.adapt.adapt", caught)
+    given = ("--source", "s", "--text", "a.txt", "b", "--lang", "ko", "--out", "runs/x")
+    words = ("--vocab-size", 300, "--steps", 2, "--learning-rate", 1e-3, "--batch-tokens", 64)
+    more = (
+        "--method",
+        "metaxlm-dict",
+        "--lexicons",
+        "d",
+        "--kept",
+        "k",
+        "--baseline",
+        "scratch",
+        "--seed",
+        4,
+    )
+    assert command("adapt", *given, *words, *more, "--preset", "xpt2021").status == 1
+    form = {"source": "s", "text": ["a.txt", "b"], "language": "ko", "vocab_size": 300, "seed": 4}
+    form |= {"steps": 2, "learning_rate": 1e-3, "batch_tokens": 64, "method": "metaxlm-dict"}
+    form |= {"kept": ["k"], "lexicons": ["d"], "baselines": ["scratch"], "preset": "xpt2021"}
+    with pytest.raises(RecipeError, match="caught"):
+        lingraft.adapt(out="runs/x", **form)
+    budgets = {"minutes", "hours", "tokens"}  # beside steps, of which there can be one
+    assert set(form) | budgets == set(ShortForm.__annotations__)
+    on_the_command_line, from_python = asked
+    assert from_python == on_the_command_line
+
+
+@pytest.mark.parametrize(
+    ("given", "budget"),
+    [
+        ({"minutes": 5}, (5, "minutes")),
+        ({"hours": 0.5}, (0.5, "hours")),
+        ({"tokens": "5M"}, (5e6, "tokens")),
+        ({"tokens": 300_000}, (3e5, "tokens")),
+        ({"steps": 7}, (7, "steps")),
+    ],
+)
+def test_a_budget_chooses_what_is_left_open(given, budget) -> None:
+    recipe = recipe_of(NEEDED | given, "runs/x")
+    assert recipe.method.budget is not None
+    assert (recipe.method.budget.value, recipe.method.budget.unit) == budget
+    assert recipe.method.preset == "auto"
+
+
+def test_without_a_budget_it_asks_for_one(tiny_source, korean_text) -> None:
+    with pytest.raises(RecipeError, match="no budget: give"):
+        recipe_of(NEEDED | {"source": tiny_source("bert"), "text": korean_text}, "runs/x")
+
+
+def test_several_languages_are_a_dict_of_texts() -> None:
+    text = {"en": "en.txt", "de": ["de/", "more.txt"]}
+    recipe = recipe_of({"source": "s", "text": text, "method": "metaxlm"}, "runs/many")
+    assert [(s.language, s.corpus.text) for s in recipe.streams] == [
+        ("en", ("en.txt",)),
+        ("de", ("de/", "more.txt")),
+    ]
+    assert recipe.name == "many"
+
+
+@pytest.mark.parametrize(
+    ("form", "out", "told"),
+    [
+        ({"source": "s"}, "o", "missing: text=, language="),
+        (NEEDED, None, "name the run's folder, for example out='runs/ko'"),
+        (NEEDED | {"languages": "ko"}, "o", "no argument languages=; did you mean language="),
+        (NEEDED | {"joy": 1}, "o", r"no argument joy=; see help\(lingraft.adapt\)"),
+        (NEEDED | {"text": {"en": "en.txt"}}, "o", "leave language= out"),
+        (NEEDED | {"method": "magic"}, "o", "method 'magic' is not known"),
+    ],
+)
+def test_what_is_wrong_with_the_short_form_is_one_line(form, out, told) -> None:
+    with pytest.raises(RecipeError, match=told):
+        recipe_of(form, out)
+
+
+def test_a_recipe_and_the_short_form_do_not_mix() -> None:
+    with pytest.raises(RecipeError, match="steps= belongs to the form without a recipe"):
+        lingraft.adapt("recipes/demo.toml", "runs/x", steps=3)

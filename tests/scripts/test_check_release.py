@@ -1,0 +1,66 @@
+"""What is published names one version everywhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = ("pyproject.toml", "CITATION.cff", "CHANGELOG.md")
+
+
+@pytest.fixture(scope="module")
+def release() -> Any:
+    spec = importlib.util.spec_from_file_location(
+        "check_release", ROOT / "scripts/check_release.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    for name in FILES:
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def test_the_repository_names_one_version_and_keeps_its_changelog(release: Any) -> None:
+    assert release.problems() == []
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "told"),
+    [
+        ("CITATION.cff", "version: 0.1.0", "version: 0.0.9", "CITATION.cff: its version must be"),
+        ("CHANGELOG.md", "## [Unreleased]", "## Soon", "'## [Unreleased]' is missing"),
+        ("CHANGELOG.md", "### Fixed", "### Mended", "'### Mended' is no kind of change"),
+        ("CHANGELOG.md", "### Fixed", "## [0.0.1]\n### Fixed", "version 0.0.1 has no date"),
+    ],
+)
+def test_a_file_that_disagrees_is_named(
+    release: Any, copy: Path, file: str, old: str, new: str, told: str
+) -> None:
+    text = (copy / file).read_text(encoding="utf-8")
+    assert old in text
+    (copy / file).write_text(text.replace(old, new, 1), encoding="utf-8")
+    assert [problem for problem in release.problems(copy) if told in problem]
+
+
+def test_a_tag_needs_its_version_and_a_dated_heading(release: Any, copy: Path) -> None:
+    told = "\n".join(release.problems(copy, "v9.0.0"))
+    assert "tag v9.0.0: pyproject.toml has version" in told
+    changes = copy / "CHANGELOG.md"
+    version = told.split("version ")[1].split()[0]
+    assert "heading" in "\n".join(release.problems(copy, f"v{version}"))
+    text = changes.read_text(encoding="utf-8")
+    dated = text.replace("### Fixed", f"## [{version}] - 2026-12-01\n\n### Fixed", 1)
+    changes.write_text(dated, encoding="utf-8")
+    assert release.problems(copy, f"v{version}") == []

@@ -1,0 +1,79 @@
+"""What is packaged is whole: the demo's files, extras, workflows that call make."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import yaml
+
+from lingraft.pipeline import demo
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+ACCOUNTS = {"wandb", "mlflow", "fused"}
+"""Trackers that a user has an account or a server for; what a CPU cannot use."""
+
+
+def test_the_wheel_holds_all_that_the_demo_reads() -> None:
+    packed = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert {
+        f"demo/{name}": f"lingraft/demo/{name}" for name in demo.FILES
+    }.items() <= packed.items()
+    assert packed["recipes"] == "lingraft/recipes"
+    assert [path for path in packed if not (ROOT / path).exists()] == []
+
+
+def test_nothing_that_the_wheel_holds_is_left_out_of_the_sdist() -> None:
+    targets = PROJECT["tool"]["hatch"]["build"]["targets"]
+    left_out = targets["sdist"]["exclude"]
+    packed = targets["wheel"]["force-include"]
+    assert [path for path in packed if any(path.startswith(out) for out in left_out)] == []
+
+
+def test_the_extra_all_is_every_extra_that_a_run_can_need() -> None:
+    (everything,) = EXTRAS["all"]
+    named = set(re.fullmatch(r"lingraft\[(.*)\]", everything)[1].split(","))
+    assert named == set(EXTRAS) - ACCOUNTS - {"all", "docs"}
+
+
+def test_every_extra_is_in_the_table_of_the_page_on_installing() -> None:
+    text = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    table = "\n".join(line for line in text.splitlines() if line.startswith("| `"))
+    assert [name for name in EXTRAS if f"`{name}`" not in table.replace("|", "")] == []
+
+
+def test_every_package_of_the_extras_and_the_development_group_is_pinned() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines if "==" in line}
+    wanted = [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"]]
+    wanted += [one for name, packages in EXTRAS.items() if name not in ACCOUNTS for one in packages]
+    names = {re.match(r"[\w-]+", one)[0].lower() for one in wanted} - {"lingraft"}
+    assert sorted(names - pinned) == []
+
+
+def test_workflows_call_targets_of_the_makefile() -> None:
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+    called: dict[str, set[str]] = {}
+    for path in sorted((ROOT / ".github/workflows").glob("*.yml")):
+        jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
+        runs = [step["run"] for job in jobs for step in job["steps"] if "run" in step]
+        assert all(run.startswith("make ") for run in runs), path.name
+        called[path.stem] = {run.split()[1] for run in runs}
+    assert called == {
+        "ci": {"check", "test", "docs"},
+        "release": {"check", "test", "release-check", "dist"},
+    }
+    assert set().union(*called.values()) <= targets
+
+
+def test_every_python_version_of_the_metadata_is_tried_by_the_workflow() -> None:
+    classifiers = PROJECT["project"]["classifiers"]
+    named = [one.rpartition(" ")[2] for one in classifiers if "Python :: 3." in one]
+    jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))["jobs"]
+    tried = jobs["test"]["strategy"]["matrix"]["python"]
+    assert named
+    assert set(named) <= set(tried)
+    assert PROJECT["project"]["requires-python"] == f">={min(tried, key=lambda v: int(v[2:]))}"
