@@ -14,7 +14,9 @@ from lingraft.recipe.methods import (
     read_recipe,
     recipe_from,
     settled,
+    with_tied_head,
 )
+from lingraft.recipe.streams import replayed
 
 SMALL = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}}
 PHASE = {"name": "one", "train": ["itl"], "budget": {"value": 3}}
@@ -404,3 +406,24 @@ def test_a_baseline_of_veco_reads_masked_sentences_of_the_same_text():
     (phase,) = other.phases
     assert (phase.objective, phase.data, phase.mixture.draw) == ("mlm", (), "sentences")
     assert phase.budget.value == 240_000
+
+
+def test_replayed_text_has_a_share_of_every_phase_and_none_of_the_vocabulary():
+    short = {"language": "ko", "corpus": {"text": ["ko.txt"]}, "source": {"model": "m"}}
+    made = recipe_from(replayed(short, ["en.txt"], 0.2))
+    assert [stream.name for stream in made.texts] == ["ko", "en"]
+    assert made.tokenizer.streams == ("ko",)
+    for phase in made.phases:
+        assert [(entry.stream, entry.share) for entry in phase.data] == [("ko", None), ("en", 0.2)]
+
+
+@pytest.mark.parametrize("steps", [7, 8, 100, 1_001])
+def test_steps_are_divided_over_any_number_of_phases(steps):
+    phases = recipe(method={"name": "eeve", "budget": {"value": steps}}).phases
+    budgets = [phase.budget.value for phase in phases]
+    assert sum(budgets) == steps
+    assert min(budgets) >= 1
+    tied = with_tied_head(recipe(method={"name": "eeve", "budget": {"value": steps}}))
+    assert [phase.name[-1] for phase in tied.phases] == ["3", "4", "6", "7"]
+    assert sum(phase.budget.value for phase in tied.phases) == steps
+    assert with_tied_head(tied) == tied

@@ -272,3 +272,22 @@ def test_where_batches_alternate_each_kind_has_half_of_the_steps(tiny_tokens):
     ]
     found = probabilities(readings, Mixture(alpha=1, draw="alternate"))
     assert found.tolist() == pytest.approx([0.45, 0.5, 0.05])
+
+
+def test_a_stream_with_a_share_has_that_share_of_the_tokens(tiny_tokens):
+    """Whatever the lengths of its sentences, and with the others drawn as they were."""
+    texts = [tiny_tokens(50, 4, 6), tiny_tokens(100, 4, 6), tiny_tokens(30, 14, 16)]
+    given = (None, None, 0.1)
+    three = [
+        Reading(str(i), text, text, "mlm", Masking(), share=share)
+        for i, (text, share) in enumerate(zip(texts, given, strict=True))
+    ]
+    found = probabilities(three, Mixture(alpha=1))
+    tokens = found * np.array([float(text.lengths.mean()) for text in texts])
+    assert tokens[2] / tokens.sum() == pytest.approx(0.1)
+    assert found[1] / found[0] == pytest.approx(2)
+    assert found.sum() == pytest.approx(1)
+    lengths = [text.lengths for text in texts]
+    plan = MixturePlan(lengths, found, Batch(size=64), 0, "phase-1")
+    drawn = plan.drawn(300) * np.array([float(one.mean()) for one in lengths])
+    assert drawn[2] / drawn.sum() == pytest.approx(0.1, abs=0.01)

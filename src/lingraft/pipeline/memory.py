@@ -33,8 +33,6 @@ LOGITS_AT_ONCE = 1 << 25
 """Logits of clm that are there at a time; `models.chunked` says why, and a test that it is so."""
 HEAD_COUNT = ("num_attention_heads", "n_head", "encoder_attention_heads", "num_heads")
 WIDTH = ("hidden_size", "n_embd", "d_model")
-ACTIVATION, WRITTEN_OUT = ("activation_function", "hidden_act"), ("gelu_new", "gelu_fast")
-"""Activations that are a formula of several steps, of which each keeps something."""
 SHORTEST_MICRO_BATCH = 512
 FILLED = 0.9
 """Share of a machine's memory that can be used."""
@@ -89,8 +87,6 @@ class Layers:
             if layer_index(name, family) == max(numbers) and len(shape) == 2
         ]
         in_first, out_first = (0, 1) if family.model_type == "gpt2" else (1, 0)
-        widest = max((shape[out_first] for shape in maps), default=0)
-        by_hand = 4 * widest if any(config.get(key) in WRITTEN_OUT for key in ACTIVATION) else 0
         lists = len(family.lists)
         number = len(numbers) + lists * recipe.graft.places.number(len(numbers) // lists)
         source = shapes[family.word_embeddings][0]
@@ -101,7 +97,7 @@ class Layers:
             width,
             heads,
             sum(shape[in_first] for shape in maps),
-            sum(shape[out_first] for shape in maps) + by_hand,
+            sum(shape[out_first] for shape in maps),
             number * sum(math.prod(shape) for shape in maps),
             rows,
             max(0, rows - kept),
@@ -229,16 +225,6 @@ def trained(phase: Phase, by_part: Mapping[str, int], layers: Layers) -> tuple[i
     return count, matrices
 
 
-def parts_moved(phase: Phase) -> frozenset[str]:
-    """Whole parts that have gradients in a phase: those too of which it trains rows or layers."""
-    names = [*trained_parts(phase.train, phase.name), *(phase.lora.parts if phase.lora else ())]
-    found = [selector(name) for name in names]
-    return frozenset(
-        "body" if s.items else "embeddings" if s.matrix == "head" else str(s.part or s.matrix)
-        for s in found
-    )
-
-
 def need(
     recipe: Recipe, phase: Phase, by_part: Mapping[str, int], layers: Layers, machine: Machine
 ) -> Need:
@@ -251,7 +237,7 @@ def need(
         layers: of the target.
         machine: where.
     """
-    training, parts = recipe.training, parts_moved(phase)
+    training, parts = recipe.training, trained_parts(phase.train, phase.name)
     count, matrices = trained(phase, by_part, layers)
     total = sum(by_part.values())
     bf16 = training.precision == "bf16" or (training.precision == "auto" and machine.bf16)
@@ -302,7 +288,11 @@ def _logit_bytes(
     rows = layers.rows
     if phase.objective == "clm":
         at_once = min(tokens * rows, LOGITS_AT_ONCE)
-        own = 2 * 4 * by_part["embeddings"] if "embeddings" in parts_moved(phase) else 0
+        own = (
+            2 * 4 * by_part["embeddings"]
+            if "embeddings" in trained_parts(phase.train, phase.name)
+            else 0
+        )
         return at_once * (8 + size) + own  # the head's gradient too, before it is scaled
     rate = phase.masking.rate
     return int(tokens * rate * rows * (8 + size))
@@ -329,7 +319,7 @@ def remedies(
         said[:] = [one for one in said if "micro_batch" not in one]
         said.append(f"training.micro_batch_tokens={smaller}")
         yield with_them(training)
-    if "body" not in parts_moved(phase) and training.frozen_weights != "bf16":
+    if "body" not in trained_parts(phase.train, phase.name) and training.frozen_weights != "bf16":
         training = training.model_copy(update={"frozen_weights": "bf16"})
         said.append("training.frozen_weights=bf16")
         yield with_them(training)
@@ -365,7 +355,7 @@ def verdict(
             "and fits"
         )
     least = min((entry[1].total for entry in found), default=most)
-    trains_body = "body" in parts_moved(worst)
+    trains_body = "body" in trained_parts(worst.train, worst.name)
     fewer = "train the body by LoRA or not at all (phases.….train), " if trains_body else ""
     tried = f", nor with {found[-1][0]} ({_shown(least)})" if found else ""
     return needs, (
