@@ -170,6 +170,7 @@ def test_the_demos_table_counts_ties_where_there_are_any(
             "docs/papers.md",
             "docs/log.md",
             "docs/encoder-decoder-sources.md",
+            "docs/families.md",
         ),
     ],
 )
