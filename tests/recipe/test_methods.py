@@ -156,11 +156,10 @@ def test_what_the_recipe_says_of_the_tokenizer_wins_over_the_method():
     assert recipe("tokenizer.vocab_size=99", method={"name": "lapt"}).tokenizer.kind == "append"
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", [name for name in PRESETS if name != "auto"])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_expands_under_every_preset_and_survives_toml(method, preset, tmp_path):
-    budget = {"budget": {"value": 40, "unit": "steps"}} if preset == "auto" else {}
-    whole = recipe(method={"name": method, "preset": preset} | budget)
+    whole = recipe(method={"name": method, "preset": preset})
     assert [phase.name for phase in whole.phases] == [s.name for s in METHODS[method].stretches]
     assert expand(whole) == whole
     path = tmp_path / "recipe.toml"

@@ -21,6 +21,7 @@ import torch
 
 from lingraft.models.packed import PackedModel, assemble, check_isolation
 from lingraft.models.rows import pack
+from lingraft.models.stacks import packed_model
 from lingraft.objectives.common import Array, Corrupted, Losses, LossSum, Objective
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Teacher:
         Raises:
             UnsupportedModelError: sentences in one row see each other.
         """
-        packed = PackedModel(model, family).eval().requires_grad_(False)
+        packed = packed_model(model, family).eval().requires_grad_(False)
         check_isolation(packed, int(tokenizer.pad_token_id))
         return cls(packed, tokenizer, student_tokenizer, longest, weight)
 

@@ -124,8 +124,8 @@ def recipe_in(run: Run) -> Recipe:
 
 def measure_initial_loss(context: Context) -> None:
     """Write the validation loss of the grafted model, as the first phase measures it."""
-    from lingraft.models.packed import PackedModel
     from lingraft.models.source import load_model
+    from lingraft.models.stacks import packed_model
     from lingraft.objectives.common import TokenIds
     from lingraft.pipeline import reading, stages
     from lingraft.tokenizer import files as tokenizer_files
@@ -142,7 +142,7 @@ def measure_initial_loss(context: Context) -> None:
     readings = reading.readings(folder, context.recipe, phase, tokenizer)
     ids = TokenIds.of(tokenizer)
     held_out = HeldOut.of(readings, ids, phase, context.recipe.training)
-    packed = PackedModel(loaded.model.to(context.accelerator.device), loaded.family)
+    packed = packed_model(loaded.model.to(context.accelerator.device), loaded.family)
     objectives = held_out.objectives
     module = context.accelerator.prepare(WithObjective(packed, *objectives))
     loss, _ = held_out.losses(module, context.accelerator)
