@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from arms import (
+    CLOCKS,
     PLAIN_TRAINER,
     add_arm_options,
     phase_of,
@@ -107,6 +108,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--documents", type=int, default=4_096, help="made-up documents")
     parser.add_argument("--mean-length", type=float, default=150, help="of a document, in tokens")
     parser.add_argument("--precision", choices=("auto", "bf16", "fp32"), default="auto")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="whose seconds count")
     parser.add_argument("--gate", type=float, default=0.05, help="nats that we may be worse")
     return add_arm_options(parser).parse_args()
 
@@ -168,7 +170,7 @@ def train_ours(folder: Path, asked: argparse.Namespace) -> tuple[Any, dict[str, 
     )
     phase = phase_of(asked, TRAINED[asked.phase], {"size": asked.batch, "unit": "tokens"})
     reading = Reading("", train, valid, "clm", Masking())
-    return train_with_lingraft(folder, asked, phase, reading, vocabulary)
+    return train_with_lingraft(folder, asked, phase, reading, vocabulary, asked.clock)
 
 
 def blocks(documents: list[list[int]], size: int) -> list[dict[str, list[int]]]:
@@ -250,7 +252,7 @@ def train_theirs(
             args=arguments,
             train_dataset=examples,
             data_collator=collate,
-            callbacks=[timing(marks, lambda: int(trainer.real), asked.tokens)],
+            callbacks=[timing(marks, lambda: int(trainer.real), asked.tokens, asked.clock)],
         )
         trainer.train()
     return model, {

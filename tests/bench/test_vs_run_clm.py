@@ -27,7 +27,7 @@ def versus():
 def asked():
     return argparse.Namespace(model="small", shape="3x64x100", tokens=1_500, warmup=0.2, phase=2,
                               context=32, rows=4, batch=256, documents=80, mean_length=24,
-                              precision="fp32")  # fmt: skip
+                              precision="fp32", clock="processor")  # fmt: skip
 
 
 @pytest.fixture
