@@ -22,7 +22,7 @@ from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import recipe_from
 
 METHODS = {name: record for name, record in ROWS_AND_LAYERS.items() if record.stretches}
-SOURCES = ("modernbert", "gpt2", "llama")  # tied, tied, and a head of its own
+SOURCES = ("modernbert", "gpt2", "mistral")  # tied, tied, and a head of its own
 SMALL = {
     "language": "ko",
     "training": {"precision": "fp32", "row_tokens": 32},
@@ -92,18 +92,19 @@ def test_the_plan_says_how_many_parameters_each_phase_trains(family, method, run
     plan = preflight.check(recipe)
     done = [run.stage(phase.name).result()["trainable_parameters"] for phase in recipe.phases]
     said = [phase["trainable"] for phase in plan.phases]
-    exact = recipe.tokenizer.kind in ("keep", "extend")  # else known once it is trained
-    assert said == done if exact else all(a >= b for a, b in zip(said, done, strict=True))
+    # of a vocabulary that is not made yet the most that there can be
+    assert all(a >= b > 0 for a, b in zip(said, done, strict=True))
+    assert said == done or recipe.tokenizer.kind != "keep"
     by_lora = "LoRA on body" in plan.phases[0]["trains"]
     assert by_lora is (method == "chinese-llama")
 
 
 def test_eeve_has_seven_phases_and_four_where_the_head_is_tied(run_of):
     names = {}
-    for family in ("gpt2", "llama"):
+    for family in ("gpt2", "mistral"):
         recipe = recipe_from(load(run_of(family, "eeve").recipe_path))
         names[family] = [phase.name[-1] for phase in recipe.phases]
-    assert names == {"gpt2": ["3", "4", "6", "7"], "llama": list("1234567")}
+    assert names == {"gpt2": ["3", "4", "6", "7"], "mistral": list("1234567")}
 
 
 def test_a_method_for_another_kind_of_model_is_refused(tiny_source, korean_text):
