@@ -116,10 +116,14 @@ def fine_tune(run: Run, *, recipe: dict[str, Any], seeds: Sequence[int]) -> None
 
 
 def recipe_in(run: Run) -> Recipe:
-    """The recipe that was written into a run."""
+    """The recipe that was written into a run, as it suits its source's kind of model."""
+    from lingraft.pipeline.rows import tied_now
+    from lingraft.pipeline.stages import family_now
+    from lingraft.pipeline.suiting import suited
     from lingraft.recipe.methods import read_recipe
 
-    return read_recipe(run.recipe_path)
+    recipe = read_recipe(run.recipe_path)
+    return suited(recipe, family_now(recipe), tied=tied_now(recipe))
 
 
 def measure_initial_loss(context: Context) -> None:
