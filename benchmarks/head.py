@@ -53,7 +53,9 @@ def run_arm(asked: argparse.Namespace) -> dict[str, Any]:
         num_hidden_layers=1,
         num_attention_heads=1,
     )
-    packed = packed_model(AutoModelForCausalLM.from_config(config), FAMILIES["llama"])
+    packed = packed_model(
+        AutoModelForCausalLM.from_config(config, trust_remote_code=False), FAMILIES["llama"]
+    )
     weight = packed.model.get_output_embeddings().weight
     weight.grad = torch.ones_like(weight).zero_()
     x_MD = torch.randn(asked.tokens, asked.width).requires_grad_()

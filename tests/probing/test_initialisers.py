@@ -46,7 +46,10 @@ def test_initialisers_without_their_resources_are_left_out_with_the_reason(recip
     assert left_out["ramen"] == "needs sentence pairs: resources.parallel"
     assert "lingraft[vectors]" in left_out["focus"]
     given = {"lexicons": ["l"], "parallel": ["p"], "source_vectors": "s", "target_vectors": "t"}
-    assert probe.usable(recipe(resources=given), []) == (list(probe.INITIALISERS), {})
+    names, left_out = probe.usable(recipe(resources=given), [])
+    assert {*names, *left_out} == {*probe.INITIALISERS}
+    assert list(left_out) == ["token-distillation"]
+    assert probe.usable(recipe(), ["token-distillation"]) == (["token-distillation"], {})
 
 
 def test_names_that_are_not_known_or_cannot_run_are_errors(recipe):

@@ -57,9 +57,11 @@ def command(
 
 def _answer(run: Run, sentence: str) -> None:
     """What the model puts into a gap."""
-    from transformers import AutoTokenizer, pipeline
+    from transformers import pipeline
 
-    tokenizer = AutoTokenizer.from_pretrained(run.model_path)
+    from lingraft.tokenizer import files as tokenizer_files
+
+    tokenizer = tokenizer_files.load(str(run.model_path))
     fill = pipeline("fill-mask", model=str(run.model_path), tokenizer=tokenizer)
     text = sentence.format(mask=tokenizer.mask_token)
     guesses = [f"{guess['token_str'].strip()} ({guess['score']:.0%})" for guess in fill(text)[:3]]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from lingraft.errors import RecipeError
 from lingraft.recipe import Budget, Initialiser, Recipe
 from lingraft.recipe.methods import settled
+from lingraft.recipe.run import RUN_MODEL
 from lingraft.study import recipe as studies
 from lingraft.study.rows import CurveRow
 
@@ -141,6 +142,8 @@ def usable(recipe: Recipe, wanted: Sequence[str]) -> tuple[list[str], dict[str, 
         RecipeError: an unknown name, or none can run.
     """
     reasons = {name: missing(recipe, name) for name in wanted or INITIALISERS}
+    if not wanted:
+        reasons |= dict.fromkeys(RUN_MODEL, "runs a causal source to learn rows: name it to try it")
     left_out = {name: reason for name, reason in reasons.items() if reason}
     names = [name for name in reasons if name not in left_out]
     if not names:
