@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export TOKENIZERS_PARALLELISM := true
 
 #   make docs    builds the documentation site in build/site, offline
-.PHONY: install format check test docs dist release-check demo demo-seeds demo-source clean
+.PHONY: install format check test docs dist release-check demo demo-causal demo-seeds demo-source clean
 
 $(BIN)/lingraft: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -49,6 +49,9 @@ release-check: $(VENV)/dev
 
 demo: $(BIN)/lingraft
 	HF_HUB_OFFLINE=1 $(BIN)/lingraft adapt recipes/demo.toml --out runs/demo
+
+demo-causal: $(BIN)/lingraft
+	HF_HUB_OFFLINE=1 $(BIN)/lingraft adapt recipes/demo-causal.toml --out runs/demo-causal
 
 # The table in README.md: three seeds (about a quarter of an hour).
 demo-seeds: $(BIN)/lingraft

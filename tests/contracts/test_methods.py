@@ -30,8 +30,7 @@ CASES = [
     for place, method in enumerate(WHOLE)
     for step in (0, 2)
 ]
-"""Every method on two families, every family under many methods: what a method trains is told by
-names of parts, which test_parts.py has for all families."""
+"""Every method on two families, and every family under many methods."""
 SMALL = {
     "language": "ko",
     "corpus": {"min_characters": 2},
