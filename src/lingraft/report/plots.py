@@ -85,7 +85,7 @@ def losses(found: Sequence[Variant]) -> Figure | None:
             figure.line(axes, valid.x, valid.y, index, linewidth=1.9, marker=marker, markersize=3)
         for entropy in unigrams:
             figure.level(axes, entropy)
-        axes.set_ylabel("loss (nats per masked token)")
+        axes.set_ylabel("loss (nats per predicted token)")
         figure.tokens_axis(axes, form)
         _mark_phases(axes, found)
 

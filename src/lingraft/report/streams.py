@@ -260,7 +260,7 @@ def curves(found: Sequence[Variant]) -> Figure | None:
         for index, place, points in drawn:
             style = {"linewidth": 1.0, "alpha": 0.45} if place else {"linewidth": 1.9}
             figure.line(axes, points.x, points.y, index, **style)
-        axes.set_ylabel("validation loss (nats per masked token)")
+        axes.set_ylabel("validation loss (nats per predicted token)")
         figure.tokens_axis(axes, form)
 
     names = tuple((label.partition("/")[0], index) for index, label in enumerate(labels))
