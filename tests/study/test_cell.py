@@ -226,3 +226,14 @@ def test_a_cell_leaves_no_paths_of_this_machine_in_the_results(study, tmp_path):
         [json.loads(line)["machine"] for line in text.splitlines() if '"end"' in line]
     )
     assert planning.current_rows(study(GRID.replace("[0, 1]", "[0]")), tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("family", "objective"), [("llama", "clm"), ("t5", "denoise"), ("bert", "mlm")]
+)
+def test_a_cell_learns_what_the_kind_of_its_source_learns(family, objective, tiny_source, tmp_path):
+    lines = ['language = "ko"', "[source]", f'model = "{tiny_source(family)}"']
+    lines += ["[corpus]", 'text = ["ko.txt"]', "[method]", 'name = "xpt-sp"']
+    (tmp_path / "recipe.toml").write_text("\n".join(lines), encoding="utf-8")
+    phases = cell.recipe_in(Run(tmp_path)).phases
+    assert [phase.objective for phase in phases] == [objective]
