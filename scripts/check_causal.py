@@ -65,11 +65,11 @@ def main() -> None:
             continue
         run = Run(out / family)
         model, found = AutoModelForCausalLM.from_pretrained(
-            run.model_path, output_loading_info=True
+            run.model_path, output_loading_info=True, trust_remote_code=False
         )
-        tokenizer = AutoTokenizer.from_pretrained(run.model_path)
+        tokenizer = AutoTokenizer.from_pretrained(run.model_path, trust_remote_code=False)
         phases = sorted(path.name for path in run.path.glob("phase-*") if path.is_dir())
-        trained = AutoModelForCausalLM.from_pretrained(run.weights(phases))
+        trained = AutoModelForCausalLM.from_pretrained(run.weights(phases), trust_remote_code=False)
         said = greedy(model, tokenizer, cache=True)
         same = said == greedy(trained, tokenizer, cache=True)
         uncached = said == greedy(model, tokenizer, cache=False)
