@@ -1,32 +1,49 @@
-"""What benchmarks beside Hugging Face's Trainer share: optimisers, marks of time, options."""
+"""What benchmarks beside Hugging Face's Trainer share: options, both arms, marks of time, pairs."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from shared import alternating, table, write
 
+from lingraft.bench.measure import peak_memory
+from lingraft.bench.subject import Shape
+from lingraft.models.families import FAMILIES
 from lingraft.models.parts import itl_layers
 from lingraft.models.source import load_model
-from lingraft.recipe import Phase
+from lingraft.pretrained.load import quiet_transformers
+from lingraft.recipe import PARTS, Phase
 from lingraft.recipe import Training as Use
+from lingraft.recipe.methods import PRESETS
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment
-from lingraft.training.phase import Job
+from lingraft.training.phase import Job, freeze
 from lingraft.training.problem import MaskedText
 from lingraft.training.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping
+
+    from transformers import PreTrainedModel
 
     from lingraft.objectives.common import TokenIds
     from lingraft.training.data import Reading
 
+OURS = "lingraft"
+MODELS = {"base": "14x768x50000", "small": "6x256x8000"}
+TRAINED = {1: PRESETS["xpt2021"].first_phase, 2: PARTS}
+"""Parts that train, by phase."""
+Arm = tuple["PreTrainedModel", dict[str, Any]]
+"""The trained model, and what was measured: tokens_per_second, tokens, precision."""
 RATE, BETAS, EPSILON, CLIP = 1e-4, (0.9, 0.999), 1e-8, 1.0
 CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 """What seconds are; a processor's are steadier where others use the machine."""
@@ -120,12 +137,64 @@ def add_arm_options(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     return parser
 
 
-def phase_of(asked: argparse.Namespace, train: Sequence[str], batch: dict[str, Any]) -> Phase:
-    """A phase that trains some parts on as many tokens as are asked for."""
+def add_trainer_options(
+    parser: argparse.ArgumentParser, opponents: Mapping[str, Any], batch: int, unit: str
+) -> argparse.ArgumentParser:
+    """What a benchmark beside the Trainer is asked for; a step has `batch` sentences or tokens."""
+    parser.add_argument("--model", choices=MODELS, default="base")
+    parser.add_argument("--shape", help="LAYERSxWIDTHxVOCABULARY, in the place of --model")
+    parser.add_argument("--opponents", nargs="+", choices=opponents, default=list(opponents))
+    parser.add_argument("--pairs", type=int, default=5, help="of an arm of each side")
+    parser.add_argument("--tokens", type=int, default=100_000, help="real tokens of an arm")
+    parser.add_argument("--warmup", type=float, default=0.2, help="share of them that is not timed")
+    parser.add_argument("--phase", type=int, choices=TRAINED, default=2, help="1 freezes the body")
+    parser.add_argument("--batch", type=int, default=batch, help=f"{unit} in a step")
+    parser.add_argument("--precision", choices=("auto", "bf16", "fp32"), default="auto")
+    parser.add_argument("--gate", type=float, default=0.05, help="nats that we may be worse")
+    return add_arm_options(parser)
+
+
+def shape_of(asked: argparse.Namespace) -> Shape:
+    """Of the model that is asked for."""
+    return Shape.parse(asked.shape or MODELS[asked.model])
+
+
+@dataclass(frozen=True)
+class Arms:
+    """The two sides of a benchmark."""
+
+    prepare: Callable[[Path], object]
+    """Writes the initial weights into a folder, once for all arms."""
+    ours: Callable[[], Arm]
+    theirs: Callable[[Any], Arm]
+    """Of an opponent."""
+    loss: Callable[[Any], float]
+    """Mean nats of a trained model on the held-out text."""
+
+    def run(self, asked: argparse.Namespace, opponents: Mapping[str, Any]) -> None:
+        """One arm in this process where --arm names it, else all of them in pairs."""
+        if asked.arm:
+            print(json.dumps(self._one(asked.arm, opponents)))
+            return
+        pairs = alternating(OURS, asked, self.prepare)
+        print(table(pairs, {name: one.summary for name, one in opponents.items()}, asked.gate))
+        write(asked.json, pairs)
+
+    def _one(self, arm: str, opponents: Mapping[str, Any]) -> dict[str, Any]:
+        quiet_transformers()
+        load = os.getloadavg()[0]
+        model, found = self.ours() if arm == OURS else self.theirs(opponents[arm])
+        memory = peak_memory(model.device)
+        found |= {"arm": arm, "peak_memory_bytes": memory, "load_average": load}
+        return found | {"loss": self.loss(model)}
+
+
+def phase_of(asked: argparse.Namespace, batch: dict[str, Any]) -> Phase:
+    """A phase on as many tokens as are asked for."""
     return Phase.model_validate(
         {
             "name": f"phase-{asked.phase}",
-            "train": list(train),
+            "train": list(TRAINED[asked.phase]),
             "budget": {"value": asked.tokens, "unit": "tokens"},
             "batch": batch,
             "optimiser": SAME_OPTIMISER,
@@ -172,4 +241,50 @@ def train_with_lingraft(
         "tokens": watch.seen,
         "precision": "bf16" if accelerator.mixed_precision == "bf16" else "fp32",
         "machine": environment(accelerator, " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])),
+    }
+
+
+def train_with_trainer(
+    model: PreTrainedModel,
+    asked: argparse.Namespace,
+    real: Callable[[dict[str, torch.Tensor]], torch.Tensor],
+    arguments: dict[str, Any],
+    clock: str = "wall",
+    **given: Any,
+) -> Arm:
+    """Hugging Face's Trainer on the parts that a phase trains.
+
+    Args:
+        model: the initial weights.
+        asked: phase, tokens and warm-up.
+        real: counts the real tokens of a batch.
+        arguments: of TrainingArguments, beside `PLAIN_TRAINER`.
+        clock: of `CLOCKS`.
+        given: to the Trainer: its data and collator.
+    """
+    from transformers import Trainer, TrainingArguments
+
+    marks: list[tuple[float, int]] = []
+
+    class Counting(Trainer):  # type: ignore[misc]
+        real: Any = 0
+
+        def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            self.real = self.real + real(inputs)
+            return super().compute_loss(model, inputs, *args, **kwargs)
+
+    itl = itl_layers(model.config.num_hidden_layers, 1, 1)
+    freeze(model, FAMILIES[model.config.model_type], itl, frozenset(TRAINED[asked.phase]))
+    with tempfile.TemporaryDirectory() as out:
+        trainer = Counting(
+            model=model,
+            args=TrainingArguments(output_dir=out, **arguments, **PLAIN_TRAINER),
+            callbacks=[timing(marks, lambda: int(trainer.real), asked.tokens, clock)],
+            **given,
+        )
+        trainer.train()
+    return model, {
+        "tokens_per_second": speed(marks, asked.warmup),
+        "tokens": marks[-1][1],
+        "precision": "bf16" if arguments["bf16"] else "fp32",
     }

@@ -19,9 +19,6 @@ models are scored on the same held-out documents, each by itself: the quality ga
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,34 +26,28 @@ import numpy as np
 import torch
 from arms import (
     CLOCKS,
-    PLAIN_TRAINER,
-    add_arm_options,
+    Arm,
+    Arms,
+    add_trainer_options,
     phase_of,
-    speed,
-    timing,
+    shape_of,
     train_with_lingraft,
+    train_with_trainer,
 )
-from shared import alternating, parser_of, table, write
+from shared import parser_of
 from transformers import AutoConfig, LlamaForCausalLM
 
-from lingraft.bench.measure import peak_memory
-from lingraft.bench.subject import Shape
 from lingraft.bench.text import BOS, EOS, PAD, TextShape, made_up, token_ids
 from lingraft.evaluation import intrinsic
 from lingraft.evaluation.scorer import Item, Scorer
-from lingraft.models.families import FAMILIES
 from lingraft.models.graft import build
 from lingraft.models.losses import IGNORED
-from lingraft.models.parts import itl_layers
 from lingraft.models.rows import pack
 from lingraft.models.source import load_model
-from lingraft.pretrained.load import quiet_transformers
-from lingraft.recipe import PARTS, Masking
-from lingraft.recipe.methods import PRESETS
+from lingraft.recipe import Masking
 from lingraft.tokenizer.documents import Documents
 from lingraft.training.data import Reading
 from lingraft.training.machine import keep_freed_memory
-from lingraft.training.phase import freeze
 
 if TYPE_CHECKING:
     import argparse
@@ -65,10 +56,7 @@ if TYPE_CHECKING:
     from lingraft.objectives.common import TokenIds
     from lingraft.tokenizer.shards import Tokens
 
-MODELS = {"base": "14x768x50000", "small": "6x256x8000"}
 HELD_OUT = 128
-TRAINED = {1: PRESETS["xpt2021"].first_phase, 2: PARTS}
-OURS = "lingraft"
 
 
 @dataclass(frozen=True)
@@ -92,25 +80,15 @@ OPPONENTS = {
 
 
 def options() -> argparse.Namespace:
-    parser = parser_of(__doc__)
-    parser.add_argument("--model", choices=MODELS, default="base")
-    parser.add_argument("--shape", help="LAYERSxWIDTHxVOCABULARY, in the place of --model")
-    parser.add_argument("--opponents", nargs="+", choices=OPPONENTS, default=list(OPPONENTS))
-    parser.add_argument("--pairs", type=int, default=5, help="of an arm of each side")
-    parser.add_argument("--tokens", type=int, default=100_000, help="real tokens of an arm")
-    parser.add_argument("--warmup", type=float, default=0.2, help="share of them that is not timed")
-    parser.add_argument("--phase", type=int, choices=TRAINED, default=2, help="1 freezes the body")
+    parser = add_trainer_options(parser_of(__doc__), OPPONENTS, 8_192, "tokens")
     parser.add_argument("--context", type=int, default=512, help="tokens read at once")
     parser.add_argument(
         "--rows", type=int, default=8, help="blocks or rows that go through at once"
     )
-    parser.add_argument("--batch", type=int, default=8_192, help="tokens in a step")
     parser.add_argument("--documents", type=int, default=4_096, help="made-up documents")
     parser.add_argument("--mean-length", type=float, default=150, help="of a document, in tokens")
-    parser.add_argument("--precision", choices=("auto", "bf16", "fp32"), default="auto")
     parser.add_argument("--clock", choices=CLOCKS, default="wall", help="whose seconds count")
-    parser.add_argument("--gate", type=float, default=0.05, help="nats that we may be worse")
-    return add_arm_options(parser).parse_args()
+    return parser.parse_args()
 
 
 def texts(asked: argparse.Namespace) -> tuple[Tokens, Tokens, TokenIds]:
@@ -122,10 +100,6 @@ def texts(asked: argparse.Namespace) -> tuple[Tokens, Tokens, TokenIds]:
         return made_up(shape, size, seed)
 
     return documents(asked.documents, 0), documents(HELD_OUT, 1), token_ids(size)
-
-
-def shape_of(asked: argparse.Namespace) -> Shape:
-    return Shape.parse(asked.shape or MODELS[asked.model])
 
 
 def prepare(folder: Path, asked: argparse.Namespace) -> None:
@@ -162,13 +136,13 @@ def held_out_loss(model: Any, folder: Path, asked: argparse.Namespace) -> float:
     return intrinsic.score(Scorer(plain, vocabulary.pad, "fp32"), text)["loss"]
 
 
-def train_ours(folder: Path, asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+def train_ours(folder: Path, asked: argparse.Namespace) -> Arm:
     """lingraft's own loop."""
     train, valid, vocabulary = (
         Documents.of(one, asked.context) if index < 2 else one
         for index, one in enumerate(texts(asked))
     )
-    phase = phase_of(asked, TRAINED[asked.phase], {"size": asked.batch, "unit": "tokens"})
+    phase = phase_of(asked, {"size": asked.batch, "unit": "tokens"})
     reading = Reading("", train, valid, "clm", Masking())
     return train_with_lingraft(folder, asked, phase, reading, vocabulary, asked.clock)
 
@@ -212,11 +186,9 @@ def collate(rows: list[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
     return {key: torch.tensor(value) for key, value in batch.items()}
 
 
-def train_theirs(
-    opponent: Opponent, folder: Path, asked: argparse.Namespace
-) -> tuple[Any, dict[str, Any]]:
+def train_theirs(opponent: Opponent, folder: Path, asked: argparse.Namespace) -> Arm:
     """The Trainer with the arguments that `run_clm.py` gives it."""
-    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+    from transformers import AutoModelForCausalLM
 
     if opponent.keeps_memory:
         keep_freed_memory()
@@ -227,63 +199,29 @@ def train_theirs(
         else blocks([row.tolist() for row in tokens.rows(range(len(tokens)))], asked.context)
     )
     held = float(np.mean([len(row["input_ids"]) for row in examples]))
-    marks: list[tuple[float, int]] = []
-
-    class Counting(Trainer):  # type: ignore[misc]
-        real: Any = 0
-
-        def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-            self.real = self.real + (inputs["input_ids"] != PAD).sum()
-            return super().compute_loss(model, inputs, *args, **kwargs)
-
-    model = AutoModelForCausalLM.from_pretrained(folder / "model", trust_remote_code=False)
-    itl = itl_layers(model.config.num_hidden_layers, 1, 1)
-    freeze(model, FAMILIES["llama"], itl, frozenset(TRAINED[asked.phase]))
-    with tempfile.TemporaryDirectory() as out:
-        arguments = TrainingArguments(
-            output_dir=out,
-            per_device_train_batch_size=asked.rows,
-            gradient_accumulation_steps=max(1, round(asked.batch / held / asked.rows)),
-            bf16=opponent.bf16,
-            **PLAIN_TRAINER,
-        )
-        trainer = Counting(
-            model=model,
-            args=arguments,
-            train_dataset=examples,
-            data_collator=collate,
-            callbacks=[timing(marks, lambda: int(trainer.real), asked.tokens, asked.clock)],
-        )
-        trainer.train()
-    return model, {
-        "tokens_per_second": speed(marks, asked.warmup),
-        "tokens": marks[-1][1],
-        "precision": "bf16" if opponent.bf16 else "fp32",
-    }
-
-
-def run_arm(asked: argparse.Namespace) -> dict[str, Any]:
-    """One arm, in this process."""
-    quiet_transformers()
-    load = os.getloadavg()[0]
-    model, found = (
-        train_ours(asked.folder, asked)
-        if asked.arm == OURS
-        else train_theirs(OPPONENTS[asked.arm], asked.folder, asked)
+    return train_with_trainer(
+        AutoModelForCausalLM.from_pretrained(folder / "model", trust_remote_code=False),
+        asked,
+        lambda inputs: (inputs["input_ids"] != PAD).sum(),
+        {
+            "per_device_train_batch_size": asked.rows,
+            "gradient_accumulation_steps": max(1, round(asked.batch / held / asked.rows)),
+            "bf16": opponent.bf16,
+        },
+        asked.clock,
+        train_dataset=examples,
+        data_collator=collate,
     )
-    memory = peak_memory(model.device)
-    found |= {"arm": asked.arm, "peak_memory_bytes": memory, "load_average": load}
-    return found | {"loss": held_out_loss(model, asked.folder, asked)}
 
 
 def main() -> None:
     asked = options()
-    if asked.arm:
-        print(json.dumps(run_arm(asked)))
-        return
-    pairs = alternating(OURS, asked, lambda folder: prepare(folder, asked))
-    print(table(pairs, {name: one.summary for name, one in OPPONENTS.items()}, asked.gate))
-    write(asked.json, pairs)
+    Arms(
+        lambda folder: prepare(folder, asked),
+        lambda: train_ours(asked.folder, asked),
+        lambda opponent: train_theirs(opponent, asked.folder, asked),
+        lambda model: held_out_loss(model, asked.folder, asked),
+    ).run(asked, OPPONENTS)
 
 
 if __name__ == "__main__":

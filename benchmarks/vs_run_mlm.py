@@ -18,52 +18,40 @@ models are scored on the same held-out sentences under the same masks: the quali
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arms import (
-    PLAIN_TRAINER,
-    add_arm_options,
+    Arm,
+    Arms,
+    add_trainer_options,
     phase_of,
-    speed,
-    timing,
+    shape_of,
     train_with_lingraft,
+    train_with_trainer,
 )
-from shared import alternating, parser_of, table, write
+from shared import parser_of
 from transformers import RobertaForMaskedLM
 
-from lingraft.bench.measure import peak_memory
-from lingraft.bench.subject import Shape
 from lingraft.bench.text import BOS, EOS, PAD, UNKNOWN, TextShape, made_up, of_run, token_ids
 from lingraft.evaluation.intrinsic import mask_text, score
 from lingraft.evaluation.scorer import Scorer
-from lingraft.models.families import FAMILIES
 from lingraft.models.graft import build
-from lingraft.models.parts import itl_layers
 from lingraft.models.source import load_model
-from lingraft.pretrained.load import quiet_transformers
-from lingraft.recipe import PARTS, Masking
-from lingraft.recipe.methods import PRESETS
+from lingraft.recipe import Masking
 from lingraft.rundir import Run
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.data import Reading
 from lingraft.training.machine import keep_freed_memory
-from lingraft.training.phase import freeze
 
 if TYPE_CHECKING:
     import argparse
 
     from lingraft.objectives.common import TokenIds
 
-MODELS = {"base": "14x768x50000", "small": "6x256x8000"}
 HELD_OUT = 256
-TRAINED = {1: PRESETS["xpt2021"].first_phase, 2: PARTS}
-OURS = "lingraft"
 
 
 @dataclass(frozen=True)
@@ -93,20 +81,10 @@ OPPONENTS = {
 
 
 def options() -> argparse.Namespace:
-    parser = parser_of(__doc__)
-    parser.add_argument("--model", choices=MODELS, default="base")
-    parser.add_argument("--shape", help="LAYERSxWIDTHxVOCABULARY, in the place of --model")
+    parser = add_trainer_options(parser_of(__doc__), OPPONENTS, 64, "sentences")
     parser.add_argument("--run", type=Path, help="take text and vocabulary of a lingraft run")
-    parser.add_argument("--opponents", nargs="+", choices=OPPONENTS, default=list(OPPONENTS))
-    parser.add_argument("--pairs", type=int, default=5, help="of an arm of each side")
-    parser.add_argument("--tokens", type=int, default=100_000, help="real tokens of an arm")
-    parser.add_argument("--warmup", type=float, default=0.2, help="share of them that is not timed")
-    parser.add_argument("--phase", type=int, choices=TRAINED, default=2, help="1 freezes the body")
-    parser.add_argument("--batch", type=int, default=64, help="sentences in a step")
     parser.add_argument("--sentences", type=int, default=8_192, help="made-up sentences")
-    parser.add_argument("--precision", choices=("auto", "bf16", "fp32"), default="auto")
-    parser.add_argument("--gate", type=float, default=0.05, help="nats that we may be worse")
-    return add_arm_options(parser).parse_args()
+    return parser.parse_args()
 
 
 def texts(asked: argparse.Namespace) -> tuple[Tokens, Tokens, TokenIds]:
@@ -120,10 +98,6 @@ def texts(asked: argparse.Namespace) -> tuple[Tokens, Tokens, TokenIds]:
     if (vocabulary.special[0], vocabulary.pad) != (BOS, PAD):
         sys.exit("--run: its vocabulary is not RoBERTa's (0 begins, 1 pads); take another run")
     return tokens, Tokens.open(run.stage("tokenizer").path, "valid"), vocabulary
-
-
-def shape_of(asked: argparse.Namespace) -> Shape:
-    return Shape.parse(asked.shape or MODELS[asked.model])
 
 
 def prepare(folder: Path, asked: argparse.Namespace) -> None:
@@ -144,10 +118,10 @@ def held_out_loss(model: Any, folder: Path, asked: argparse.Namespace) -> float:
     return score(Scorer(plain, vocabulary.pad, "fp32"), hidden)["loss"]
 
 
-def train_ours(folder: Path, asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+def train_ours(folder: Path, asked: argparse.Namespace) -> Arm:
     """lingraft's own loop."""
     train, valid, vocabulary = texts(asked)
-    phase = phase_of(asked, TRAINED[asked.phase], {"size": asked.batch})
+    phase = phase_of(asked, {"size": asked.batch})
     reading = Reading("", train, valid, phase.objective, phase.masking)
     return train_with_lingraft(folder, asked, phase, reading, vocabulary)
 
@@ -172,16 +146,9 @@ def tokenizer_of(vocabulary: TokenIds) -> Any:
     )
 
 
-def train_theirs(
-    opponent: Opponent, folder: Path, asked: argparse.Namespace
-) -> tuple[Any, dict[str, Any]]:
+def train_theirs(opponent: Opponent, folder: Path, asked: argparse.Namespace) -> Arm:
     """The Trainer with the arguments that `run_mlm.py` gives it."""
-    from transformers import (
-        AutoModelForMaskedLM,
-        DataCollatorForLanguageModeling,
-        Trainer,
-        TrainingArguments,
-    )
+    from transformers import AutoModelForMaskedLM, DataCollatorForLanguageModeling
 
     if opponent.keeps_memory:
         keep_freed_memory()
@@ -197,66 +164,31 @@ def train_theirs(
         {"input_ids": row, "special_tokens_mask": [int(token in special) for token in row]}
         for row in rows
     ]
-    marks: list[tuple[float, int]] = []
-
-    class Counting(Trainer):  # type: ignore[misc]
-        real: Any = 0
-
-        def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-            self.real = self.real + inputs["attention_mask"].sum()
-            return super().compute_loss(model, inputs, *args, **kwargs)
-
-    model = AutoModelForMaskedLM.from_pretrained(folder / "model", trust_remote_code=False)
-    itl = itl_layers(model.config.num_hidden_layers, 1, 1)
-    freeze(model, FAMILIES["roberta"], itl, frozenset(TRAINED[asked.phase]))
-    with tempfile.TemporaryDirectory() as out:
-        arguments = TrainingArguments(
-            output_dir=out,
-            per_device_train_batch_size=at_once,
-            gradient_accumulation_steps=accumulated,
-            bf16=opponent.bf16,
-            train_sampling_strategy="group_by_length" if opponent.grouped else "random",
-            **PLAIN_TRAINER,
-        )
-        trainer = Counting(
-            model=model,
-            args=arguments,
-            train_dataset=examples,
-            data_collator=DataCollatorForLanguageModeling(
-                tokenizer_of(vocabulary), mlm_probability=Masking().rate
-            ),
-            callbacks=[timing(marks, lambda: int(trainer.real), asked.tokens)],
-        )
-        trainer.train()
-    return model, {
-        "tokens_per_second": speed(marks, asked.warmup),
-        "tokens": marks[-1][1],
-        "precision": "bf16" if opponent.bf16 else "fp32",
-    }
-
-
-def run_arm(asked: argparse.Namespace) -> dict[str, Any]:
-    """One arm, in this process."""
-    quiet_transformers()
-    load = os.getloadavg()[0]
-    model, found = (
-        train_ours(asked.folder, asked)
-        if asked.arm == OURS
-        else train_theirs(OPPONENTS[asked.arm], asked.folder, asked)
+    return train_with_trainer(
+        AutoModelForMaskedLM.from_pretrained(folder / "model", trust_remote_code=False),
+        asked,
+        lambda inputs: inputs["attention_mask"].sum(),
+        {
+            "per_device_train_batch_size": at_once,
+            "gradient_accumulation_steps": accumulated,
+            "bf16": opponent.bf16,
+            "train_sampling_strategy": "group_by_length" if opponent.grouped else "random",
+        },
+        train_dataset=examples,
+        data_collator=DataCollatorForLanguageModeling(
+            tokenizer_of(vocabulary), mlm_probability=Masking().rate
+        ),
     )
-    memory = peak_memory(model.device)
-    found |= {"arm": asked.arm, "peak_memory_bytes": memory, "load_average": load}
-    return found | {"loss": held_out_loss(model, asked.folder, asked)}
 
 
 def main() -> None:
     asked = options()
-    if asked.arm:
-        print(json.dumps(run_arm(asked)))
-        return
-    pairs = alternating(OURS, asked, lambda folder: prepare(folder, asked))
-    print(table(pairs, {name: one.summary for name, one in OPPONENTS.items()}, asked.gate))
-    write(asked.json, pairs)
+    Arms(
+        lambda folder: prepare(folder, asked),
+        lambda: train_ours(asked.folder, asked),
+        lambda opponent: train_theirs(opponent, asked.folder, asked),
+        lambda model: held_out_loss(model, asked.folder, asked),
+    ).run(asked, OPPONENTS)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,6 @@ tokens both are scored on the same held-out pairs: the quality gate.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import sys
 import tempfile
 import time
@@ -31,10 +28,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 import transformers as hf
-from shared import alternating, parser_of, table, write
+from arms import Arms, add_arm_options
+from shared import parser_of
 from vs_run_mlm import tokenizer_of
 
-from lingraft.bench.measure import peak_memory
 from lingraft.bench.text import BOS, EOS, PAD, TextShape, made_up, token_ids
 from lingraft.finetuning.coders.common import Item, Shape
 from lingraft.finetuning.coders.translation import TranslationCoder
@@ -42,7 +39,7 @@ from lingraft.finetuning.problem import TASK, Finetuning
 from lingraft.finetuning.recipe import phase_of
 from lingraft.models.encoder_decoder import tie_embeddings
 from lingraft.models.loading import save
-from lingraft.pretrained.load import load_model, quiet_transformers
+from lingraft.pretrained.load import load_model
 from lingraft.recipe import Training
 from lingraft.tasks.task import Settings
 from lingraft.training.loop import run_phase
@@ -52,9 +49,9 @@ from lingraft.training.problem import Look
 from lingraft.training.watch import Watch
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
-OURS = "lingraft"
 RATE, SMOOTHING, DROPOUT, VOCABULARY, LONGEST = 5e-4, 0.1, 0.1, 8_000, 128
 PAIRS, HELD_OUT = 4_096, 128
 MODELS = ("encoder-decoder", "bart")
@@ -89,9 +86,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=64, help="pairs in a step")
     parser.add_argument("--micro-batch-tokens", type=int, default=4_096, help="ours, padding too")
     parser.add_argument("--gate", type=float, default=0.05, help="nats that we may be worse")
-    for hidden, kind in (("--arm", str), ("--folder", Path)):
-        parser.add_argument(hidden, type=kind, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    return add_arm_options(parser).parse_args()
 
 
 def fresh_model(kind: str) -> Any:
@@ -297,28 +292,14 @@ def held_out_loss(model: Any) -> float:
     return found / sum(map(made.count, pairs))
 
 
-def run_arm(asked: argparse.Namespace) -> dict[str, Any]:
-    """One arm, in this process."""
-    quiet_transformers()
-    load = os.getloadavg()[0]
-    model, found = (
-        train_ours(asked) if asked.arm == OURS else train_theirs(OPPONENTS[asked.arm], asked)
-    )
-    memory = peak_memory(model.device)
-    found |= {"arm": asked.arm, "peak_memory_bytes": memory, "load_average": load}
-    return found | {"loss": held_out_loss(model)}
-
-
 def main() -> None:
     asked = options()
-    if asked.arm:
-        print(json.dumps(run_arm(asked)))
-        return
-    pairs = alternating(
-        OURS, asked, lambda folder: save(fresh_model(asked.model), folder / "model")
-    )
-    print(table(pairs, {name: one.summary for name, one in OPPONENTS.items()}, asked.gate))
-    write(asked.json, pairs)
+    Arms(
+        lambda folder: save(fresh_model(asked.model), folder / "model"),
+        lambda: train_ours(asked),
+        lambda opponent: train_theirs(opponent, asked),
+        held_out_loss,
+    ).run(asked, OPPONENTS)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,18 @@
 """The benchmark beside run_clm compares the same work: tiny arms in this process."""
 
 import argparse
-import importlib.util
-import sys
-from pathlib import Path
 
 import pytest
 import torch
+from benchmark_scripts import load
 from transformers import AutoModelForCausalLM
 
-ROOT = Path(__file__).resolve().parents[2]
+from lingraft.models.source import load_model
 
 
 @pytest.fixture(scope="module")
 def versus():
-    spec = importlib.util.spec_from_file_location("vs_run_clm", ROOT / "benchmarks/vs_run_clm.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look themselves up
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "benchmarks")
-        spec.loader.exec_module(module)
-    return module
+    return load("vs_run_clm")
 
 
 @pytest.fixture
@@ -72,7 +64,7 @@ def test_both_start_from_the_same_weights_and_learn_as_much_from_as_many_tokens(
     versus, folder, asked
 ):
     asked.tokens = 20_000
-    started = versus.held_out_loss(versus.load_model(str(folder / "model")).model, folder, asked)
+    started = versus.held_out_loss(load_model(str(folder / "model")).model, folder, asked)
     ours, found = versus.train_ours(folder, asked)
     theirs, _ = versus.train_theirs(versus.Opponent("", packed=True), folder, asked)
     assert asked.tokens <= found["tokens"] < asked.tokens + 2 * asked.batch
@@ -83,7 +75,7 @@ def test_both_start_from_the_same_weights_and_learn_as_much_from_as_many_tokens(
 
 def test_a_first_phase_trains_the_same_parts_on_both_sides(versus, folder, asked):
     asked.phase = 1
-    before = versus.load_model(str(folder / "model")).model.state_dict()
+    before = load_model(str(folder / "model")).model.state_dict()
     moved = []
     for model in (
         versus.train_ours(folder, asked)[0],

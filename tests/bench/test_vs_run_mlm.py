@@ -1,24 +1,16 @@
 """The benchmark beside run_mlm compares the same work: tiny arms in this process."""
 
 import argparse
-import importlib.util
-import sys
-from pathlib import Path
 
 import pytest
+from benchmark_scripts import load
 
-ROOT = Path(__file__).resolve().parents[2]
+from lingraft.models.source import load_model
 
 
 @pytest.fixture(scope="module")
 def versus():
-    spec = importlib.util.spec_from_file_location("vs_run_mlm", ROOT / "benchmarks/vs_run_mlm.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look themselves up
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "benchmarks")
-        spec.loader.exec_module(module)
-    return module
+    return load("vs_run_mlm")
 
 
 @pytest.fixture
@@ -33,11 +25,12 @@ def folder(versus, asked, tmp_path):
     return tmp_path
 
 
-def test_speed_leaves_the_warm_up_out(versus):
+def test_speed_leaves_the_warm_up_out():
+    speed = load("arms").speed
     marks = [(0.0, 0), (50.0, 10), (60.0, 20), (80.0, 60), (100.0, 100)]
-    assert versus.speed(marks, 0.1) == 90 / 50
-    assert versus.speed(marks, 0.2) == 80 / 40
-    assert versus.speed(marks, 0.5) == 40 / 20
+    assert speed(marks, 0.1) == 90 / 50
+    assert speed(marks, 0.2) == 80 / 40
+    assert speed(marks, 0.5) == 40 / 20
 
 
 def test_blocks_are_the_whole_text_in_pieces_without_the_rest(versus):
@@ -61,7 +54,7 @@ def test_both_start_from_the_same_weights_and_learn_as_much_from_as_many_tokens(
     versus, folder, asked
 ):
     asked.tokens = 12_000
-    started = versus.held_out_loss(versus.load_model(str(folder / "model")).model, folder, asked)
+    started = versus.held_out_loss(load_model(str(folder / "model")).model, folder, asked)
     ours, found = versus.train_ours(folder, asked)
     theirs, _ = versus.train_theirs(versus.OPPONENTS["default"], folder, asked)
     assert asked.tokens <= found["tokens"] < asked.tokens + 16 * 128
@@ -73,7 +66,7 @@ def test_both_start_from_the_same_weights_and_learn_as_much_from_as_many_tokens(
 @pytest.mark.parametrize("phase", [1, 2])
 def test_both_train_the_same_parts(phase, versus, folder, asked):
     asked.phase = phase
-    before = versus.load_model(str(folder / "model")).model.state_dict()
+    before = load_model(str(folder / "model")).model.state_dict()
     moved = []
     for model in (
         versus.train_ours(folder, asked)[0],
@@ -87,14 +80,16 @@ def test_both_train_the_same_parts(phase, versus, folder, asked):
     assert "roberta.embeddings.word_embeddings.weight" in moved[0]
 
 
-def test_the_table_has_ratios_within_pairs_and_says_where_the_gate_failed(versus):
+def test_the_table_has_ratios_within_pairs_and_says_where_the_gate_failed():
+    table = load("shared").table
+
     def arm(speed, loss):
         machine = dict.fromkeys(("cpu", "devices", "threads", "torch", "transformers", "lingraft"))
         return {"tokens_per_second": speed, "peak_memory_bytes": 1e9, "loss": loss,
                 "precision": "fp32", "machine": machine}  # fmt: skip
 
     pairs = [(arm(30, 5.0), arm(10, 5.0)), (arm(40, 5.0), arm(10, 4.9)), (arm(50, 5), arm(10, 5))]
-    text = versus.table({"default": pairs}, {"default": "as it comes"}, 0.05)
+    text = table({"default": pairs}, {"default": "as it comes"}, 0.05)
     assert "3.00 – **4.00** – 5.00" in text
     assert "FAILED by 0.0500 nats" in text
-    assert "| held |" in versus.table({"default": pairs}, {"default": "as it comes"}, 0.2)
+    assert "| held |" in table({"default": pairs}, {"default": "as it comes"}, 0.2)
