@@ -1,14 +1,16 @@
-"""Write the text of recipes/veco-*.toml: English-Korean pairs, documents beside them, three tests.
+"""Write the text of recipes/veco-*.toml: pairs of English and a language, documents, three tests.
 
     python scripts/build_translation_data.py data build/translation
+    python scripts/build_translation_data.py data build/translation-de --language de
     python scripts/build_translation_data.py --demo     # demo/data/*.tsv.gz, of Help pages alone
 
-- `test-help.tsv`, `dev.tsv`: pairs of LibreOffice Help pages that are held out as whole pages, the
-  same as the demo holds out (`demo/data/libreoffice-help.en-ko.jsonl.gz`);
+- `test-help.tsv`, `dev.tsv`: pairs of LibreOffice Help that are held out. In Korean whole pages,
+  the same as the demo holds out (`demo/data/libreoffice-help.en-ko.jsonl.gz`); the German file has
+  lost its pages, so stretches of its lines stand for them;
 - `test-pud.tsv`, `test-tatoeba.tsv`: UD-PUD and Tatoeba;
-- `train.tsv`: the other Help pages, and the pairs of data/par_en_ko that TAKEN names. What it has
-  of LibreOffice Help is not taken, since it has lost its pages;
-- `train-help.tsv`: of these the pairs of LibreOffice, pages and program, which translators are
+- `train.tsv`: the rest of Help, and of Korean the pairs of data/par_en_ko that TAKEN names (what it
+  has of Help is not taken, since it has lost its pages), of German those of GERMAN;
+- `train-help.tsv`: of these the pairs of LibreOffice, Help and program, which translators are
   fine-tuned on;
 - `en.jsonl.gz`, `ko.jsonl.gz`: documents in one language. Files that have lost their pages are cut
   into stretches of lines; Help pages are whole;
@@ -49,6 +51,8 @@ TAKEN = (
 """Of par_en_ko. Left out: Microsoft's pages (Korean from a machine), par_korean_parallel (paired by
 paragraph, loosely), what is tested on; the non-commercial rows are not in the file."""
 PROGRAM = ("par_libreoffice_ui",)
+GERMAN_HELP, GERMAN = "par_libreoffice_help", ("par_gnome_help", "par_tldr")
+SCRIPTS = {"ko": ("Hang", "Hani"), "de": ("Latn",)}
 DOCUMENTS = {
     "en": {
         "mono_en_debian_docs": ("gimp", "gnome", "handbook", "install", "reference"),
@@ -58,6 +62,7 @@ DOCUMENTS = {
         "mono_ko_docs_po": ("django", "python"),
         "mono_ko_dev_docs": ("diffusers", "fastapi", "hf_course", "react", "tensorflow", "vue"),
     },
+    "de": {"mono_de_debian_docs": ("gimp", "gnome", "handbook", "install", "reference")},
 }
 STRETCH_LINES = 50
 VALID, TEST, SPLIT_SEED = 0.05, 0.1, 0
@@ -67,7 +72,7 @@ FEWEST_WORDS = 4
 """Of the English side of a held-out pair: titles and menu entries are not tested."""
 LIMITS = Limits(max_characters=400)
 Sides = tuple[str, str]
-"""English and Korean."""
+"""English and the other language."""
 Pages = dict[str, list[tuple[str, list[Sides]]]]
 """By the side of the split: id, and pairs."""
 Counts = dict[str, dict[str, int]]
@@ -83,31 +88,51 @@ def help_pages() -> Pages:
     return found
 
 
-def held_out(pages: list[tuple[str, list[Sides]]], count: int, seen: set[str]) -> list[Sides]:
+def german_stretches(data: Path) -> Pages:
+    """LibreOffice Help in German, whose pages are lost: stretches of lines stand for them."""
+    found: Pages = {"train": [], "valid": [], "test": []}
+    pairs = _two_columns(data / GERMAN_HELP / "en-de.tsv.xz")
+    for first in range(0, len(pairs), STRETCH_LINES):
+        name = f"{GERMAN_HELP}#{first}"
+        stretch = pairs[first : first + STRETCH_LINES]
+        found[split_of(name, SPLIT_SEED, VALID, TEST)].append((name, stretch))
+    return found
+
+
+def held_out(
+    pages: list[tuple[str, list[Sides]]], count: int, seen: set[str], language: str = "ko"
+) -> list[Sides]:
     """So many different pairs of these pages, drawn by a hash, in their order."""
     pairs = []
     for _, page in pages:
-        for english, korean in checked(page, Counter()):
-            if len(english.split()) >= FEWEST_WORDS and not seen & {english, korean}:
-                seen |= {english, korean}
-                pairs.append((english, korean))
+        for english, other in checked(page, Counter(), language):
+            if len(english.split()) >= FEWEST_WORDS and not seen & {english, other}:
+                seen |= {english, other}
+                pairs.append((english, other))
     chosen = set(sorted(pairs, key=lambda pair: position(pair[0], SPLIT_SEED, "test"))[:count])
     return [pair for pair in pairs if pair in chosen]
 
 
-def checked(pairs: Iterable[Sides], dropped: Counter[str]) -> Iterator[Sides]:
+def checked(pairs: Iterable[Sides], dropped: Counter[str], language: str = "ko") -> Iterator[Sides]:
     """Pairs that pass lingraft's own checks; why the others do not is counted."""
-    checker = Checker(("Latn",), ("Hang", "Hani"), LIMITS, dropped=dropped)
-    for pair in checker.check(Pair(target=korean, source=english) for english, korean in pairs):
+    checker = Checker(("Latn",), SCRIPTS[language], LIMITS, dropped=dropped)
+    for pair in checker.check(Pair(target=other, source=english) for english, other in pairs):
         yield pair.source, pair.target
 
 
 def training_pairs(
-    data: Path, pages: list[tuple[str, list[Sides]]], taken: Sequence[str] = TAKEN
+    data: Path,
+    pages: list[tuple[str, list[Sides]]],
+    taken: Sequence[str] = TAKEN,
+    language: str = "ko",
 ) -> Iterator[Sides]:
-    """Of the pages and of folders in par_en_ko, before any check."""
+    """Of the pages and of other projects, before any check."""
     for _, page in pages:
         yield from page
+    if language == "de":
+        for folder in taken:
+            yield from _two_columns(data / folder / "en-de.tsv.xz")
+        return
     (path,) = (data / "par_en_ko").glob("*.tsv*")
     for line in lines(path):
         folder, english, korean = line.split("\t")
@@ -120,7 +145,7 @@ def documents(
 ) -> Iterator[tuple[str, list[str]]]:
     """Ids and lines in one language."""
     for name, page in pages:
-        yield name, [pair[language == "ko"] for pair in page]
+        yield name, [pair[language != "en"] for pair in page]
     for folder, names in DOCUMENTS[language].items():
         for name in names:
             (path,) = (data / folder).glob(f"{name}.txt*")
@@ -129,12 +154,12 @@ def documents(
 
 
 def write_pairs(pairs: Sequence[Sides], path: Path) -> dict[str, int]:
-    text = "".join(f"{en}\t{ko}\n" for en, ko in pairs).encode()
+    text = "".join(f"{english}\t{other}\n" for english, other in pairs).encode()
     path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
     return {
         "pairs": len(pairs),
         "English words": sum(len(english.split()) for english, _ in pairs),
-        "Korean words": sum(len(korean.split()) for _, korean in pairs),
+        "other words": sum(len(other.split()) for _, other in pairs),
     }
 
 
@@ -158,7 +183,7 @@ def evaluations_of(pages: Pages, texts: list[str]) -> Evaluations:
 def allowed(pairs: list[Sides], evaluations: Evaluations) -> list[Sides]:
     """Pairs of which no side is in dev or test."""
     marks = evaluations.contaminated([english for english, _ in pairs])
-    marks |= evaluations.contaminated([korean for _, korean in pairs])
+    marks |= evaluations.contaminated([other for _, other in pairs])
     return [pair for pair, found in zip(pairs, marks, strict=True) if not found]
 
 
@@ -178,39 +203,42 @@ def write_demo() -> Counts:
     }
 
 
-def write(data: Path, out: Path) -> Counts:
+def write(data: Path, out: Path, language: str) -> Counts:
     """Write all files.
 
     Returns:
         What stands in each, by its name.
     """
     out.mkdir(parents=True, exist_ok=True)
-    pages, seen = help_pages(), set[str]()
+    pages, seen = help_pages() if language == "ko" else german_stretches(data), set[str]()
+    taken, near = (TAKEN, PROGRAM) if language == "ko" else (GERMAN, ())
+    tatoeba = {"ko": "kor", "de": "deu"}[language]
     sets = {
-        "test-help.tsv": held_out(pages["test"], TEST_PAIRS, seen),
-        "dev.tsv": held_out(pages["valid"], DEV_PAIRS, seen),
-        "test-pud.tsv": _two_columns(data / "par_ud_pud/en-ko.tsv.xz"),
-        "test-tatoeba.tsv": _two_columns(data / "par_tatoeba/eng-kor.tsv.xz"),
+        "test-help.tsv": held_out(pages["test"], TEST_PAIRS, seen, language),
+        "dev.tsv": held_out(pages["valid"], DEV_PAIRS, seen, language),
+        "test-pud.tsv": _two_columns(data / f"par_ud_pud/en-{language}.tsv.xz"),
+        "test-tatoeba.tsv": _two_columns(data / f"par_tatoeba/eng-{tatoeba}.tsv.xz"),
     }
     counts = {name: write_pairs(pairs, out / name) for name, pairs in sets.items()}
     texts = [side for pairs in sets.values() for pair in pairs for side in pair]
     evaluations = evaluations_of(pages, texts)
 
     dropped: Counter[str] = Counter()
-    good = list(checked(training_pairs(data, pages["train"]), dropped))
+    good = list(checked(training_pairs(data, pages["train"], taken, language), dropped, language))
     train = allowed(good, evaluations)
     dropped["in dev or test"] = len(good) - len(train)
-    help_pairs = set(checked(training_pairs(data, pages["train"], PROGRAM), Counter()))
-    near = [pair for pair in train if pair in help_pairs]
-    counts["train-help.tsv"] = write_pairs(near, out / "train-help.tsv")
+    own = training_pairs(data, pages["train"], near, language)
+    help_pairs = set(checked(own, Counter(), language))
+    of_help = [pair for pair in train if pair in help_pairs]
+    counts["train-help.tsv"] = write_pairs(of_help, out / "train-help.tsv")
     counts["train.tsv"] = write_pairs(train, out / "train.tsv") | dropped
-    for column, language in enumerate(("en", "ko")):
+    for column, side in enumerate(("en", language)):
         left: Counter[str] = Counter()
-        rows = _clean(documents(data, language, pages["train"]), evaluations, left)
-        name = f"{language}.jsonl.gz"
+        rows = _clean(documents(data, side, pages["train"]), evaluations, left)
+        name = f"{side}.jsonl.gz"
         counts[name] = write_documents(rows, out / name) | left
         sides = list(stretches((pair[column] for pair in train), STRETCH_LINES))
-        name = f"{language}-sides.jsonl.gz"
+        name = f"{side}-sides.jsonl.gz"
         numbered = ((f"train#{n * STRETCH_LINES}", stretch) for n, stretch in enumerate(sides))
         counts[name] = write_documents(numbered, out / name)
     return counts
@@ -234,9 +262,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("data", type=Path, nargs="?", help="folder with the input folders")
     parser.add_argument("out", type=Path, nargs="?")
+    parser.add_argument("--language", choices=SCRIPTS, default="ko", help="beside English")
     parser.add_argument("--demo", action="store_true", help="the pairs of Help pages alone")
     arguments = parser.parse_args()
-    counts = write_demo() if arguments.demo else write(arguments.data, arguments.out)
+    counts = (
+        write_demo() if arguments.demo else write(arguments.data, arguments.out, arguments.language)
+    )
     text = json.dumps(counts, ensure_ascii=False, indent=1)
     if not arguments.demo:
         (arguments.out / "counts.json").write_text(text + "\n", encoding="utf-8")

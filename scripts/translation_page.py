@@ -36,14 +36,22 @@ Row = dict[str, Any]
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs/results/veco"
 PAGE = ROOT / "docs/translation-study.md"
-DATA = ROOT / "build/translation"
+DATA = {"ko": ROOT / "build/translation", "de": ROOT / "build/translation-de"}
 TESTS = {"help": "LibreOffice Help", "pud": "UD-PUD", "tatoeba": "Tatoeba"}
 METRICS = {"bleu": "BLEU", "chrf": "chrF++"}
-SYSTEMS = {"random": "random weights, 400 updates", "mlm": "masked words", "veco": "VECO"}
-REFERENCE, COMPARED = "mlm", "veco"
-DIRECTIONS = {"ko-en": "Korean → English", "en-ko": "English → Korean"}
+SYSTEMS = {"random": "random weights", "mlm": "masked words", "veco": "VECO"}
+COMPARED = {
+    ("veco", "mlm"): "VECO less masked words",
+    ("mlm", "random"): "masked words less random",
+}
+DIRECTIONS = {
+    "ko-en": "Korean → English",
+    "en-ko": "English → Korean",
+    "de-en": "German → English",
+    "en-de": "English → German",
+}
 FIGURES = {"loss": "loss of a target token", "chrf": "chrF++"}
-HEAD = """# Translation between English and Korean from VECO
+HEAD = """# Translation from VECO: English with Korean and German
 
 <!-- Made by `python scripts/translation_page.py` from docs/results/veco: change that, not this. -->
 """
@@ -74,12 +82,13 @@ def translations(path: Path, test: str) -> list[str] | None:
 
 def references(test: str, direction: str) -> list[str]:
     """The target side of a test."""
-    lines = (DATA / f"test-{test}.tsv").read_text(encoding="utf-8").splitlines()
-    return [line.split("\t")[direction == "en-ko"] for line in lines]
+    language = direction.replace("en", "").strip("-")
+    lines = (DATA[language] / f"test-{test}.tsv").read_text(encoding="utf-8").splitlines()
+    return [line.split("\t")[direction.startswith("en")] for line in lines]
 
 
 def collect(folder: Path) -> None:
-    """Write scores, curves, and differences between the compared system and the reference."""
+    """Write scores, curves, and differences between systems."""
     scores, curves = [], []
     functions: dict[tuple[str, str, str, str], dict[tuple[int, int], Any]] = {}
     for key, path in runs(folder):
@@ -108,21 +117,23 @@ def collect(folder: Path) -> None:
 def differences(
     functions: dict[tuple[str, str, str, str], dict[tuple[int, int], Any]],
 ) -> list[Row]:
-    """VECO less masked words, over the seeds that both have; sentences are drawn in pairs."""
+    """Between systems, over the seeds that both have; sentences are drawn in pairs."""
     drawing, rows = Resampling(1_000), []
     for (system, *place), own in functions.items():
-        other = functions.get((REFERENCE, *place), {})  # type: ignore[arg-type]
-        keys = [key for key in own if key in other]
-        if system != COMPARED or not keys:
-            continue
-        number = len(references(place[1], place[0]))
-        draws_RN = drawing.draws(number, "sentences")
-        whole = np.ones((1, number))
-        gains = {key: float((own[key](whole) - other[key](whole))[0]) for key in keys}
-        drawn = np.stack([own[key](draws_RN) - other[key](draws_RN) for key in keys], axis=1)
-        found = drawing.difference(gains, drawn)
-        names = dict(zip(("direction", "test", "metric"), place, strict=True))
-        rows.append(names | {"by seed": list(gains.values()), **vars(found)})
+        for less in (less for compared, less in COMPARED if compared == system):
+            other = functions.get((less, *place), {})  # type: ignore[arg-type]
+            keys = [key for key in own if key in other]
+            if not keys:
+                continue
+            number = len(references(place[1], place[0]))
+            draws_RN = drawing.draws(number, "sentences")
+            whole = np.ones((1, number))
+            gains = {key: float((own[key](whole) - other[key](whole))[0]) for key in keys}
+            drawn = np.stack([own[key](draws_RN) - other[key](draws_RN) for key in keys], axis=1)
+            found = drawing.difference(gains, drawn)
+            names = dict(zip(("direction", "test", "metric"), place, strict=True))
+            names |= {"system": system, "less": less}
+            rows.append(names | {"by seed": list(gains.values()), **vars(found)})
     return rows
 
 
@@ -150,15 +161,16 @@ def score_table(direction: str) -> Table:
             ]
             cells.append(" and ".join(values) or "–")
         rows.append(row(*cells))
-    cells = ["VECO less masked words"]
-    for test, metric in columns:
-        (one,) = [
-            one
-            for one in read("differences.jsonl")
-            if (one["direction"], one["test"], one["metric"]) == (direction, test, metric)
-        ] or [None]
-        cells.append("–" if one is None else _difference(one))
-    rows.append(row(*cells, role="reference"))
+    for (system, less), title in COMPARED.items():
+        cells = [title]
+        for test, metric in columns:
+            place = {"direction": direction, "test": test, "metric": metric}
+            place |= {"system": system, "less": less}
+            (one,) = [one for one in read("differences.jsonl") if place.items() <= one.items()] or [
+                None
+            ]
+            cells.append("–" if one is None else _difference(one))
+        rows.append(row(*cells, role="reference"))
     heads = [f"{TESTS[test]}, {METRICS[metric]}" for test, metric in columns]
     return table(DIRECTIONS[direction], ("start", *heads), rows)
 
