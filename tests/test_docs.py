@@ -27,6 +27,7 @@ CONSOLE_PAGES = (
     *("docs/index.md", "docs/sources.md", "docs/howto/my-language.md", "docs/howto/my-domain.md"),
     *("docs/howto/from-a-dump.md", "docs/howto/many-languages.md"),
     *("docs/howto/compare.md", "docs/howto/cluster.md", "docs/howto/24-gb.md"),
+    *("docs/streams.md", "docs/vocabulary.md"),
 )
 """Pages whose console blocks are run, and which have no Python."""
 MADE = ("tutorial.md", "reference/recipes.md", "reference/cli.md")
@@ -168,6 +169,7 @@ def test_the_demos_table_counts_ties_where_there_are_any(
             "docs/veco.md",
             "docs/budgets.md",
             "docs/papers.md",
+            "docs/differences.md",
             "docs/log.md",
             "docs/encoder-decoder-sources.md",
             "docs/families.md",
