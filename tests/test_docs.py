@@ -187,6 +187,7 @@ def test_papers_names_every_preset_and_initialiser() -> None:
     from lingraft.embeddings import INITIALISERS
     from lingraft.recipe.methods import METHODS, PRESETS
 
-    text = (ROOT / "docs/papers.md").read_text(encoding="utf-8")
+    pages = (ROOT / "docs/papers.md", ROOT / "docs/differences.md")
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     names = (*PRESETS, *INITIALISERS, *METHODS)
     assert [name for name in names if name not in text] == []
