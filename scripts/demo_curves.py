@@ -1,7 +1,7 @@
 """The picture in README.md: loss against tokens, from measured runs.
 
-    python scripts/demo_curves.py --demo runs/demo-0 runs/demo-1 --automatic runs/auto-0 runs/auto-1
-    python scripts/demo_curves.py                                        # draw it again
+    python scripts/demo_curves.py --demo RUN … --automatic RUN …
+    python scripts/demo_curves.py                                   # draw it again
 
 The first form keeps the losses in docs/demo-curves.jsonl; both draw docs/assets/demo-curves.svg
 from that file. `make demo-curves` trains the runs and calls both.
@@ -64,14 +64,6 @@ def _row(model: str, run: Any, path: Path, decoding: Any) -> dict[str, Any]:
     variant = Run(path / "baselines/scratch", path) if model == "scratch" else run
     phases = [variant.stage(p.name).result() for p in sorted(variant.path.glob("phase-*"))]
     evaluation = variant.stage("evaluation").result()
-    points, before, phase = [], 0, ""
-    for text in (variant.path / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
-        seen = json.loads(text)
-        if seen["kind"] == "valid":
-            if phase and seen["phase"] != phase:
-                before = points[-1][0]
-            phase = seen["phase"]
-            points.append([before + seen["tokens"], round(seen["loss"], 5)])
     return {
         "model": model,
         "seed": recipe["seed"],
@@ -80,8 +72,22 @@ def _row(model: str, run: Any, path: Path, decoding: Any) -> dict[str, Any]:
         "seconds": round(sum(one["seconds"] for one in phases), 1),
         "masks": evaluation["masks"]["fingerprint"],
         "unigram_entropy": round(evaluation["unigram_entropy"], 5),
-        "points": points,
+        "points": points(variant.path),
     }
+
+
+def points(run: Path) -> list[list[float]]:
+    """Tokens since the first phase began, and validation loss in nats."""
+    found: list[list[float]] = []
+    before, phase = 0.0, ""
+    for text in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
+        seen = json.loads(text)
+        if seen["kind"] == "valid":
+            if phase and seen["phase"] != phase:
+                before = found[-1][0]
+            phase = seen["phase"]
+            found.append([before + seen["tokens"], round(seen["loss"], 5)])
+    return found
 
 
 def picture(rows: list[dict[str, Any]]) -> Figure:

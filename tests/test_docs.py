@@ -126,15 +126,26 @@ def test_every_command_of_the_page_runs(page: str, monkeypatch: pytest.MonkeyPat
             run_command(line, monkeypatch)
 
 
-@pytest.fixture
-def demo_table() -> Any:
-    """The script, as a module."""
-    spec = importlib.util.spec_from_file_location("demo_table", ROOT / "scripts/demo_table.py")
+def script(name: str) -> Any:
+    """A file of scripts/, as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"scripts/{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def demo_table() -> Any:
+    return script("demo_table")
+
+
+@pytest.fixture
+def curves() -> list[dict[str, Any]]:
+    """The measured losses of README's picture."""
+    lines = (ROOT / "docs/demo-curves.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
 
 
 @pytest.fixture
@@ -149,6 +160,40 @@ def test_the_table_in_the_readme_is_made_from_the_measured_figures(
 ) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert demo_table.rewritten(readme, figures) == readme
+
+
+def test_the_picture_in_the_readme_is_drawn_from_the_measured_losses(
+    curves: list[dict[str, Any]],
+) -> None:
+    """After a change: python scripts/demo_curves.py."""
+    drawn = script("demo_curves").picture(curves)
+    picture = "docs/assets/demo-curves.svg"
+    assert (ROOT / picture).read_text(encoding="utf-8") == drawn.alone()
+    assert f"]({picture})" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_curves_of_the_picture_compare(curves: list[dict[str, Any]]) -> None:
+    assert {(row["model"], row["seed"]) for row in curves} == {
+        (model, seed) for model in ("xpt", "scratch", "auto") for seed in (0, 1)
+    }
+    assert len({(row["masks"], row["unigram_entropy"]) for row in curves}) == 1
+    tokens = [row["tokens"] for row in curves]
+    assert max(tokens) < 1.02 * min(tokens)
+    for row in curves:
+        seen = [point[0] for point in row["points"]]
+        assert seen == sorted(set(seen))
+        assert seen[-1] == row["tokens"]
+
+
+def test_tokens_of_a_second_phase_count_on_from_the_first(tmp_path: Path) -> None:
+    lines = [("phase-1", 10, 3.0), ("phase-1", 20, 2.0), ("phase-2", 5, 1.5)]
+    seen = [
+        {"kind": "valid", "phase": phase, "tokens": tokens, "loss": loss}
+        for phase, tokens, loss in lines
+    ]
+    text = "".join(json.dumps(one) + "\n" for one in [*seen, {"kind": "train", "tokens": 9}])
+    (tmp_path / "metrics.jsonl").write_text(text, encoding="utf-8")
+    assert script("demo_curves").points(tmp_path) == [[10, 3.0], [20, 2.0], [25, 1.5]]
 
 
 def test_the_demos_table_counts_ties_where_there_are_any(
