@@ -60,13 +60,13 @@ demo-seeds: $(BIN)/lingraft
 	done
 	$(BIN)/python scripts/demo_table.py runs/demo-0 runs/demo-1 runs/demo-2
 
-# The picture in README.md: half the demo's budget, two seeds, beside the automatic run on the same text and vocabulary.
+# The picture in README.md: 0.4 M tokens, two seeds, beside the automatic run on the same text and vocabulary.
 demo-curves: $(BIN)/lingraft
 	for seed in 0 1; do \
 		HF_HUB_OFFLINE=1 $(BIN)/lingraft adapt recipes/demo.toml --seed $$seed --out runs/curves-$$seed \
-			--set phases.0.budget.value=200e3 --set phases.1.budget.value=300e3 || exit 1; \
+			--set phases.0.budget.value=160e3 --set phases.1.budget.value=240e3 || exit 1; \
 		HF_HUB_OFFLINE=1 $(BIN)/lingraft adapt --source demo/source --text demo/data/libreoffice-help.en-ko.jsonl.gz --lang ko \
-			--tokens 500k --vocab-size 4000 --seed $$seed --set corpus.valid=0.05 --set corpus.test=0.1 \
+			--tokens 400k --vocab-size 4000 --seed $$seed --set corpus.valid=0.05 --set corpus.test=0.1 \
 			--set tokenizer.max_tokens=64 --out runs/curves-auto-$$seed || exit 1; \
 	done
 	$(BIN)/python scripts/demo_curves.py --demo runs/curves-0 runs/curves-1 --automatic runs/curves-auto-0 runs/curves-auto-1
