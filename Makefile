@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export TOKENIZERS_PARALLELISM := true
 
 #   make docs    builds the documentation site in build/site, offline
-.PHONY: install format check test docs dist release-check demo demo-causal demo-seeds demo-curves demo-source clean
+.PHONY: install format check test docs dist release-check demo demo-causal demo-seeds demo-source clean
 
 $(BIN)/lingraft: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -59,17 +59,6 @@ demo-seeds: $(BIN)/lingraft
 		HF_HUB_OFFLINE=1 $(BIN)/lingraft adapt recipes/demo.toml --seed $$seed --out runs/demo-$$seed || exit 1; \
 	done
 	$(BIN)/python scripts/demo_table.py runs/demo-0 runs/demo-1 runs/demo-2
-
-# The picture in README.md: 0.4 M tokens, two seeds, beside the automatic run on the same text and vocabulary.
-demo-curves: $(BIN)/lingraft
-	for seed in 0 1; do \
-		HF_HUB_OFFLINE=1 $(BIN)/lingraft adapt recipes/demo.toml --seed $$seed --out runs/curves-$$seed \
-			--set phases.0.budget.value=160e3 --set phases.1.budget.value=240e3 || exit 1; \
-		HF_HUB_OFFLINE=1 $(BIN)/lingraft adapt --source demo/source --text demo/data/libreoffice-help.en-ko.jsonl.gz --lang ko \
-			--tokens 400k --vocab-size 4000 --seed $$seed --set corpus.valid=0.05 --set corpus.test=0.1 \
-			--set tokenizer.max_tokens=64 --out runs/curves-auto-$$seed || exit 1; \
-	done
-	$(BIN)/python scripts/demo_curves.py --demo runs/curves-0 runs/curves-1 --automatic runs/curves-auto-0 runs/curves-auto-1
 
 # The English model that ships in demo/source, trained again from its text (Debian, apt-get; about an hour).
 demo-source: $(BIN)/lingraft

@@ -142,13 +142,6 @@ def demo_table() -> Any:
 
 
 @pytest.fixture
-def curves() -> list[dict[str, Any]]:
-    """The measured losses of README's picture."""
-    lines = (ROOT / "docs/demo-curves.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
-
-
-@pytest.fixture
 def figures() -> list[dict[str, Any]]:
     """The demo's measured figures."""
     lines = (ROOT / "docs/demo.jsonl").read_text(encoding="utf-8").splitlines()
@@ -162,38 +155,28 @@ def test_the_table_in_the_readme_is_made_from_the_measured_figures(
     assert demo_table.rewritten(readme, figures) == readme
 
 
-def test_the_picture_in_the_readme_is_drawn_from_the_measured_losses(
-    curves: list[dict[str, Any]],
-) -> None:
-    """After a change: python scripts/demo_curves.py."""
-    drawn = script("demo_curves").picture(curves)
-    picture = "docs/assets/demo-curves.svg"
-    assert (ROOT / picture).read_text(encoding="utf-8") == drawn.alone()
-    assert f"]({picture})" in (ROOT / "README.md").read_text(encoding="utf-8")
+@pytest.fixture(scope="module")
+def curves() -> dict[str, dict[int, list[tuple[float, float]]]]:
+    """The measured losses of README's picture."""
+    picture = script("readme_picture")
+    return picture.curves(picture.read(picture.ROWS))
 
 
-def test_the_curves_of_the_picture_compare(curves: list[dict[str, Any]]) -> None:
-    assert {(row["model"], row["seed"]) for row in curves} == {
-        (model, seed) for model in ("xpt", "scratch", "auto") for seed in (0, 1)
-    }
-    assert len({(row["masks"], row["unigram_entropy"]) for row in curves}) == 1
-    tokens = [row["tokens"] for row in curves]
-    assert max(tokens) < 1.02 * min(tokens)
-    for row in curves:
-        seen = [point[0] for point in row["points"]]
-        assert seen == sorted(set(seen))
-        assert seen[-1] == row["tokens"]
+def test_the_picture_in_the_readme_is_drawn_from_the_committed_rows(curves: Any) -> None:
+    """After a change: python scripts/readme_picture.py."""
+    drawn, path = script("readme_picture").picture(curves), "docs/assets/loss.svg"
+    assert (ROOT / path).read_text(encoding="utf-8") == drawn.alone()
+    assert f"]({path})" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_tokens_of_a_second_phase_count_on_from_the_first(tmp_path: Path) -> None:
-    lines = [("phase-1", 10, 3.0), ("phase-1", 20, 2.0), ("phase-2", 5, 1.5)]
-    seen = [
-        {"kind": "valid", "phase": phase, "tokens": tokens, "loss": loss}
-        for phase, tokens, loss in lines
-    ]
-    text = "".join(json.dumps(one) + "\n" for one in [*seen, {"kind": "train", "tokens": 9}])
-    (tmp_path / "metrics.jsonl").write_text(text, encoding="utf-8")
-    assert script("demo_curves").points(tmp_path) == [[10, 3.0], [20, 2.0], [25, 1.5]]
+def test_the_curves_of_the_picture_have_the_same_seeds_and_as_many_tokens(curves: Any) -> None:
+    assert {tuple(seeds) for seeds in curves.values()} == {(0, 1, 2)}
+    last = [max(curve)[0] for seeds in curves.values() for curve in seeds.values()]
+    assert max(last) < 1.001 * min(last)
+    for seeds in curves.values():
+        for curve in seeds.values():
+            tokens = [point[0] for point in curve]
+            assert tokens == sorted(set(tokens))
 
 
 def test_the_demos_table_counts_ties_where_there_are_any(

@@ -241,7 +241,7 @@ def _drawing(
 
 
 def _columns(width: float, names: Sequence[str]) -> int:
-    """Columns of a legend in a figure of this width in inches, so that no name is cut; at most 3."""
+    """Columns of a legend, so that a figure of this width in inches cuts no name; at most 3."""
     if not names:
         return 0
     room = (width - MARGINS[0]) / (LEGEND_SAMPLE + LEGEND_LETTER * max(map(len, names)))
