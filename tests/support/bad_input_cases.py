@@ -23,6 +23,7 @@ import bad_input_judging
 import bad_input_models
 import bad_input_plugged
 import bad_input_retrieval
+import bad_input_rows
 import bad_input_sources
 import bad_input_stacks
 import bad_input_streams
@@ -418,3 +419,4 @@ bad_input_stacks.add(CASES)
 bad_input_documents.add(CASES)
 bad_input_judging.add(CASES)
 bad_input_demo.add(CASES)
+bad_input_rows.add(CASES)

@@ -14,10 +14,11 @@ from lingraft.models.parts import layer_index, part_of, trained_parts
 from lingraft.recipe.selectors import GAINS, LORA, Selector, selector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lingraft.models.families import Family
     from lingraft.recipe import Phase
+    from lingraft.recipe.phase import Lora
 
 Kept = Literal["new", "old"]
 """Rows of pieces that the vocabulary stage added, or kept from the source."""
@@ -190,3 +191,30 @@ class Selection:
         return layer_index(name, self.layout.family) is not None and any(
             self.layout.means(s, name, None) for s in self.adapted
         )
+
+
+def chosen_maps(section: Lora, maps: Sequence[str], where: str) -> list[str]:
+    """The linear maps that LoRA is put on.
+
+    Args:
+        section: the maps by the end of their names; none named takes all.
+        maps: names of the linear maps of its layers.
+        where: for messages.
+
+    Raises:
+        RecipeError: no map of these layers has such a name, or there is none.
+    """
+    parts = ", ".join(section.parts)
+    if not maps:
+        raise RecipeError(
+            f"{where}: lora.parts: {parts} has no linear map; name layers that the model has"
+        )
+    endings = sorted({name.rpartition(".")[2] for name in maps})
+    for wanted in section.modules:
+        if not any(f".{name}".endswith(f".{wanted}") for name in maps):
+            raise RecipeError(
+                f"{where}: lora.modules: no linear map of {parts} is called '{wanted}'; "
+                f"there are {', '.join(endings)}"
+            )
+    ends = tuple(f".{wanted}" for wanted in section.modules)
+    return [name for name in maps if not ends or f".{name}".endswith(ends)]

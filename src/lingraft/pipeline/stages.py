@@ -173,6 +173,12 @@ def tokenizer(context: Context, corpus_made: str) -> str:
         if code is not None:
             speak(ours, code)
         max_tokens = min(recipe.tokenizer.max_tokens, longest)
+        if causal and max_tokens < recipe.tokenizer.max_tokens:
+            logger.info(
+                "context: %d tokens, all that the source reads at once (tokenizer.max_tokens: %d)",
+                max_tokens,
+                recipe.tokenizer.max_tokens,
+            )
         ours.model_max_length = longest
         tokenizer_files.save(ours, folder)
         vocabulary = Vocabulary.of(ours)
