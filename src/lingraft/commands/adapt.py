@@ -174,8 +174,9 @@ def command(
         texts = _texts(text or [], lang, language_field)
         needed |= {"--lang": texts}
         budget = budgets.chosen(minutes=minutes, hours=hours, tokens=tokens, steps=steps)
-        measured = join is None and len(texts.get("streams", ())) < 2
-        default = budgets.default_preset(method, assignments, yes=yes) if measured else None
+        default = budgets.default_preset(
+            {"method": method} | texts, assignments, joins=join is not None, yes=yes
+        )
         short: ShortForm = {
             "source": source,
             "method": method,
