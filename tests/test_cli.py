@@ -18,7 +18,7 @@ COMMANDS = {
     "adapt": ("--source", "--join", "--text", "--lang", "--language-field", "--out", "--method",
               "--preset", "--vocab-size",
               "--lexicons", "--kept", "--minutes", "--hours", "--tokens", "--steps", "--yes",
-              "--learning-rate", "--batch-tokens", "--baseline", "--seed",
+              "--learning-rate", "--batch-tokens", "--no-probe", "--baseline", "--seed",
               "--set", "--resume", "--overwrite", "--push-to-hub"),
     "demo": ("--out", "--files-to", "--seed", "--set", "--resume", "--overwrite"),
     "recipe": ("name",),

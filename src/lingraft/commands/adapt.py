@@ -117,6 +117,14 @@ def command(
     batch_tokens: Annotated[
         int | None, typer.Option(help="Tokens in a step; the preset's.")
     ] = None,
+    probe: Annotated[
+        bool,
+        typer.Option(
+            "--probe/--no-probe",
+            help="Where the rules of auto are unsure: compare learning rates and initialisers in "
+            "short trials, within 5 % of the budget.",
+        ),
+    ] = True,
     baseline: Annotated[
         list[str] | None,
         typer.Option(help="Also train this method on the same budget, to compare: scratch."),
@@ -164,6 +172,7 @@ def command(
         "--language-field": language_field,
         "--join": join,
         "--kept": kept,
+        "--no-probe": not probe,
     }
     assignments = list(settings or [])
     assignments += [f"export.push_to_hub={json.dumps(push_to_hub)}"] if push_to_hub else []
@@ -184,6 +193,7 @@ def command(
             "vocab_size": vocab_size,
             "learning_rate": learning_rate,
             "batch_tokens": batch_tokens,
+            "probe": None if probe else False,
             "lexicons": lexicons,
             "kept": kept,
             "baselines": baseline,
