@@ -117,6 +117,14 @@ def command(
     batch_tokens: Annotated[
         int | None, typer.Option(help="Tokens in a step; the preset's.")
     ] = None,
+    probe: Annotated[
+        bool,
+        typer.Option(
+            "--probe/--no-probe",
+            help="Where the rules of auto are unsure: compare learning rates and initialisers in "
+            "short trials, within 5 % of the budget.",
+        ),
+    ] = True,
     baseline: Annotated[
         list[str] | None,
         typer.Option(help="Also train this method on the same budget, to compare: scratch."),
@@ -169,6 +177,7 @@ def command(
         "--kept": kept,
         "--replay": replay,
         "--replay-share": replay_share,
+        "--no-probe": not probe,
     }
     assignments = list(settings or [])
     assignments += [f"export.push_to_hub={json.dumps(push_to_hub)}"] if push_to_hub else []
@@ -179,8 +188,9 @@ def command(
         texts = _texts(text or [], lang, language_field)
         needed |= {"--lang": texts}
         budget = budgets.chosen(minutes=minutes, hours=hours, tokens=tokens, steps=steps)
-        measured = join is None and len(texts.get("streams", ())) < 2
-        default = budgets.default_preset(method, assignments, yes=yes) if measured else None
+        default = budgets.default_preset(
+            {"method": method} | texts, assignments, joins=join is not None, yes=yes
+        )
         short: ShortForm = {
             "source": source,
             "method": method,
@@ -188,6 +198,7 @@ def command(
             "vocab_size": vocab_size,
             "learning_rate": learning_rate,
             "batch_tokens": batch_tokens,
+            "probe": None if probe else False,
             "lexicons": lexicons,
             "kept": kept,
             "baselines": baseline,

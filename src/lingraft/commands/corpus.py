@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from lingraft.commands import console
+from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
 from lingraft.recipe import Corpus, Section
 
@@ -191,9 +192,7 @@ def _without(
 
 
 def _option(text: str) -> tuple[str, str | int | float]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise RecipeError(f"--executor-option {text}: write it as name=value")
+    name, value = ask.pair_of(text)
     for kind in (int, float):
         try:
             return name, kind(value)

@@ -83,6 +83,18 @@ def given(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value not in (None, [])}
 
 
+def pair_of(text: str) -> tuple[str, str]:
+    """Name and value of --executor-option name=value.
+
+    Raises:
+        RecipeError: it is no such pair.
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise RecipeError(f"--executor-option {text}: write it as name=value")
+    return name, value
+
+
 def names_in(values: str | Sequence[str] | None) -> list[str]:
     """The names in `A,B` and several options of it."""
     texts = [values] if isinstance(values, str) else values or []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import DataError, RecipeError
 from lingraft.models import export as exporting
 from lingraft.models.source import load_model
-from lingraft.pipeline import budgeting, evaluating, stages
+from lingraft.pipeline import budgeting, evaluating, stages, trials
 from lingraft.pipeline.budgeting import Timekeeper
 from lingraft.pipeline.preflight import check_inputs, check_names, too_small
 from lingraft.pipeline.rows import tied_now
@@ -100,6 +100,7 @@ def adapt(
         grafted = graft(context, tokenizer_made)
         if is_open(recipe):
             context = budgeting.fix(context, request, time)
+            grafted = str(run.stage("graft").fingerprint())  # a probe may have found a better one
             tell(run)
         trained = train(context, grafted)
         evaluated = alone(context, "evaluation", lambda: evaluating.evaluate(context, trained))
@@ -178,7 +179,7 @@ def empty(run: Run) -> None:
         stage = path.name.removesuffix(".partial") in STAGE_NAMES or (path / "inputs").is_file()
         if path.is_symlink() and stage:  # a study's cell: the text and the vocabulary are shared
             path.unlink()
-        elif path.is_dir() and (stage or path.name in TRACKER_FOLDERS):
+        elif path.is_dir() and (stage or path.name in (*TRACKER_FOLDERS, trials.FOLDER)):
             shutil.rmtree(path)
     files = (run.path / "environment.json", run.path / "report.html", run.metrics_path)
     for path in (*files, run.plan_path):

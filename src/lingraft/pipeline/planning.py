@@ -137,7 +137,7 @@ def draft(context: Context, speeds: list[Speed], passed: float) -> Draft:
             tokens = max(round(training * speed.tokens_per_second), 1)
             phase = phase.model_copy(update={"budget": Budget(value=tokens, unit="tokens")})
         else:
-            tokens = round(_tokens(phase, speed, text))
+            tokens = round(tokens_of(phase, speed, text))
             seconds = tokens / speed.tokens_per_second + looking
         in_tokens = phase.batch.unit == "tokens"
         step = phase.batch.size if in_tokens else speed.tokens_per_step
@@ -169,8 +169,8 @@ def draft(context: Context, speeds: list[Speed], passed: float) -> Draft:
     )
 
 
-def _tokens(phase: Phase, speed: Speed, text: Text) -> float:
-    """Of a budget that is not in time."""
+def tokens_of(phase: Phase, speed: Speed, text: Text) -> float:
+    """Tokens of a budget that is not in time."""
     value, unit = phase.budget.value, phase.budget.unit
     if unit == "epochs":
         return value * text.sentences["train"] * text.lengths["train"]

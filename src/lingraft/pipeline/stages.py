@@ -255,11 +255,9 @@ def _some(path: Path) -> Iterator[str]:
         yield line
 
 
-def graft(context: Context, tokenizer_made: str) -> str:
-    """Build the target model from the source."""
-    recipe = context.recipe
-    stage = context.run.stage("graft")
-    made = fingerprint(
+def graft_fingerprint(recipe: Recipe, tokenizer_made: str) -> str:
+    """Of what decides the target model before training."""
+    return fingerprint(
         FORMAT["graft"],
         tokenizer_made,
         source_fingerprint(recipe),
@@ -268,6 +266,13 @@ def graft(context: Context, tokenizer_made: str) -> str:
         *_resources(recipe),
         *_share(recipe),
     )
+
+
+def graft(context: Context, tokenizer_made: str) -> str:
+    """Build the target model from the source."""
+    recipe = context.recipe
+    stage = context.run.stage("graft")
+    made = graft_fingerprint(recipe, tokenizer_made)
     if stage.is_done(made):
         return made
     pretrained.quiet_transformers()

@@ -304,12 +304,14 @@ class _Trainer:
         self.speed.restart()
 
     def keep_time(self) -> None:
-        """Shorten the phase where it would end later than was promised (`pace`)."""
+        """Change the phase's length where it would miss the time that was promised (`pace`)."""
         done = self.state.tokens if self.pace.unit == "tokens" else self.state.step
-        shorter = None if self.finished else self.pace.look(done, self.accelerator)
-        if shorter is not None:
-            counted = f"{shorter:,.0f} of {self.pace.total:,.0f} {self.pace.unit}"
-            logger.info("%s: slower than measured, ends after %s", self.job.phase.name, counted)
+        before = self.pace.end
+        end = None if self.finished else self.pace.look(done, self.accelerator)
+        if end is not None:
+            what = "slower" if end < before else "faster"
+            counted = f"{end:,.0f} {self.pace.unit}, not {before:,.0f}"
+            logger.info("%s: %s than measured, ends after %s", self.job.phase.name, what, counted)
 
     def save_best(self) -> None:
         """Write the weights to `best`, whole or not at all."""
