@@ -11,6 +11,7 @@ from lingraft.comparison.across import number_of, of_seeds, settings
 from lingraft.comparison.collect import OFFICIAL, differing_settings
 from lingraft.finetuning.outcomes import metric_name, summary, told
 from lingraft.report import numbers
+from lingraft.report.next_step import NextStep, command
 from lingraft.report.table import BEST, SECOND, Cell, Column, comma_separated, row, table
 
 if TYPE_CHECKING:
@@ -303,8 +304,8 @@ def differences_sheet(tested: Sequence[Tested], reference: str) -> str:
     return comma_separated(head, rows)
 
 
-def verdict(comparison: Comparison, shown: Table) -> str:
-    """What the table of scores says, in a sentence."""
+def verdict(comparison: Comparison, shown: Table, tested: Sequence[Tested]) -> str:
+    """What the table of scores says, and whether the differences are more than luck."""
     width = len(shown.columns) - 2
     wins = {
         row.cells[0].text: sum(cell.rank == BEST for cell in row.cells[1:-1]) for row in shown.rows
@@ -312,4 +313,30 @@ def verdict(comparison: Comparison, shown: Table) -> str:
     first = max(wins, key=lambda label: wins[label])
     if not wins[first]:
         return f"{len(comparison.labels)} models; there is nothing to compare yet."
-    return f"{first} is best of {len(wins)} models in {wins[first]} of {width} columns."
+    best = f"{first} is best of {len(wins)} models in {wins[first]} of {width} columns."
+    if not tested:
+        return best
+    marked = sum(bool(one.mark) for one in tested)
+    many = f"of {len(tested)} differences to {comparison.reference}"
+    if not marked:
+        return f"{best} But none {many} is significant (p < 0.05)."
+    return f"{best} {marked} {many} {'is' if marked == 1 else 'are'} significant (p < 0.05)."
+
+
+def next_step(comparison: Comparison, tested: Sequence[Tested]) -> NextStep | None:
+    """More seeds where no difference is significant, else to keep the weights; None without runs.
+
+    The command is the one that fine-tuned, where that is known.
+    """
+    runs = [run for part in comparison.parts for found in part.runs.values() for run in found]
+    if not runs:
+        return None
+    out = runs[0].outcome
+    called = str(out.data.get("command", ""))
+    if not called.startswith("lingraft finetune ") or ".toml" in called:
+        called = command("finetune", out.model, "--task", out.task, "--data", "data")
+    if tested and not any(one.mark for one in tested):
+        seeds = 2 * max(one.seeds for one in tested)
+        return NextStep("More seeds may tell the models apart:", f"{called} --seeds {seeds}")
+    why = "To use one of the models, fine-tune it once more and keep its weights:"
+    return NextStep(why, f"{called} --keep-models --overwrite")
