@@ -78,10 +78,13 @@ def test_python_m_lingraft_adapts_a_model_and_says_where_it_is(shorthand, tmp_pa
     run = tmp_path / "run"
     ended = python("-m", "lingraft", *shorthand(run), "--baseline", "scratch")
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.splitlines()[-2:] == [
+    assert ended.stdout.splitlines()[-4:-1] == [
         f"model:  {run / 'model'}",
         f"report: {run / 'report.html'}",
+        "next:   The model has learnt little. Change what the report proposes, or train it 4 times "
+        "as long, in a run of its own:",
     ]
+    assert f"{run}-longer" in ended.stdout.splitlines()[-1]
     assert "XPT reaches perplexity" in ended.stdout
     assert "What to change:\n- A larger learning rate" in ended.stdout
     assert "scratch" in ended.stdout

@@ -86,7 +86,7 @@ def test_the_demo_ends_with_the_report_and_a_filled_gap(
     assert said.status == 0, said.err
     ((recipe, out),) = asked
     assert (recipe.seed, recipe.tokenizer.vocab_size, out) == (1, 1500, Path("runs/x"))
-    *_, model, report, gap = said.out.splitlines()
+    *_, model, report, _, _, gap = said.out.splitlines()
     assert (model, report) == (
         f"model:  {run.model_path}",
         f"report: {run.path / 'report.html'}",

@@ -214,14 +214,24 @@ def command(
 
 def show(run: Run) -> None:
     """Say how good the models of a run are, and where they lie."""
-    from lingraft.report import advice, streams, tables
+    from lingraft.report import advice, numbers, streams, tables
+    from lingraft.report.pages import sections
+    from lingraft.report.variants import labelled
 
+    found = labelled([run])
+    compared = tables.compare(found)
+    main, line = found[0], compared.lines[0]
     console.show(tables.for_terminal([run], console.out.width))
-    console.line(advice.summary([run]))
-    by_stream = streams.summary([run])
-    if by_stream:
-        console.line(by_stream)
-    console.line(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}")
+    for text in filter(None, (streams.summary([run]), *advice.lines(main, line))):
+        console.line(text)
+    took = f"{numbers.short(main.tokens)} tokens in {numbers.duration(main.seconds)}"
+    console.summary(
+        ("what", f"{sections.title(found)}; {main.title}, {took}"),
+        ("result", tables.verdict(compared)),
+        ("model", run.model_path),
+        ("report", run.path / "report.html"),
+        next_step=advice.after_run(main, line),
+    )
 
 
 def _texts(texts: list[str], lang: str | None, field: str | None) -> dict[str, Any]:

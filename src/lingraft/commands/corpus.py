@@ -143,7 +143,12 @@ def command(
         return
     _show(result)
     written = corpus_page.write(out_dir)
-    console.line(f"corpus: {out_dir}\nreport: {written}")
+    console.summary(
+        ("result", corpus_page.verdict(result)),
+        ("corpus", out_dir),
+        ("report", written),
+        next_step=corpus_page.after(result, out_dir),
+    )
 
 
 def chosen_recipe(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,8 @@ import typer
 from lingraft.commands import console
 from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
+from lingraft.report.next_step import NextStep
+from lingraft.report.next_step import command as command_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from lingraft.report.table import Table
 
 
+COMPARE = "See what is more than luck, and where the models go wrong:"
 NAMES = {
     "tasks": "task",
     "train_languages": "train-language",
@@ -156,7 +160,34 @@ def command(
     if ask.is_first_process():
         for shown in tables_of(found):
             console.show(shown)
-        console.line(f"results: {out_dir / 'results.jsonl'}")
+        kept = out_dir / "MODEL/TASK/seed-N/best" if keep_models else ""
+        console.summary(
+            *said_of(found),
+            ("models", kept),
+            ("results", out_dir / "results.jsonl"),
+            next_step=NextStep(COMPARE, command_of("compare", out_dir)),
+        )
+
+
+def said_of(found: Sequence[Outcome]) -> list[tuple[str, str]]:
+    """What was done, and of tasks in one language the best model by the score that chooses."""
+    from lingraft.finetuning import outcomes as finetuned
+
+    counts = [
+        f"{len({getattr(one, key) for one in found})} {name}"
+        for key, name in {"model_label": "models", "task": "tasks", "seed": "seeds"}.items()
+    ]
+    what = " × ".join(counts)
+    if found[0].languages is not None:
+        return [("what", what)]
+    best: dict[str, tuple[float, str]] = {}
+    for (model, task), several in finetuned.by_cell(found).items():
+        first = several[0]
+        split, name = first.evaluation[0], first.data["shown"][0]
+        reached = finetuned.summary([one.scores(split)[name] for one in several])
+        said = f"{task} {split} {name} {reached.shown()} ({model})"
+        best[task] = max(best.get(task, (-math.inf, "")), (reached.mean, said))
+    return [("what", what), ("result", "; ".join(said for _, said in best.values()))]
 
 
 def tables_of(found: Sequence[Outcome]) -> list[Table]:

@@ -10,8 +10,8 @@ from lingraft.corpus.cleaning.clean import DUPLICATE, REASONS
 from lingraft.corpus.readers.documents import FINISHED
 from lingraft.corpus.result import NOT_IN_SUBSET
 from lingraft.errors import DataError
-from lingraft.report import next_step, numbers, page
-from lingraft.report.next_step import NextStep
+from lingraft.report import numbers, page
+from lingraft.report.next_step import NextStep, command
 from lingraft.report.pages import sections
 from lingraft.report.table import Column, Table, table
 from lingraft.rundir import read_json, write_text
@@ -184,7 +184,7 @@ def after(result: dict[str, Any], folder: Path) -> NextStep:
     return NextStep(
         "See below whether what was dropped should have been. Then make a model of the rest; "
         "another source may suit the language better:",
-        next_step.command(
+        command(
             *("adapt", "--source", SOURCE, "--text", folder, "--lang", language),
             *("--minutes", 30, "--out", f"runs/{language}"),
         ),

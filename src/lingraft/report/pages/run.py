@@ -11,7 +11,6 @@ from lingraft.report import (
     advice,
     causal,
     harness,
-    next_step,
     numbers,
     page,
     plan,
@@ -75,7 +74,7 @@ def _context(
     return {
         "title": title or sections.title(found),
         "verdict": tables.verdict(compared),
-        "next_step": next_step.after_run(main, compared.lines[0]),
+        "next_step": advice.after_run(main, compared.lines[0]),
         "advice": advice.advice(main, compared.lines[0]),
         "advice_heading": tables.advice_heading(compared.lines[0]),
         "facts": _facts(main),
