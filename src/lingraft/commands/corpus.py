@@ -48,8 +48,8 @@ def command(
         typer.Option(
             "--set",
             metavar="a.b=c",
-            help="Say --set corpus.identify_language=true, on crawls above all: Chinese passes for "
-            "Korean by its script; near-duplicates go unless corpus.near_duplicates=false is set.",
+            help="Change a setting. For text from the web: --set corpus.identify_language=true. To "
+            "keep near-duplicates: --set corpus.near_duplicates=false.",
         ),
     ] = None,
     processes: Annotated[
@@ -78,13 +78,14 @@ def command(
         str | None,
         typer.Option(
             metavar="LANG",
-            help="SOURCE is parallel text of --lang and this one: OUT/pairs.tsv",
+            help="The other language, where SOURCE is parallel text. Writes OUT/pairs.tsv.",
         ),
     ] = None,
     lexicon: Annotated[
         str | None,
         typer.Option(
-            metavar="LANG", help="SOURCE is a lexicon of --lang and this one: OUT/lexicon.tsv"
+            metavar="LANG",
+            help="The other language, where SOURCE is a lexicon. Writes OUT/lexicon.tsv.",
         ),
     ] = None,
     columns: Annotated[

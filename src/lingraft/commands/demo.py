@@ -15,18 +15,23 @@ if TYPE_CHECKING:
 
 
 def command(
-    out_dir: Annotated[Path, typer.Option("--out", help="The run's folder.")] = Path("runs/demo"),
+    out_dir: Annotated[Path, typer.Option("--out", help="The folder of the run.")] = Path(
+        "runs/demo"
+    ),
     files_to: Annotated[
         Path | None,
         typer.Option(
-            help="Train nothing: copy the demo's source model and text into this folder, to try "
+            help="Train nothing. Copy the demo's source model and text into this folder, to try "
             "other commands on them."
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of weights, order and masks.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The seed of weights, order and masks.")] = None,
     settings: ask.Settings = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in --out; redo what changed.")
+        bool,
+        typer.Option(
+            "--resume", help="Go on with the run in --out, and do again what has changed."
+        ),
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Delete the run in --out first.")

@@ -37,57 +37,60 @@ def command(
         list[str],
         typer.Argument(
             metavar="MODEL…",
-            help="Checkpoints: directories, Hub ids or names (`lingraft list models`); "
-            "or one recipe (.toml).",
+            help="The models: folders, Hub ids or names of `lingraft list models`. Or one recipe "
+            "(.toml).",
         ),
     ],
     task: Annotated[
         list[str] | None,
-        typer.Option(help="NAME[,NAME…]: `lingraft list tasks`, or a TOML file of your own."),
+        typer.Option(
+            help="Tasks, as NAME[,NAME…] of `lingraft list tasks` or a TOML file of your own."
+        ),
     ] = None,
     data: ask.Data = None,
     train_language: Annotated[
         list[str] | None,
         typer.Option(
             metavar="LANG[,LANG…]",
-            help="Train a task of several languages in these together, or in 'all'; "
-            "score each of --test-languages.",
+            help="Train in these languages together, or in 'all'. The task must have several "
+            "languages.",
         ),
     ] = None,
     test_languages: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="LANG[,LANG…]", help="Score in these; 'all' (default): whose files are here."
+            metavar="LANG[,LANG…]",
+            help="Score in these languages. Default: all whose files are there.",
         ),
     ] = None,
     select_on: Annotated[
         list[str] | None,
         typer.Option(
             metavar="LANG[,LANG…]",
-            help="Choose the best weights on these development sets: the train languages' "
-            "(default), or 'mean': the mean over all tested ones.",
+            help="Choose the best weights on these development sets. Default: the training "
+            "languages'. 'mean' takes the mean over all that are tested.",
         ),
     ] = None,
     directions: Annotated[
         bool,
         typer.Option(
-            "--directions", help="Train in each language by itself: a train × test table."
+            "--directions", help="Train in each language by itself, for a table of train × test."
         ),
     ] = False,
     plug: Annotated[
         str | None,
         typer.Option(
             metavar="in|out",
-            help="Of a model with cross-attention (method veco): leave it out (default), or read "
-            "every example with its translation through it; docs/veco.md says how to give them.",
+            help="For a model with cross-attention (method veco): leave that out (default), or use "
+            "it to read every example with its translation.",
         ),
     ] = None,
     teacher: Annotated[
         str | None,
         typer.Option(
             metavar="DIR",
-            help="With --plug in: a model fine-tuned on the same task (--keep-models) that tags "
-            "translations without tags.",
+            help="With --plug in: a model, fine-tuned on the same task, that tags translations "
+            "without tags.",
         ),
     ] = None,
     seeds: ask.Seeds = None,
@@ -98,7 +101,7 @@ def command(
     settings: ask.TaskSettings = None,
     paper: ask.Paper = None,
     label: Annotated[
-        str | None, typer.Option(help="What tables call the models: NAME[,NAME…].")
+        str | None, typer.Option(help="What tables call the models, as NAME[,NAME…].")
     ] = None,
     cut: ask.Cut = None,
     train_examples: ask.TrainExamples = None,
