@@ -106,12 +106,13 @@ def test_the_verdict_says_what_is_significant_and_what_comes_next(tmp_path: Path
         "good is best of 2 models in 1 of 1 columns. "
         "1 of 1 differences to scratch is significant (p < 0.05)."
     )
-    step = tables.next_step(found, tested)
+    step = tables.next_step(found, scores, tested)
     assert step is not None
     assert step.command.endswith("--keep-models --overwrite")
+    assert "models/good" in step.command
     alike = [replace(one, found=replace(one.found, p=0.4)) for one in tested]
     assert "But none of 1 differences to scratch is sig" in tables.verdict(found, scores, alike)
-    step = tables.next_step(found, alike)
+    step = tables.next_step(found, scores, alike)
     assert step is not None
     assert step.command.endswith(" --seeds 4")  # twice as many
 

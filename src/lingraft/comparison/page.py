@@ -106,7 +106,7 @@ def render(comparison: Comparison, drawn: Drawn, errors: Sequence[Errors]) -> st
     context: dict[str, Any] = {
         "title": f"{len(comparison.labels)} models after fine-tuning",
         "verdict": tables.verdict(comparison, drawn.scores, drawn.tested),
-        "next_step": tables.next_step(comparison, drawn.tested),
+        "next_step": tables.next_step(comparison, drawn.scores, drawn.tested),
         "facts": [
             ("models", str(len(comparison.labels))),
             ("tasks", str(len({part.family for part in comparison.parts}))),

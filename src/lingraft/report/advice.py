@@ -217,7 +217,7 @@ def _task(languages: Sequence[str]) -> tuple[str, str]:
         own = [name for name in TASKS if code in TASKS[name].languages and name not in in_groups]
         shared = [GROUPS[NER].member(code)] if code in GROUPS[NER].languages else []
         for name in (*own, *shared):
-            return name, "`lingraft list tasks` says where its files come from"
+            return name, "lingraft list tasks says where its files come from"
     return OWN_TASK, f"{OWN_TASK} describes it"
 
 

@@ -234,7 +234,7 @@ def next_step(
     if not groups:
         return None
     if len(groups[0].cells) < SEEDS:
-        why = f"Give the axis `seed` {SEEDS} values or more, then run what is new:"
+        why = f"Give the axis seed {SEEDS} values or more, then run what is new:"
         return NextStep(why, again)
     axes = {"method.name": groups[0].method, **groups[0].further}
     base = study.base if study and isinstance(study.base, str) else "RECIPE"
