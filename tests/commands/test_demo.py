@@ -62,6 +62,9 @@ def test_the_demos_files_are_copied_once(command, tmp_path) -> None:
     assert said.out.splitlines() == [
         f"source: {target / 'source'}",
         f"text:   {target / demo.TEXT}",
+        "next:   Make a model of them:",
+        f"        lingraft adapt --source {target / 'source'} --text {target / demo.TEXT} "
+        "--lang ko --minutes 5 --out runs/mine",
     ]
     copied = (target / demo.TEXT).read_bytes()
     assert copied == (ROOT / "demo" / demo.TEXT).read_bytes()

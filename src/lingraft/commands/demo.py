@@ -9,6 +9,8 @@ import typer
 
 from lingraft.commands import adapt, console
 from lingraft.commands import options as ask
+from lingraft.report.next_step import NextStep
+from lingraft.report.next_step import command as command_of
 
 if TYPE_CHECKING:
     from lingraft.rundir import Run
@@ -46,7 +48,10 @@ def command(
     if files_to is not None:
         demo.copy_files(files_to)
         text = files_to / demo.TEXT
-        console.line(f"source: {files_to / 'source'}\ntext:   {text}")
+        source, out = files_to / "source", Path("runs/mine")
+        given = ("--source", source, "--text", text, "--lang", "ko", "--minutes", 5, "--out", out)
+        made = NextStep("Make a model of them:", command_of("adapt", *given))
+        console.summary(("source", source), ("text", text), next_step=made)
         return
     from lingraft.pipeline import adapt as pipeline
 

@@ -233,11 +233,13 @@ def train(context: Context, made: str) -> str:
 
 def ended(context: Context, name: str, started: float, *, kept: bool) -> None:
     """Log that a stage has ended, and which of the run's stages it was."""
-    stages_of_run = ["corpus", "tokenizer", "graft", *_phases(context.recipe), "evaluation"]
-    stages_of_run += [*(f"baseline {one.method}" for one in context.recipe.baselines), "model"]
+    recipe = context.recipe
+    order = ["corpus", "tokenizer", "graft", *_phases(recipe), "evaluation"]
+    order += [*(f"baseline {one.method}" for one in recipe.baselines), "model"]
     place = ""
-    if context.run.parent is None and name in stages_of_run:
-        place = f" (stage {stages_of_run.index(name) + 1} of {len(stages_of_run)})"
+    if context.run.parent is None and name in order:
+        known = "" if is_open(recipe) else f" of {len(order)}"  # the plan decides on the phases
+        place = f" (stage {order.index(name) + 1}{known})"
     took = "kept" if kept else f"done in {duration(monotonic() - started)}"
     logger.info("%s: %s%s", name, took, place)
 
