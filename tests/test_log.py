@@ -107,6 +107,16 @@ def test_a_short_stop_changes_the_estimate_of_a_long_task_little(clock, lines):
     assert lines[-1].endswith("0.9 steps/s")
 
 
+def test_a_task_that_has_become_shorter_ends_where_it_ends_now(clock, lines):
+    with log.progress("phase-1", 1_000, "steps") as ticker:
+        clock[0] += 20
+        ticker.update(100)
+        ticker.ends_at(400)
+        clock[0] += 20
+        ticker.update(200)
+    assert lines == ["phase-1: 200/400 steps (50%), 40 s left, 5.0 steps/s"]
+
+
 def test_nothing_done_yet_has_no_time_left(clock, lines):
     with log.progress("phase-1", 10, "steps") as ticker:
         clock[0] += 31

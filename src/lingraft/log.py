@@ -94,6 +94,12 @@ class Ticker:
         self.seen = [(time.monotonic(), count)]
         self.update(count)
 
+    def ends_at(self, total: float) -> None:
+        """Say that the task has become shorter or longer than was said."""
+        self.total = total
+        if self.bar is not None and self.task is not None:
+            self.bar.update(self.task, total=total)
+
     def update(self, count: float, note: str = "") -> None:
         """Report the amount done so far, and a short note such as the current loss."""
         self.count, now = count, time.monotonic()

@@ -366,5 +366,9 @@ class Speedometer:
         if not self.recent:
             return ""
         tokens, seconds = map(sum, zip(*self.recent, strict=True))
-        share = f", MFU {self.mfu:.0%}" if self.mfu is not None else ""
-        return f", {tokens / seconds:,.0f} tokens/s{share}"
+        return f", {tokens / seconds:,.0f} tokens/s{self.utilisation}"
+
+    @property
+    def utilisation(self) -> str:
+        """For a line of the log that has the speed already; empty where it is not known."""
+        return f", MFU {self.mfu:.0%}" if self.mfu is not None else ""
