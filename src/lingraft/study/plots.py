@@ -175,8 +175,8 @@ INITIALISERS = replace(LOSSES, name="initialisers")
 BITS_SEEN = Learning(
     "bits", "Bits per byte", "characters seen", "bits per byte (validation text)", 3, by_text=True,
     meaning="The validation loss in bits over the bytes that a token of held-out text has, the end "
-    "of each document included. Lines: mean over the seeds; bands: lowest to highest seed; "
-    "uprights: a phase begins.",
+    "of each document included. Characters are of all that was read, replayed text too. Lines: "
+    "mean over the seeds; bands: lowest to highest seed; uprights: a phase begins.",
 )  # fmt: skip
 """Of causal models. Characters, not tokens: a model that cuts its text into fewer tokens sees more
 text in as many."""
@@ -192,24 +192,32 @@ def losses(results: Results, sentences: int | None, *, initialisers: bool = Fals
     """
     if initialisers:
         groups = results.initialised(sentences)
-        shown = [group for group in groups if _curves(group, INITIALISERS)]
-        return _learning(results, sentences, shown, INITIALISERS) if len(shown) > 1 else None
+        return _learning(results, sentences, groups, INITIALISERS, least=2)
     plain = [group for group in results.at(sentences) if group.label in results.plain]
     return _learning(results, sentences, plain, LOSSES)
 
 
-def bits(results: Results, sentences: int | None) -> Figure | None:
-    """Bits per byte against characters seen at one size, of causal models; None without them."""
-    return _learning(results, sentences, results.at(sentences), BITS_SEEN)
+def bits(results: Results, sentences: int | None, *, initialisers: bool = False) -> Figure | None:
+    """Bits per byte against characters seen at one size, of causal models; None without them.
+
+    Arguments as those of `losses`.
+    """
+    shown = replace(BITS_SEEN, name=INITIALISERS.name) if initialisers else BITS_SEEN
+    groups = results.initialised(sentences) if initialisers else results.at(sentences)
+    return _learning(results, sentences, groups, shown, least=1 + initialisers)
 
 
 def _learning(
-    results: Results, sentences: int | None, groups: Sequence[Group], shown: Learning
+    results: Results,
+    sentences: int | None,
+    groups: Sequence[Group],
+    shown: Learning,
+    least: int = 1,
 ) -> Figure | None:
-    """A line a group that has such curves; None without one."""
+    """A line a group that has such curves; None with fewer than `least` of them."""
     curves = {group.label: found for group in groups if (found := _curves(group, shown))}
     drawn = [group for group in groups if group.label in curves]
-    if not drawn:
+    if len(drawn) < least:
         return None
     indices = {label: results.labels.index(label) for label in curves}
     entropies = sorted({round(math.log(v), 4) for group in drawn for v in group.values(UNIGRAMS)})
@@ -247,12 +255,15 @@ def _points(curves: Sequence[CurveRow], shown: Learning) -> list[tuple[float, fl
     valid = [curve for curve in curves if curve.split == "valid"]
     if not shown.by_text:
         return [point for curve in valid for point in curve.points]
-    return [
-        (tokens * curve.characters_per_token, nats / math.log(2) / curve.bytes_per_token)
-        for curve in valid
-        if curve.characters_per_token and curve.bytes_per_token
-        for tokens, nats in curve.points
-    ]
+    found, tokens_before, characters_before = list[tuple[float, float]](), 0.0, 0.0
+    for curve in valid:
+        if not curve.characters_per_token or not curve.bytes_per_token:
+            continue
+        for tokens, nats in curve.points:
+            seen = characters_before + (tokens - tokens_before) * curve.characters_per_token
+            found.append((seen, nats / math.log(2) / curve.bytes_per_token))
+        tokens_before, characters_before = curve.points[-1][0], found[-1][0]
+    return found
 
 
 def _learning_line(
@@ -266,15 +277,21 @@ def _learning_line(
     values = np.array([np.interp(x, *np.array(seed, dtype=np.float64).T) for seed in curves])
     spread = (values.min(0), values.max(0)) if len(curves) > 1 else None
     figure.line(axes, x, values.mean(0), index, spread=spread)
-    per_token = (group.cells[0].curves[0].characters_per_token or 1.0) if shown.by_text else 1.0
-    for start in _boundaries(group):
-        figure.upright(axes, start * per_token, index)
+    for start in _boundaries(group, shown):
+        figure.upright(axes, start, index)
 
 
-def _boundaries(group: Group) -> list[float]:
-    """Tokens at which the later phases of the first seed begin: where the one before ends."""
+def _boundaries(group: Group, shown: Learning = LOSSES) -> list[float]:
+    """Tokens at which the later phases of the first seed begin: where the one before ends.
+
+    By text characters, at the last look of the phase before.
+    """
+    curves = group.cells[0].curves
+    if shown.by_text:
+        valid = [curve for curve in curves if curve.split == "valid"]
+        return [_points(valid[:n], shown)[-1][0] for n in range(1, len(valid))]
     ends: dict[str, float] = {}
-    for curve in group.cells[0].curves:
+    for curve in curves:
         ends[curve.phase] = max(ends.get(curve.phase, 0.0), curve.points[-1][0])
     return sorted(ends.values())[:-1]
 
