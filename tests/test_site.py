@@ -79,15 +79,22 @@ def test_a_link_to_another_site_and_a_picture_of_our_own_are_no_requests(tmp_pat
     assert script("check_site").outside_requests(tmp_path) == []
 
 
-def test_only_references_and_older_pages_are_long(site: Path) -> None:
-    check = script("check_site")
-    assert set(check.long_pages(site)) == set(check.TO_BE_CUT)
+def test_only_references_results_and_logs_are_long(site: Path) -> None:
+    assert script("check_site").long_pages(site) == {}
 
 
-def test_words_of_a_page_are_those_of_its_text(tmp_path: Path) -> None:
-    page = "<nav>one two</nav><article><p>three four <b>five</b></p><pre>six</pre></article>"
+def test_words_of_a_page_are_those_of_its_prose(tmp_path: Path) -> None:
+    skipped = "<pre>six</pre><table><tr><td>seven</td></tr></table>"
+    page = f"<nav>one two</nav><article><p>three four <b>five</b></p>{skipped}</article>"
     (tmp_path / "page.html").write_text(page, encoding="utf-8")
     assert script("check_site").long_pages(tmp_path, most=2) == {"page": 3}
+
+
+def test_a_reference_may_be_long_and_a_page_named_like_a_how_to_may_not(tmp_path: Path) -> None:
+    (tmp_path / "reference").mkdir()
+    for name in ("reference/cli.html", "results.html", "guide.html"):
+        (tmp_path / name).write_text("<article>one two three</article>", encoding="utf-8")
+    assert set(script("check_site").long_pages(tmp_path, most=2)) == {"guide"}
 
 
 def test_a_link_out_of_the_documentation_shows_the_file(site: Path) -> None:

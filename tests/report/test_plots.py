@@ -167,3 +167,11 @@ def test_a_run_of_many_steps_stays_small(build):
     text = "".join(json.dumps(row) + "\n" for row in rows + many)
     builder.run.metrics_path.write_text(text, encoding="utf-8")
     assert len(plots.losses(labelled([builder.run])).wide) < 60_000
+
+
+@pytest.mark.parametrize(("letters", "columns"), [(7, 3), (30, 2), (60, 1), (200, 1)])
+def test_a_legend_has_as_many_columns_as_its_longest_name_has_room_for(letters, columns):
+    names = ["a", "b", "c", "n" * letters]
+    assert figure._columns(figure.SIZES["wide"][0], names) == columns
+    assert figure._columns(figure.SIZES["wide"][0], []) == 0
+    assert figure._columns(figure.SIZES["wide"][0], names[-1:]) == 1

@@ -55,6 +55,8 @@ BAND = 0.16
 COLOURED = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
 LEGEND_ROW = 0.2
 """Inches that a row of the legend takes in a file of its own."""
+LEGEND_SAMPLE, LEGEND_LETTER = 0.55, 0.06
+"""Inches that a line's sample takes with the room about it, and a letter at most on average."""
 RC: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "lingraft",
@@ -261,7 +263,7 @@ def _drawing(
 ) -> MatplotlibFigure:
     """The figure in the colours of STAND_INS, with a legend above where there are names."""
     width, full = SIZES[form]
-    columns = min(3, len(names))
+    columns = _columns(width, [name for name, _ in names])
     above = LEGEND_ROW * -(-len(names) // columns) if columns else 0.0
     tall = full * height + above
     figure = MatplotlibFigure(figsize=(width, tall))
@@ -280,6 +282,14 @@ def _drawing(
             borderpad=0, handlelength=2.4, columnspacing=1.6, labelspacing=0.3,
         )  # fmt: skip
     return figure
+
+
+def _columns(width: float, names: Sequence[str]) -> int:
+    """Columns of a legend, so that a figure of this width in inches cuts no name; at most 3."""
+    if not names:
+        return 0
+    room = (width - MARGINS[0]) / (LEGEND_SAMPLE + LEGEND_LETTER * max(map(len, names)))
+    return max(1, min(3, len(names), int(room)))
 
 
 def _coloured(figure: MatplotlibFigure, palette: str) -> None:
