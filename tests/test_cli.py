@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 
 import pytest
+import typer
 from tiny_shapes import ENCODERS
 
 import lingraft
@@ -78,10 +81,13 @@ def test_python_m_lingraft_adapts_a_model_and_says_where_it_is(shorthand, tmp_pa
     run = tmp_path / "run"
     ended = python("-m", "lingraft", *shorthand(run), "--baseline", "scratch")
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.splitlines()[-2:] == [
+    assert ended.stdout.splitlines()[-4:-1] == [
         f"model:  {run / 'model'}",
         f"report: {run / 'report.html'}",
+        "next:   The model has learnt little. Change what the report proposes, or train it 4 times "
+        "as long, in a run of its own:",
     ]
+    assert f"{run}-longer" in ended.stdout.splitlines()[-1]
     assert "XPT reaches perplexity" in ended.stdout
     assert "What to change:\n- A larger learning rate" in ended.stdout
     assert "scratch" in ended.stdout
@@ -204,6 +210,41 @@ def test_another_seed_gives_other_weights(command, shorthand, adapted, tmp_path)
     assert command(*shorthand(tmp_path / "run"), "--seed", 1).status == 0
     files = [run / "model" / "model.safetensors" for run in (adapted("roberta"), tmp_path / "run")]
     assert files[0].read_bytes() != files[1].read_bytes()
+
+
+def test_the_help_names_the_first_command_to_try_and_groups_all_of_them(command):
+    said = command("--help").out
+    assert "Try `lingraft demo` first." in said
+    assert said.index("\nMake a model:") < said.index("\n  demo ") < said.index("\n  adapt ")
+    assert [said.index(f"\n{panel}:") for panel in cli.PANELS] == sorted(
+        said.index(f"\n{panel}:") for panel in cli.PANELS
+    )
+    assert all(f"\n  {name} " in said for name in cli.COMMANDS)
+    assert "..." not in said.partition("Make a model")[2]  # no sentence is cut
+
+
+def test_the_help_of_adapt_begins_with_three_examples_that_can_be_copied(command):
+    said = command("adapt", "--help").out
+    top = said.partition("What comes out is")[0]
+    examples = re.findall(r"^    (lingraft adapt (?:.*\\\n)*.*)$", top, re.MULTILINE)
+    assert len(examples) == 3
+    adapt = typer.main.get_command(cli.app).commands["adapt"]
+    for example in examples:
+        words = shlex.split(example.replace("\\\n", " "))
+        with adapt.make_context("adapt", cli.spread(words[2:])) as context:
+            assert context.params["out_dir"].parent.name == "runs"
+
+
+def test_every_option_is_explained_in_a_short_sentence():
+    for name, found in typer.main.get_command(cli.app).commands.items():
+        for parameter in found.params:
+            if parameter.name == "help":
+                continue
+            said = parameter.help or ""
+            assert said.endswith(".") or said == "", (name, parameter.name, said)
+            assert len(said) <= 170, (name, parameter.name, said)
+            if parameter.param_type_name == "option":
+                assert said, (name, parameter.name)
 
 
 @pytest.mark.parametrize("what", TABLES)

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from huggingface_hub import ModelCard
 from transformers import AutoModelForSequenceClassification
 
 from lingraft.errors import RecipeError
@@ -169,6 +170,14 @@ def test_what_is_saved_can_be_read_scored_and_loaded_by_transformers(nli, tmp_pa
     assert not any(info.values())
     assert set(again.config.label2id) == set(TASKS["klue-nli"].labels)
     assert not list(found.folder.glob("checkpoint-*"))
+    card = ModelCard.load(found.folder / "best" / "README.md")
+    measured = {(one.dataset_split, one.metric_type): one for one in card.data.eval_results}
+    assert measured["dev", "accuracy"].metric_value == pytest.approx(
+        found.scores("dev")["accuracy"], abs=1e-4
+    )
+    assert measured["dev", "accuracy"].task_type == card.data.pipeline_tag == "text-classification"
+    assert card.data.language == ["ko"]
+    assert str(tmp_path) not in card.content
 
 
 def test_weights_are_deleted_unless_they_are_to_be_kept(nli, tmp_path):

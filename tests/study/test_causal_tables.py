@@ -99,7 +99,7 @@ def test_the_results_page_shows_bits_over_characters_and_no_loss_over_tokens(row
 
 def test_the_page_of_a_study_speaks_of_bits_where_models_are_causal(rows):
     html = page.render("demo", rows)
-    assert "Bits per byte of the validation text against characters seen" in html
+    assert "Bits per byte against characters seen" in html
     assert "Masked tokens of held-out text" not in html
     assert "Masked tokens of held-out text" in page.render("s", cell_rows("xpt", 1_000, 0, 3.0))
 
@@ -113,7 +113,7 @@ def test_a_curve_goes_on_in_characters_where_the_phase_before_ended():
         )
         for name, tokens, size in (("one", (50, 100), 3.0), ("two", (150, 200), 1.0))
     ]  # fmt: skip
-    assert plots._points(phases, by_text=True) == [
+    assert plots._points(phases, plots.BITS_SEEN) == [
         (150.0, 0.5), (300.0, 0.5), (350.0, 0.5), (400.0, 0.5)
     ]  # fmt: skip
 

@@ -15,8 +15,8 @@ def command(
         list[Path],
         typer.Argument(
             metavar="OUT",
-            help="Folders that lingraft finetune wrote, and of lingraft retrieve --task (tatoeba, "
-            "bucc2018) with the same models: then XTREME's average is of all nine tasks.",
+            help="Folders that `lingraft finetune` wrote. Those of `lingraft retrieve --task` may "
+            "stand beside them, for XTREME's average of all nine tasks.",
         ),
     ],
     reference: Annotated[

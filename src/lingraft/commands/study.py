@@ -104,7 +104,8 @@ def end(tally: Tally) -> None:
 
 def _publish(chosen: Study, folder: Path, results: Path | None) -> None:
     """Print the tables and write the page."""
-    from lingraft.study import causal_tables, page, planning, tables, task_tables
+    from lingraft.stats import Resampling
+    from lingraft.study import causal_tables, grid, page, planning, tables, task_tables
     from lingraft.study.results import collect
     from lingraft.study.studydir import StudyDir
 
@@ -125,7 +126,14 @@ def _publish(chosen: Study, folder: Path, results: Path | None) -> None:
         if of_tasks is not None:
             console.show(replace(of_tasks, title=f"tasks, {of_tasks.title}"))
     written = page.write(chosen, rows, StudyDir(folder).page_path)
-    console.line(f"results: {planning.results_path(folder, results)}\nreport:  {written}")
+    planned = [cell.id for cell in grid.cells(chosen)]
+    console.summary(
+        ("what", f"{chosen.name}: {len(found.cells)} of {len(planned)} cells{failed}"),
+        ("result", page.verdict(found, Resampling())),
+        ("results", planning.results_path(folder, results)),
+        ("report", written),
+        next_step=page.next_step(found, planned, chosen, folder),
+    )
 
 
 def _explain(chosen: Study, folder: Path, options: Options) -> None:

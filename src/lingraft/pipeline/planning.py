@@ -245,5 +245,6 @@ def _too_late(whole: float, needed: float) -> RecipeError:
     return RecipeError(
         f"method.budget: {whole / 60:g} minutes are too few here: reading the text, the "
         "vocabulary, the graft and the evaluation leave no time to train; give at least "
-        f"{math.ceil(needed / 60):,} minutes (--minutes), or less text"
+        f"{math.ceil(needed / 60):,} minutes (--minutes, with --resume: what is done is kept), or "
+        "less text"
     )

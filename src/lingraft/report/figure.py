@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -22,7 +23,7 @@ from matplotlib.figure import Figure as MatplotlibFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from lingraft.report import numbers
+from lingraft.report import numbers, points
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,18 +99,31 @@ class Figure:
         """For a page: the models, and the CSS of the sample line of each."""
         return [(name, Markup(_legend_style(index))) for name, index in self.names]
 
-    @property
+    @cached_property
     def wide(self) -> Markup:
-        """For a page: the SVG is ours, names of phases in it are escaped already."""
+        """For a page: the SVG is ours, names of phases in it are escaped already.
+
+        It tells its numbers under the pointer.
+        """
         return self._inside_a_page("wide")
 
-    @property
+    @cached_property
     def narrow(self) -> Markup:
-        """For a page on a phone."""
+        """For a page on a phone, where there is no pointer."""
         return self._inside_a_page("narrow")
 
+    @cached_property
+    def csv(self) -> str:
+        """An address that holds all of its numbers as a CSV file; empty where it has none."""
+        with mpl.rc_context(RC):
+            (axes,) = _drawing(self.draw, "wide", self.height).axes
+        found = points.rows(axes, self.names)
+        return points.as_link(found) if found else ""
+
     def _inside_a_page(self, form: str) -> Markup:
-        return Markup(_inline(_svg(self.draw, form, self.height), f"{self.name}-{form}-"))
+        told = self.names if form == "wide" else None
+        svg = _svg(self.draw, form, self.height, told=told)
+        return Markup(_inline(svg, f"{self.name}-{form}-"))
 
     def for_python(self, palette: str = "light") -> MatplotlibFigure:
         """A figure of matplotlib, wide, with the legend above the axes.
@@ -149,15 +163,38 @@ def colour(index: int) -> str:
     return f"#0000f{index % N_COLOURS}"
 
 
-def line(axes: Axes, x: Points, y: Points, index: int, **style: Any) -> None:
-    """A line in the colour and the dash of the model with this index."""
+def line(
+    axes: Axes,
+    x: Points,
+    y: Points,
+    index: int,
+    *,
+    what: str | None = "",
+    spread: tuple[Points, Points] | None = None,
+    **style: Any,
+) -> None:
+    """A line in the colour and the dash of the model with this index.
+
+    Args:
+        axes: to draw into.
+        x: of its points.
+        y: of its points.
+        index: of the model.
+        what: which of the model's lines it is; None where its numbers are noted elsewhere.
+        spread: the lowest and the highest seed at every point, as a band.
+        style: of the line.
+    """
     look: dict[str, Any] = {"linestyle": DASHES[_dash(index)], "linewidth": 1.7} | style
+    if spread is not None:
+        axes.fill_between(x, *spread, color=colour(index), alpha=BAND, linewidth=0)
     axes.plot(x, y, color=colour(index), **look)
-
-
-def band(axes: Axes, x: Points, low: Points, high: Points, index: int) -> None:
-    """The spread over the seeds around a line."""
-    axes.fill_between(x, low, high, color=colour(index), alpha=BAND, linewidth=0)
+    if what is None:
+        return
+    for place, at in enumerate(zip(map(float, x), map(float, y), strict=True)):
+        cells = dict(zip((points.X, points.Y), at, strict=True))
+        if spread is not None:
+            cells |= {"lowest": float(spread[0][place]), "highest": float(spread[1][place])}
+        points.note(axes, at, index, what, **cells)
 
 
 def upright(axes: Axes, x: float, index: int) -> None:
@@ -201,14 +238,21 @@ def _svg(
     form: str,
     height: float,
     names: Sequence[tuple[str, int]] = (),
+    told: Sequence[tuple[str, int]] | None = None,
 ) -> str:
+    """A file; with `told`, the names of its lines, it tells its numbers under the pointer."""
     with mpl.rc_context(RC):
         figure = _drawing(draw, form, height, names)
         FigureCanvasSVG(figure)
         buffer = io.StringIO()
         metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(buffer, format="svg", metadata=metadata)
-    return buffer.getvalue()
+    svg = buffer.getvalue()
+    if told is None:
+        return svg
+    (axes,) = figure.axes
+    shown = points.hover(axes, points.rows(axes, told), 72 * figure.get_figheight())
+    return svg.replace("</svg>", f"{shown}</svg>")
 
 
 def _drawing(

@@ -268,8 +268,9 @@ def curves(found: Sequence[Variant]) -> Figure | None:
 
     def draw(axes: Axes, form: str) -> None:
         for index, place, points in drawn:
-            style = {"linewidth": 1.0, "alpha": 0.45} if place else {"linewidth": 1.9}
-            figure.line(axes, points.x, points.y, index, **style)
+            style: dict[str, Any] = {"linewidth": 1.0 if place else 1.9}
+            style |= {"alpha": 0.45} if place else {}
+            figure.line(axes, points.x, points.y, index, what=found[place].label, **style)
         axes.set_ylabel("validation loss (nats per predicted token)")
         figure.tokens_axis(axes, form)
 

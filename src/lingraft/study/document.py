@@ -111,7 +111,7 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
     parts = [
         f"## {name}",
         FIGURE.sub(lambda place: pictures.pop(place[1]), text),
-        f"{page.verdict(results)} {_about(results, name, folder, recipes)}",
+        f"{page.verdict(results, resampling)} {_about(results, name, folder, recipes)}",
         *_tables(results, resampling),
         *_under("What more data brings", drawings["data_figures"], pictures),
         *_under("How much data it is worth", drawings["factor_figures"], pictures),

@@ -170,6 +170,7 @@ class _Trainer:
                 if state.step % self.look_every == 0 or ended:
                     self.look(ended)
                     self.keep_time()
+                    ticker.ends_at(self.pace.end)
                 self.checkpoint_if_due()
         return self.result()
 
@@ -206,10 +207,9 @@ class _Trainer:
         self.speed.add(step.global_tokens, useful)
         if logged:
             self.log_step(totals, rate, norm)
-        ticker.update(
-            state.tokens if unit == "tokens" else state.step,
-            f"loss {state.last_loss:.3f}{self.speed.shown}",
-        )
+        speed = self.speed.utilisation if unit == "tokens" else self.speed.shown
+        done = state.tokens if unit == "tokens" else state.step
+        ticker.update(done, f"loss {state.last_loss:.3f}{speed}")
         self.watch.end(indices, step)
 
     def log_step(self, totals: Totals, rate: float, norm: torch.Tensor | None) -> None:
