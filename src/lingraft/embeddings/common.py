@@ -255,8 +255,7 @@ def build(
     for index in plan.learnt.keys() & combined.keys():
         target_UD[index], rules[index] = plan.learnt[index], "learnt"
     if pad >= 0:
-        target_UD[pad] = 0.0
-        rules[pad] = "pad"
+        target_UD[pad], rules[pad] = 0.0, "pad"
     provenance = Provenance(tuple(rules), source_ids, combined)
     return Initialised(target_UD, provenance, plan.lexicons)
 

@@ -77,10 +77,9 @@ class Grafting:
         plans = layer_plans(
             loaded.model.config,
             loaded.family,
-            settings.layers_before,
-            settings.layers_after,
+            *settings.places[:2],
             settings.layer_initialiser,
-            settings.layers_every,
+            settings.places.every,
         )
         changes = export.vocabulary_settings(loaded.model.config, target, origin)
         changes |= export.generation_settings(loaded.model, target, origin)
@@ -106,9 +105,8 @@ class Grafting:
         export.save(model, folder / "model")
         write_json(folder / "account.json", account.rows())
         initialised.provenance.write(folder / "provenance.tsv", target, origin)
-        counts = _counts(model, loaded, self.recipe)
         return {
-            **counts,
+            **_counts(model, loaded, recipe),
             **sizes,
             "account": account.summary(),
             "notes": account.notes,
