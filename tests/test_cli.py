@@ -77,23 +77,28 @@ def python(*arguments):
     )
 
 
-def test_python_m_lingraft_adapts_a_model_and_says_where_it_is(shorthand, tmp_path):
+def test_python_m_lingraft_is_the_command_line():
+    ended = python("-m", "lingraft", "--version")
+    assert (ended.returncode, ended.stdout.strip()) == (0, lingraft.__version__)
+
+
+def test_adapt_says_where_the_model_is_and_how_good(shorthand, tmp_path, command):
     run = tmp_path / "run"
-    ended = python("-m", "lingraft", *shorthand(run), "--baseline", "scratch")
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.splitlines()[-4:-1] == [
+    ended = command(*shorthand(run), "--baseline", "scratch")
+    assert ended.status == 0, ended.err
+    assert ended.out.splitlines()[-4:-1] == [
         f"model:  {run / 'model'}",
         f"report: {run / 'report.html'}",
         "next:   The model has learnt little. Change what the report proposes, or train it 4 times "
         "as long, in a run of its own:",
     ]
-    assert f"{run}-longer" in ended.stdout.splitlines()[-1]
-    assert "XPT reaches perplexity" in ended.stdout
-    assert "What to change:\n- A larger learning rate" in ended.stdout
-    assert "scratch" in ended.stdout
-    assert "corpus: done in" in ended.stderr
-    command = json.loads((run / "environment.json").read_text())["command"]
-    assert command.startswith("lingraft adapt --source ")
+    assert f"{run}-longer" in ended.out.splitlines()[-1]
+    assert "XPT reaches perplexity" in ended.out
+    assert "What to change:\n- A larger learning rate" in ended.out
+    assert "scratch" in ended.out
+    assert "corpus: done in" in ended.err
+    written = json.loads((run / "environment.json").read_text())["command"]
+    assert written.startswith("lingraft adapt --source ")
 
 
 HEAVY = {
@@ -117,32 +122,39 @@ def test_importing_lingraft_loads_nothing_heavy():
     assert heavy(loaded_by("import lingraft")) == []
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        *(("list", what) for what in TABLES),
-        ("--help",),
-        ("--version",),
-        *((name, "--help") for name in ("adapt", "demo", "finetune", "study", "bench", "align")),
-        *((name, "--help") for name in ("retrieve", "export-sentences", "encoder-decoder")),
-        *((name, "--help") for name in ("translate", "score-translations")),
-        ("check", "RECIPE"),
-    ],
-    ids=" ".join,
-)
-def test_a_light_command_loads_nothing_heavy(arguments, adapted):
-    given = [str(adapted("roberta") / "recipe.toml") if a == "RECIPE" else a for a in arguments]
-    code = (
-        f"import sys\nfrom lingraft import cli\nsys.argv = {['lingraft', *given]!r}\n"
-        "try:\n    cli.main()\nexcept SystemExit as end:\n    assert not end.code"
-    )
-    assert heavy(loaded_by(code)) == []
+LIGHT = [
+    *(("list", what) for what in TABLES),
+    ("--help",),
+    ("--version",),
+    *((name, "--help") for name in ("adapt", "demo", "finetune", "study", "bench", "align")),
+    *((name, "--help") for name in ("retrieve", "export-sentences", "encoder-decoder")),
+    *((name, "--help") for name in ("translate", "score-translations")),
+    ("check", "RECIPE"),
+]
+IN_ONE_PROCESS = """
+import sys
+from lingraft import cli
+for words in {commands!r}:
+    sys.argv = ["lingraft", *words]
+    try:
+        cli.main()
+    except SystemExit as end:
+        assert not end.code, words
+    loaded = sorted({{name.partition(".")[0] for name in sys.modules}} & {heavy!r})
+    assert not loaded, (words, loaded)
+"""
 
 
-@pytest.mark.parametrize("module", ["finetuning.run", "comparison.page"])
-def test_what_fine_tunes_or_compares_loads_nothing_of_the_pipeline(module):
-    modules = loaded_by(f"import lingraft.{module}")
-    assert f"lingraft.{module}" in modules
+def test_a_light_command_loads_nothing_heavy(adapted):
+    recipe = str(adapted("roberta") / "recipe.toml")
+    commands = [[recipe if word == "RECIPE" else word for word in words] for words in LIGHT]
+    loaded_by(IN_ONE_PROCESS.format(commands=commands, heavy=HEAVY))
+
+
+def test_what_compares_or_fine_tunes_loads_nothing_of_the_pipeline():
+    code = "import lingraft.comparison.page, lingraft.finetuning.run"
+    modules = loaded_by(code)
+    assert "lingraft.finetuning.run" in modules
     assert [name for name in modules if name.startswith("lingraft.pipeline")] == []
 
 

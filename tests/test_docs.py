@@ -68,6 +68,20 @@ def blocks(page: str) -> list[tuple[str, str]]:
     return BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
 
 
+TRAINING = {"adapt", "bench", "demo", "finetune", "probe", "sources", "study"}
+
+
+def paged(pages: tuple[str, ...]) -> list[Any]:
+    """The pages as cases; those with a command or Python that trains are slow."""
+    return [pytest.param(page, marks=[pytest.mark.slow] * trains(page)) for page in pages]
+
+
+def trains(page: str) -> bool:
+    lines = [line.split() for _, text in blocks(page) for line in text.splitlines()]
+    commands = {words[1] for words in lines if words[:1] == ["lingraft"]}
+    return bool(commands & TRAINING) or any("lingraft.adapt(" in text for _, text in blocks(page))
+
+
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder like a checkout, where runs/ can be written."""
@@ -97,7 +111,7 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ended.value.code == 0, line
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", paged(PAGES))
 @pytest.mark.usefixtures("checkout")
 def test_every_command_and_python_block_of_the_page_runs(
     page: str, monkeypatch: pytest.MonkeyPatch
@@ -116,7 +130,7 @@ def test_every_command_and_python_block_of_the_page_runs(
                 run_command(line, monkeypatch)
 
 
-@pytest.mark.parametrize("page", CONSOLE_PAGES)
+@pytest.mark.parametrize("page", paged(CONSOLE_PAGES))
 @pytest.mark.usefixtures("checkout")
 def test_every_command_of_the_page_runs(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = blocks(page)

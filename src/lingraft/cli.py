@@ -151,10 +151,14 @@ def spread(arguments: list[str], options: tuple[str, ...] = MANY) -> list[str]:
     return result
 
 
+COMMAND_LINE = typer.main.get_command(app)
+"""What typer makes of the app, once a process: it reads the annotations of every command."""
+
+
 def main() -> None:
     """Entry point: errors that the user can mend are one line, and the exit status is 1."""
     try:
-        app(args=spread(sys.argv[1:]), standalone_mode=True)
+        COMMAND_LINE(args=spread(sys.argv[1:]), standalone_mode=True)
     except LingraftError as error:
         typer.echo(f"lingraft: {' '.join(str(error).split())}", err=True)
         sys.exit(error.exit_status)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
+from stopping import terminated_at
 from transformers import AutoModelForSequenceClassification
 
 from lingraft.errors import RecipeError
@@ -15,7 +16,6 @@ from lingraft.finetuning import outcomes as finetuned
 from lingraft.finetuning.coders import biaffine
 from lingraft.finetuning.data import hub_rows, part_of
 from lingraft.finetuning.outcomes import outcomes
-from lingraft.finetuning.problem import Finetuning
 from lingraft.tasks import TASKS, Data, find
 
 OFFICIAL = Path(__file__).parents[1] / "tasks" / "official"
@@ -103,18 +103,9 @@ def contents(folder):
     return rows, scores["splits"], scores["best"], (folder / "predictions-dev.jsonl").read_text()
 
 
-def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(nli, tmp_path, monkeypatch):
+def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(nli, tmp_path):
     assert nli(tmp_path / "straight", "--label", "M").status == 0
-    step, calls = Finetuning.step, []
-
-    def killed(self, *arguments):
-        calls.append(1)
-        if len(calls) == 4:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return step(self, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Finetuning, "step", killed)
+    with terminated_at(4) as calls:
         ended = nli(tmp_path / "killed", "--label", "M")
     assert ended.status == 128 + signal.SIGTERM
     folder = tmp_path / "killed" / "M" / "klue-nli" / "seed-0"
@@ -136,7 +127,7 @@ def test_temporary_files_of_a_killed_process_go_with_the_next_call(nli, tmp_path
     assert not list(tmp_path.rglob("*.tmp"))
 
 
-def test_finished_seeds_are_kept_and_others_are_added(nli, tmp_path, monkeypatch):
+def test_finished_seeds_are_kept_and_others_are_added(nli, tmp_path):
     assert nli(tmp_path, "--label", "M").status == 0
     before = (tmp_path / "M" / "klue-nli" / "seed-0" / "scores.json").stat().st_mtime_ns
     ended = nli(tmp_path, "--label", "M", "--seeds", 2)

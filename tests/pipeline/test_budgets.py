@@ -100,6 +100,7 @@ def test_a_budget_in_time_is_kept_on_a_steady_machine(asked, tmp_path, monkeypat
     assert {phase.budget.unit for phase in read_recipe(run.recipe_path).phases} == {"tokens"}
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_keeps_its_tokens_to_the_last_bit(asked, tmp_path, monkeypatch):
     recipe = asked({"budget": MINUTE, "preset": "auto"})
     with monkeypatch.context() as patch:
@@ -130,6 +131,7 @@ def test_a_machine_that_becomes_slow_gets_a_shorter_phase_that_ends_its_schedule
     assert digest(again) == digest(run)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_and_killed_goes_on_as_if_it_had_begun_with_the_cut(
     asked, tmp_path, monkeypatch
 ):

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from lingraft.commands import console
+from lingraft.commands import options as ask
 
 
 def command(
@@ -29,9 +30,7 @@ def command(
     out_file: Annotated[
         Path | None, typer.Option("--out", help="The page; comparison.html in the first folder.")
     ] = None,
-    resamples: Annotated[
-        int, typer.Option(min=100, max=1_000_000, help="Draws of the paired bootstrap.")
-    ] = 1_000,
+    resamples: ask.Draws = 1_000,
     lm_eval: Annotated[
         list[Path] | None,
         typer.Option(

@@ -43,6 +43,15 @@ OverwriteStudy = Annotated[
     bool, typer.Option("--overwrite", help="Delete the study in --out first.")
 ]
 
+# of probes
+ProbeSeeds = Annotated[
+    int, typer.Option(min=1, max=10_000, help="Seeds, counted up from the recipe's.")
+]
+
+# of what compares models, or files of systems
+Labels = Annotated[str | None, typer.Option(help="What tables call the models: NAME[,NAME…].")]
+Draws = Annotated[int, typer.Option(min=100, max=1_000_000, help="Draws of the paired bootstrap.")]
+
 # of everything that fine-tunes
 Data = Annotated[str | None, typer.Option(help="The folder of the tasks' files, or 'hub'.")]
 Seeds = Annotated[
