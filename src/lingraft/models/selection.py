@@ -6,7 +6,7 @@ The names are those of `recipe/selectors.py`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
 from lingraft.errors import RecipeError
@@ -75,6 +75,15 @@ class Layout:
         return layer_index(name, self.family) in self.layers(found)
 
 
+def _touches(found: Selector, trained: Selector) -> bool:
+    """Whether a name can mean something of what trains; only parts are told apart."""
+    if found.part in (None, "all") or trained.items or trained.name == GAINS:
+        return True
+    if trained.part is not None:
+        return trained.part in ("all", found.part)
+    return found.part in ("embeddings", "head", trained.matrix)
+
+
 @dataclass(frozen=True)
 class Selection:
     """A phase's names, over a model."""
@@ -90,6 +99,12 @@ class Selection:
         """
         for found in (*self.trained, *self.adapted, *self.rated):
             self.check(found)
+        for found in self.rated:
+            if not (self.adapted or any(map(partial(_touches, found), self.trained))):
+                raise RecipeError(
+                    f"phase '{self.phase.name}': '{found.name}' has settings of its own and does "
+                    "not train; leave them out, or name it in train"
+                )
 
     @cached_property
     def trained(self) -> tuple[Selector, ...]:
