@@ -9,6 +9,6 @@ FROM ${BASE}
 COPY constraints.txt /constraints.txt
 COPY --from=wheel /wheels /wheels
 RUN pip install --no-cache-dir --constraint /constraints.txt "$(ls /wheels/lingraft-*.whl)[data,wiki,web,clean,corpus,translate]" && rm -r /wheels
-WORKDIR /work
+WORKDIR /lingraft
 ENTRYPOINT ["lingraft"]
 CMD ["--help"]

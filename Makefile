@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export TOKENIZERS_PARALLELISM := true
 
 #   make docs    builds the documentation site in build/site, offline
-.PHONY: install format check test docs dist release-check demo demo-causal demo-seeds demo-source clean
+.PHONY: install format check test test-slow docs dist release-check demo demo-causal demo-seeds demo-source clean
 
 $(BIN)/lingraft: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -32,7 +32,11 @@ check: $(VENV)/dev
 	$(BIN)/lint-imports
 
 test: $(VENV)/dev
-	HF_HUB_OFFLINE=1 $(BIN)/pytest -n 2 --dist worksteal
+	HF_HUB_OFFLINE=1 $(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+
+# Pages that train, whole runs that are killed, several processes: what `make test` leaves out.
+test-slow: $(VENV)/dev
+	HF_HUB_OFFLINE=1 $(BIN)/pytest -n 2 --dist worksteal -m slow
 
 # Links and anchors are strict; the second command finds requests to other servers and pages that are too long.
 docs: $(VENV)/dev

@@ -18,7 +18,7 @@ from shared import alternating, table, write
 from lingraft.bench.measure import peak_memory
 from lingraft.bench.subject import Shape
 from lingraft.models.families import FAMILIES
-from lingraft.models.parts import itl_layers
+from lingraft.models.parts import itl_layers, part_of
 from lingraft.models.source import load_model
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import PARTS, Phase
@@ -26,7 +26,7 @@ from lingraft.recipe import Training as Use
 from lingraft.recipe.methods import PRESETS
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment
-from lingraft.training.phase import Job, freeze
+from lingraft.training.phase import Job
 from lingraft.training.problem import MaskedText
 from lingraft.training.watch import Watch
 
@@ -274,7 +274,9 @@ def train_with_trainer(
             return super().compute_loss(model, inputs, *args, **kwargs)
 
     itl = itl_layers(model.config.num_hidden_layers, 1, 1)
-    freeze(model, FAMILIES[model.config.model_type], itl, frozenset(TRAINED[asked.phase]))
+    family = FAMILIES[model.config.model_type]
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(part_of(name, family, itl) in TRAINED[asked.phase])
     with tempfile.TemporaryDirectory() as out:
         trainer = Counting(
             model=model,

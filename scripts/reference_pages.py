@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 import typer
 from pydantic_core import PydanticUndefined
 from typer.cli import get_docs_for_click
-from typer.main import get_command
 
 from lingraft import cli
 from lingraft.commands.list import TABLES
@@ -175,7 +174,7 @@ def studies() -> str:
 
 def command_line() -> str:
     """Every command with its arguments and options, as typer documents them."""
-    group = get_command(cli.app)
+    group = cli.COMMAND_LINE
     context = typer.Context(group, info_name="lingraft")
     text = get_docs_for_click(obj=group, ctx=context, name="lingraft")
     # the summaries in the list of commands are cut short; the page's contents name them

@@ -44,6 +44,8 @@ BRANCHES = {
     "zh": ("Sino-Tibetan", "Sinitic"),
 }
 """Family and branch of each language: the one predictor that is written by hand."""
+FIGURE = "<!-- figure -->"
+"""Where the figure stands in the notes: beside what was found."""
 HEAD = """# Which source for which target?
 
 <!-- Made by `python scripts/source_grid_page.py` from docs/sources/*.jsonl and notes.md:
@@ -305,10 +307,11 @@ def made() -> dict[Path, str]:
     cells = sum(map(len, final.values()))
     seeds = {len(group.values(BITS)) for groups in grid.values() for group in groups.values()}
     picture = drawing(found)
-    notes = FOLDER / "notes.md"
+    shown = f"![{picture.description}](sources/predictors.svg)"
+    notes = (FOLDER / "notes.md").read_text(encoding="utf-8").strip()
     parts = [
         HEAD,
-        notes.read_text(encoding="utf-8").strip() if notes.is_file() else "",
+        notes.replace(FIGURE, shown),
         "## Bits per character\n",
         f"{cells} pairs, {len(grid)} targets, seeds a pair: {', '.join(map(str, sorted(seeds)))}. "
         "Lower is better; the best source of each target is bold. Columns do not compare.",
@@ -323,7 +326,6 @@ def made() -> dict[Path, str]:
         f"source; a source drawn at random: {chance:.3f}. “loss …”: on the validation documents, "
         "at seed 0, in the very run whose end is foretold.",
         markdown(predictor_table(found)),
-        f"![{picture.description}](sources/predictors.svg)",
         *across_seeds(facts),
     ]
     page = "\n\n".join(part for part in parts if part) + "\n"

@@ -227,7 +227,8 @@ def curve_figure(direction: str, value: str) -> Figure:
 
 def page() -> str:
     """The page; its figures are written."""
-    parts = [HEAD, (FOLDER / "notes.md").read_text(encoding="utf-8"), "## Scores\n"]
+    notes = (FOLDER / "notes.md").read_text(encoding="utf-8")
+    parts = [HEAD, notes, "## Scores\n"]
     scored = {one["direction"] for one in read("scores.jsonl")}
     directions = [direction for direction in DIRECTIONS if direction in scored]
     for direction in directions:
@@ -237,7 +238,9 @@ def page() -> str:
         for value in FIGURES:
             drawn = curve_figure(direction, value)
             write_text(FOLDER / f"{drawn.name}.svg", drawn.alone())
-            parts.append(f"![{drawn.description}](results/veco/{drawn.name}.svg)\n")
+            path = f"results/veco/{drawn.name}.svg"
+            if path not in notes:
+                parts.append(f"![{drawn.description}]({path})\n")
     return "\n".join(parts)
 
 

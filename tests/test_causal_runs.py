@@ -96,6 +96,7 @@ def weights(folder):
     return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_bits(run, shorthand, command, tmp_path, monkeypatch):
     step, calls = Batcher.step, []
 

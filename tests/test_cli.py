@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 
 import pytest
+import typer
 from tiny_shapes import ENCODERS
 
 import lingraft
@@ -18,7 +21,7 @@ COMMANDS = {
     "adapt": ("--source", "--join", "--text", "--lang", "--language-field", "--out", "--method",
               "--preset", "--vocab-size",
               "--lexicons", "--kept", "--minutes", "--hours", "--tokens", "--steps", "--yes",
-              "--learning-rate", "--batch-tokens", "--baseline", "--seed",
+              "--learning-rate", "--batch-tokens", "--no-probe", "--baseline", "--seed",
               "--set", "--resume", "--overwrite", "--push-to-hub"),
     "demo": ("--out", "--files-to", "--seed", "--set", "--resume", "--overwrite"),
     "recipe": ("name",),
@@ -28,8 +31,8 @@ COMMANDS = {
                  "--sentences", "--rate", "--seed", "--words", "--precision"),
     "report": ("--out", "--lm-eval"),
     "list": ("what",),
-    "study": ("--out", "--jobs", "--only", "--results", "--dry-run", "--report-only", "--resume",
-              "--overwrite"),
+    "study": ("--out", "--jobs", "--only", "--results", "--executor", "--executor-option",
+              "--dry-run", "--report-only", "--resume", "--overwrite"),
     "probe": ("--out", "--initialisers", "--steps", "--seeds", "--train", "--set", "--jobs",
               "--resume", "--overwrite"),
     "sources": ("--facts-only", "--candidates", "--text", "--lang", "--source-text", "--out",
@@ -74,20 +77,28 @@ def python(*arguments):
     )
 
 
-def test_python_m_lingraft_adapts_a_model_and_says_where_it_is(shorthand, tmp_path):
+def test_python_m_lingraft_is_the_command_line():
+    ended = python("-m", "lingraft", "--version")
+    assert (ended.returncode, ended.stdout.strip()) == (0, lingraft.__version__)
+
+
+def test_adapt_says_where_the_model_is_and_how_good(shorthand, tmp_path, command):
     run = tmp_path / "run"
-    ended = python("-m", "lingraft", *shorthand(run), "--baseline", "scratch")
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.splitlines()[-2:] == [
+    ended = command(*shorthand(run), "--baseline", "scratch")
+    assert ended.status == 0, ended.err
+    assert ended.out.splitlines()[-4:-1] == [
         f"model:  {run / 'model'}",
         f"report: {run / 'report.html'}",
+        "next:   The model has learnt little. Change what the report proposes, or train it 4 times "
+        "as long, in a run of its own:",
     ]
-    assert "XPT reaches perplexity" in ended.stdout
-    assert "What to change:\n- A larger learning rate" in ended.stdout
-    assert "scratch" in ended.stdout
-    assert "corpus: done in" in ended.stderr
-    command = json.loads((run / "environment.json").read_text())["command"]
-    assert command.startswith("lingraft adapt --source ")
+    assert f"{run}-longer" in ended.out.splitlines()[-1]
+    assert "XPT reaches perplexity" in ended.out
+    assert "What to change:\n- A larger learning rate" in ended.out
+    assert "scratch" in ended.out
+    assert "corpus: done in" in ended.err
+    written = json.loads((run / "environment.json").read_text())["command"]
+    assert written.startswith("lingraft adapt --source ")
 
 
 HEAVY = {
@@ -111,32 +122,39 @@ def test_importing_lingraft_loads_nothing_heavy():
     assert heavy(loaded_by("import lingraft")) == []
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        *(("list", what) for what in TABLES),
-        ("--help",),
-        ("--version",),
-        *((name, "--help") for name in ("adapt", "demo", "finetune", "study", "bench", "align")),
-        *((name, "--help") for name in ("retrieve", "export-sentences", "encoder-decoder")),
-        *((name, "--help") for name in ("translate", "score-translations")),
-        ("check", "RECIPE"),
-    ],
-    ids=" ".join,
-)
-def test_a_light_command_loads_nothing_heavy(arguments, adapted):
-    given = [str(adapted("roberta") / "recipe.toml") if a == "RECIPE" else a for a in arguments]
-    code = (
-        f"import sys\nfrom lingraft import cli\nsys.argv = {['lingraft', *given]!r}\n"
-        "try:\n    cli.main()\nexcept SystemExit as end:\n    assert not end.code"
-    )
-    assert heavy(loaded_by(code)) == []
+LIGHT = [
+    *(("list", what) for what in TABLES),
+    ("--help",),
+    ("--version",),
+    *((name, "--help") for name in ("adapt", "demo", "finetune", "study", "bench", "align")),
+    *((name, "--help") for name in ("retrieve", "export-sentences", "encoder-decoder")),
+    *((name, "--help") for name in ("translate", "score-translations")),
+    ("check", "RECIPE"),
+]
+IN_ONE_PROCESS = """
+import sys
+from lingraft import cli
+for words in {commands!r}:
+    sys.argv = ["lingraft", *words]
+    try:
+        cli.main()
+    except SystemExit as end:
+        assert not end.code, words
+    loaded = sorted({{name.partition(".")[0] for name in sys.modules}} & {heavy!r})
+    assert not loaded, (words, loaded)
+"""
 
 
-@pytest.mark.parametrize("module", ["finetuning.run", "comparison.page"])
-def test_what_fine_tunes_or_compares_loads_nothing_of_the_pipeline(module):
-    modules = loaded_by(f"import lingraft.{module}")
-    assert f"lingraft.{module}" in modules
+def test_a_light_command_loads_nothing_heavy(adapted):
+    recipe = str(adapted("roberta") / "recipe.toml")
+    commands = [[recipe if word == "RECIPE" else word for word in words] for words in LIGHT]
+    loaded_by(IN_ONE_PROCESS.format(commands=commands, heavy=HEAVY))
+
+
+def test_what_compares_or_fine_tunes_loads_nothing_of_the_pipeline():
+    code = "import lingraft.comparison.page, lingraft.finetuning.run"
+    modules = loaded_by(code)
+    assert "lingraft.finetuning.run" in modules
     assert [name for name in modules if name.startswith("lingraft.pipeline")] == []
 
 
@@ -204,6 +222,41 @@ def test_another_seed_gives_other_weights(command, shorthand, adapted, tmp_path)
     assert command(*shorthand(tmp_path / "run"), "--seed", 1).status == 0
     files = [run / "model" / "model.safetensors" for run in (adapted("roberta"), tmp_path / "run")]
     assert files[0].read_bytes() != files[1].read_bytes()
+
+
+def test_the_help_names_the_first_command_to_try_and_groups_all_of_them(command):
+    said = command("--help").out
+    assert "Try `lingraft demo` first." in said
+    assert said.index("\nMake a model:") < said.index("\n  demo ") < said.index("\n  adapt ")
+    assert [said.index(f"\n{panel}:") for panel in cli.PANELS] == sorted(
+        said.index(f"\n{panel}:") for panel in cli.PANELS
+    )
+    assert all(f"\n  {name} " in said for name in cli.COMMANDS)
+    assert "..." not in said.partition("Make a model")[2]  # no sentence is cut
+
+
+def test_the_help_of_adapt_begins_with_three_examples_that_can_be_copied(command):
+    said = command("adapt", "--help").out
+    top = said.partition("What comes out is")[0]
+    examples = re.findall(r"^    (lingraft adapt (?:.*\\\n)*.*)$", top, re.MULTILINE)
+    assert len(examples) == 3
+    adapt = typer.main.get_command(cli.app).commands["adapt"]
+    for example in examples:
+        words = shlex.split(example.replace("\\\n", " "))
+        with adapt.make_context("adapt", cli.spread(words[2:])) as context:
+            assert context.params["out_dir"].parent.name == "runs"
+
+
+def test_every_option_is_explained_in_a_short_sentence():
+    for name, found in typer.main.get_command(cli.app).commands.items():
+        for parameter in found.params:
+            if parameter.name == "help":
+                continue
+            said = parameter.help or ""
+            assert said.endswith(".") or said == "", (name, parameter.name, said)
+            assert len(said) <= 170, (name, parameter.name, said)
+            if parameter.param_type_name == "option":
+                assert said, (name, parameter.name)
 
 
 @pytest.mark.parametrize("what", TABLES)

@@ -27,6 +27,7 @@ CONSOLE_PAGES = (
     *("docs/index.md", "docs/sources.md", "docs/howto/my-language.md", "docs/howto/my-domain.md"),
     *("docs/howto/from-a-dump.md", "docs/howto/many-languages.md"),
     *("docs/howto/compare.md", "docs/howto/cluster.md", "docs/howto/24-gb.md"),
+    *("docs/streams.md", "docs/vocabulary.md"),
 )
 """Pages whose console blocks are run, and which have no Python."""
 MADE = ("tutorial.md", "reference/recipes.md", "reference/cli.md")
@@ -67,6 +68,20 @@ def blocks(page: str) -> list[tuple[str, str]]:
     return BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
 
 
+TRAINING = {"adapt", "bench", "demo", "finetune", "probe", "sources", "study"}
+
+
+def paged(pages: tuple[str, ...]) -> list[Any]:
+    """The pages as cases; those with a command or Python that trains are slow."""
+    return [pytest.param(page, marks=[pytest.mark.slow] * trains(page)) for page in pages]
+
+
+def trains(page: str) -> bool:
+    lines = [line.split() for _, text in blocks(page) for line in text.splitlines()]
+    commands = {words[1] for words in lines if words[:1] == ["lingraft"]}
+    return bool(commands & TRAINING) or any("lingraft.adapt(" in text for _, text in blocks(page))
+
+
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder like a checkout, where runs/ can be written."""
@@ -96,7 +111,7 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ended.value.code == 0, line
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", paged(PAGES))
 @pytest.mark.usefixtures("checkout")
 def test_every_command_and_python_block_of_the_page_runs(
     page: str, monkeypatch: pytest.MonkeyPatch
@@ -115,7 +130,7 @@ def test_every_command_and_python_block_of_the_page_runs(
                 run_command(line, monkeypatch)
 
 
-@pytest.mark.parametrize("page", CONSOLE_PAGES)
+@pytest.mark.parametrize("page", paged(CONSOLE_PAGES))
 @pytest.mark.usefixtures("checkout")
 def test_every_command_of_the_page_runs(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = blocks(page)
@@ -125,15 +140,19 @@ def test_every_command_of_the_page_runs(page: str, monkeypatch: pytest.MonkeyPat
             run_command(line, monkeypatch)
 
 
-@pytest.fixture
-def demo_table() -> Any:
-    """The script, as a module."""
-    spec = importlib.util.spec_from_file_location("demo_table", ROOT / "scripts/demo_table.py")
+def script(name: str) -> Any:
+    """A file of scripts/, as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"scripts/{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def demo_table() -> Any:
+    return script("demo_table")
 
 
 @pytest.fixture
@@ -148,6 +167,30 @@ def test_the_table_in_the_readme_is_made_from_the_measured_figures(
 ) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert demo_table.rewritten(readme, figures) == readme
+
+
+@pytest.fixture(scope="module")
+def curves() -> dict[str, dict[int, list[tuple[float, float]]]]:
+    """The measured losses of README's picture."""
+    picture = script("readme_picture")
+    return picture.curves(picture.read(picture.ROWS))
+
+
+def test_the_picture_in_the_readme_is_drawn_from_the_committed_rows(curves: Any) -> None:
+    """After a change: python scripts/readme_picture.py."""
+    drawn, path = script("readme_picture").picture(curves), "docs/assets/loss.svg"
+    assert (ROOT / path).read_text(encoding="utf-8") == drawn.alone()
+    assert f"]({path})" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_curves_of_the_picture_have_the_same_seeds_and_as_many_tokens(curves: Any) -> None:
+    assert {tuple(seeds) for seeds in curves.values()} == {(0, 1, 2)}
+    last = [max(curve)[0] for seeds in curves.values() for curve in seeds.values()]
+    assert max(last) < 1.001 * min(last)
+    for seeds in curves.values():
+        for curve in seeds.values():
+            tokens = [point[0] for point in curve]
+            assert tokens == sorted(set(tokens))
 
 
 def test_the_demos_table_counts_ties_where_there_are_any(
@@ -168,6 +211,7 @@ def test_the_demos_table_counts_ties_where_there_are_any(
             "docs/veco.md",
             "docs/budgets.md",
             "docs/papers.md",
+            "docs/differences.md",
             "docs/log.md",
             "docs/encoder-decoder-sources.md",
             "docs/families.md",
@@ -185,6 +229,7 @@ def test_papers_names_every_preset_and_initialiser() -> None:
     from lingraft.embeddings import INITIALISERS
     from lingraft.recipe.methods import METHODS, PRESETS
 
-    text = (ROOT / "docs/papers.md").read_text(encoding="utf-8")
+    pages = (ROOT / "docs/papers.md", ROOT / "docs/differences.md")
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     names = (*PRESETS, *INITIALISERS, *METHODS)
     assert [name for name in names if name not in text] == []

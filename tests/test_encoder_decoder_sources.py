@@ -91,6 +91,7 @@ def test_the_rows_of_sentinels_and_of_the_start_are_the_sources(run, tiny_source
     assert torch.equal(ours[target], theirs[source])
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_to_the_same_bits(
     run, tmp_path, shorthand, command, monkeypatch
 ):

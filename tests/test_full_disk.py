@@ -142,6 +142,7 @@ def test_fine_tuning_that_does_not_fit_is_one_line_and_leaves_nothing(
 # -- a study
 
 
+@pytest.mark.slow
 def test_a_study_stops_at_the_first_cell_that_has_no_room_and_goes_on_later(
     tiny_source, korean_text, tmp_path, caplog, monkeypatch
 ):

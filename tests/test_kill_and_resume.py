@@ -14,6 +14,8 @@ from typing import NamedTuple
 import pytest
 from forking import forked
 
+pytestmark = pytest.mark.slow
+
 KILLING = Path(__file__).parent / "support" / "killing.py"
 STEPS = 12  # six in each phase, twelve in the baseline; a checkpoint after every second
 

@@ -68,7 +68,7 @@ def test_away_from_a_terminal_there_is_a_line_every_half_minute(clock, lines):
             clock[0] = 100.0 + second
             ticker.update(second * 10, "loss 5.0")
     assert lines == [
-        "phase-1: 300/1,000 steps (30%), 70 s left, 10.0 steps/s, loss 5.0",
+        "phase-1: 300/1,000 steps (30%), 1 min 10 s left, 10.0 steps/s, loss 5.0",
         "phase-1: 600/1,000 steps (60%), 40 s left, 10.0 steps/s, loss 5.0",
     ]
 
@@ -85,7 +85,36 @@ def test_what_was_done_before_does_not_count_as_speed(clock, lines):
         ticker.start_at(500)
         clock[0] += 50
         ticker.update(600)
-    assert lines == ["phase-1: 600/1,000 steps (60%), 200 s left, 2.0 steps/s"]
+    assert lines == ["phase-1: 600/1,000 steps (60%), 3 min 20 s left, 2.0 steps/s"]
+
+
+def test_the_time_left_goes_by_the_last_quarter_not_by_a_slow_start(clock, lines):
+    with log.progress("phase-1", 10_000, "steps") as ticker:
+        for second in range(1, 401):
+            clock[0] = 100.0 + second
+            ticker.update(second if second <= 100 else 100 + 10 * (second - 100))
+    assert lines[0].endswith("2 h 46 min left, 1.0 steps/s")
+    assert lines[-1].endswith("10.0 steps/s")  # 7,000 to go
+    ends = [line.rpartition(" left")[0].rpartition("), ")[2] for line in lines[-4:]]
+    assert ends == ["13 min 10 s", "12 min 40 s", "12 min 10 s", "11 min 40 s"]
+
+
+def test_a_short_stop_changes_the_estimate_of_a_long_task_little(clock, lines):
+    with log.progress("phase-1", 10_000, "steps") as ticker:
+        for second in range(1, 1_201):
+            clock[0] = 100.0 + second
+            ticker.update(second if second <= 1_170 else 1_170)  # half a minute of nothing
+    assert lines[-1].endswith("0.9 steps/s")
+
+
+def test_a_task_that_has_become_shorter_ends_where_it_ends_now(clock, lines):
+    with log.progress("phase-1", 1_000, "steps") as ticker:
+        clock[0] += 20
+        ticker.update(100)
+        ticker.ends_at(400)
+        clock[0] += 20
+        ticker.update(200)
+    assert lines == ["phase-1: 200/400 steps (50%), 40 s left, 5.0 steps/s"]
 
 
 def test_nothing_done_yet_has_no_time_left(clock, lines):

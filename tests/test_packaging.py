@@ -13,7 +13,7 @@ from lingraft.pipeline import demo
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
-LEFT_OUT = {"wandb", "mlflow", "fused", "lm-eval"}
+LEFT_OUT = {"ray", "wandb", "mlflow", "fused", "lm-eval"}
 """Of `all`: trackers with an account or a server, what a CPU cannot use, another harness."""
 
 

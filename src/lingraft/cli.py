@@ -3,30 +3,58 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import logging
 import math
+import re
 import signal
 import sys
+import textwrap
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from lingraft import __version__, log
 from lingraft.commands import console, options
 from lingraft.errors import LingraftError, RecipeError, explain
 from lingraft.recipe import decoding
 
-COMMANDS: tuple[str, ...] = ("adapt", "demo", "recipe", "check", "stage", "evaluate", "report")
-COMMANDS += ("list", "corpus", "study", "probe", "sources", "compare", "finetune", "probe-source")
-COMMANDS += ("retrieve", "export-sentences", "align", "encoder-decoder", "translate")
-COMMANDS += ("score-translations", "bench")
-"""In the order of the help; each is `command` of a module that imports what is heavy later."""
+PANELS: dict[str, tuple[str, ...]] = {
+    "Make a model": ("demo", "adapt", "check", "recipe", "list"),
+    "Prepare text, choose a source": ("corpus", "sources", "probe"),
+    "Look at a model": ("report", "evaluate", "stage"),
+    "Judge models by tasks": ("finetune", "compare", "study", "probe-source"),
+    "Sentences and translation": (
+        *("retrieve", "export-sentences", "align"),
+        *("encoder-decoder", "translate", "score-translations"),
+    ),
+    "Know the machine": ("bench",),
+}
+"""Commands in the order of the help, in groups."""
+COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
+"""Each is `command` of a module that imports what is heavy later."""
+
+
+class Commands(TyperGroup):
+    """The commands in the groups of `PANELS`, each with its whole first sentence."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write them into the help; arguments are typer's."""
+        width = max(map(len, self.commands))
+        for panel, names in PANELS.items():
+            with formatter.section(panel):
+                rows = [(name, self.commands[name].get_short_help_str(1_000)) for name in names]
+                formatter.write_dl(rows, col_max=width)
+
 
 app = typer.Typer(
     name="lingraft",
+    cls=Commands,
     help="Graft a language onto a pretrained language model: "
-    "source model and raw text in, checkpoint and report out.",
+    "source model and raw text in, checkpoint and report out.\n\n"
+    "New here? Try `lingraft demo` first. It needs no network and no GPU. "
+    "`lingraft COMMAND --help` explains a command.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -35,8 +63,31 @@ app = typer.Typer(
 INTERRUPTED = 128 + signal.SIGINT
 
 
+EXAMPLE = re.compile(r"(?:(?P<says>[A-Z][\w ]*): +)?(?P<code>lingraft .*)", re.DOTALL)
+"""A paragraph of a command's docstring that says how to call it."""
+
+
 class Command(TyperCommand):
-    """A command whose numbers are what numpy, torch and the operating system can hold."""
+    """A command whose numbers are what numpy, torch and the operating system can hold.
+
+    Its examples stand in the help as a shell takes them.
+    """
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write paragraphs and examples; arguments are typer's."""
+        for paragraph in inspect.cleandoc(self.help or "").split("\n\n"):
+            formatter.write_paragraph()
+            example = EXAMPLE.fullmatch(paragraph)
+            with formatter.indentation():
+                if example is None:
+                    formatter.write_text(" ".join(paragraph.split()))
+                    continue
+                if example["says"]:
+                    formatter.write_text(f"{example['says']}:")
+                words = re.sub(r" (?!--)", "\u00a0", " ".join(example["code"].split()))
+                lines = textwrap.wrap(words, formatter.width - 8, break_on_hyphens=False)
+                shown = " \\\n      ".join(lines).replace("\u00a0", " ")
+                formatter.write(f"    {shown}\n")
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command.
@@ -61,10 +112,10 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def everywhere(
-    verbose: Annotated[bool, typer.Option("--verbose", help="Say more.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Warnings and errors only.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print more of what goes on.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print warnings and errors only.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Options of every command."""
@@ -73,9 +124,9 @@ def everywhere(
         logging.getLogger("lingraft").setLevel(logging.ERROR)
 
 
-for _name in COMMANDS:
+for _name, _panel in COMMANDS.items():
     _module = importlib.import_module(f"lingraft.commands.{_name.replace('-', '_')}")
-    app.command(_name, cls=Command)(_module.command)
+    app.command(_name, cls=Command, rich_help_panel=_panel)(_module.command)
 
 
 MANY = (
@@ -100,10 +151,14 @@ def spread(arguments: list[str], options: tuple[str, ...] = MANY) -> list[str]:
     return result
 
 
+COMMAND_LINE = typer.main.get_command(app)
+"""What typer makes of the app, once a process: it reads the annotations of every command."""
+
+
 def main() -> None:
     """Entry point: errors that the user can mend are one line, and the exit status is 1."""
     try:
-        app(args=spread(sys.argv[1:]), standalone_mode=True)
+        COMMAND_LINE(args=spread(sys.argv[1:]), standalone_mode=True)
     except LingraftError as error:
         typer.echo(f"lingraft: {' '.join(str(error).split())}", err=True)
         sys.exit(error.exit_status)

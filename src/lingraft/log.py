@@ -17,21 +17,21 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.progress import Task
-
 logger = logging.getLogger(__name__)
 
 LINE_EVERY_SECONDS = 30.0
+WINDOW_SECONDS = 60.0
+"""Of the moving mean of a rate, at least."""
+SAMPLES = 200
+"""Moments of a task that a rate is taken from, at most."""
 PAGE_WIDTH = 140
 """Characters in a line of results that go to a file."""
 # Names of tasks, labels, models and files are printed as they are: [/] in one is no mark-up.
@@ -60,28 +60,57 @@ def set_up(*, verbose: bool = False, quiet: bool = False) -> None:
     root.propagate = False
 
 
+def duration(seconds: float) -> str:
+    """A time as people say it: 0.8 s, 45 s, 3 min 20 s, 2 h 5 min."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3_600:
+        return f"{whole // 60} min {whole % 60} s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
 class Ticker:
-    """Progress of one task: a bar with rate and ETA on a terminal, else a line every 30 s."""
+    """Progress of one task: a bar with rate and time left on a terminal, else a line every 30 s.
+
+    The rate is a moving mean, over the last minute or the last quarter of the time so far: a slow
+    start is forgotten, and the longer the task runs, the less a short stop changes the estimate.
+    """
 
     def __init__(self, what: str, total: float | None, unit: str, bar: Progress | None) -> None:
         self.what, self.total, self.unit = what, total, unit
         self.started = self.last_line = time.monotonic()
-        self.start_count = self.count = 0.0
+        self.count = 0.0
+        self.seen = [(self.started, 0.0)]
+        """When how much was done, the first of them where the moving mean begins."""
         self.bar = bar
-        self.task = bar.add_task(what, total=total, note="") if bar else None
+        self.task = bar.add_task(what, total=total, rate="", note="") if bar else None
 
     def start_at(self, count: float) -> None:
         """Say how much was done before this process began, so that the rate is this one's own."""
-        self.start_count = self.count = count
+        self.seen = [(time.monotonic(), count)]
         self.update(count)
+
+    def ends_at(self, total: float) -> None:
+        """Say that the task has become shorter or longer than was said."""
+        self.total = total
+        if self.bar is not None and self.task is not None:
+            self.bar.update(self.task, total=total)
 
     def update(self, count: float, note: str = "") -> None:
         """Report the amount done so far, and a short note such as the current loss."""
-        self.count = count
+        self.count, now = count, time.monotonic()
+        if now - self.seen[-1][0] >= (now - self.started) / SAMPLES:
+            self.seen.append((now, count))
+            window = max(WINDOW_SECONDS, (now - self.started) / 4)
+            while len(self.seen) > 2 and self.seen[1][0] <= now - window:
+                self.seen.pop(0)
         if self.bar is not None and self.task is not None:
-            self.bar.update(self.task, completed=count, note=note)
+            self.bar.update(self.task, completed=count, rate=self.speed(now), note=note)
             return
-        now = time.monotonic()
         if now - self.last_line >= LINE_EVERY_SECONDS:
             self.last_line = now
             logger.info("%s", self.line(now, note))
@@ -90,30 +119,24 @@ class Ticker:
         """Report that `amount` more is done."""
         self.update(self.count + amount, note)
 
+    def speed(self, now: float) -> str:
+        """The moving mean of the rate, and the time that is left by it where that is known."""
+        since, before = self.seen[0]
+        rate = (self.count - before) / max(now - since, 1e-9)
+        left = ""
+        if self.total and rate > 0:
+            left = f"{duration(max(self.total - self.count, 0.0) / rate)} left, "
+        return f"{left}{rate:,.1f} {self.unit}/s"
+
     def line(self, now: float, note: str) -> str:
-        """One line for a log file: count, share, rate, time left."""
-        rate = (self.count - self.start_count) / max(now - self.started, 1e-9)
-        text = f"{self.what}: {self.count:,.0f}"
-        if self.total:
-            left = (self.total - self.count) / rate if rate > 0 else float("inf")
-            text += f"/{self.total:,.0f} {self.unit} ({self.count / self.total:.0%})"
-            text += f", {left:,.0f} s left" if left != float("inf") else ""
-        else:
-            text += f" {self.unit}"
-        return f"{text}, {rate:,.1f} {self.unit}/s" + (f", {note}" if note else "")
-
-
-class RateColumn(ProgressColumn):
-    """Units per second."""
-
-    def __init__(self, unit: str) -> None:
-        super().__init__()
-        self.unit = unit
-
-    def render(self, task: Task) -> str:
-        """The rate so far; nothing before it is known."""
-        speed = task.finished_speed or task.speed
-        return f"{speed:,.1f} {self.unit}/s" if speed else ""
+        """One line for a log file: count, share, time left, rate."""
+        of_all = (
+            f"/{self.total:,.0f} {self.unit} ({self.count / self.total:.0%})"
+            if (self.total)
+            else f" {self.unit}"
+        )
+        told = f"{self.what}: {self.count:,.0f}{of_all}, {self.speed(now)}"
+        return f"{told}, {note}" if note else told
 
 
 @contextlib.contextmanager
@@ -129,9 +152,8 @@ def progress(what: str, total: float | None, unit: str) -> Iterator[Ticker]:
         MofNCompleteColumn(),
     ]
     columns += [
-        RateColumn(unit),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        TextColumn("{task.fields[rate]}", markup=False),
         TextColumn("{task.fields[note]}", markup=False),
     ]
     with Progress(*columns, console=console, transient=False) as bar:

@@ -60,6 +60,7 @@ def test_the_trainer_counts_real_tokens_and_stops_at_the_budget(packed, versus, 
     assert 0 < versus.held_out_loss(model, folder, asked) < 6
 
 
+@pytest.mark.slow
 def test_both_start_from_the_same_weights_and_learn_as_much_from_as_many_tokens(
     versus, folder, asked
 ):

@@ -42,6 +42,7 @@ def dump(tmp_path, words):
     return path
 
 
+@pytest.mark.slow
 def test_a_dump_goes_straight_through_and_by_way_of_a_corpus_gives_the_same_model(
     command, dump, tiny_source, tmp_path
 ):

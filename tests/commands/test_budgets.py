@@ -30,19 +30,25 @@ def test_an_option_names_its_unit(unit):
     assert budgets.chosen(**values) == {"value": 3, "unit": unit}
 
 
+ONE, TWO = [{"name": "de"}], [{"name": "de"}, {"name": "fr"}]
+
+
 @pytest.mark.parametrize(
-    ("method", "settings", "yes", "preset"),
+    ("form", "settings", "more", "preset"),
     [
-        (None, [], False, "auto"),
-        ("adapters", [], False, "auto"),
-        ("metaxlm", [], False, None),
-        ("no-such-method", [], False, None),
-        (None, ["phases.0.dropout=0"], False, None),
-        (None, [], True, None),
+        ({}, [], {}, "auto"),
+        ({"method": "adapters"}, [], {}, "auto"),
+        ({"method": "metaxlm"}, [], {}, None),
+        ({"method": "no-such-method"}, [], {}, None),
+        ({}, ["phases.0.dropout=0"], {}, None),
+        ({}, [], {"yes": True}, None),
+        ({"streams": ONE}, [], {}, "auto"),
+        ({"streams": TWO}, [], {}, None),
+        ({}, [], {"joins": True}, None),
     ],
 )
-def test_auto_is_the_default_where_it_knows_what_to_do(method, settings, yes, preset):
-    assert budgets.default_preset(method, settings, yes=yes) == preset
+def test_auto_is_the_default_where_it_knows_what_to_do(form, settings, more, preset):
+    assert budgets.default_preset(form, settings, **more) == preset
 
 
 @pytest.fixture

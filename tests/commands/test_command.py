@@ -27,7 +27,7 @@ def make(command, source, tmp_path):
 def test_the_command_makes_shards_counts_and_a_page_and_says_where(make):
     out, ended = make()
     assert ended.status == 0, ended.err
-    assert ended.out.splitlines()[-2:] == [f"corpus: {out}", f"report: {out / 'report.html'}"]
+    assert ended.out.splitlines()[-4:-2] == [f"corpus: {out}", f"report: {out / 'report.html'}"]
     assert (out / "report.html").is_file()
     splits = json.loads((out / "corpus.json").read_text())["result"]["splits"]
     assert all(splits[name]["sentences"] > 0 for name in ("train", "valid", "test"))

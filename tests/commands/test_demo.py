@@ -62,6 +62,9 @@ def test_the_demos_files_are_copied_once(command, tmp_path) -> None:
     assert said.out.splitlines() == [
         f"source: {target / 'source'}",
         f"text:   {target / demo.TEXT}",
+        "next:   Make a model of them:",
+        f"        lingraft adapt --source {target / 'source'} --text {target / demo.TEXT} "
+        "--lang ko --minutes 5 --out runs/mine",
     ]
     copied = (target / demo.TEXT).read_bytes()
     assert copied == (ROOT / "demo" / demo.TEXT).read_bytes()
@@ -86,7 +89,7 @@ def test_the_demo_ends_with_the_report_and_a_filled_gap(
     assert said.status == 0, said.err
     ((recipe, out),) = asked
     assert (recipe.seed, recipe.tokenizer.vocab_size, out) == (1, 1500, Path("runs/x"))
-    *_, model, report, gap = said.out.splitlines()
+    *_, model, report, _, _, gap = said.out.splitlines()
     assert (model, report) == (
         f"model:  {run.model_path}",
         f"report: {run.path / 'report.html'}",

@@ -1,5 +1,6 @@
 import html.parser
 import re
+from pathlib import Path
 
 from lingraft.report.pages import corpus as corpus_page
 
@@ -58,6 +59,10 @@ def plain(text):
     return re.sub(r"[\u00a0\u202f]", " ", text)
 
 
+def page_of(result):
+    return corpus_page.render(result, Path("my corpus"))
+
+
 def outline(text):
     parser = Outline()
     parser.feed(plain(text))
@@ -67,7 +72,7 @@ def outline(text):
 
 
 def test_the_page_nests_asks_for_nothing_from_outside_and_runs_nothing():
-    text = corpus_page.render(made())
+    text = page_of(made())
     found = outline(text)
     assert not found.tags & {"script", "link", "iframe", "img"}
     assert not re.search(r"url\(|@import|https?://", text)
@@ -96,28 +101,28 @@ def test_samples_stand_under_their_reason_the_most_frequent_first():
     assert [(sample.reason, sample.count) for sample in corpus_page.samples(made()["result"])] == [
         ("wrong script", "70 sentences"), ("duplicate", "30 sentences"),
     ]  # fmt: skip
-    assert "Counted, but not shown: redirect, near duplicate." in corpus_page.render(made())
+    assert "Counted, but not shown: redirect, near duplicate." in page_of(made())
 
 
 def test_tables_show_sources_hosts_languages_lengths_scripts_and_settings():
-    rows = [row[:2] for row in outline(corpus_page.render(made())).rows]
+    rows = [row[:2] for row in outline(page_of(made())).rows]
     for row in (
         [f"{EVIL}.xml", "5 MB"], ["a.kr", "7"], ["ko", "900"], ["16 – 31", "300"],
         ["1", "2"], ["Latn", "90"], ["near_duplicates", "yes"], ["scripts", "–"],
         ["decontaminate", "a, b"], ["e-mail address", "3"],
     ):  # fmt: skip
         assert row in rows, row
-    assert "12 more languages" in corpus_page.render(made())
+    assert "12 more languages" in page_of(made())
 
 
 def test_the_page_says_where_more_is_held_out_than_the_shares_give():
     said = "more held out than the shares give"
-    assert said in corpus_page.render(made())
-    assert said not in corpus_page.render(made(widened=[]))
+    assert said in page_of(made())
+    assert said not in page_of(made(widened=[]))
 
 
 def test_what_was_not_looked_for_is_said():
-    text = corpus_page.render(made(languages={}, domains={}, changed={}, samples={}, dropped={}))
+    text = page_of(made(languages={}, domains={}, changed={}, samples={}, dropped={}))
     outline(text)
     assert "Languages were not identified" in text
     assert "What was changed" not in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,27 @@ def test_a_clear_difference_is_significant_and_none_is_not(tmp_path: Path) -> No
     assert found["good"].mark == "*"
     assert found["good"].found.low > 0
     assert (found["same"].found.value, found["same"].found.p, found["same"].mark) == (0, 1, "")
+
+
+def test_the_verdict_says_what_is_significant_and_what_comes_next(tmp_path: Path) -> None:
+    for label, quality in (("scratch", 0.2), ("good", 0.95)):
+        write_model(tmp_path, label, quality, ["nsmc"], n=80)
+    found = collect([tmp_path])
+    tested = significance.differences(found, 200)
+    scores = tables.scores(found, tested)
+    assert tables.verdict(found, scores, tested) == (
+        "good is best of 2 models in 1 of 1 columns. "
+        "1 of 1 differences to scratch is significant (p < 0.05)."
+    )
+    step = tables.next_step(found, scores, tested)
+    assert step is not None
+    assert step.command.endswith("--keep-models --overwrite")
+    assert "models/good" in step.command
+    alike = [replace(one, found=replace(one.found, p=0.4)) for one in tested]
+    assert "But none of 1 differences to scratch is sig" in tables.verdict(found, scores, alike)
+    step = tables.next_step(found, scores, alike)
+    assert step is not None
+    assert step.command.endswith(" --seeds 4")  # twice as many
 
 
 def test_examples_that_share_a_premise_are_drawn_together(tmp_path: Path) -> None:

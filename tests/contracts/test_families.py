@@ -39,7 +39,9 @@ PLACES = ((1, 1), (2, 0), (0, 2), (0, 0))
 ONE_OF_PLACES = {name: PLACES[number % len(PLACES)] for number, name in enumerate(FAMILIES)}
 """A cover: every family has one, every one has several families."""
 
-pytestmark = pytest.mark.parametrize("family", FAMILIES)
+every = pytest.mark.parametrize("family", FAMILIES)
+some = pytest.mark.parametrize("family", ["bert", "modernbert", "t5", "gpt2", "mistral"])
+"""For what no record decides: tied and not, biased and not, one list of layers and two."""
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +124,7 @@ def logits(model):
     return model.eval()(input_ids=ids, attention_mask=torch.ones_like(ids), **more).logits
 
 
+@every
 def test_every_tensor_belongs_to_a_part(family, sources):
     parts = {
         part_of(name, FAMILIES[family], frozenset({0})) for name in sources(family).state_dict()
@@ -138,6 +141,7 @@ def test_every_tensor_belongs_to_a_part(family, sources):
     assert parts == set(PARTS) - absent
 
 
+@every
 def test_only_the_translation_layers_are_of_the_part_itl(family, sources):
     grafted, _ = graft(sources(family), family, 2, 1)
     record = FAMILIES[family]
@@ -151,6 +155,7 @@ def test_only_the_translation_layers_are_of_the_part_itl(family, sources):
             assert part == ("itl" if number in itl else "body"), name
 
 
+@every
 def test_the_parts_add_up_to_the_parameters(family, sources):
     grafted, _ = graft(sources(family), family)
     record = FAMILIES[family]
@@ -164,6 +169,7 @@ def test_the_parts_add_up_to_the_parameters(family, sources):
     assert totals["output_bias"] == SIZE * any(name in tensors for name in record.output_bias)
 
 
+@every
 def test_the_source_layers_stand_behind_the_inserted_ones(family, sources):
     source, (before, after) = sources(family), ONE_OF_PLACES[family]
     grafted, _ = graft(source, family, before, after)
@@ -176,6 +182,7 @@ def test_the_source_layers_stand_behind_the_inserted_ones(family, sources):
             assert torch.equal(ours[name], tensor), name
 
 
+@every
 def test_what_belongs_to_the_first_place_stays_there(family, sources):
     source = sources(family)
     grafted, _ = graft(source, family, 2, 1)
@@ -186,6 +193,7 @@ def test_what_belongs_to_the_first_place_stays_there(family, sources):
     assert all(torch.equal(ours[name], theirs[name]) for name in found)
 
 
+@some
 def test_an_itl_that_copies_equals_its_neighbour(family, sources):
     source = sources(family)
     grafted, _ = graft(source, family, 1, 1, initialiser="copy")
@@ -195,6 +203,7 @@ def test_an_itl_that_copies_equals_its_neighbour(family, sources):
             assert torch.equal(tensor, theirs[name]), name
 
 
+@every
 def test_a_random_itl_has_unit_norms_zero_biases_and_weights_of_its_own(family, sources):
     source = sources(family)
     grafted, _ = graft(source, family)
@@ -214,6 +223,7 @@ def test_a_random_itl_has_unit_norms_zero_biases_and_weights_of_its_own(family, 
                     assert not torch.allclose(tensor, theirs[name], atol=0.01), name
 
 
+@some
 def test_the_seed_decides_the_fresh_layers(family, sources):
     source = sources(family)
     first, again, other = (graft(source, family, seed=seed)[0] for seed in (3, 3, 4))
@@ -222,6 +232,7 @@ def test_the_seed_decides_the_fresh_layers(family, sources):
     assert not all(torch.equal(ours[name], different[name]) for name in ours)
 
 
+@every
 def test_the_account_names_every_tensor_of_the_target_once(family, sources):
     initialiser = ("random", "copy")[[*FAMILIES].index(family) % 2]
     grafted, account = graft(sources(family), family, 2, 1, initialiser=initialiser)
@@ -233,6 +244,7 @@ def test_the_account_names_every_tensor_of_the_target_once(family, sources):
     assert shapes == {name: tuple(grafted.state_dict()[name].shape) for name in named}
 
 
+@every
 def test_the_account_uses_or_drops_every_tensor_of_the_source(family, sources):
     source = sources(family)
     _, account = graft(source, family)
@@ -241,6 +253,7 @@ def test_the_account_uses_or_drops_every_tensor_of_the_source(family, sources):
     )
 
 
+@every
 def test_the_account_calls_layers_fresh_vocabulary_resized_and_the_rest_copied(family, sources):
     _, account = graft(sources(family), family)
     record = FAMILIES[family]
@@ -258,6 +271,7 @@ def test_the_account_calls_layers_fresh_vocabulary_resized_and_the_rest_copied(f
             assert kind == "copied", name
 
 
+@some
 def test_the_summary_of_the_account_adds_up(family, sources):
     grafted, account = graft(sources(family), family)
     summary = account.summary()
@@ -269,6 +283,7 @@ def test_the_summary_of_the_account_adds_up(family, sources):
     assert len(account.rows()) == sum(row["tensors"] for row in summary.values())
 
 
+@some
 def test_layers_that_are_left_out_are_dropped_in_the_account(family, sources):
     source = sources(family)
     _, account = rebuild(source, FAMILIES[family], [1], config_changes={}, seed=0)
@@ -281,6 +296,7 @@ def test_layers_that_are_left_out_are_dropped_in_the_account(family, sources):
     assert dropped == expected
 
 
+@every
 def test_the_new_vocabulary_is_written_into_both_names_of_each_tied_tensor(family, sources):
     source = sources(family)
     grafted, _ = graft(source, family)
@@ -295,6 +311,7 @@ def test_the_new_vocabulary_is_written_into_both_names_of_each_tied_tensor(famil
     assert is_tied(grafted) == is_tied(source)
 
 
+@every
 def test_removing_the_layers_and_restoring_the_vocabulary_gives_the_source_back(family, sources):
     source = sources(family)
     record = FAMILIES[family]
@@ -311,6 +328,7 @@ def test_removing_the_layers_and_restoring_the_vocabulary_gives_the_source_back(
     assert torch.equal(logits(restored), logits(source))
 
 
+@some
 def test_the_inserted_layers_change_the_logits(family, sources):
     source = sources(family)
     same, _ = rebuild(source, FAMILIES[family], [0, 1], config_changes={}, seed=1)
@@ -319,6 +337,7 @@ def test_the_inserted_layers_change_the_logits(family, sources):
     assert not torch.allclose(logits(deeper), logits(source), atol=1e-3)
 
 
+@some
 def test_the_source_is_left_as_it_was(family, sources):
     source = sources(family)
     before = {name: tensor.clone() for name, tensor in source.state_dict().items()}
@@ -331,6 +350,7 @@ def test_the_source_is_left_as_it_was(family, sources):
     assert all(torch.equal(source.state_dict()[name], tensor) for name, tensor in before.items())
 
 
+@some
 def test_random_source_weights_copy_nothing(family, sources):
     source = sources(family)
     grafted, account = graft(source, family, keep_source=False)
@@ -342,6 +362,7 @@ def test_random_source_weights_copy_nothing(family, sources):
             assert torch.equal(ours[name], tensor) == (name in constant), name
 
 
+@every
 def test_a_saved_graft_loads_in_the_stock_class_without_a_word(family, sources, tmp_path):
     grafted, _ = graft(sources(family), family)
     grafted.save_pretrained(tmp_path)
@@ -351,6 +372,7 @@ def test_a_saved_graft_loads_in_the_stock_class_without_a_word(family, sources, 
     assert torch.equal(logits(again), logits(grafted))
 
 
+@every
 def test_packed_rows_give_the_logits_of_single_sentences(family, sources, tiny_tokens):
     tokens = tiny_tokens(30, 3, 28)
     sentences = tokens.rows(range(30))
@@ -368,6 +390,7 @@ def test_packed_rows_give_the_logits_of_single_sentences(family, sources, tiny_t
     torch.testing.assert_close(trained.detach(), torch.cat(alone), atol=1e-5, rtol=1e-5)
 
 
+@every
 def test_a_graft_passes_the_isolation_check(family, sources):
     grafted, _ = graft(sources(family), family)
     packed = packed_model(copy.deepcopy(grafted), FAMILIES[family])

@@ -23,7 +23,7 @@ from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 WIDTH = 8
-FAMILIES = ("bert", "roberta", "xlm-roberta", "electra", "modernbert")
+FAMILIES = ("bert", "roberta", "xlm-roberta")  # one of each kind of tokenizer
 KINDS = ("unigram", "byte-bpe", "wordpiece")
 DRAWN = ("random", "random-statistics")
 NAMES = tuple(name for name, record in INITIALISERS.items() if not record.runs_model)
@@ -275,10 +275,10 @@ def test_the_table_says_what_it_does_and_where_it_is_from(name):
 
 
 @pytest.mark.parametrize("name", COPYING)
-@pytest.mark.parametrize("family", ["roberta", "modernbert"])
 def test_every_identically_spelt_byte_level_piece_is_copied_from_its_own_row(
-    name, family, sources, targets, run
+    name, sources, targets, run
 ):
+    family = "roberta"
     source, target = sources[family].vocabulary, targets["byte-bpe"].vocabulary
     source_VD = rows(source)
     made = run(name, source_VD, family, "byte-bpe")

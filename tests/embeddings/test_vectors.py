@@ -76,6 +76,7 @@ def test_units_are_read_again_and_counted():
     assert text.counts() == {"a": 1, "b": 2}
 
 
+@pytest.mark.slow
 def test_vectors_are_the_same_in_every_process(capsys):
     exec(LEARN)
     here = capsys.readouterr().out

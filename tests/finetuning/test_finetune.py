@@ -7,6 +7,8 @@ import signal
 from pathlib import Path
 
 import pytest
+from huggingface_hub import ModelCard
+from stopping import terminated_at
 from transformers import AutoModelForSequenceClassification
 
 from lingraft.errors import RecipeError
@@ -14,7 +16,6 @@ from lingraft.finetuning import outcomes as finetuned
 from lingraft.finetuning.coders import biaffine
 from lingraft.finetuning.data import hub_rows, part_of
 from lingraft.finetuning.outcomes import outcomes
-from lingraft.finetuning.problem import Finetuning
 from lingraft.tasks import TASKS, Data, find
 
 OFFICIAL = Path(__file__).parents[1] / "tasks" / "official"
@@ -102,18 +103,9 @@ def contents(folder):
     return rows, scores["splits"], scores["best"], (folder / "predictions-dev.jsonl").read_text()
 
 
-def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(nli, tmp_path, monkeypatch):
+def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(nli, tmp_path):
     assert nli(tmp_path / "straight", "--label", "M").status == 0
-    step, calls = Finetuning.step, []
-
-    def killed(self, *arguments):
-        calls.append(1)
-        if len(calls) == 4:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return step(self, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Finetuning, "step", killed)
+    with terminated_at(4) as calls:
         ended = nli(tmp_path / "killed", "--label", "M")
     assert ended.status == 128 + signal.SIGTERM
     folder = tmp_path / "killed" / "M" / "klue-nli" / "seed-0"
@@ -135,7 +127,7 @@ def test_temporary_files_of_a_killed_process_go_with_the_next_call(nli, tmp_path
     assert not list(tmp_path.rglob("*.tmp"))
 
 
-def test_finished_seeds_are_kept_and_others_are_added(nli, tmp_path, monkeypatch):
+def test_finished_seeds_are_kept_and_others_are_added(nli, tmp_path):
     assert nli(tmp_path, "--label", "M").status == 0
     before = (tmp_path / "M" / "klue-nli" / "seed-0" / "scores.json").stat().st_mtime_ns
     ended = nli(tmp_path, "--label", "M", "--seeds", 2)
@@ -169,6 +161,14 @@ def test_what_is_saved_can_be_read_scored_and_loaded_by_transformers(nli, tmp_pa
     assert not any(info.values())
     assert set(again.config.label2id) == set(TASKS["klue-nli"].labels)
     assert not list(found.folder.glob("checkpoint-*"))
+    card = ModelCard.load(found.folder / "best" / "README.md")
+    measured = {(one.dataset_split, one.metric_type): one for one in card.data.eval_results}
+    assert measured["dev", "accuracy"].metric_value == pytest.approx(
+        found.scores("dev")["accuracy"], abs=1e-4
+    )
+    assert measured["dev", "accuracy"].task_type == card.data.pipeline_tag == "text-classification"
+    assert card.data.language == ["ko"]
+    assert str(tmp_path) not in card.content
 
 
 def test_weights_are_deleted_unless_they_are_to_be_kept(nli, tmp_path):

@@ -1,13 +1,12 @@
 """Whole fine-tunings plugged in, through the command: translations from everywhere, a teacher."""
 
 import json
-import os
-import signal
 
 import numpy as np
 import pytest
 import tasks_of_languages as made
 import torch
+from stopping import terminated_at
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import cells, heads, partners
@@ -176,19 +175,11 @@ def test_a_task_of_one_s_own_has_a_column_of_translations_or_files_of_them(run, 
     assert found.data["plug_in"]["read"]["test"].startswith("6 of 8 with the translation, ")
 
 
-def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(run, tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(run, tmp_path):
     task = ("--task", write_own(tmp_path), "--keep-models", "--set", "epochs=2")
     assert run(tmp_path / "straight", *task).status == 0
-    step, calls = Finetuning.step, []
-
-    def killed(self, *arguments):
-        calls.append(1)
-        if len(calls) == 3:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return step(self, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Finetuning, "step", killed)
+    with terminated_at(3):
         assert run(tmp_path / "killed", *task).status == 143
     assert run(tmp_path / "killed", *task).status == 0
     files = ("plugged.safetensors", "model.safetensors", "cross_attention.safetensors")

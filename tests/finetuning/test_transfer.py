@@ -1,7 +1,6 @@
 """Training in one language and scoring in others: runs of tiny models through the command."""
 
 import json
-import os
 import signal
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tasks_of_languages as made
+from stopping import terminated_at
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import cells, heads, transfer
@@ -104,21 +104,11 @@ def contents(folder):
     return rows, scores["splits"], scores["best"], said
 
 
-def test_a_killed_training_goes_on_to_the_result_of_a_straight_one(
-    tagging, tmp_path, run, monkeypatch
-):
+@pytest.mark.slow
+def test_a_killed_training_goes_on_to_the_result_of_a_straight_one(tagging, tmp_path, run):
     arguments = (tagging, "--train-language", "en,de", "--select-on", "mean")
     assert run(tmp_path / "straight", *arguments).status == 0
-    step, calls = Finetuning.step, []
-
-    def killed(self, *arguments):
-        calls.append(1)
-        if len(calls) == 5:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return step(self, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Finetuning, "step", killed)
+    with terminated_at(5):
         assert run(tmp_path / "killed", *arguments).status == 128 + signal.SIGTERM
     name = Path("M") / "words-from-en+de" / "seed-0"
     assert not (tmp_path / "killed" / name / "scores.json").exists()
@@ -174,7 +164,7 @@ def test_languages_together_are_one_shuffled_training_set(tagging, tmp_path, run
 
 def test_every_direction_is_a_training_and_a_row_of_the_matrix(tagging, tmp_path, run, command):
     out = tmp_path / "out"
-    ended = run(out, tagging, "--directions", seeds=2)
+    ended = run(out, tagging, "--directions", "--set", "epochs=1", seeds=2)
     assert ended.status == 0, ended.err
     found = outcomes(out)
     assert len(found) == 6

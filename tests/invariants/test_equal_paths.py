@@ -8,6 +8,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
+from freezing import freeze
 from tiny_shapes import ENCODERS
 from torch.nn import functional
 
@@ -17,7 +18,7 @@ from lingraft.models.rows import pack
 from lingraft.objectives import OBJECTIVES
 from lingraft.training.checkpoint import weights
 from lingraft.training.loop import train_phase
-from lingraft.training.phase import WithObjective, freeze, recompute_activations
+from lingraft.training.phase import WithObjective, recompute_activations
 
 ALL_FAMILIES = pytest.mark.parametrize("family", ENCODERS)
 BAND = 0.002

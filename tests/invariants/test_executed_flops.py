@@ -8,12 +8,13 @@ that; a frozen linear map saves its weight gradient, the third third.
 
 import numpy as np
 import pytest
+from freezing import freeze
 from torch.utils.flop_counter import FlopCounterMode
 
 from lingraft.models.packed import PackedModel
 from lingraft.objectives import OBJECTIVES
 from lingraft.training.data import Batcher
-from lingraft.training.phase import WithObjective, freeze
+from lingraft.training.phase import WithObjective
 
 D, INNER, V, LAYERS = 32, 48, 320, 4
 ITL = frozenset({0, 3})

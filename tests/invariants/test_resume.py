@@ -22,7 +22,6 @@ ROWS = ["embeddings.new", "output_bias.new", "layers[-1]"]
 NEW = tuple(i % 7 == 3 for i in range(320))
 LORA = {"parts": ["body"], "rank": 2, "dropout": 0.1}
 KINDS = {"all": ["all"], "frozen": ["embeddings", "output_bias", "itl"], "rows": ROWS}
-PARTS = pytest.mark.parametrize("train", KINDS.values(), ids=KINDS)
 
 
 @pytest.fixture
@@ -82,13 +81,19 @@ def straight(job, model, accelerator):
     return result, weights.state_dict(), rows(job)
 
 
-@PARTS
-@pytest.mark.parametrize("number", [1, 4, 6, 10])
+@pytest.mark.parametrize(
+    ("number", "train"),
+    [
+        *((1, "all"), (6, "all")),
+        *((1, "frozen"), (4, "frozen")),
+        *((4, "rows"), (10, "rows")),
+    ],
+)
 def test_a_run_stopped_by_a_signal_goes_on_to_the_same_bits(
     number, train, job, model, accelerator, monkeypatch
 ):
-    whole, expected, expected_rows = straight(job("straight", train), model, accelerator)
-    stopped = job("stopped", train)
+    whole, expected, expected_rows = straight(job("straight", KINDS[train]), model, accelerator)
+    stopped = job("stopped", KINDS[train])
     at_step(monkeypatch, number, lambda: signal.raise_signal(signal.SIGINT))
     with pytest.raises(Stopped, match=f"stopped by SIGINT at step {number} of phase"):
         train_phase(stopped, model(), accelerator)

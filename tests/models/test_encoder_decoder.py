@@ -14,14 +14,14 @@ from lingraft.models.encoder_decoder import Options, kept_layers, make, tie_embe
 from lingraft.models.families import FAMILIES
 from lingraft.tokenizer import files as tokenizer_files
 
-DEPTH = 12
+DEPTH = 4
 TEXT = "The quick brown fox\t나는 학교에 가서\nand the dog sleeps\t책을 읽었다.\n"
 every_family = pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta", "electra"])
 
 
 @pytest.fixture(scope="module")
 def source(tiny_model, tiny_tokenizer, tmp_path_factory):
-    """The folder of an encoder of 12 layers with cross-attention that matters."""
+    """The folder of an encoder of four layers with cross-attention that matters."""
     made = {}
 
     def saved(family, *, plain=False):
@@ -70,14 +70,16 @@ def inputs(size=300):
     return {"input_ids": ids[0], "attention_mask": mask, "decoder_input_ids": ids[1]}
 
 
-@pytest.mark.parametrize("keep", ["last", "first"])
-@every_family
+@pytest.mark.parametrize(
+    ("family", "keep"),
+    [("bert", "last"), ("roberta", "first"), ("xlm-roberta", "last"), ("electra", "first")],
+)
 def test_each_decoder_layer_is_the_layer_that_is_kept(family, keep, source, built):
     theirs = loading.load(str(source(family)))[0].state_dict()
-    model, strays = stock(built(family, keep=keep, decoder_layers=11))
+    model, strays = stock(built(family, keep=keep, decoder_layers=3))
     assert strays == {}
     ours, layers = model.state_dict(), FAMILIES[family].layers
-    kept = list(range(1, 12)) if keep == "last" else list(range(11))
+    kept = [1, 2, 3] if keep == "last" else [0, 1, 2]
     seen = 0
     for name, tensor in ours.items():
         if name.startswith(f"decoder.{layers}."):
@@ -86,7 +88,7 @@ def test_each_decoder_layer_is_the_layer_that_is_kept(family, keep, source, buil
             seen += 1
         elif name.startswith("decoder."):
             assert torch.equal(tensor, theirs[name.removeprefix("decoder.")]), name
-    assert seen == 11 * 26
+    assert seen == 3 * 26
 
 
 @torch.no_grad()
@@ -144,7 +146,7 @@ def test_the_decoder_sees_nothing_that_comes_later_and_all_of_the_source(built):
 )  # fmt: skip
 def test_generation_is_stepwise_argmax_and_does_not_depend_on_the_cache(family, form, built):
     model = stock(built(family, format=form))[0]
-    given = torch.randint(5, 300, (200, 7), generator=torch.Generator().manual_seed(5))
+    given = torch.randint(5, 300, (60, 7), generator=torch.Generator().manual_seed(5))
     mask = torch.ones_like(given)
     mask[::3, 5:] = 0
     given[::3, 5:] = model.config.pad_token_id
@@ -155,8 +157,8 @@ def test_generation_is_stepwise_argmax_and_does_not_depend_on_the_cache(family, 
         )
         assert torch.equal(cached, uncached)
     greedy, pad = model.generate(**source, num_beams=1), model.config.pad_token_id
-    steps = torch.full((200, 1), model.config.decoder_start_token_id)
-    ended = torch.zeros(200, dtype=torch.bool)
+    steps = torch.full((60, 1), model.config.decoder_start_token_id)
+    ended = torch.zeros(60, dtype=torch.bool)
     with torch.no_grad():
         for step in range(greedy.shape[1] - 1):
             logits = model(input_ids=given, attention_mask=mask, decoder_input_ids=steps).logits
@@ -182,6 +184,7 @@ for folder in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_both_formats_translate_in_a_process_that_cannot_import_lingraft(built):
     folders = [built(format=form) for form in ("encoder-decoder", "bart")]
     ended = subprocess.run(
@@ -253,7 +256,7 @@ def test_without_cross_attention_there_is_fresh_one_that_the_seed_fixes(source, 
     a, b, c = (stock(tmp_path / name)[0].state_dict() for name in "abc")
     assert all(torch.equal(a[name], b[name]) for name in a)
     cross = [name for name in a if "crossattention.self" in name and name.endswith("weight")]
-    assert len(cross) == 3 * 3
+    assert len(cross) == 3
     assert not any(torch.equal(a[name], c[name]) for name in cross)
     assert torch.stack([a[name] for name in cross]).std().item() == pytest.approx(0.02, rel=0.1)
     others = [name for name in a if "crossattention" not in name and ".pooler." not in name]

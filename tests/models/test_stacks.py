@@ -140,6 +140,7 @@ def exported(tiny_model, tiny_tokenizer, tmp_path_factory):
     return root, made
 
 
+@pytest.mark.slow
 def test_exports_write_the_same_text_in_a_process_without_lingraft(exported):
     root, made = exported
     sentence = "나는 학교에 가서"

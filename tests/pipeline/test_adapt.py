@@ -65,7 +65,7 @@ def test_the_model_of_a_run_loads_with_stock_transformers(family, adapted):
     assert (run / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
-@pytest.mark.parametrize("family", ENCODERS)
+@pytest.mark.parametrize("family", ["roberta", "modernbert"])
 def test_the_recipe_in_a_run_gives_the_same_weights_again(family, adapted, command, tmp_path):
     ended = command("adapt", adapted(family) / "recipe.toml", "--out", tmp_path / "again")
     assert ended.status == 0, ended.err

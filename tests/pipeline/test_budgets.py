@@ -8,10 +8,12 @@ import shutil
 
 import pytest
 
-from lingraft.errors import RecipeError
+from lingraft.errors import RecipeError, TrainingError
 from lingraft.pipeline import adapt as pipeline
-from lingraft.pipeline import planning
+from lingraft.pipeline import planning, speed
 from lingraft.pipeline.budgeting import Timekeeper
+from lingraft.pipeline.stages import graft_fingerprint
+from lingraft.recipe import auto
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
 from lingraft.training.data import Batcher
@@ -20,9 +22,12 @@ MINUTE = {"value": 1, "unit": "minutes"}
 
 
 class Clock:
-    """A second passes with every 200 tokens of training; two once `slow` steps have been."""
+    """A second passes with every 200 tokens of training; two once `slow` steps have been.
 
-    def __init__(self, monkeypatch, slow=10**9, stop=0):
+    Half a second once `fast` steps have been.
+    """
+
+    def __init__(self, monkeypatch, slow=10**9, stop=0, fast=10**9):
         self.now, self.steps = 0.0, 0
         original = Batcher.step
 
@@ -30,7 +35,8 @@ class Clock:
             drawn = original(batcher, *arguments)
             if batcher.phase.startswith("phase-"):
                 self.steps += 1
-                self.now += drawn.global_tokens / (200 if self.steps <= slow else 100)
+                speed = 100 if self.steps > slow else 400 if self.steps > fast else 200
+                self.now += drawn.global_tokens / speed
                 if self.steps == stop:
                     raise KeyboardInterrupt
             return drawn
@@ -94,6 +100,7 @@ def test_a_budget_in_time_is_kept_on_a_steady_machine(asked, tmp_path, monkeypat
     assert {phase.budget.unit for phase in read_recipe(run.recipe_path).phases} == {"tokens"}
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_keeps_its_tokens_to_the_last_bit(asked, tmp_path, monkeypatch):
     recipe = asked({"budget": MINUTE, "preset": "auto"})
     with monkeypatch.context() as patch:
@@ -124,6 +131,7 @@ def test_a_machine_that_becomes_slow_gets_a_shorter_phase_that_ends_its_schedule
     assert digest(again) == digest(run)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_and_killed_goes_on_as_if_it_had_begun_with_the_cut(
     asked, tmp_path, monkeypatch
 ):
@@ -144,6 +152,28 @@ def test_a_run_that_was_cut_and_killed_goes_on_as_if_it_had_begun_with_the_cut(
     ] * 2
     assert tokens(runs[0]) == tokens(runs[1])
     assert digest(runs[0]) == digest(runs[1])
+
+
+def test_a_machine_that_becomes_fast_early_trains_longer_and_goes_on_to_the_same_bits(
+    asked, tmp_path, monkeypatch
+):
+    recipe = asked({"budget": MINUTE, "preset": "auto"})
+    with monkeypatch.context() as patch:
+        clock = Clock(patch, fast=2)  # as many are measured
+        run = pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, clock))
+    (planned,) = [row["tokens"] for row in plan_of(run)["stages"] if row["tokens"]]
+    assert tokens(run) > 1.3 * planned
+    assert 0.9 * 60 < clock.now + sum(planning.ENDING.values()) < 1.1 * 60
+    rates = [row["learning_rate"] for row in run.metrics() if row["kind"] == "train"]
+    assert rates[-1] < 0.35 * max(rates)
+    with monkeypatch.context() as patch:
+        clock = Clock(patch, fast=2, stop=2 + 40)
+        with pytest.raises(KeyboardInterrupt):
+            pipeline.adapt(recipe, tmp_path / "killed", time=Timekeeper(0.0, clock))
+    clock = Clock(monkeypatch, slow=0)
+    again = pipeline.adapt(recipe, tmp_path / "killed", time=Timekeeper(0.0, clock))
+    assert tokens(again) == tokens(run)
+    assert digest(again) == digest(run)
 
 
 def test_a_baseline_trains_on_what_the_shortened_run_had(asked, tmp_path, monkeypatch):
@@ -186,20 +216,120 @@ def test_a_small_budget_is_said_to_be_too_small(asked, tmp_path, monkeypatch, ca
     assert plan_of(run)["warnings"]
 
 
-def test_trials_decide_where_no_row_does(asked, tmp_path, monkeypatch, tiny_source):
-    from lingraft.recipe import auto
+@pytest.fixture
+def unsure(monkeypatch):
+    """Rules that have measured neither the tiny source nor its initialiser."""
+    rule = auto.Rule(
+        "graft.embeddings", "any", auto.always, lambda _: "mean", "why", (),
+        lambda _: ("mean", "random"),
+    )  # fmt: skip
+    others = [one for one in auto.RULES if one.key != rule.key]
+    monkeypatch.setattr(auto, "RULES", (*others[:1], rule, *others[1:]))
+    monkeypatch.setattr(auto, "NARROW", 8)
 
-    monkeypatch.setattr(auto, "NARROW", 8)  # then the tiny source is not like the measured ones
-    budget = {"value": 600, "unit": "steps"}
-    recipe = asked({"budget": budget, "preset": "auto"})
-    stop = Clock(monkeypatch, stop=12 + 3 * 10 + 8)
+
+@pytest.fixture
+def tried(monkeypatch):
+    """What was tried, in place of trials: random rows and a small rate seem to be the best."""
+    found = []
+
+    def trial(context, phase, weights, steps, sentences):
+        assert (weights / "config.json").is_file()
+        rate, rows = phase.optimiser.learning_rate, context.recipe.graft.embeddings
+        found.append((rows, rate, steps))
+        return rate + (rows == "mean")
+
+    monkeypatch.setattr(speed, "trial", trial)
+    return found
+
+
+def of_steps(number, **more):
+    return {"budget": {"value": number, "unit": "steps"}, "preset": "auto"} | more
+
+
+def test_trials_decide_where_no_row_does(asked, tmp_path, monkeypatch, unsure, caplog):
+    recipe = asked(of_steps(800))
+    stop = Clock(monkeypatch, stop=12 + 3 * 10 + 20)
+    caplog.set_level("INFO", logger="lingraft")
     with pytest.raises(KeyboardInterrupt):
         pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, stop))
     choices = {one["key"]: one for one in plan_of(Run(tmp_path / "run"))["choices"]}
     rate = choices["method.learning_rate"]
     assert rate["value"] in rate["candidates"]
-    assert "after trials of 10 steps" in rate["why"]
+    losses = dict(rate["tried"])
+    assert list(losses) == rate["candidates"]
+    assert losses[rate["value"]] == min(losses.values())
+    assert len(set(losses.values())) == 3
+    assert "after trials of" in rate["why"]
+    assert "probe: method.learning_rate, 3 trials of" in caplog.text
     assert not rate["sure"]
+
+
+def test_the_initialiser_that_wins_the_probe_is_grafted_and_never_asked_for_again(
+    asked, tmp_path, monkeypatch, unsure, tried
+):
+    recipe = asked(of_steps(900), graft={})
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, Clock(patch, stop=30)))
+    run = Run(tmp_path / "run")
+    first = list(tried)
+    assert [rows for rows, *_ in first] == ["mean", "random", "random", "random"]
+    assert len({steps for *_, steps in first}) == 1
+    plan = plan_of(run)
+    values = {one["key"]: one["value"] for one in plan["choices"]}
+    assert values["graft.embeddings"] == plan["fixed"]["graft"]["embeddings"] == "random"
+    assert values["method.learning_rate"] == min(rate for _, rate, _ in first)
+    assert run.stage("graft").fingerprint() == graft_fingerprint(
+        read_recipe(run.recipe_path), run.stage("tokenizer").fingerprint()
+    )
+    assert not (run.path / "probe").exists()
+    grafted = run.stage("graft").done_path.stat().st_mtime_ns
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        pipeline.adapt(recipe, run.path, time=Timekeeper(0.0, Clock(patch, stop=3)))
+    assert tried == first
+    assert run.stage("graft").done_path.stat().st_mtime_ns == grafted
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        (of_steps(60), "and 10 are needed"),
+        (of_steps(900, probe=False), "not probed, as was asked for (--no-probe)"),
+    ],
+)
+def test_without_a_probe_the_rules_values_are_taken_and_one_line_says_so(
+    method, said, asked, tmp_path, monkeypatch, unsure, tried, caplog
+):
+    caplog.set_level("INFO", logger="lingraft")
+    recipe = asked(method, graft={})
+    clock = Timekeeper(0.0, Clock(monkeypatch, stop=26))
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.adapt(recipe, tmp_path / "run", time=clock)
+    lines = [one.getMessage() for one in caplog.records if one.getMessage().startswith("probe:")]
+    assert len(lines) == 1
+    assert lines[0].startswith("probe: graft.embeddings and method.learning_rate are by rule")
+    assert lines[0].endswith(said)
+    assert tried == []
+    choices = {one["key"]: one for one in plan_of(Run(tmp_path / "run"))["choices"]}
+    assert choices["graft.embeddings"]["value"] == "mean"
+    assert said in choices["method.learning_rate"]["why"]
+
+
+def test_a_trial_that_diverges_does_not_win_and_does_not_end_the_run(
+    asked, tmp_path, monkeypatch, unsure
+):
+    def trial(context, phase, *_):
+        if phase.optimiser.learning_rate < 1e-3:
+            raise TrainingError("the loss is not finite")
+        return phase.optimiser.learning_rate
+
+    monkeypatch.setattr(speed, "trial", trial)
+    clock = Timekeeper(0.0, Clock(monkeypatch, stop=26))
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.adapt(asked(of_steps(900)), tmp_path / "run", time=clock)
+    choices = {one["key"]: one for one in plan_of(Run(tmp_path / "run"))["choices"]}
+    rate = choices["method.learning_rate"]
+    assert rate["value"] == min(one for one in rate["candidates"] if one >= 1e-3)
 
 
 def test_another_request_is_not_mixed_up_with_the_runs(asked, tmp_path, monkeypatch):

@@ -12,8 +12,8 @@ from lingraft.models.families import FAMILIES
 from lingraft.pipeline import memory, preflight
 from lingraft.pipeline.memory import Layers, Machine, need, remedies, verdict
 from lingraft.pipeline.sizes import tensor_shapes
+from lingraft.pipeline.trainable import Trained
 from lingraft.recipe.methods import recipe_from
-from lingraft.recipe.phase import Lora
 from lingraft.training.machine import multiplies_bf16
 
 GB = 10**9
@@ -28,9 +28,11 @@ LAYERS = Layers(
     written=12_000,
     parameters=190_000_000,
     rows=50_000,
-    added=10_000,
-    tied=True,
 )
+MATRIX, BODY = BY_PART["embeddings"], BY_PART["body"]
+WHOLE = Trained(sum(BY_PART.values()), 0, 12, 12, 0)
+NEW = Trained(MATRIX + BY_PART["itl"], 0, 12, 2, 180_000_000)
+"""Of embeddings and two inserted layers."""
 
 
 def recipe(*, train=("all",), objective="clm", **training):
@@ -40,13 +42,13 @@ def recipe(*, train=("all",), objective="clm", **training):
     return recipe_from(data | {"phases": [phase], "training": training})
 
 
-def needed(machine=CPU, **changes):
+def needed(machine=CPU, trained=WHOLE, **changes):
     made = recipe(**changes)
-    return need(made, made.phases[0], BY_PART, LAYERS, machine)
+    return need(made, made.phases[0], BY_PART, LAYERS, trained, machine)
 
 
 def test_what_is_certain_is_counted_exactly():
-    whole, part = needed(), needed(train=("embeddings", "itl"))
+    whole, part = needed(), needed(trained=NEW, train=("embeddings", "itl"))
     total, trained = sum(BY_PART.values()), BY_PART["embeddings"] + BY_PART["itl"]
     assert (whole.weights, whole.gradients, whole.optimiser) == (4 * total, 4 * total, 8 * total)
     assert (part.weights, part.gradients, part.optimiser) == (4 * total, 4 * trained, 8 * trained)
@@ -54,17 +56,22 @@ def test_what_is_certain_is_counted_exactly():
     assert whole.total == certain + whole.activations + whole.logits + whole.program
 
 
-def test_rows_layers_and_lora_are_counted_and_a_matrix_of_rows_has_a_gradient():
-    matrix = BY_PART["embeddings"]
-    rows = needed(train=("embeddings.new",))
-    assert rows.optimiser == 8 * matrix // 5
-    assert rows.gradients == 4 * (matrix + matrix // 5)
-    layers = needed(train=("layers[:3]",))
-    assert layers.optimiser == 8 * 220_000_000 // 4
-    made = recipe(train=("embeddings",))
-    phase = made.phases[0].model_copy(update={"lora": Lora(rank=4)})
-    low = need(made, phase, BY_PART, LAYERS, CPU)
-    assert low.optimiser == 8 * (matrix + 4 * 22_000 * 12)
+def test_a_matrix_of_which_rows_train_has_a_gradient_whole_and_moments_of_these_rows():
+    rows = needed(train=("embeddings.new",), trained=Trained(MATRIX // 5, MATRIX, 12, 0, BODY))
+    assert rows.optimiser == 8 * MATRIX // 5
+    assert rows.gradients == 4 * (MATRIX + MATRIX // 5)
+
+
+def test_layers_beneath_the_lowest_that_trains_keep_nothing():
+    above, none = (
+        needed(train=("output_bias",), trained=Trained(9, 0, n, n, BODY)).activations
+        for n in (3, 0)
+    )
+    frozen = needed(train=("embeddings",), trained=Trained(9, 0, 12, 0, BODY)).activations
+    outside = 8 * 1_024 * 4_096  # the rows that are looked up
+    assert none == outside
+    assert above - outside == (needed().activations - outside) / 4
+    assert above < frozen < needed().activations  # frozen maps keep not what they read
 
 
 def test_each_setting_that_saves_memory_saves_some():
@@ -75,8 +82,8 @@ def test_each_setting_that_saves_memory_saves_some():
     assert half.activations < plain.activations
     assert half.weights == plain.weights
     frozen = {"train": ("embeddings", "itl"), "precision": "bf16"}
-    light = needed(frozen_weights="bf16", **frozen)
-    assert needed(**frozen).weights - light.weights == 2 * LAYERS.parameters
+    light = needed(trained=NEW, frozen_weights="bf16", **frozen)
+    assert needed(trained=NEW, **frozen).weights - light.weights == 2 * NEW.frozen_maps
     assert needed(GPU, precision="fp32").activations < plain.activations  # fused attention
 
 
@@ -90,26 +97,28 @@ def test_logits_of_causal_models_are_those_of_a_chunk():
 
 def test_what_does_not_fit_is_told_what_to_change_and_then_it_fits():
     made = recipe()
-    _, said = verdict(made, BY_PART, LAYERS, Machine(100 * GB, is_gpu=False))
+    _, said = verdict(made, BY_PART, LAYERS, [WHOLE], Machine(100 * GB, is_gpu=False))
     assert said.endswith("it fits")
-    needs, said = verdict(made, BY_PART, LAYERS, Machine(9 * GB, is_gpu=False, bf16=False))
+    small = Machine(9 * GB, is_gpu=False, bf16=False)
+    needs, said = verdict(made, BY_PART, LAYERS, [WHOLE], small)
     assert "does not fit; with training.gradient_checkpointing=true it needs" in said
     settings = dict(needs)
     assert settings["phase-1"].total > 0.9 * 9 * GB
     again = recipe(gradient_checkpointing=True)
-    _, then = verdict(again, BY_PART, LAYERS, Machine(9 * GB, is_gpu=False, bf16=False))
+    _, then = verdict(again, BY_PART, LAYERS, [WHOLE], small)
     assert then.endswith("it fits")
 
 
 def test_every_remedy_needs_less_than_the_one_before_it():
     made = recipe(train=("embeddings", "itl"), precision="bf16")
-    totals = [entry.total for _, entry in remedies(made, made.phases[0], BY_PART, LAYERS, CPU)]
+    found = remedies(made, made.phases[0], BY_PART, LAYERS, NEW, CPU)
+    totals = [entry.total for _, entry in found]
     assert len(totals) == 5
     assert totals == sorted(totals, reverse=True)
 
 
 def test_what_no_setting_makes_fit_names_fewer_parts_and_more_processes():
-    _, said = verdict(recipe(), BY_PART, LAYERS, Machine(2 * GB, is_gpu=True))
+    _, said = verdict(recipe(), BY_PART, LAYERS, [WHOLE], Machine(2 * GB, is_gpu=True))
     assert "this GPU has 2.0 GB: it does not fit, nor with" in said
     assert "LoRA" in said
     assert "training.sharding=fsdp2" in said
@@ -121,7 +130,7 @@ def test_layers_are_read_from_the_files(family, tiny_source, tiny_model):
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     data = {"language": "ko", "source": {"model": str(folder)}, "corpus": {"text": ["a.txt"]}}
     made = recipe_from(data | {"graft": {"layers_after": 0}})
-    found = Layers.of(tensor_shapes(folder), config, record, made, tied=True)
+    found = Layers.of(tensor_shapes(folder), config, record, made)
     model = tiny_model(family)
     last = f"{record.lists[-1].layers}.1."
     maps = [p for n, p in model.named_parameters() if n.startswith(last) and p.dim() == 2]

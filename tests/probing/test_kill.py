@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from forking import forked
 
+pytestmark = pytest.mark.slow
+
 KILLING = Path(__file__).parents[1] / "support" / "killing.py"
 SETTINGS = "epochs=2,batch=2,learning_rate=0.001,checks_per_epoch=2,patience=0,max_length=48"
 TIMES = {"seconds", "tokens_per_second", "mfu"}

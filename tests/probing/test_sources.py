@@ -168,6 +168,7 @@ def test_the_probe_writes_rows_tables_and_page_and_a_second_call_trains_nothing(
     assert not list((tmp_path / "out").rglob("*.safetensors"))
 
 
+@pytest.mark.slow
 def test_a_probe_that_was_stopped_goes_on_with_what_is_missing(
     recipe, command, monkeypatch, tmp_path, candidates
 ):

@@ -103,6 +103,13 @@ def test_a_larger_budget_gets_a_larger_batch():
     assert (sizes[0], sizes[-1]) == (1_024, 65_536)
 
 
+def test_initialisers_are_compared_where_no_row_was_measured():
+    measured = decided(asked())["graft.embeddings"]
+    assert (measured.value, measured.sure, measured.candidates) == ("focus", True, ())
+    longer = decided(asked(), replace(FACTS, tokens=1e8))["graft.embeddings"]
+    assert (longer.value, longer.sure, longer.candidates) == ("focus", False, ("focus", "mean"))
+
+
 def test_more_text_gets_more_pieces():
     sizes = [auto.vocabulary_for(10**power) for power in range(4, 12)]
     assert sizes == sorted(sizes)

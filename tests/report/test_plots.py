@@ -1,9 +1,13 @@
+import csv
+import io
 import json
+import math
 import re
+from urllib.parse import unquote
 
 import pytest
 
-from lingraft.report import plots
+from lingraft.report import figure, heat, plots, points
 from lingraft.report.variants import labelled
 
 
@@ -42,6 +46,83 @@ def test_names_in_the_figures_are_used_once_and_every_reference_resolves(found):
     assert ids
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg)) <= set(ids)
+
+
+def numbers_of(figure):
+    """Its CSV, as a page's link holds it."""
+    head, _, text = figure.csv.partition(",")
+    assert head == "data:text/csv;charset=utf-8"
+    return list(csv.DictReader(io.StringIO(unquote(text))))
+
+
+def test_the_numbers_of_a_figure_are_its_csv(found):
+    rows = numbers_of(plots.losses(found))
+    points = plots.curve(found[0].phases, "valid", "loss")
+    ours = [row for row in rows if row["line"] == "XPT, validation"]
+    assert [float(row["tokens"]) for row in ours] == list(points.x)
+    assert [float(row["loss (nats per predicted token)"]) for row in ours] == pytest.approx(
+        points.y
+    )
+    assert {row["line"] for row in rows} == {
+        "XPT, training", "XPT, validation", "scratch, training", "scratch, validation",
+    }  # fmt: skip
+
+
+def test_the_pointer_is_told_the_numbers_where_they_stand(found):
+    svg = plots.losses(found).wide
+    width, height = map(float, re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg).groups())
+    places = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="6"><title>([^<]+)<', svg)
+    valid = plots.curve(found[0].phases, "valid", "loss")
+    told = [place for place in places if place[2].startswith("line: XPT, validation")]
+    assert f"loss (nats per predicted token): {valid.y[0]:.4g}" in told[0][2]
+    assert [float(x) for x, _, _ in told] == sorted(float(x) for x, _, _ in told)
+    assert all(0 < float(x) < width and 0 < float(y) < height for x, y, _ in places)
+    # the markers of the drawn line stand where the pointer is answered
+    drawn = re.search(r'<use [^>]*x="([\d.]+)" y="([\d.]+)"[^>]*fill: var\(--c0\)', svg)
+    assert [float(value) for value in drawn.groups()] == pytest.approx(
+        [float(told[0][0]), float(told[0][1])], abs=0.06
+    )
+    assert "<title>" not in plots.losses(found).narrow
+
+
+def test_a_figure_of_many_points_answers_the_pointer_at_some_of_them(found):
+    def draw(axes, form):
+        figure.line(axes, range(5_000), range(5_000), 0)
+
+    many = figure.Figure("many", draw, (("model", 0),), "", "")
+    assert many.wide.count("<title>") <= points.MOST
+    assert len(numbers_of(many)) == 5_000
+
+
+def test_names_are_escaped_where_the_pointer_is_told(found):
+    def draw(axes, form):
+        figure.line(axes, [1.0, 2.0], [3.0, math.nan], 0)
+
+    evil = figure.Figure("evil", draw, (("<script>", 0),), "", "")
+    assert "<script" not in evil.wide
+    assert evil.wide.count("line: &lt;script&gt;") == 1  # what is no number has no place
+    assert [row["line"] for row in numbers_of(evil)] == ["<script>"]
+
+
+def test_heat_maps_and_bars_have_their_numbers_too():
+    cells = {("en", "de"): 81.25, ("de", "de"): 90.0}
+    shown = heat.heat_map(
+        "heat", cells, ["en", "de"], ["de"], (0, 100), axes_of=("trained in", "tested in"),
+        description="", caption="",
+    )  # fmt: skip
+    assert numbers_of(shown) == [
+        {"tested in": "de", "trained in": "en", "value": "81.25"},
+        {"tested in": "de", "trained in": "de", "value": "90"},
+    ]
+    bars = {("ner", "XPT"): (80.0, 1.5), ("ner", "scratch"): (70.0, None)}
+    shown = heat.bars(
+        "bars", bars, ["ner"], ["XPT", "scratch"], axis="F1", description="", caption=""
+    )
+    assert numbers_of(shown) == [
+        {"line": "XPT, ner", "F1": "80", "±": "1.5"},
+        {"line": "scratch, ner", "F1": "70", "±": ""},
+    ]
+    assert shown.wide.count("<title>") == 2
 
 
 def test_colours_come_from_the_page_so_that_dark_mode_works(found):
@@ -86,3 +167,11 @@ def test_a_run_of_many_steps_stays_small(build):
     text = "".join(json.dumps(row) + "\n" for row in rows + many)
     builder.run.metrics_path.write_text(text, encoding="utf-8")
     assert len(plots.losses(labelled([builder.run])).wide) < 60_000
+
+
+@pytest.mark.parametrize(("letters", "columns"), [(7, 3), (30, 2), (60, 1), (200, 1)])
+def test_a_legend_has_as_many_columns_as_its_longest_name_has_room_for(letters, columns):
+    names = ["a", "b", "c", "n" * letters]
+    assert figure._columns(figure.SIZES["wide"][0], names) == columns
+    assert figure._columns(figure.SIZES["wide"][0], []) == 0
+    assert figure._columns(figure.SIZES["wide"][0], names[-1:]) == 1

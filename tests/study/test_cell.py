@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from huggingface_hub import ModelCard
 from tiny_study import GRID, Here, run_here, write_study
 
 from lingraft.rundir import Run
@@ -180,11 +181,18 @@ def test_the_study_command_runs_cells_and_writes_a_page(study, here, command, tm
     finished = command("study", file, "--out", out, "--only", "scratch")
     assert finished.status == 0, finished.err
     assert here.cells == ["scratch-s0"]
-    assert finished.out.splitlines()[-2:] == [
+    assert finished.out.splitlines()[-4:-1] == [
         f"results: {out / 'results.jsonl'}",
         f"report:  {out / 'report.html'}",
+        "next:    Not every cell has ended. What is done is kept:",
     ]
     assert "scratch-s0: done in" in finished.err
+    trained = studydir.StudyDir(out).cell("scratch-s0")
+    assert (
+        command("stage", trained.path, "model").status == 0
+    )  # a cell's model is exported as a run's
+    card = ModelCard.load(trained.model_path / "README.md")
+    assert "perplexity" in {one.metric_type for one in card.data.eval_results}
     (out / "report.html").unlink()
     assert command("study", file, "--out", out, "--report-only").status == 0
     assert (out / "report.html").is_file()

@@ -53,6 +53,28 @@ def test_a_study_gives_tables_figures_and_the_notes_beside_it(folder, tmp_path):
         assert made[name].startswith("<svg")
 
 
+def test_a_figure_stands_beside_what_was_found_and_nowhere_else(folder, tmp_path):
+    rows = study_rows(methods=["xpt", "scratch"], sizes=(1_000, 4_000))
+    append(folder / "demo.jsonl", rows)
+    notes = folder / "demo.notes.md"
+    notes.write_text("Found.\n\n<!-- figure: losses-4000 -->\n\nMore.\n", encoding="utf-8")
+    text = document.files(folder, tmp_path)["results.md"]
+    path = "](results/demo-losses-4000.svg)"
+    assert text.count(path) == 1
+    assert text.index("Found.") < text.index(path) < text.index("More.")
+
+
+def test_of_a_wide_table_the_main_columns_stand_outside_the_fold(folder, tmp_path):
+    append(folder / "demo.jsonl", study_rows(methods=["xpt", "scratch"], sizes=(1_000,)))
+    text = document.files(folder, tmp_path)["results.md"]
+    outside, fold = text.split('<details markdown="1">', 1)
+    assert "| method | PPL | hits@1 |" in outside
+    assert "| hits@5 |" not in outside
+    assert "| hits@5 |" in fold.split("</details>")[0]
+    widths = [line.count("|") - 1 for line in outside.splitlines() if line.startswith("|")]
+    assert max(widths) <= 8
+
+
 def test_what_holds_for_all_studies_stands_at_the_top(folder, tmp_path):
     append(folder / "demo.jsonl", study_rows(methods=["xpt"], sizes=(1_000,), seeds=(0,)))
     (folder / "page.notes.md").write_text("## Beware\n", encoding="utf-8")

@@ -1,10 +1,12 @@
 import html.parser
 import re
+from pathlib import Path
 
 import pytest
 from synthetic_study import cell_rows, failed_rows, initialiser_rows, study_rows
 from synthetic_tasks import floor_rows, task_rows
 
+from lingraft.stats import Resampling
 from lingraft.study import page
 from lingraft.study.recipe import Study
 from lingraft.study.results import collect
@@ -43,7 +45,8 @@ def rows():
 @pytest.fixture(scope="module")
 def text(rows):
     planned = ["xpt-1000-0", "lapt-4000-0", "adapters-4000-0"]
-    return page.render("demo", rows, planned, 'name = "demo"').replace("\u00a0", " ")
+    study = Study(name="demo", base="base.toml", grids=({"seed": (0,)},))
+    return page.render("demo", rows, planned, study, Path("runs/demo")).replace("\u00a0", " ")
 
 
 def test_the_page_needs_nothing_from_outside_and_nests(text):
@@ -85,17 +88,57 @@ def test_every_section_has_its_tables_and_figures(text):
     assert "not reached (&gt; 1.0)" in section
 
 
-def test_the_verdict_names_the_best_of_the_largest_size_and_the_reference():
-    found = collect(study_rows(methods=["xpt", "scratch"], sizes=(1_000, 4_000)))
-    assert page.verdict(found) == (
-        "With 4,000 sentences, XPT is best of 2: perplexity 66.2, scratch 204.9."
+def told(rows):
+    """The verdict, with ordinary spaces."""
+    return page.verdict(collect(rows), Resampling(200)).replace("\u00a0", " ")
+
+
+def test_the_verdict_names_the_best_of_the_largest_size_and_what_is_more_than_luck():
+    rows = study_rows(methods=["xpt", "scratch"], sizes=(1_000, 4_000))
+    assert told(rows) == (
+        "With 4,000 sentences, XPT is best of 2: perplexity 66.2, scratch 204.9. "
+        "Its lead over scratch is more than luck (p 0.010)."
     )
+
+
+def test_methods_that_the_seeds_do_not_tell_apart_are_not_called_different():
+    rows = [
+        row
+        for seed, gain in enumerate((0.4, -0.5, 0.05))
+        for row in (
+            *cell_rows("xpt", 4_000, seed, 4.0 + gain),
+            *cell_rows("scratch", 4_000, seed, 4.0),
+            *cell_rows("lapt", 4_000, seed, 5.0),
+        )
+    ]
+    assert "scratch is best of 3" in told(rows)
+    assert "Nothing separates it from XPT (p 0." in told(rows)
+
+
+def test_one_seed_is_said_to_tell_of_the_text_alone():
+    rows = study_rows(methods=["xpt", "scratch"], sizes=(4_000,), seeds=(0,))
+    assert "On this test text its lead over scratch is more than luck" in told(rows)
+    assert told(rows).endswith("one seed tells nothing of others.")
+
+
+def test_what_follows_is_the_cells_that_lack_then_seeds_then_a_model(rows):
+    study = Study(name="demo", base="my base.toml", grids=({"seed": (0,)},))
+    place = Path("runs/demo")
+    made = collect(study_rows(methods=["xpt", "scratch"], sizes=(4_000,), seeds=(0, 1, 2)))
+    lacking = page.next_step(made, ["lapt-4000-0"], study, place)
+    assert lacking.command == "lingraft study STUDY --out runs/demo"
+    few = collect(study_rows(methods=["xpt", "scratch"], sizes=(4_000,), seeds=(0,)))
+    assert "3 values or more" in page.next_step(few, [], study, place).why
+    assert page.next_step(made, [], study, place).command == (
+        "lingraft adapt 'my base.toml' --set method.name=xpt --out runs/xpt"
+    )
+    assert page.next_step(collect([]), [], study, place) is None
 
 
 def test_the_verdict_keeps_other_masks_out():
     rows = study_rows(methods=["xpt", "scratch"], sizes=(4_000,))
     rows += cell_rows("continued", 4_000, 0, 0.5, masks="bbbb")
-    assert "XPT is best of 2: perplexity" in page.verdict(collect(rows))
+    assert "XPT is best of 2: perplexity" in told(rows)
 
 
 def test_settings_machine_and_versions_are_on_the_page(text):

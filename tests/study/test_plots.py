@@ -1,5 +1,8 @@
+import csv
+import io
 import math
 import re
+from urllib.parse import unquote
 
 import pytest
 from synthetic_study import cell_rows, initialiser_rows, study_rows
@@ -78,6 +81,23 @@ def test_the_figure_of_factors_tells_what_is_not_reached(found):
     drawing = plots.factors(found, LOSS, RESAMPLING)
     assert [name for name, _ in drawing.names] == ["XPT"]
     assert "XPT: 4.0, 4.0, not reached (> 1.0)" in drawing.description
+
+
+def test_what_is_not_reached_stands_in_the_csv_in_words(found):
+    text = unquote(plots.factors(found, LOSS, RESAMPLING).csv).partition(",")[2]
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [(row["line"], row["sentences"]) for row in rows] == [
+        ("XPT", "1000"), ("XPT", "4000"), ("XPT", "16000"),
+    ]  # fmt: skip
+    assert [row["× data for scratch"] for row in rows] == ["4.0", "4.0", "not reached (> 1.0)"]
+
+
+def test_the_csv_of_a_study_has_the_mean_and_the_spread_over_the_seeds(found):
+    text = unquote(plots.losses(found, 16_000).csv).partition(",")[2]
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["line"] for row in rows] == ["XPT"] * 40 + ["scratch"] * 20
+    key = "validation loss (nats)"
+    assert all(float(r["lowest"]) <= float(r[key]) <= float(r["highest"]) for r in rows)
 
 
 def test_a_figure_in_a_file_carries_names_and_both_colour_schemes(found):

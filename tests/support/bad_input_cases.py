@@ -23,9 +23,11 @@ import bad_input_judging
 import bad_input_models
 import bad_input_plugged
 import bad_input_retrieval
+import bad_input_rows
 import bad_input_sources
 import bad_input_stacks
 import bad_input_streams
+import bad_input_studies
 import bad_input_tasks
 import bad_input_transfer
 import bad_input_translation
@@ -405,6 +407,7 @@ bad_input_models.add(CASES)
 bad_input_streams.add(CASES)
 bad_input_alignment.add(CASES)
 bad_input_budgets.add(CASES)
+bad_input_studies.add(CASES)
 bad_input_tasks.add(CASES)
 bad_input_retrieval.add(CASES)
 bad_input_transfer.add(CASES)
@@ -418,3 +421,4 @@ bad_input_stacks.add(CASES)
 bad_input_documents.add(CASES)
 bad_input_judging.add(CASES)
 bad_input_demo.add(CASES)
+bad_input_rows.add(CASES)

@@ -211,6 +211,7 @@ def test_labels_that_xtreme_hides_are_told_apart_from_files_that_are_missing() -
             read_split(task, "test", files)
 
 
+@pytest.mark.slow
 @needs_data
 def test_conversions_and_official_files_hold_the_same_examples() -> None:
     pairs = {

@@ -279,6 +279,7 @@ for kind in ("unigram", "byte-bpe", "wordpiece"):
 """
 
 
+@pytest.mark.slow
 def test_training_gives_the_same_tokenizer_in_another_process(tmp_path, tiny_text):
     path = tmp_path / "text.txt"
     path.write_text("\n".join(tiny_text), encoding="utf-8")

@@ -41,7 +41,7 @@ def trained(folder, speeds, deadline=100.0, total=1_000.0):
 
 def test_a_phase_on_a_machine_of_the_measured_speed_is_not_touched(tmp_path):
     pace, ended, _, done = trained(tmp_path, [10.0])
-    assert (pace.cuts, ended, done) == ([], 100.0, 1_000.0)
+    assert (pace.changes, ended, done) == ([], 100.0, 1_000.0)
     assert not (tmp_path / "pace.json").exists()
 
 
@@ -51,23 +51,49 @@ def test_a_slow_machine_makes_the_phase_shorter_so_that_it_ends_in_time(tmp_path
     assert ended == pytest.approx(100.0, abs=5.0)
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1.0)
-    assert pace.cuts
+    assert pace.changes
 
 
-def test_a_fast_machine_keeps_the_tokens(tmp_path):
-    _, ended, _, done = trained(tmp_path, [20.0])
-    assert (done, ended) == (1_000.0, 50.0)
+def test_a_fast_machine_makes_the_phase_longer_once_and_early(tmp_path):
+    pace, ended, shares, done = trained(tmp_path, [20.0])
+    ((at, end),) = pace.changes
+    assert at == 200.0
+    assert done == pytest.approx(end)
+    assert ended == pytest.approx(100.0, rel=0.05)
+    assert shares == sorted(shares)
+    assert shares[2] == pytest.approx(0.2)
+    assert shares[-1] == pytest.approx(1.0)
 
 
-def test_slow_first_steps_shorten_nothing(tmp_path):
+def test_a_machine_that_becomes_fast_late_keeps_the_tokens(tmp_path):
+    pace, ended, _, done = trained(tmp_path, [10.0, 10.0, 10.0, 10.0, 40.0])
+    assert (pace.changes, done) == ([], 1_000.0)
+    assert ended < 60
+
+
+def test_a_little_time_to_spare_changes_nothing(tmp_path):
+    pace, _, _, done = trained(tmp_path, [10.8])
+    assert (pace.changes, done) == ([], 1_000.0)
+
+
+def test_a_phase_that_grew_is_cut_again_where_the_machine_was_fast_for_a_moment(tmp_path):
+    pace, ended, shares, _ = trained(tmp_path, [20.0, 20.0, 20.0, 10.0])
+    ends = [end for _, end in pace.changes]
+    assert ends[0] > 1_000
+    assert ends[-1] < ends[0]
+    assert ended == pytest.approx(100.0, abs=6.0)
+    assert shares == sorted(shares)
+
+
+def test_slow_first_steps_change_nothing(tmp_path):
     pace, _, _, _ = trained(tmp_path, [2.0, 20.0])
-    assert pace.cuts == []
+    assert pace.changes == []
 
 
 def test_a_phase_that_is_late_already_still_ends_its_schedule(tmp_path):
     pace, _, shares, done = trained(tmp_path, [10.0, 1.0], deadline=50.0)
     assert shares[-1] >= 1
-    assert pace.end - pace.cuts[-1][0] == pytest.approx(10.0)
+    assert pace.end - pace.changes[-1][0] == pytest.approx(10.0)
     assert done < 300
 
 
@@ -80,14 +106,17 @@ def test_the_share_does_not_jump_where_a_phase_is_cut(tmp_path):
     assert pace.share(650) == 1.0
 
 
-def test_a_phase_that_starts_anew_takes_the_same_shares_as_the_one_that_was_cut(tmp_path):
-    first, _, shares, _ = trained(tmp_path, [10.0, 10.0, 6.0, 3.0])
+@pytest.mark.parametrize("speeds", [[10.0, 10.0, 6.0, 3.0], [20.0, 20.0, 20.0, 8.0]])
+def test_a_phase_that_starts_anew_takes_the_same_shares_as_the_one_that_was_changed(
+    speeds, tmp_path
+):
+    first, _, shares, _ = trained(tmp_path, speeds)
     again = Pace(Budget(value=1_000, unit="tokens"), 1, tmp_path, Deadline(0.0, Clock()))
-    assert again.cuts == first.cuts
+    assert again.changes == first.changes
     assert again.deadline is None
-    looks = [cut[0] for cut in first.cuts]
+    looks = [change[0] for change in first.changes]
     assert looks
-    assert [again.share(100.0 * n) for n in range(3)] == shares[:3]
+    assert [again.share(100.0 * n) for n in range(2)] == shares[:2]
     assert [again.share(done) for done in (*looks, first.end)] == [
         first.share(done) for done in (*looks, first.end)
     ]

@@ -7,6 +7,7 @@ import logging
 import numpy as np
 import pytest
 import torch
+from freezing import freeze
 from tiny_shapes import ENCODERS
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -16,7 +17,7 @@ from lingraft.models.packed import PackedModel, assemble
 from lingraft.objectives import OBJECTIVES
 from lingraft.recipe import PARTS
 from lingraft.training import loop, throughput
-from lingraft.training.phase import WithObjective, freeze, recompute_activations
+from lingraft.training.phase import WithObjective, recompute_activations
 from lingraft.training.throughput import Ceiling, Speedometer, count, pairs
 
 LAYERS, ITL = 4, frozenset({0, 3})

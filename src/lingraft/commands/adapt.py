@@ -26,132 +26,158 @@ if TYPE_CHECKING:
 
 def command(
     recipe: Annotated[
-        Path | None, typer.Argument(help="A recipe (TOML). Leave it out and use --source, --text …")
+        Path | None,
+        typer.Argument(help="A recipe (TOML). Without one, give --source, --text and --lang."),
     ] = None,
     source: Annotated[
         str | None,
         typer.Option(
-            help="Source model: directory, Hub id (FacebookAI/roberta-base) or a name of "
-            "`lingraft list models` (xlm-r-base)."
+            help="The model to start from: a folder, a Hub id (FacebookAI/roberta-base) or a name "
+            "of `lingraft list models` (xlm-r-base)."
         ),
     ] = None,
     join: Annotated[
         Path | None,
         typer.Option(
-            help="Instead of --source: a finished run. The languages of --text join its own, whose "
-            "text is read again from where it was."
+            help="A finished run, in the place of --source. The languages of --text join its own. "
+            "The run's own text is read again."
         ),
     ] = None,
     text: Annotated[
         list[str] | None,
         typer.Option(
-            help="Raw text: files, directories, or hub:DATASET; several may follow. For several "
-            "languages LANGUAGE=PATH each, without --lang."
+            help="Raw text: files, folders or hub:DATASET; several may follow. Name several "
+            "languages as LANGUAGE=PATH, without --lang."
         ),
     ] = None,
     lang: Annotated[
-        str | None, typer.Option(help="Target language, a BCP 47 code such as ko.")
+        str | None, typer.Option(help="The language of the text: a BCP 47 code such as ko.")
     ] = None,
     language_field: Annotated[
         str | None,
         typer.Option(
-            help="The field of JSON lines or Parquet that names each row's language: every "
-            "language becomes a stream (those of --lang de,fr alone, if given)."
+            help="The field of JSON lines or Parquet that names each row's language. Each becomes "
+            "a stream, or those of --lang de,fr alone."
         ),
     ] = None,
     out_dir: Annotated[
         Path | None,
-        typer.Option("--out", help="The run's folder; runs/NAME of the recipe, or runs/LANG."),
+        typer.Option(
+            "--out", help="The folder of the run. Default: runs/NAME of the recipe, or runs/LANG."
+        ),
     ] = None,
     method: Annotated[
-        str | None, typer.Option(help="xpt (default), metaxlm, …: `lingraft list methods`.")
+        str | None,
+        typer.Option(help="How to adapt: xpt (default) or one of `lingraft list methods`."),
     ] = None,
     preset: Annotated[
         str | None,
         typer.Option(
-            help="auto (default): what our studies found best for source, text and budget; or a "
-            "paper's hyper-parameters (`lingraft list presets`)."
+            help="The settings: auto (default) takes what our studies found best for source, text "
+            "and budget. `lingraft list presets` names those of papers."
         ),
     ] = None,
     vocab_size: Annotated[
-        int | None, typer.Option(help="Pieces of the new vocabulary; by the size of the text.")
+        int | None,
+        typer.Option(help="Pieces of the new vocabulary. Default: by the size of the text."),
     ] = None,
     lexicons: Annotated[
         list[str] | None,
         typer.Option(
             help="Dictionaries for metaxlm-dict, the new language's word first in each line; "
-            "several may follow, of any of the languages."
+            "several may follow."
         ),
     ] = None,
     kept: Annotated[
         list[str] | None,
         typer.Option(
-            help="Text of the source's language that trains nothing: a causal model and its source "
-            "are scored on it, to see what is left of that language; several may follow."
+            help="Text of the source's language, never trained on. It shows how much of that "
+            "language a causal model has kept; several may follow."
         ),
     ] = None,
     replay: Annotated[
         list[str] | None,
         typer.Option(
-            help="Text of the source's language to read again, LANGUAGE=PATH or a path (English), "
-            "so that less is forgotten; the vocabulary is still that of --text."
+            help="Text of the source's language to train on as well, so that less is forgotten: "
+            "LANGUAGE=PATH, or a path where it is English."
         ),
     ] = None,
     replay_share: Annotated[
-        float | None, typer.Option(help="Its share of the tokens of every phase (0.1).")
+        float | None,
+        typer.Option(help="The share of --replay in the tokens of every phase. Default: 0.1."),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Budget: time of the whole run, report and all.")
+        float | None, typer.Option(help="Budget: minutes that the whole run may take.")
     ] = None,
-    hours: Annotated[float | None, typer.Option(help="Budget: the same in hours.")] = None,
+    hours: Annotated[
+        float | None, typer.Option(help="Budget: hours that the whole run may take.")
+    ] = None,
     tokens: Annotated[
-        str | None, typer.Option(help="Budget: tokens of training over all phases: 5M, 300k.")
+        str | None,
+        typer.Option(help="Budget: tokens of training over all phases, such as 5M or 300k."),
     ] = None,
     steps: Annotated[
         int | None, typer.Option(help="Budget: optimiser steps over all phases.")
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Without a budget: take the paper's, and its preset.")
+        bool,
+        typer.Option(
+            "--yes", help="Where no budget is given, take the paper's budget and settings."
+        ),
     ] = False,
-    learning_rate: Annotated[float | None, typer.Option(help="Peak; the preset's.")] = None,
-    batch_tokens: Annotated[
-        int | None, typer.Option(help="Tokens in a step; the preset's.")
+    learning_rate: Annotated[
+        float | None, typer.Option(help="The highest learning rate. Default: the preset's.")
     ] = None,
+    batch_tokens: Annotated[
+        int | None, typer.Option(help="Tokens in an optimiser step. Default: the preset's.")
+    ] = None,
+    probe: Annotated[
+        bool,
+        typer.Option(
+            "--probe/--no-probe",
+            help="Where the rules of auto are unsure: compare learning rates and initialisers in "
+            "short trials, within 5 % of the budget.",
+        ),
+    ] = True,
     baseline: Annotated[
         list[str] | None,
-        typer.Option(help="Also train this method on the same budget, to compare: scratch."),
+        typer.Option(help="A method to train beside it for as long, to compare, such as scratch."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of weights, order and masks.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The seed of weights, order and masks.")] = None,
     settings: ask.Settings = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in --out; redo what changed.")
+        bool,
+        typer.Option(
+            "--resume", help="Go on with the run in --out, and do again what has changed."
+        ),
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Delete the run in --out first.")
     ] = False,
     push_to_hub: Annotated[
-        str | None, typer.Option(help="Also upload the model under this name.")
+        str | None, typer.Option(help="Upload the model to the Hugging Face Hub under this name.")
     ] = None,
 ) -> None:
     """Adapt a model to a language, from raw text to checkpoint and report.
 
-    With a recipe:     lingraft adapt recipes/demo.toml --out runs/demo
-
-    Without:           lingraft adapt --source FacebookAI/roberta-base --text ko.txt --lang ko
-        --hours 8 --out runs/ko
+    My text:           lingraft adapt --source FacebookAI/roberta-base --text ko.txt --lang ko
+        --minutes 30 --out runs/ko
 
     Several languages: lingraft adapt --source FacebookAI/roberta-base --method metaxlm --text
         en=en.txt de=de/ ko=ko.jsonl --baseline xlm --out runs/many
 
-    One more language: lingraft adapt --join runs/many --text sw=sw.txt --out runs/with-sw
+    With a recipe:     lingraft adapt recipes/demo.toml --out runs/demo
 
-    The form without a recipe writes the recipe that it ran to OUT/recipe.toml. A killed run goes on
-    where it was with the same command. What comes out is OUT/model (load it with transformers) and
-    OUT/report.html.
+    What comes out is OUT/model, which transformers loads, and OUT/report.html. A killed run goes on
+    with the same command. The recipe that was run is written to OUT/recipe.toml. To add a language
+    to a finished run, take --join in the place of --source.
     """
     began = time.monotonic()
     needed: dict[str, object] = {"--source": source, "--text": text, "--lang": lang}
     sizes: dict[str, object] = {
+        "--method": method,
+        "--preset": preset,
+        "--baseline": baseline,
         "--vocab-size": vocab_size,
         "--minutes": minutes,
         "--hours": hours,
@@ -164,6 +190,9 @@ def command(
         "--language-field": language_field,
         "--join": join,
         "--kept": kept,
+        "--replay": replay,
+        "--replay-share": replay_share,
+        "--no-probe": not probe,
     }
     assignments = list(settings or [])
     assignments += [f"export.push_to_hub={json.dumps(push_to_hub)}"] if push_to_hub else []
@@ -174,8 +203,9 @@ def command(
         texts = _texts(text or [], lang, language_field)
         needed |= {"--lang": texts}
         budget = budgets.chosen(minutes=minutes, hours=hours, tokens=tokens, steps=steps)
-        measured = join is None and len(texts.get("streams", ())) < 2
-        default = budgets.default_preset(method, assignments, yes=yes) if measured else None
+        default = budgets.default_preset(
+            {"method": method} | texts, assignments, joins=join is not None, yes=yes
+        )
         short: ShortForm = {
             "source": source,
             "method": method,
@@ -183,6 +213,7 @@ def command(
             "vocab_size": vocab_size,
             "learning_rate": learning_rate,
             "batch_tokens": batch_tokens,
+            "probe": None if probe else False,
             "lexicons": lexicons,
             "kept": kept,
             "baselines": baseline,
@@ -214,14 +245,24 @@ def command(
 
 def show(run: Run) -> None:
     """Say how good the models of a run are, and where they lie."""
-    from lingraft.report import advice, streams, tables
+    from lingraft.report import advice, numbers, streams, tables
+    from lingraft.report.pages import sections
+    from lingraft.report.variants import labelled
 
+    found = labelled([run])
+    compared = tables.compare(found)
+    main, line = found[0], compared.lines[0]
     console.show(tables.for_terminal([run], console.out.width))
-    console.line(advice.summary([run]))
-    by_stream = streams.summary([run])
-    if by_stream:
-        console.line(by_stream)
-    console.line(f"model:  {run.model_path}\nreport: {run.path / 'report.html'}")
+    for text in filter(None, (streams.summary([run]), *advice.lines(main, line))):
+        console.line(text)
+    took = f"{numbers.short(main.tokens)} tokens in {numbers.duration(main.seconds)}"
+    console.summary(
+        ("what", f"{sections.title(found)}; {main.title}, {took}"),
+        ("result", tables.verdict(compared)),
+        ("model", run.model_path),
+        ("report", run.path / "report.html"),
+        next_step=advice.after_run(main, line),
+    )
 
 
 def _texts(texts: list[str], lang: str | None, field: str | None) -> dict[str, Any]:
@@ -253,7 +294,7 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
 
 def _from_file(recipe: Path, shorthand: dict[str, object], assignments: list[str]) -> Recipe:
     """The recipe in a file; `shorthand` holds the options that do not go with one."""
-    given = [name for name, value in shorthand.items() if value]
+    given = [name for name, value in shorthand.items() if value is not None and value is not False]
     if given:
         raise RecipeError(
             f"{given[0]}: belongs to the form without a recipe; "

@@ -11,7 +11,7 @@ from lingraft.recipe.decoding import override
 from lingraft.recipe.records import METHODS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lingraft.recipe import Recipe
 
@@ -55,15 +55,25 @@ def chosen(
     return {"value": given[0][1], "unit": given[0][0]} if given else None
 
 
-def default_preset(method: str | None, assignments: Sequence[str], *, yes: bool) -> str | None:
-    """The preset of the form without a recipe, for a text in one language.
+def default_preset(
+    form: Mapping[str, Any], assignments: Sequence[str], *, joins: bool = False, yes: bool = False
+) -> str | None:
+    """The preset of the form without a recipe, where nobody names one.
 
-    'auto' where it knows the method and the phases are not set by hand; else None, which takes that
-    of the method's own paper.
+    'auto' for a text in one language, where it knows the method and the phases are not set by hand;
+    else None, which takes that of the method's own paper.
+
+    Args:
+        form: the method (`method`), and the `streams` that the texts stand for, where there are.
+        assignments: of --set.
+        joins: whether the languages join those of a finished run.
+        yes: whether the paper's budget was agreed to.
     """
+    method, streams = form.get("method"), form.get("streams", ())
     known = method is None or (method in METHODS and METHODS[method].preset == PAPER)
     by_hand = any(text.strip().startswith(("phases.", "phases=")) for text in assignments)
-    return AUTO if known and not by_hand and not yes else None
+    measured = len(streams) < 2 and not joins  # of several languages no rule was measured
+    return AUTO if known and measured and not by_hand and not yes else None
 
 
 def check_given(data: dict[str, Any], assignments: Sequence[str]) -> None:

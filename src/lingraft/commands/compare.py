@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from lingraft.commands import console
+from lingraft.commands import options as ask
 
 
 def command(
@@ -15,8 +16,8 @@ def command(
         list[Path],
         typer.Argument(
             metavar="OUT",
-            help="Folders that lingraft finetune wrote, and of lingraft retrieve --task (tatoeba, "
-            "bucc2018) with the same models: then XTREME's average is of all nine tasks.",
+            help="Folders that `lingraft finetune` wrote. Those of `lingraft retrieve --task` may "
+            "stand beside them, for XTREME's average of all nine tasks.",
         ),
     ],
     reference: Annotated[
@@ -29,9 +30,7 @@ def command(
     out_file: Annotated[
         Path | None, typer.Option("--out", help="The page; comparison.html in the first folder.")
     ] = None,
-    resamples: Annotated[
-        int, typer.Option(min=100, max=1_000_000, help="Draws of the paired bootstrap.")
-    ] = 1_000,
+    resamples: ask.Draws = 1_000,
     lm_eval: Annotated[
         list[Path] | None,
         typer.Option(

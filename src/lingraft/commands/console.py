@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lingraft import log
 
 if TYPE_CHECKING:
+    from lingraft.report.next_step import NextStep
     from lingraft.report.table import Table
 
 out = log.results_console()
@@ -29,3 +30,24 @@ def show(table: Table, best: str = "*") -> None:
     out.print(terminal(table, out.width, best))
     for note in table.notes:
         line(note)
+
+
+def summary(*facts: tuple[str, object], next_step: NextStep | None = None) -> None:
+    """The box at the end of a command: what, where, how good, what next.
+
+    Between two rules on a terminal, plain lines elsewhere; no border at the sides, so that a path
+    or a command can be copied.
+
+    Args:
+        facts: names and values; those without a value are left out.
+        next_step: stands last, its command on a line of its own.
+    """
+    shown = [(name, str(value)) for name, value in facts if value]
+    shown += [("next", next_step.text)] if next_step else []
+    width = max(len(name) for name, _ in shown) + 2
+    if out.is_terminal:
+        out.rule()
+    for name, value in shown:
+        line(f"{name + ':':<{width}}" + value.replace("\n", "\n" + " " * width))
+    if out.is_terminal:
+        out.rule()

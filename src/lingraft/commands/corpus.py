@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from lingraft.commands import console
+from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
 from lingraft.recipe import Corpus, Section
 
@@ -48,8 +49,8 @@ def command(
         typer.Option(
             "--set",
             metavar="a.b=c",
-            help="Say --set corpus.identify_language=true, on crawls above all: Chinese passes for "
-            "Korean by its script; near-duplicates go unless corpus.near_duplicates=false is set.",
+            help="Change a setting. For text from the web: --set corpus.identify_language=true. To "
+            "keep near-duplicates: --set corpus.near_duplicates=false.",
         ),
     ] = None,
     processes: Annotated[
@@ -78,13 +79,14 @@ def command(
         str | None,
         typer.Option(
             metavar="LANG",
-            help="SOURCE is parallel text of --lang and this one: OUT/pairs.tsv",
+            help="The other language, where SOURCE is parallel text. Writes OUT/pairs.tsv.",
         ),
     ] = None,
     lexicon: Annotated[
         str | None,
         typer.Option(
-            metavar="LANG", help="SOURCE is a lexicon of --lang and this one: OUT/lexicon.tsv"
+            metavar="LANG",
+            help="The other language, where SOURCE is a lexicon. Writes OUT/lexicon.tsv.",
         ),
     ] = None,
     columns: Annotated[
@@ -143,7 +145,12 @@ def command(
         return
     _show(result)
     written = corpus_page.write(out_dir)
-    console.line(f"corpus: {out_dir}\nreport: {written}")
+    console.summary(
+        ("result", corpus_page.verdict(result)),
+        ("corpus", out_dir),
+        ("report", written),
+        next_step=corpus_page.after(result, out_dir),
+    )
 
 
 def chosen_recipe(
@@ -191,9 +198,7 @@ def _without(
 
 
 def _option(text: str) -> tuple[str, str | int | float]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise RecipeError(f"--executor-option {text}: write it as name=value")
+    name, value = ask.pair_of(text)
     for kind in (int, float):
         try:
             return name, kind(value)

@@ -9,24 +9,31 @@ import typer
 
 from lingraft.commands import adapt, console
 from lingraft.commands import options as ask
+from lingraft.report.next_step import NextStep
+from lingraft.report.next_step import command as command_of
 
 if TYPE_CHECKING:
     from lingraft.rundir import Run
 
 
 def command(
-    out_dir: Annotated[Path, typer.Option("--out", help="The run's folder.")] = Path("runs/demo"),
+    out_dir: Annotated[Path, typer.Option("--out", help="The folder of the run.")] = Path(
+        "runs/demo"
+    ),
     files_to: Annotated[
         Path | None,
         typer.Option(
-            help="Train nothing: copy the demo's source model and text into this folder, to try "
+            help="Train nothing. Copy the demo's source model and text into this folder, to try "
             "other commands on them."
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of weights, order and masks.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The seed of weights, order and masks.")] = None,
     settings: ask.Settings = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in --out; redo what changed.")
+        bool,
+        typer.Option(
+            "--resume", help="Go on with the run in --out, and do again what has changed."
+        ),
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Delete the run in --out first.")
@@ -41,7 +48,10 @@ def command(
     if files_to is not None:
         demo.copy_files(files_to)
         text = files_to / demo.TEXT
-        console.line(f"source: {files_to / 'source'}\ntext:   {text}")
+        source, out = files_to / "source", Path("runs/mine")
+        given = ("--source", source, "--text", text, "--lang", "ko", "--minutes", 5, "--out", out)
+        made = NextStep("Make a model of them:", command_of("adapt", *given))
+        console.summary(("source", source), ("text", text), next_step=made)
         return
     from lingraft.pipeline import adapt as pipeline
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,8 @@ import typer
 from lingraft.commands import console
 from lingraft.commands import options as ask
 from lingraft.errors import RecipeError
+from lingraft.report.next_step import NextStep
+from lingraft.report.next_step import command as command_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from lingraft.report.table import Table
 
 
+COMPARE = "See what is more than luck, and where the models go wrong:"
 NAMES = {
     "tasks": "task",
     "train_languages": "train-language",
@@ -33,57 +37,60 @@ def command(
         list[str],
         typer.Argument(
             metavar="MODEL…",
-            help="Checkpoints: directories, Hub ids or names (`lingraft list models`); "
-            "or one recipe (.toml).",
+            help="The models: folders, Hub ids or names of `lingraft list models`. Or one recipe "
+            "(.toml).",
         ),
     ],
     task: Annotated[
         list[str] | None,
-        typer.Option(help="NAME[,NAME…]: `lingraft list tasks`, or a TOML file of your own."),
+        typer.Option(
+            help="Tasks, as NAME[,NAME…] of `lingraft list tasks` or a TOML file of your own."
+        ),
     ] = None,
     data: ask.Data = None,
     train_language: Annotated[
         list[str] | None,
         typer.Option(
             metavar="LANG[,LANG…]",
-            help="Train a task of several languages in these together, or in 'all'; "
-            "score each of --test-languages.",
+            help="Train in these languages together, or in 'all'. The task must have several "
+            "languages.",
         ),
     ] = None,
     test_languages: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="LANG[,LANG…]", help="Score in these; 'all' (default): whose files are here."
+            metavar="LANG[,LANG…]",
+            help="Score in these languages. Default: all whose files are there.",
         ),
     ] = None,
     select_on: Annotated[
         list[str] | None,
         typer.Option(
             metavar="LANG[,LANG…]",
-            help="Choose the best weights on these development sets: the train languages' "
-            "(default), or 'mean': the mean over all tested ones.",
+            help="Choose the best weights on these development sets. Default: the training "
+            "languages'. 'mean' takes the mean over all that are tested.",
         ),
     ] = None,
     directions: Annotated[
         bool,
         typer.Option(
-            "--directions", help="Train in each language by itself: a train × test table."
+            "--directions", help="Train in each language by itself, for a table of train × test."
         ),
     ] = False,
     plug: Annotated[
         str | None,
         typer.Option(
             metavar="in|out",
-            help="Of a model with cross-attention (method veco): leave it out (default), or read "
-            "every example with its translation through it; docs/veco.md says how to give them.",
+            help="For a model with cross-attention (method veco): leave that out (default), or use "
+            "it to read every example with its translation.",
         ),
     ] = None,
     teacher: Annotated[
         str | None,
         typer.Option(
             metavar="DIR",
-            help="With --plug in: a model fine-tuned on the same task (--keep-models) that tags "
-            "translations without tags.",
+            help="With --plug in: a model, fine-tuned on the same task, that tags translations "
+            "without tags.",
         ),
     ] = None,
     seeds: ask.Seeds = None,
@@ -94,7 +101,7 @@ def command(
     settings: ask.TaskSettings = None,
     paper: ask.Paper = None,
     label: Annotated[
-        str | None, typer.Option(help="What tables call the models: NAME[,NAME…].")
+        str | None, typer.Option(help="What tables call the models, as NAME[,NAME…].")
     ] = None,
     cut: ask.Cut = None,
     train_examples: ask.TrainExamples = None,
@@ -156,7 +163,34 @@ def command(
     if ask.is_first_process():
         for shown in tables_of(found):
             console.show(shown)
-        console.line(f"results: {out_dir / 'results.jsonl'}")
+        kept = out_dir / "MODEL/TASK/seed-N/best" if keep_models else ""
+        console.summary(
+            *said_of(found),
+            ("models", kept),
+            ("results", out_dir / "results.jsonl"),
+            next_step=NextStep(COMPARE, command_of("compare", out_dir)),
+        )
+
+
+def said_of(found: Sequence[Outcome]) -> list[tuple[str, str]]:
+    """What was done, and of tasks in one language the best model by the score that chooses."""
+    from lingraft.finetuning import outcomes as finetuned
+
+    counts = [
+        f"{len({getattr(one, key) for one in found})} {name}"
+        for key, name in {"model_label": "models", "task": "tasks", "seed": "seeds"}.items()
+    ]
+    what = " × ".join(counts)
+    if found[0].languages is not None:
+        return [("what", what)]
+    best: dict[str, tuple[float, str]] = {}
+    for (model, task), several in finetuned.by_cell(found).items():
+        first = several[0]
+        split, name = first.evaluation[0], first.data["shown"][0]
+        reached = finetuned.summary([one.scores(split)[name] for one in several])
+        said = f"{task} {split} {name} {reached.shown()} ({model})"
+        best[task] = max(best.get(task, (-math.inf, "")), (reached.mean, said))
+    return [("what", what), ("result", "; ".join(said for _, said in best.values()))]
 
 
 def tables_of(found: Sequence[Outcome]) -> list[Table]:

@@ -53,11 +53,9 @@ def recipe_of(form: ShortForm, out: str | Path | None, settings: Sequence[str] =
         raise RecipeError("adapt: name the run's folder, for example out='runs/ko'")
     texts = _texts(text, form.get("language"))
     assignments = [*settings, *([] if form.get("seed") is None else [f"seed={form['seed']}"])]
-    if form.get("preset") is None and len(texts.get("streams", ())) < 2:
-        form = {
-            **form,
-            "preset": budgets.default_preset(form.get("method"), assignments, yes=False),
-        }
+    if form.get("preset") is None:
+        default = budgets.default_preset({"method": form.get("method"), **texts}, assignments)
+        form = {**form, "preset": default}
     data = {"name": Path(out).resolve().name or "run"} | tables(form, texts, _budget(form))
     budgets.check_given(data, assignments)
     return recipe_from(data, assignments, "lingraft.adapt")

@@ -167,7 +167,8 @@ def command(
     what: Annotated[
         str,
         typer.Argument(
-            help="families, initialisers, methods, presets, objectives, tasks, models or shapes"
+            help="What to list: families, initialisers, methods, presets, objectives, tasks, "
+            "models or shapes."
         ),
     ],
 ) -> None:

@@ -20,7 +20,7 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="a.b=c",
-        help="Override a value of the recipe, e.g. --set phases.0.budget.value=10",
+        help="Change a value of the recipe, as in --set phases.0.budget.value=10.",
     ),
 ]
 
@@ -28,43 +28,61 @@ Settings = Annotated[
 Jobs = Annotated[
     int,
     typer.Option(
-        min=1, max=1_024, help="Cells at a time; they share the cores, or take GPUs in turn."
+        min=1,
+        max=1_024,
+        help="How many cells run at a time. They share the cores, or take GPUs in turn.",
     ),
 ]
 ResumeStudy = Annotated[
-    bool, typer.Option("--resume", help="Let --out hold another study; keep what both share.")
+    bool,
+    typer.Option(
+        "--resume", help="Let this study replace the one in --out, and keep what both share."
+    ),
 ]
 OverwriteStudy = Annotated[
     bool, typer.Option("--overwrite", help="Delete the study in --out first.")
 ]
 
+# of probes
+ProbeSeeds = Annotated[
+    int, typer.Option(min=1, max=10_000, help="Seeds, counted up from the recipe's.")
+]
+
+# of what compares models, or files of systems
+Labels = Annotated[str | None, typer.Option(help="What tables call the models: NAME[,NAME…].")]
+Draws = Annotated[int, typer.Option(min=100, max=1_000_000, help="Draws of the paired bootstrap.")]
+
 # of everything that fine-tunes
-Data = Annotated[str | None, typer.Option(help="Directory of the tasks' files, or 'hub'.")]
-Seeds = Annotated[int | None, typer.Option(min=1, max=10_000, help="How many seeds (10).")]
-FirstSeed = Annotated[int | None, typer.Option(min=0, help="The first of them (0).")]
+Data = Annotated[str | None, typer.Option(help="The folder of the tasks' files, or 'hub'.")]
+Seeds = Annotated[
+    int | None, typer.Option(min=1, max=10_000, help="How many seeds to train with. Default: 10.")
+]
+FirstSeed = Annotated[int | None, typer.Option(min=0, help="The first seed. Default: 0.")]
 TaskSettings = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="a=b,c=d",
-        help="Other settings than the paper's, e.g. --set learning_rate=1e-5,epochs=5",
+        help="Change the paper's settings, as in --set learning_rate=1e-5,epochs=5.",
     ),
 ]
-Paper = Annotated[str | None, typer.Option(help="Another paper's settings, where a task has them.")]
+Paper = Annotated[
+    str | None, typer.Option(help="Take another paper's settings, where a task has several.")
+]
 Cut = Annotated[
     str | None,
     typer.Option(
-        help="Cut the one labelled split there is: TRAIN,DEV[,TEST] as shares; "
+        help="Cut the one split with labels into TRAIN,DEV[,TEST], as shares. "
         "dev=0.5,test=0.5 cuts the development set alone."
     ),
 ]
-TrainExamples = Annotated[int | None, typer.Option(min=1, help="Train on this many examples only.")]
-Precision = Annotated[str | None, typer.Option(help="auto, bf16 or fp32.")]
+TrainExamples = Annotated[int | None, typer.Option(min=1, help="Train on so many examples only.")]
+Precision = Annotated[str | None, typer.Option(help="Precision of training: auto, bf16 or fp32.")]
 ResumeSeeds = Annotated[
-    bool, typer.Option("--resume", help="Do seeds anew whose inputs have changed.")
+    bool, typer.Option("--resume", help="Train seeds again whose inputs have changed.")
 ]
 OverwriteSeeds = Annotated[
-    bool, typer.Option("--overwrite", help="Do the seeds of this call anew.")
+    bool, typer.Option("--overwrite", help="Train all seeds of this call again.")
 ]
 
 
@@ -81,6 +99,18 @@ def is_first_process() -> bool:
 def given(**values: Any) -> dict[str, Any]:
     """The options that were given."""
     return {key: value for key, value in values.items() if value not in (None, [])}
+
+
+def pair_of(text: str) -> tuple[str, str]:
+    """Name and value of --executor-option name=value.
+
+    Raises:
+        RecipeError: it is no such pair.
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise RecipeError(f"--executor-option {text}: write it as name=value")
+    return name, value
 
 
 def names_in(values: str | Sequence[str] | None) -> list[str]:

@@ -20,9 +20,7 @@ def command(
         str, typer.Option(help="Names with commas between them; all by default.")
     ] = "",
     steps: Annotated[int, typer.Option(min=1, help="Optimiser steps.")] = 50,
-    seeds: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Seeds, counted up from the recipe's.")
-    ] = 1,
+    seeds: ask.ProbeSeeds = 1,
     train: Annotated[str, typer.Option(help="Parts that train, with commas between them.")] = "all",
     settings: ask.Settings = None,
     jobs: ask.Jobs = 1,

@@ -83,15 +83,11 @@ def command(
     sentences: Annotated[
         int | None, typer.Option(min=1, help="The first so many pairs of each language alone.")
     ] = None,
-    label: Annotated[
-        str | None, typer.Option(help="What tables call the models: NAME[,NAME…].")
-    ] = None,
+    label: ask.Labels = None,
     mteb: Annotated[
         Path | None, typer.Option(help="Show results of mteb in this folder, too (or alone).")
     ] = None,
-    resamples: Annotated[
-        int, typer.Option(min=100, max=1_000_000, help="Draws of the bootstrap.")
-    ] = 4_000,
+    resamples: ask.Draws = 4_000,
     out_dir: Annotated[Path, typer.Option("--out", help="The folder of the results.")] = Path(
         "runs/retrieve"
     ),

@@ -45,9 +45,7 @@ def command(
         bool, typer.Option("--facts-only", help="Train nothing; with --out, write the table.")
     ] = False,
     steps: Annotated[int, typer.Option(min=1, help="Optimiser steps of a probe.")] = 200,
-    seeds: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Seeds, counted up from the recipe's.")
-    ] = 2,
+    seeds: ask.ProbeSeeds = 2,
     words: Annotated[
         int, typer.Option(min=1, help="Held-out words that are scored for bits per character.")
     ] = 1_000,

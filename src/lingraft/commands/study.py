@@ -34,8 +34,28 @@ def command(
     results: Annotated[
         Path | None, typer.Option(help="The results file; OUT/results.jsonl by default.")
     ] = None,
+    executor: Annotated[
+        str,
+        typer.Option(
+            help="local; or slurm or ray, which run cells as jobs: --out must be a folder that all "
+            "machines see. --jobs is how many are handed over at a time."
+        ),
+    ] = "local",
+    executor_options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--executor-option",
+            metavar="a=b",
+            help="Of every job: long options of sbatch (partition=gpu, time=08:00:00, gres=gpu:1), "
+            "or Ray's num_cpus, num_gpus, memory and address.",
+        ),
+    ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done and what it costs.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Say what would be done and what it costs; with --executor slurm the script too.",
+        ),
     ] = False,
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Write the page from the results there are.")
@@ -49,18 +69,22 @@ def command(
     changed one runs its new cells only, and a cell that failed is tried again. What comes out is
     OUT/results.jsonl and OUT/report.html.
     """
+    from lingraft.study.executors import check_named, start_of
     from lingraft.study.recipe import read_study
     from lingraft.study.runner import Options
 
+    cluster = (executor, dict(ask.pair_of(text) for text in executor_options or ()))
+    check_named(*cluster)
     chosen = read_study(study_file)
     folder = out_dir or Path("runs") / chosen.name
     options = Options(jobs, tuple(only or ()), results, resume, overwrite)
     if dry_run:
         _explain(chosen, folder, options)
+        _show_script(cluster, folder)
     elif report_only:
         _publish(chosen, folder, results)
     else:
-        _run(chosen, folder, options)
+        _run(chosen, folder, replace(options, start=start_of(*cluster)))
 
 
 def _run(chosen: Study, folder: Path, options: Options) -> None:
@@ -80,7 +104,8 @@ def end(tally: Tally) -> None:
 
 def _publish(chosen: Study, folder: Path, results: Path | None) -> None:
     """Print the tables and write the page."""
-    from lingraft.study import causal_tables, page, planning, tables, task_tables
+    from lingraft.stats import Resampling
+    from lingraft.study import causal_tables, grid, page, planning, tables, task_tables
     from lingraft.study.results import collect
     from lingraft.study.studydir import StudyDir
 
@@ -101,7 +126,14 @@ def _publish(chosen: Study, folder: Path, results: Path | None) -> None:
         if of_tasks is not None:
             console.show(replace(of_tasks, title=f"tasks, {of_tasks.title}"))
     written = page.write(chosen, rows, StudyDir(folder).page_path)
-    console.line(f"results: {planning.results_path(folder, results)}\nreport:  {written}")
+    planned = [cell.id for cell in grid.cells(chosen)]
+    console.summary(
+        ("what", f"{chosen.name}: {len(found.cells)} of {len(planned)} cells{failed}"),
+        ("result", page.verdict(found, Resampling())),
+        ("results", planning.results_path(folder, results)),
+        ("report", written),
+        next_step=page.next_step(found, planned, chosen, folder),
+    )
 
 
 def _explain(chosen: Study, folder: Path, options: Options) -> None:
@@ -145,6 +177,17 @@ def _explain(chosen: Study, folder: Path, options: Options) -> None:
         console.line(line)
     total = speed.seconds([one.left for one in todo])
     console.line(f"time: {numbers.duration(total)} with --jobs {options.jobs} ({speed.basis})")
+
+
+def _show_script(cluster: tuple[str, dict[str, str]], folder: Path) -> None:
+    """Print what would be handed to Slurm for each cell."""
+    from lingraft.study.executors import slurm
+    from lingraft.study.studydir import StudyDir
+
+    executor, options = cluster
+    if executor == "slurm":
+        console.line("\nscript of each job, for sbatch:")
+        console.line(slurm.script(StudyDir(folder).cell("CELL").path, options).rstrip())
 
 
 def _totals(chosen: Study, plans: list[CellPlan], todo: list[CellPlan]) -> list[str]:

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from lingraft.commands import console
+from lingraft.report.next_step import NextStep
+from lingraft.report.next_step import command as command_of
 
 
 def command(
@@ -77,7 +79,11 @@ def command(
             typer.echo("\n".join(block))
         return
     done = translation_file.write(model, text, out, settings, overwrite=overwrite)
-    console.line(
-        f"{out}: {done['lines']:,} lines, {done['empty']:,} of them empty, "
-        f"{done['lines_per_second']:,.1f} lines/s"
+    score = command_of("score-translations", out, "--reference", "REFERENCE")
+    console.summary(
+        ("what", f"{text}, translated by {model}"),
+        ("lines", f"{done['lines']:,}, {done['empty']:,} of them empty"),
+        ("speed", f"{done['lines_per_second']:,.1f} lines/s"),
+        ("file", out),
+        next_step=NextStep("How good is it? With translations by people:", score),
     )

@@ -58,9 +58,8 @@ def _curve(part: Part, labels: Sequence[str], number: int) -> Figure | None:
         for label, points in lines.items():
             steps = sorted(points)
             means = [fmean(points[step]) for step in steps]
-            figure.line(axes, steps, means, indices[label])
-            low, high = ([end(points[step]) for step in steps] for end in (min, max))
-            figure.band(axes, steps, low, high, indices[label])
+            ends = tuple([end(points[step]) for step in steps] for end in (min, max))
+            figure.line(axes, steps, means, indices[label], spread=(ends[0], ends[1]))
         axes.set_xlabel("updates")
         axes.set_ylabel(f"{metric_name(key)} on dev")
 

@@ -72,7 +72,7 @@ def compare(
     languages = transfer.section(tables.settings_of(comparison), tested, found)
     curves = list(checks.curves(comparison))
     measured = harness.table_of(harness.collect((), lm_eval))
-    drawn = Drawn(scores, less, languages, curves, measured)
+    drawn = Drawn(scores, less, languages, curves, measured, tested)
     made = {out: render(comparison, drawn, errors)} | _files(
         out, comparison, tested, scores, less, errors
     )
@@ -97,6 +97,7 @@ class Drawn:
     languages: Transfer | None
     curves: Sequence[Figure] = ()
     harness: Table | None = None
+    tested: Sequence[Tested] = ()
 
 
 def render(comparison: Comparison, drawn: Drawn, errors: Sequence[Errors]) -> str:
@@ -104,7 +105,8 @@ def render(comparison: Comparison, drawn: Drawn, errors: Sequence[Errors]) -> st
     runs = sum(len(runs) for part in comparison.parts for runs in part.runs.values())
     context: dict[str, Any] = {
         "title": f"{len(comparison.labels)} models after fine-tuning",
-        "verdict": tables.verdict(comparison, drawn.scores),
+        "verdict": tables.verdict(comparison, drawn.scores, drawn.tested),
+        "next_step": tables.next_step(comparison, drawn.scores, drawn.tested),
         "facts": [
             ("models", str(len(comparison.labels))),
             ("tasks", str(len({part.family for part in comparison.parts}))),

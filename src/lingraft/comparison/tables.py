@@ -11,6 +11,7 @@ from lingraft.comparison.across import number_of, of_seeds, settings
 from lingraft.comparison.collect import OFFICIAL, differing_settings
 from lingraft.finetuning.outcomes import metric_name, summary, told
 from lingraft.report import numbers
+from lingraft.report.next_step import NextStep, command
 from lingraft.report.table import BEST, SECOND, Cell, Column, comma_separated, row, table
 
 if TYPE_CHECKING:
@@ -303,13 +304,47 @@ def differences_sheet(tested: Sequence[Tested], reference: str) -> str:
     return comma_separated(head, rows)
 
 
-def verdict(comparison: Comparison, shown: Table) -> str:
-    """What the table of scores says, in a sentence."""
-    width = len(shown.columns) - 2
-    wins = {
-        row.cells[0].text: sum(cell.rank == BEST for cell in row.cells[1:-1]) for row in shown.rows
-    }
-    first = max(wins, key=lambda label: wins[label])
-    if not wins[first]:
+def verdict(comparison: Comparison, shown: Table, tested: Sequence[Tested]) -> str:
+    """What the table of scores says, and whether the differences are more than luck."""
+    first, wins = _winner(shown)
+    if not wins:
         return f"{len(comparison.labels)} models; there is nothing to compare yet."
-    return f"{first} is best of {len(wins)} models in {wins[first]} of {width} columns."
+    width = len(shown.columns) - 2
+    best = f"{first} is best of {len(shown.rows)} models in {wins} of {width} columns."
+    if not tested:
+        return best
+    marked = sum(bool(one.mark) for one in tested)
+    many = f"of {len(tested)} differences to {comparison.reference}"
+    if not marked:
+        return f"{best} But none {many} is significant (p < 0.05)."
+    return f"{best} {marked} {many} {'is' if marked == 1 else 'are'} significant (p < 0.05)."
+
+
+def _winner(shown: Table) -> tuple[str, int]:
+    """The model that is best in most columns, and in how many."""
+    wins = [
+        (sum(cell.rank == BEST for cell in row.cells[1:-1]), row.cells[0].text)
+        for row in shown.rows
+    ]
+    most, label = max(wins, key=lambda one: one[0])
+    return label, most
+
+
+def next_step(comparison: Comparison, shown: Table, tested: Sequence[Tested]) -> NextStep | None:
+    """More seeds where no difference is significant, else to keep the weights; None without runs.
+
+    The command is the one that fine-tuned, where that is known.
+    """
+    label, _ = _winner(shown)
+    runs = [run for part in comparison.parts for run in part.runs.get(label, ())]
+    if not runs:
+        return None
+    out = runs[0].outcome
+    called = str(out.data.get("command", ""))
+    if not called.startswith("lingraft finetune ") or ".toml" in called:
+        called = command("finetune", out.model, "--task", out.task, "--data", "data")
+    if tested and not any(one.mark for one in tested):
+        seeds = 2 * max(one.seeds for one in tested)
+        return NextStep("More seeds may tell the models apart:", f"{called} --seeds {seeds}")
+    why = f"To use {label}, fine-tune it once more and keep its weights:"
+    return NextStep(why, f"{called} --keep-models --overwrite")

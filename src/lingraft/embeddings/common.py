@@ -232,17 +232,8 @@ def build(
             "embedding rows; "
             "they do not belong together, or the model's embeddings were never resized"
         )
-    chosen = dict(plan.matches)
-    if copy_special_tokens:
-        chosen |= _of_the_same_name(source, target)
-        shared = [role for role in target.specials if role in source.specials]
-        chosen |= {target.specials[role]: ("special", source.specials[role]) for role in shared}
-    chosen |= {
-        index: ("special", source.kept[name])
-        for name, index in target.kept.items()
-        if name in source.kept
-    }
     pad = target.specials.get("pad", -1)
+    chosen = dict(plan.matches) | _specials(source, target, by_role=copy_special_tokens)
     chosen.pop(pad, None)
     combined = {
         index: combination
@@ -264,10 +255,22 @@ def build(
     for index in plan.learnt.keys() & combined.keys():
         target_UD[index], rules[index] = plan.learnt[index], "learnt"
     if pad >= 0:
-        target_UD[pad] = 0.0
-        rules[pad] = "pad"
+        target_UD[pad], rules[pad] = 0.0, "pad"
     provenance = Provenance(tuple(rules), source_ids, combined)
     return Initialised(target_UD, provenance, plan.lexicons)
+
+
+def _specials(
+    source: Vocabulary, target: Vocabulary, *, by_role: bool
+) -> dict[int, tuple[str, int]]:
+    """Tokens whose rows are copied whatever the plan; by role and name where that is wanted."""
+    found: dict[int, tuple[str, int]] = {}
+    if by_role:
+        found |= _of_the_same_name(source, target)
+        shared = [role for role in target.specials if role in source.specials]
+        found |= {target.specials[role]: ("special", source.specials[role]) for role in shared}
+    kept = [name for name in target.kept if name in source.kept]
+    return found | {target.kept[name]: ("special", source.kept[name]) for name in kept}
 
 
 def _of_the_same_name(source: Vocabulary, target: Vocabulary) -> dict[int, tuple[str, int]]:

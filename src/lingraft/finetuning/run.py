@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import RecipeError
 from lingraft.finetuning import data as task_data
 from lingraft.finetuning import heads, outcomes, partners
+from lingraft.finetuning.card import task_card
 from lingraft.finetuning.cells import plan
 from lingraft.finetuning.coders.common import say_what_was_cut
 from lingraft.finetuning.outcomes import SCORES
@@ -22,7 +23,7 @@ from lingraft.finetuning.recipe import phase_of
 from lingraft.finetuning.teachers import Teacher
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Training
-from lingraft.rundir import Run, clear_temporary, read_json, write_json
+from lingraft.rundir import Run, clear_temporary, read_json, write_json, write_text
 from lingraft.tasks import predictions
 from lingraft.tasks.splits import TRAIN
 from lingraft.tasks.translation_metrics import signatures
@@ -315,45 +316,45 @@ class _Call:
         for leftover in leftovers:
             shutil.rmtree(leftover)
         cell, task, best = job.cell, job.cell.task, result["best"]["step"]
-        write_json(
-            job.folder / SCORES,
-            {
-                "model": cell.model,
-                "model_label": cell.shown,
-                "model_fingerprint": cell.weights,
-                "task": task.name,
-                "task_definition": task.definition,
-                "seed": job.seed,
-                "splits": splits,
-                "evaluation": cell.data.evaluation,
-                "split_note": task_data.split_note(cell.data),
-                "selection": task.selection,
-                "transfer": cell.transfer.said() if cell.transfer else None,
-                "shown": task.shown,
-                "signatures": signatures(task.metrics),
-                "averaged": result.get("averaged", []),
-                "settings": asdict(task.settings),
-                **(cell.said() if cell.plug_in else {}),
-                "best": {
-                    "step": best,
-                    "epoch": round(best / steps, 2),
-                    "score": fmean(
-                        splits[split]["scores"][cell.task_of(split).selection]
-                        for split in cell.selection
-                    ),
-                },
-                "steps": result["steps"],
-                "stopped": result["stopped"],
-                "train_examples": len(cell.data.splits[TRAIN]),
-                "train_tokens": result["tokens"],
-                "seconds": result["seconds"],
-                "parameters": result["trainable_parameters"],
-                "versions": {key: self.environment[key] for key in (*machine.PACKAGES, "python")},
-                "machine": {key: self.environment[key] for key in MACHINE_KEYS},
-                "command": self.environment["command"],
-                "fingerprint": job.inputs["fingerprint"],
+        scores: dict[str, Any] = {
+            "model": cell.model,
+            "model_label": cell.shown,
+            "model_fingerprint": cell.weights,
+            "task": task.name,
+            "task_definition": task.definition,
+            "seed": job.seed,
+            "splits": splits,
+            "evaluation": cell.data.evaluation,
+            "split_note": task_data.split_note(cell.data),
+            "selection": task.selection,
+            "transfer": cell.transfer.said() if cell.transfer else None,
+            "shown": task.shown,
+            "signatures": signatures(task.metrics),
+            "averaged": result.get("averaged", []),
+            "settings": asdict(task.settings),
+            **(cell.said() if cell.plug_in else {}),
+            "best": {
+                "step": best,
+                "epoch": round(best / steps, 2),
+                "score": fmean(
+                    splits[split]["scores"][cell.task_of(split).selection]
+                    for split in cell.selection
+                ),
             },
-        )
+            "steps": result["steps"],
+            "stopped": result["stopped"],
+            "train_examples": len(cell.data.splits[TRAIN]),
+            "train_tokens": result["tokens"],
+            "seconds": result["seconds"],
+            "parameters": result["trainable_parameters"],
+            "versions": {key: self.environment[key] for key in (*machine.PACKAGES, "python")},
+            "machine": {key: self.environment[key] for key in MACHINE_KEYS},
+            "command": self.environment["command"],
+            "fingerprint": job.inputs["fingerprint"],
+        }
+        if self.options.keep_models:
+            write_text(job.folder / "best" / "README.md", task_card(cell, scores))
+        write_json(job.folder / SCORES, scores)
 
 
 def claim(job: Job) -> None:

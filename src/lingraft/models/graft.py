@@ -153,11 +153,7 @@ def rebuild(
         UnsupportedModelError: a tensor that the family's record does not foresee, or silent layers
             of a family that has none.
     """
-    for module in owners_of(source.state_dict()):
-        raise UnsupportedModelError(
-            f"the source has {module.part}, which cannot be grafted onto; "
-            "choose the model without them"
-        )
+    _check_stock(source)
     target = build(type(source), deeper_config(source.config, family, plan, config_changes), seed)
     tensors, tied = source.state_dict(), is_tied(source)
     if not tied:
@@ -172,15 +168,10 @@ def rebuild(
     if any(isinstance(index, Silent) for layers in plans for index in layers):
         check_identity(family, source.config.to_dict())
     with torch.no_grad():
-        used = _Filling(
-            target,
-            available,
-            family,
-            plans,
-            account,
-            keep_source,
-            frozenset(missing),
-        ).run(vocabulary)
+        filling = _Filling(
+            target, available, family, plans, account, keep_source, frozenset(missing)
+        )
+        used = filling.run(vocabulary)
     if tied:
         target.tie_weights()
     if source.can_generate():
@@ -192,6 +183,15 @@ def rebuild(
         )
     assert is_tied(target) == tied, f"tied in the source: {tied}, not so in the target"
     return target, account
+
+
+def _check_stock(source: PreTrainedModel) -> None:
+    """Refuse a source with modules of ours."""
+    for module in owners_of(source.state_dict()):
+        raise UnsupportedModelError(
+            f"the source has {module.part}, which cannot be grafted onto; "
+            "choose the model without them"
+        )
 
 
 def untie(model: PreTrainedModel) -> None:

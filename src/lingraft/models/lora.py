@@ -15,6 +15,7 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from lingraft.errors import RecipeError
+from lingraft.models.selection import chosen_maps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,17 +71,7 @@ def insert(
         for name, module in model.named_modules()
         if isinstance(module, nn.Linear | Conv1D) and adapts(f"{name}.weight")
     }
-    endings = {name.rpartition(".")[2] for name in maps}
-    for wanted in section.modules:
-        if not any(f".{name}".endswith(f".{wanted}") for name in maps):
-            raise RecipeError(
-                f"{where}: lora.modules: no linear map of {', '.join(section.parts)} is called "
-                f"'{wanted}'; there are {', '.join(sorted(endings)) or 'none'}"
-            )
-    ends = tuple(f".{wanted}" for wanted in section.modules)
-    chosen = [name for name in maps if not ends or f".{name}".endswith(ends)]
-    if not chosen:
-        raise RecipeError(f"{where}: lora.parts: {', '.join(section.parts)} has no linear map")
+    chosen = chosen_maps(section, list(maps), where)
     config = LoraConfig(
         r=section.rank,
         lora_alpha=section.alpha,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lingraft.errors import UnsupportedModelError
+from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.recipe.places import Places
 
 if TYPE_CHECKING:
@@ -61,7 +61,11 @@ def layer_plans(
 
     An encoder–decoder gets as many in both: the language enters both through the embeddings and
     leaves through the head, and stock T5 does not generate where its decoder is the deeper one.
+
+    Raises:
+        RecipeError: see `check_every`.
     """
+    check_every(family, config.to_dict(), every)
     return tuple(
         layer_plan(int(getattr(config, one.depth_key)), before, after, initialiser, every)
         for one in family.lists
@@ -86,6 +90,26 @@ def nearest(plan: Plan) -> list[int]:
         neighbour = neighbour if index is None else index
         neighbours.append(neighbour)
     return neighbours
+
+
+def check_every(family: Family, config: Mapping[str, Any], every: int) -> None:
+    """Refuse a new layer after every so many of a source that has fewer: there would be none.
+
+    Args:
+        family: of the source.
+        config: its config.json; a depth that it leaves open is not checked.
+        every: as in the recipe's [graft].
+
+    Raises:
+        RecipeError: a list of layers is shorter.
+    """
+    for one in family.lists:
+        depth = config.get(one.depth_key)
+        if depth is not None and every > int(depth):
+            raise RecipeError(
+                f"graft.layers_every: {every} is more than the source's {depth} layers, so no "
+                f"layer would be inserted; set graft.layers_every={depth} or less"
+            )
 
 
 def check_identity(family: Family, config: Mapping[str, Any]) -> None:

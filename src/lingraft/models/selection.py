@@ -6,7 +6,7 @@ The names are those of `recipe/selectors.py`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
 from lingraft.errors import RecipeError
@@ -14,10 +14,11 @@ from lingraft.models.parts import layer_index, part_of, trained_parts
 from lingraft.recipe.selectors import GAINS, LORA, Selector, selector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lingraft.models.families import Family
     from lingraft.recipe import Phase
+    from lingraft.recipe.phase import Lora
 
 Kept = Literal["new", "old"]
 """Rows of pieces that the vocabulary stage added, or kept from the source."""
@@ -74,6 +75,15 @@ class Layout:
         return layer_index(name, self.family) in self.layers(found)
 
 
+def _touches(found: Selector, trained: Selector) -> bool:
+    """Whether a name can mean something of what trains; only parts are told apart."""
+    if found.part in (None, "all") or trained.items or trained.name == GAINS:
+        return True
+    if trained.part is not None:
+        return trained.part in ("all", found.part)
+    return found.part in ("embeddings", "head", trained.matrix)
+
+
 @dataclass(frozen=True)
 class Selection:
     """A phase's names, over a model."""
@@ -89,6 +99,12 @@ class Selection:
         """
         for found in (*self.trained, *self.adapted, *self.rated):
             self.check(found)
+        for found in self.rated:
+            if not (self.adapted or any(map(partial(_touches, found), self.trained))):
+                raise RecipeError(
+                    f"phase '{self.phase.name}': '{found.name}' has settings of its own and does "
+                    "not train; leave them out, or name it in train"
+                )
 
     @cached_property
     def trained(self) -> tuple[Selector, ...]:
@@ -190,3 +206,30 @@ class Selection:
         return layer_index(name, self.layout.family) is not None and any(
             self.layout.means(s, name, None) for s in self.adapted
         )
+
+
+def chosen_maps(section: Lora, maps: Sequence[str], where: str) -> list[str]:
+    """The linear maps that LoRA is put on.
+
+    Args:
+        section: the maps by the end of their names; none named takes all.
+        maps: names of the linear maps of its layers.
+        where: for messages.
+
+    Raises:
+        RecipeError: no map of these layers has such a name, or there is none.
+    """
+    parts = ", ".join(section.parts)
+    if not maps:
+        raise RecipeError(
+            f"{where}: lora.parts: {parts} has no linear map; name layers that the model has"
+        )
+    endings = sorted({name.rpartition(".")[2] for name in maps})
+    for wanted in section.modules:
+        if not any(f".{name}".endswith(f".{wanted}") for name in maps):
+            raise RecipeError(
+                f"{where}: lora.modules: no linear map of {parts} is called '{wanted}'; "
+                f"there are {', '.join(endings)}"
+            )
+    ends = tuple(f".{wanted}" for wanted in section.modules)
+    return [name for name in maps if not ends or f".{name}".endswith(ends)]

@@ -10,9 +10,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError
+from lingraft.log import duration
 from lingraft.models import export as exporting
 from lingraft.models.source import load_model
-from lingraft.pipeline import budgeting, evaluating, stages
+from lingraft.pipeline import budgeting, evaluating, stages, trials
 from lingraft.pipeline.budgeting import Timekeeper
 from lingraft.pipeline.preflight import check_inputs, check_names, too_small
 from lingraft.pipeline.rows import tied_now
@@ -100,6 +101,7 @@ def adapt(
         grafted = graft(context, tokenizer_made)
         if is_open(recipe):
             context = budgeting.fix(context, request, time)
+            grafted = str(run.stage("graft").fingerprint())  # a probe may have found a better one
             tell(run)
         trained = train(context, grafted)
         evaluated = alone(context, "evaluation", lambda: evaluating.evaluate(context, trained))
@@ -121,9 +123,11 @@ def compare(context: Context, index: int, tokenizer_made: str) -> None:
     if context.accelerator.is_main_process:
         other.run.path.mkdir(parents=True, exist_ok=True)
         write_text(other.run.recipe_path, to_toml(other.recipe))
-    logger.info("baseline '%s'", method)
+    logger.info("baseline %s: begins", method)
+    started = monotonic()
     trained = train(other, graft(other, tokenizer_made))
     alone(other, "evaluation", lambda: evaluating.evaluate(other, trained))
+    ended(context, f"baseline {method}", started, kept=False)
 
 
 def baseline_run(run: Run, method: str) -> Run:
@@ -178,7 +182,7 @@ def empty(run: Run) -> None:
         stage = path.name.removesuffix(".partial") in STAGE_NAMES or (path / "inputs").is_file()
         if path.is_symlink() and stage:  # a study's cell: the text and the vocabulary are shared
             path.unlink()
-        elif path.is_dir() and (stage or path.name in TRACKER_FOLDERS):
+        elif path.is_dir() and (stage or path.name in (*TRACKER_FOLDERS, trials.FOLDER)):
             shutil.rmtree(path)
     files = (run.path / "environment.json", run.path / "report.html", run.metrics_path)
     for path in (*files, run.plan_path):
@@ -201,8 +205,7 @@ def alone(context: Context, name: str, work: Callable[[], str]) -> str:
     if context.accelerator.is_main_process:
         started, before = monotonic(), stage.fingerprint()
         made = work()
-        took = monotonic() - started
-        logger.info("%s: %s", name, "kept" if before == made else f"done in {took:.1f} s")
+        ended(context, name, started, kept=before == made)
     context.accelerator.wait_for_everyone()
     return str(stage.fingerprint())
 
@@ -225,9 +228,21 @@ def train(context: Context, made: str) -> str:
     for index, section in enumerate(context.recipe.phases):
         started, before = monotonic(), context.run.stage(section.name).fingerprint()
         made = stages.phase(context, index, made)
-        took = monotonic() - started
-        logger.info("%s: %s", section.name, "kept" if before == made else f"done in {took:.1f} s")
+        ended(context, section.name, started, kept=before == made)
     return made
+
+
+def ended(context: Context, name: str, started: float, *, kept: bool) -> None:
+    """Log that a stage has ended, and which of the run's stages it was."""
+    recipe = context.recipe
+    order = ["corpus", "tokenizer", "graft", *_phases(recipe), "evaluation"]
+    order += [*(f"baseline {one.method}" for one in recipe.baselines), "model"]
+    place = ""
+    if context.run.parent is None and name in order:
+        known = "" if is_open(recipe) else f" of {len(order)}"  # the plan decides on the phases
+        place = f" (stage {order.index(name) + 1}{known})"
+    took = "kept" if kept else f"done in {duration(monotonic() - started)}"
+    logger.info("%s: %s%s", name, took, place)
 
 
 def export(context: Context, trained: str, evaluated: str) -> str:
@@ -293,7 +308,7 @@ def run_stage(path: Path, name: str) -> dict[str, Any]:
     """
     run = Run.existing(path)
     recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
-    phases = [phase.name for phase in recipe.phases]
+    phases = _phases(recipe)
     order = ["corpus", "tokenizer", "graft", *phases, "evaluation", "model", "report"]
     if is_open(recipe):
         raise RecipeError(
@@ -318,6 +333,10 @@ def run_stage(path: Path, name: str) -> dict[str, Any]:
             }
             stages.corpus(context) if name == "corpus" else work[name](context, before)
     return run.stage(name).result()
+
+
+def _phases(recipe: Recipe) -> list[str]:
+    return [phase.name for phase in recipe.phases]
 
 
 def _made(run: Run, name: str) -> str:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from accelerate.utils import broadcast_object_list
 
-from lingraft.pipeline import planning, speed
+from lingraft.pipeline import planning, speed, trials
 from lingraft.pipeline.stages import family_now
 from lingraft.pipeline.suiting import suited
 from lingraft.pretrained import load as pretrained
@@ -46,9 +46,6 @@ logger = logging.getLogger(__name__)
 MEASURING = 0.02
 """Of the promise, for measuring the speed of all phases; never more than `MOST_MEASURING`."""
 MOST_MEASURING = 20.0
-TRIALS = 0.05
-"""Of the budget, for trials of what rules are unsure of."""
-FEWEST_TRIAL_STEPS, MOST_TRIAL_STEPS, TRIAL_SENTENCES = 10, 60, 200
 EFFICIENCY = 0.3
 """Share of a large matrix product's speed that training reaches, for the first rough estimate."""
 USUAL_STEP = 2_048
@@ -192,16 +189,19 @@ def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
         late = _late(request, recipe, plan["facts"] | {"tokens": tokens})
         recipe = _with(request, [*early, *late])
     context = replace(context, recipe=recipe)
-    late = [_tried(context, request, [*early, *late], one, speeds, graft) for one in late]
+    decided = [*early, *late]
     if late:
-        recipe = _with(request, [*early, *late])
+        probe = trials.Probe(context, lambda chosen: _with(request, chosen), speeds)
+        decided = probe.decide(decided)
+        recipe = _with(request, decided)
     draft = planning.draft(replace(context, recipe=recipe), speeds, time.passed())
     if main:
+        trials.settle(context, decided)
         write_json(
             run.plan_path,
             plan
             | {
-                "choices": [one.plain() for one in (*early, *late)],
+                "choices": [one.plain() for one in decided],
                 "fixed": settled(draft.recipe).model_dump(mode="json", exclude_none=True),
                 **draft.plain(),
             },
@@ -240,47 +240,6 @@ def _affordable(recipe: Recipe, speeds: list[speed.Speed]) -> float | None:
     pairs = zip(recipe.phases, speeds, strict=True)
     total = sum((phase.budget.seconds or 0.0) * one.tokens_per_second for phase, one in pairs)
     return total / (1 + len(recipe.baselines))
-
-
-def _tried(
-    context: Context,
-    request: Recipe,
-    decided: list[Choice],
-    choice: Choice,
-    speeds: list[speed.Speed],
-    graft: Path,
-) -> Choice:
-    """The choice by short trials of its candidates, where its rule is unsure."""
-    if choice.sure or not choice.candidates:
-        return choice
-    steps = _trial_steps(context, speeds, len(choice.candidates))
-    if steps < FEWEST_TRIAL_STEPS:
-        why = f"{choice.why}; the budget is too small for trials of others"
-        return replace(choice, why=why, candidates=())
-    losses = []
-    for value in choice.candidates:
-        others = [one for one in decided if one.key != choice.key]
-        recipe = _with(request, [*others, replace(choice, value=value)])
-        loss = speed.trial(context, recipe.phases[-1], graft, steps, TRIAL_SENTENCES)
-        losses.append((loss, value))
-        logger.info("trial: %s = %s, validation loss %.4f", choice.key, value, loss)
-    shown = ", ".join(f"{value}: {loss:.3f}" for loss, value in losses)
-    why = f"{choice.why}; validation losses after trials of {steps} steps: {shown}"
-    return replace(choice, value=min(losses)[1], why=why)
-
-
-def _trial_steps(context: Context, speeds: list[speed.Speed], candidates: int) -> int:
-    """Optimiser steps of a trial: all together take `TRIALS` of the budget."""
-    total = 0.0
-    for phase, measured in zip(context.recipe.phases, speeds, strict=True):
-        budget = phase.budget
-        if budget.seconds is not None:
-            total += budget.seconds * measured.tokens_per_second / measured.tokens_per_step
-        elif budget.unit == "steps":
-            total += budget.value
-        elif budget.unit == "tokens":
-            total += budget.value / measured.tokens_per_step
-    return min(MOST_TRIAL_STEPS, int(TRIALS * total / candidates))
 
 
 def _deadlines(draft: planning.Draft, time: Timekeeper) -> dict[str, Deadline]:

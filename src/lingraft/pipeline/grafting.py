@@ -77,10 +77,9 @@ class Grafting:
         plans = layer_plans(
             loaded.model.config,
             loaded.family,
-            settings.layers_before,
-            settings.layers_after,
+            *settings.places[:2],
             settings.layer_initialiser,
-            settings.layers_every,
+            settings.places.every,
         )
         changes = export.vocabulary_settings(loaded.model.config, target, origin)
         changes |= export.generation_settings(loaded.model, target, origin)
@@ -101,35 +100,33 @@ class Grafting:
             present = loaded.model.generation_config.to_dict()
             ids = export.generation_ids(present, target, origin)
             model.generation_config.update(**ids)
-        title = KINDS[loaded.family.kind].title
-        account.notes.extend(
-            f"{name}: in the source checkpoint, not part of the {title}"
-            for name in loaded.unexpected
-        )
-        if settings.output_embeddings is not None and head is None:
-            account.notes.append(
-                "graft.output_embeddings: without effect, for the output projection is tied to the "
-                "word embeddings"
-            )
+        account.notes.extend(_notes(loaded, recipe, tied=head is None))
         sizes = self.insert_modules(model, loaded.family, account)
         export.save(model, folder / "model")
         write_json(folder / "account.json", account.rows())
         initialised.provenance.write(folder / "provenance.tsv", target, origin)
-        counts = _counts(model, loaded, self.recipe)
         return {
-            **counts,
+            **_counts(model, loaded, recipe),
             **sizes,
             "account": account.summary(),
             "notes": account.notes,
             "embeddings": {
                 "initialiser": KEPT if whole else settings.embeddings,
-                "provenance": initialised.provenance.counts(),
-                "new_rows": len(initialised.provenance.made),
-                "norms": norms,
-                **({"token_distillation": facts} if (facts := self.learnt) else {}),
-                **({"output": head} if head is not None else {}),
-                **({"lexicons": list(lexicons)} if (lexicons := initialised.lexicons) else {}),
+                **self._rows_facts(initialised, norms, head),
             },
+        }
+
+    def _rows_facts(
+        self, initialised: Initialised, norms: dict[str, Any], head: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        """What the rows of the embeddings are made of."""
+        return {
+            "provenance": initialised.provenance.counts(),
+            "new_rows": len(initialised.provenance.made),
+            "norms": norms,
+            **({"token_distillation": facts} if (facts := self.learnt) else {}),
+            **({"output": head} if head is not None else {}),
+            **({"lexicons": list(lexicons)} if (lexicons := initialised.lexicons) else {}),
         }
 
     @property
@@ -321,6 +318,20 @@ class Grafting:
 
 def _rows(loaded: source.LoadedSource) -> torch.Tensor:
     return loaded.model.get_input_embeddings().get_parameter("weight").detach()
+
+
+def _notes(loaded: source.LoadedSource, recipe: Recipe, *, tied: bool) -> list[str]:
+    """What a reader of the account should know of the source and of settings without effect."""
+    title = KINDS[loaded.family.kind].title
+    found = [
+        f"{name}: in the source checkpoint, not part of the {title}" for name in loaded.unexpected
+    ]
+    if recipe.graft.output_embeddings is not None and tied:
+        found.append(
+            "graft.output_embeddings: without effect, for the output projection is tied to the "
+            "word embeddings"
+        )
+    return found
 
 
 def _counts(model: PreTrainedModel, loaded: source.LoadedSource, recipe: Recipe) -> dict[str, Any]:

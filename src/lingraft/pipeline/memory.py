@@ -8,7 +8,6 @@ their maps read and write, what norms keep, and on a CPU the probabilities of at
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import shutil
@@ -18,13 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.models.parts import layer_index, trained_parts
-from lingraft.recipe.run import KEEPING
-from lingraft.recipe.selectors import selector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lingraft.models.families import Family
+    from lingraft.pipeline.trainable import Trained
     from lingraft.recipe import Phase, Recipe, Training
 
 PROGRAM = 600_000_000
@@ -53,9 +51,6 @@ class Layers:
     """Of all linear maps of all layers."""
     rows: int
     """Of the embeddings."""
-    added: int
-    """Of these those that the vocabulary adds, at most."""
-    tied: bool
 
     @classmethod
     def of(
@@ -64,8 +59,6 @@ class Layers:
         config: Mapping[str, Any],
         family: Family,
         recipe: Recipe,
-        *,
-        tied: bool,
     ) -> Layers | None:
         """From the source's tensors; None where its config.json lacks a number.
 
@@ -74,7 +67,6 @@ class Layers:
             config: its config.json.
             family: its record.
             recipe: what is inserted, and how many rows there will be.
-            tied: whether the output projection is the word embeddings.
         """
         numbers = {index for name in shapes if (index := layer_index(name, family)) is not None}
         width = next((int(config[key]) for key in WIDTH if config.get(key)), None)
@@ -89,9 +81,6 @@ class Layers:
         in_first, out_first = (0, 1) if family.model_type == "gpt2" else (1, 0)
         lists = len(family.lists)
         number = len(numbers) + lists * recipe.graft.places.number(len(numbers) // lists)
-        source = shapes[family.word_embeddings][0]
-        rows = recipe.tokenizer.most_rows(source)
-        kept = source if recipe.tokenizer.kind in KEEPING else 0
         return cls(
             number,
             width,
@@ -99,9 +88,7 @@ class Layers:
             sum(shape[in_first] for shape in maps),
             sum(shape[out_first] for shape in maps),
             number * sum(math.prod(shape) for shape in maps),
-            rows,
-            max(0, rows - kept),
-            tied,
+            recipe.tokenizer.most_rows(shapes[family.word_embeddings][0]),
         )
 
 
@@ -196,37 +183,13 @@ def _number(path: str, name: str, unit: int) -> int | None:
     return int(found) * unit if found else None
 
 
-def trained(phase: Phase, by_part: Mapping[str, int], layers: Layers) -> tuple[int, int]:
-    """Parameters that a phase trains, and those of matrices of which it trains rows.
-
-    Args:
-        phase: its parts, rows and layers, and its LoRA.
-        by_part: parameters of the target.
-        layers: of the target.
-    """
-    count = matrices = 0
-    for name in trained_parts(phase.train, phase.name):
-        if name in by_part:
-            count += by_part[name]
-            continue
-        one = selector(name)
-        if one.matrix is not None:
-            size = by_part["output_bias" if one.matrix == "output_bias" else "embeddings"]
-            size //= 1 if layers.tied or one.matrix == "output_bias" else 2
-            new = size * layers.added // layers.rows
-            count += {"new": new, "old": size - new}.get(str(one.rows), size)
-            matrices += size
-        elif one.items:
-            with contextlib.suppress(IndexError):  # whoever trains says which layer is not there
-                share = len(one.layers(layers.number)) / layers.number
-                count += int(share * (by_part["body"] + by_part["itl"]))
-    if phase.lora is not None:
-        count += phase.lora.rank * (layers.read + layers.written) * layers.number
-    return count, matrices
-
-
 def need(
-    recipe: Recipe, phase: Phase, by_part: Mapping[str, int], layers: Layers, machine: Machine
+    recipe: Recipe,
+    phase: Phase,
+    by_part: Mapping[str, int],
+    layers: Layers,
+    trained: Trained,
+    machine: Machine,
 ) -> Need:
     """What a phase takes.
 
@@ -235,10 +198,10 @@ def need(
         phase: what trains on what.
         by_part: parameters of the target.
         layers: of the target.
+        trained: what of it the phase trains.
         machine: where.
     """
-    training, parts = recipe.training, trained_parts(phase.train, phase.name)
-    count, matrices = trained(phase, by_part, layers)
+    training = recipe.training
     total = sum(by_part.values())
     bf16 = training.precision == "bf16" or (training.precision == "auto" and machine.bf16)
     size = 2 if bf16 else 4
@@ -249,20 +212,22 @@ def need(
         tokens = max(row, min(tokens, phase.batch.size))
     else:
         tokens = min(tokens, phase.batch.size * max(row, recipe.tokenizer.max_tokens))
-    one = _layer_bytes(layers, size, row, machine, trained="body" in parts)
-    kept = 4 * layers.width
-    everything = one * layers.number
-    if training.gradient_checkpointing:
-        everything = kept * layers.number + one
+    learning, still = (
+        _layer_bytes(layers, size, row, machine, trained=trains) for trains in (True, False)
+    )
+    everything = learning * trained.learning + still * (trained.layers - trained.learning)
+    if training.gradient_checkpointing and trained.layers:
+        most = learning if trained.learning else still
+        everything = 4 * layers.width * trained.layers + most
     embedded = 8 * layers.width
     activations = tokens * (everything + embedded) + (2 * layers.parameters if bf16 else 0)
     weights = 4 * total
     if training.frozen_weights == "bf16" and bf16:
-        weights -= 2 * (0 if "body" in parts else min(layers.parameters, by_part["body"]))
+        weights -= 2 * trained.frozen_maps
     return Need(
         weights,
-        4 * (count + matrices),
-        8 * count,
+        4 * (trained.parameters + trained.matrices),
+        8 * trained.parameters,
         activations,
         _logit_bytes(phase, by_part, layers, tokens, size),
     )
@@ -299,14 +264,19 @@ def _logit_bytes(
 
 
 def remedies(
-    recipe: Recipe, phase: Phase, by_part: Mapping[str, int], layers: Layers, machine: Machine
+    recipe: Recipe,
+    phase: Phase,
+    by_part: Mapping[str, int],
+    layers: Layers,
+    trained: Trained,
+    machine: Machine,
 ) -> Iterator[tuple[str, Need]]:
     """Settings that take less memory, each with those before it, and what is needed then."""
     training, said = recipe.training, list[str]()
 
     def with_them(changed: Training) -> tuple[str, Need]:
         other = recipe.model_copy(update={"training": changed})
-        return ", ".join(said), need(other, phase, by_part, layers, machine)
+        return ", ".join(said), need(other, phase, by_part, layers, trained, machine)
 
     if not training.gradient_checkpointing:
         training = training.model_copy(update={"gradient_checkpointing": True})
@@ -319,14 +289,18 @@ def remedies(
         said[:] = [one for one in said if "micro_batch" not in one]
         said.append(f"training.micro_batch_tokens={smaller}")
         yield with_them(training)
-    if "body" not in trained_parts(phase.train, phase.name) and training.frozen_weights != "bf16":
+    if trained.frozen_maps and training.frozen_weights != "bf16":
         training = training.model_copy(update={"frozen_weights": "bf16"})
         said.append("training.frozen_weights=bf16")
         yield with_them(training)
 
 
 def verdict(
-    recipe: Recipe, by_part: Mapping[str, int], layers: Layers, machine: Machine
+    recipe: Recipe,
+    by_part: Mapping[str, int],
+    layers: Layers,
+    trained: Sequence[Trained],
+    machine: Machine,
 ) -> tuple[dict[str, Need], str]:
     """What each phase needs, and a sentence on whether it fits.
 
@@ -334,9 +308,14 @@ def verdict(
         recipe: with its phases.
         by_part: parameters of the target.
         layers: of the target.
+        trained: what of it each phase trains.
         machine: where it trains.
     """
-    needs = {phase.name: need(recipe, phase, by_part, layers, machine) for phase in recipe.phases}
+    counted = {phase.name: each for phase, each in zip(recipe.phases, trained, strict=True)}
+    needs = {
+        phase.name: need(recipe, phase, by_part, layers, counted[phase.name], machine)
+        for phase in recipe.phases
+    }
     worst = max(recipe.phases, key=lambda phase: needs[phase.name].total, default=None)
     if worst is None:
         return needs, ""
@@ -347,7 +326,7 @@ def verdict(
     )
     if most <= machine.usable:
         return needs, f"{begin}: it fits"
-    found = list(remedies(recipe, worst, by_part, layers, machine))
+    found = list(remedies(recipe, worst, by_part, layers, counted[worst.name], machine))
     fitting = next((entry for entry in found if entry[1].total <= machine.usable), None)
     if fitting is not None:
         return needs, (

@@ -137,7 +137,7 @@ def draft(context: Context, speeds: list[Speed], passed: float) -> Draft:
             tokens = max(round(training * speed.tokens_per_second), 1)
             phase = phase.model_copy(update={"budget": Budget(value=tokens, unit="tokens")})
         else:
-            tokens = round(_tokens(phase, speed, text))
+            tokens = round(tokens_of(phase, speed, text))
             seconds = tokens / speed.tokens_per_second + looking
         in_tokens = phase.batch.unit == "tokens"
         step = phase.batch.size if in_tokens else speed.tokens_per_step
@@ -169,8 +169,8 @@ def draft(context: Context, speeds: list[Speed], passed: float) -> Draft:
     )
 
 
-def _tokens(phase: Phase, speed: Speed, text: Text) -> float:
-    """Of a budget that is not in time."""
+def tokens_of(phase: Phase, speed: Speed, text: Text) -> float:
+    """Tokens of a budget that is not in time."""
     value, unit = phase.budget.value, phase.budget.unit
     if unit == "epochs":
         return value * text.sentences["train"] * text.lengths["train"]
@@ -245,5 +245,6 @@ def _too_late(whole: float, needed: float) -> RecipeError:
     return RecipeError(
         f"method.budget: {whole / 60:g} minutes are too few here: reading the text, the "
         "vocabulary, the graft and the evaluation leave no time to train; give at least "
-        f"{math.ceil(needed / 60):,} minutes (--minutes), or less text"
+        f"{math.ceil(needed / 60):,} minutes (--minutes, with --resume: what is done is kept), or "
+        "less text"
     )

@@ -15,12 +15,12 @@ from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES, Family, check_config, family_of
 from lingraft.models.modules import in_folder, wanted_by
 from lingraft.models.parts import trained_parts
-from lingraft.models.plans import check_identity
+from lingraft.models.plans import check_every, check_identity
 from lingraft.pipeline import pairs, vocabularies
 from lingraft.pipeline.memory import Layers, Need, this_machine, verdict
 from lingraft.pipeline.sizes import grafted_sizes, is_tied, named_as_in, tensor_shapes
 from lingraft.pipeline.suiting import check_context, suited
-from lingraft.pipeline.trainable import trainable
+from lingraft.pipeline.trainable import Trained, trainable
 from lingraft.pretrained.checkpoints import folder_of, refuse_code, without_config
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import baseline, is_open
@@ -54,7 +54,7 @@ class Plan:
     model_type: str = ""
     parameters: int | None = None
     by_part: dict[str, int] = field(default_factory=dict)
-    trainable: list[int] = field(default_factory=list)
+    trainable: list[Trained] = field(default_factory=list)
     """Parameters that each phase trains; empty where they are not known."""
     phases: list[dict[str, Any]] = field(default_factory=list)
     disk_bytes_estimate: int | None = None
@@ -169,6 +169,7 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
         vocabularies.check_tokens(recipe, folder)
     if family is not None:
         vocabularies.check_initialisers(recipe, family)
+        check_every(family, _config(folder) if folder else {}, recipe.graft.layers_every)
         if recipe.graft.layer_initialiser == "identity" and any(recipe.graft.places):
             check_identity(family, _config(folder) if folder else {})
         for module in wanted_by(recipe.graft):
@@ -313,7 +314,7 @@ def _sizes(recipe: Recipe, plan: Plan) -> None:
         trainable(recipe, phase, shapes, family, grafted, tied=tied) for phase in recipe.phases
     ]
     plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
-    plan.layers = Layers.of(shapes, config, family, recipe, tied=tied)
+    plan.layers = Layers.of(shapes, config, family, recipe)
 
 
 def _is_tied(family: Family | None, folder: Path | None) -> bool | None:
@@ -349,13 +350,13 @@ def _config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _phase(recipe: Recipe, phase: Phase, plan: Plan, count: int | None) -> dict[str, Any]:
+def _phase(recipe: Recipe, phase: Phase, plan: Plan, count: Trained | None) -> dict[str, Any]:
     joins = phase.join_sentences and phase.batch.unit == "sentences"
     unit = "blocks of sentences" if joins else phase.batch.unit
     return {
         "name": phase.name,
         "trains": described(phase.train, phase.lora.parts if phase.lora else ()),
-        "trainable": count,
+        "trainable": None if count is None else count.parameters,
         "budget": f"{phase.budget.value:g} {phase.budget.unit}",
         "batch": f"{phase.batch.size} {unit}",
         "learning_rate": phase.optimiser.learning_rate,
@@ -394,5 +395,5 @@ def _estimates(recipe: Recipe, plan: Plan) -> None:
     )
     machine = this_machine()
     if plan.layers is not None and machine is not None:
-        plan.memory, plan.fits = verdict(recipe, plan.by_part, plan.layers, machine)
+        plan.memory, plan.fits = verdict(recipe, plan.by_part, plan.layers, plan.trainable, machine)
         plan.memory_bytes_estimate = max((n.total for n in plan.memory.values()), default=None)

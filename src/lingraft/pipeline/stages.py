@@ -173,18 +173,16 @@ def tokenizer(context: Context, corpus_made: str) -> str:
         if code is not None:
             speak(ours, code)
         max_tokens = min(recipe.tokenizer.max_tokens, longest)
+        if causal and max_tokens < recipe.tokenizer.max_tokens:
+            logger.info(
+                "context: %d tokens, all that the source reads at once (tokenizer.max_tokens: %d)",
+                max_tokens,
+                recipe.tokenizer.max_tokens,
+            )
         ours.model_max_length = longest
         tokenizer_files.save(ours, folder)
-        vocabulary = Vocabulary.of(ours)
-        result |= {
-            "kind": tokenizer_files.kind_of(ours),
-            "vocab_size": vocabulary.size,
-            "extension": extension,
-            "max_tokens": max_tokens,
-            "specials": {
-                role: [vocabulary.pieces[i], i] for role, i in vocabulary.specials.items()
-            },
-        }
+        result |= _vocabulary_facts(ours, extension, max_tokens)
+        changes = recipe.tokenizer.kind in CHANGING
         found = {
             stream.name: _tokenise(
                 stream,
@@ -193,13 +191,10 @@ def tokenizer(context: Context, corpus_made: str) -> str:
                 theirs,
                 folder,
                 functools.partial(documents.encode if causal else encode, max_tokens=max_tokens),
+                changes=changes,
             )
             for stream in recipe.texts
         }
-        if theirs is not None and recipe.tokenizer.kind in CHANGING:
-            for stream in recipe.texts:
-                held_out = _some(streams.folder_of(text, stream) / "test.txt")
-                found[stream.name]["changed"] = changed_tokens(theirs, ours, held_out)
         result |= found[recipe.texts[0].name]
         if theirs is not None and _source_text(recipe):
             some = islice(lines_of(_source_text(recipe)), STATISTICS_SENTENCES)
@@ -211,6 +206,19 @@ def tokenizer(context: Context, corpus_made: str) -> str:
                 for split in SPLITS
             }
     return made
+
+
+def _vocabulary_facts(
+    ours: PreTrainedTokenizerFast, extension: dict[str, int] | None, max_tokens: int
+) -> dict[str, Any]:
+    vocabulary = Vocabulary.of(ours)
+    return {
+        "kind": tokenizer_files.kind_of(ours),
+        "vocab_size": vocabulary.size,
+        "extension": extension,
+        "max_tokens": max_tokens,
+        "specials": {role: [vocabulary.pieces[i], i] for role, i in vocabulary.specials.items()},
+    }
 
 
 def _source_text(recipe: Recipe) -> tuple[str, ...]:
@@ -225,8 +233,10 @@ def _tokenise(
     theirs: PreTrainedTokenizerFast | None,
     folder: Path,
     written: Callable[..., dict[str, int]],
+    *,
+    changes: bool,
 ) -> dict[str, Any]:
-    """Write a stream's tokens; their counts, and statistics of both tokenizers."""
+    """Write a stream's tokens; their counts, statistics of both tokenizers, and what changed."""
     result: dict[str, Any] = {
         "tokens": {
             split: written(ours, text / f"{split}.txt", folder, f"{stream.prefix}{split}")
@@ -239,6 +249,8 @@ def _tokenise(
                 split: statistics(which, _some(text / f"{split}.txt"))
                 for split in ("train", "test")
             }
+    if theirs is not None and changes:
+        result["changed"] = changed_tokens(theirs, ours, _some(text / "test.txt"))
     return result
 
 
@@ -249,11 +261,9 @@ def _some(path: Path) -> Iterator[str]:
         yield line
 
 
-def graft(context: Context, tokenizer_made: str) -> str:
-    """Build the target model from the source."""
-    recipe = context.recipe
-    stage = context.run.stage("graft")
-    made = fingerprint(
+def graft_fingerprint(recipe: Recipe, tokenizer_made: str) -> str:
+    """Of what decides the target model before training."""
+    return fingerprint(
         FORMAT["graft"],
         tokenizer_made,
         source_fingerprint(recipe),
@@ -262,6 +272,13 @@ def graft(context: Context, tokenizer_made: str) -> str:
         *_resources(recipe),
         *_share(recipe),
     )
+
+
+def graft(context: Context, tokenizer_made: str) -> str:
+    """Build the target model from the source."""
+    recipe = context.recipe
+    stage = context.run.stage("graft")
+    made = graft_fingerprint(recipe, tokenizer_made)
     if stage.is_done(made):
         return made
     pretrained.quiet_transformers()

@@ -1,14 +1,15 @@
-"""How many parameters a phase trains, from the headers of the source's files. No torch."""
+"""What a phase trains, counted from the headers of the source's files. No torch."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lingraft.errors import RecipeError
 from lingraft.models.families import DECODER
 from lingraft.models.parts import goes_with_place, layer_index
-from lingraft.models.selection import Layout, Selection
+from lingraft.models.selection import Layout, Selection, chosen_maps
 from lingraft.recipe.run import KEEPING
 
 if TYPE_CHECKING:
@@ -18,6 +19,27 @@ if TYPE_CHECKING:
     from lingraft.recipe import Phase, Recipe
 
 Shapes = dict[str, tuple[int, ...]]
+BELOW = ("embeddings", "positions", "embedding_norm")
+"""Parts beneath the layers: where they train, every layer has a backward pass."""
+WITHIN = ("adapters", "cross_attention")
+"""Parts with modules in every layer."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How much of a model a phase trains, and how deep its backward pass goes."""
+
+    parameters: int
+    """LoRA's too; of a vocabulary that is trained yet the most there can be."""
+    matrices: int
+    """Parameters of matrices of which rows train; the whole matrix has a gradient."""
+    layers: int
+    """Layers with a backward pass: from the lowest that trains upwards, all if what is beneath them
+    trains. They keep activations."""
+    learning: int
+    """Of these the layers whose maps train, or have LoRA, and so keep what they read too."""
+    frozen_maps: int
+    """Parameters of the layers' linear maps that stay as they are."""
 
 
 def layers_of(shapes: Shapes, family: Family, recipe: Recipe) -> tuple[Shapes, Layout]:
@@ -61,8 +83,8 @@ def trainable(
     by_part: Mapping[str, int],
     *,
     tied: bool,
-) -> int:
-    """Parameters that a phase trains; of a vocabulary that is trained yet the most there can be.
+) -> Trained:
+    """What a phase trains.
 
     Args:
         recipe: vocabulary and inserted layers.
@@ -81,19 +103,62 @@ def trainable(
     total = sum(by_part[s.part] for s in selection.trained if s.part is not None)
     whole = [s for s in selection.trained if s.part is not None]
     some = [s for s in selection.trained if s.items]
+    adapted = _adapted(selection, tensors)
+    frozen_maps, learning = 0, set[int]()
     for name, shape in tensors.items():
-        if any(layout.means(s, name, None) for s in whole):
+        index = layer_index(name, family)
+        assert index is not None, "these are the layers' tensors"
+        if any(layout.means(s, name, None) for s in (*whole, *some)):
+            if name in adapted:
+                raise RecipeError(
+                    f"phase '{phase.name}': both train and lora.parts name {name}; name it once"
+                )
+            learning.add(index)
+            if not any(layout.means(s, name, None) for s in whole):
+                total += math.prod(shape)
             continue
-        if any(layout.means(s, name, None) for s in some):
-            total += math.prod(shape)
-        elif phase.lora and len(shape) == 2 and selection.adapts(name):
-            ends = tuple(f".{module}.weight" for module in phase.lora.modules)
-            total += phase.lora.rank * sum(shape) if not ends or name.endswith(ends) else 0
+        frozen_maps += math.prod(shape) if len(shape) == 2 else 0
+        if phase.lora and name in adapted:
+            learning.add(index)
+            total += phase.lora.rank * sum(shape)
     source = shapes[family.word_embeddings]
+    matrices = 0
     for one in (s for s in selection.trained if s.matrix is not None):
-        rows = _rows(recipe, str(one.rows), source[0], phase.name)
-        total += rows * (1 if one.matrix == "output_bias" else source[1])
-    return total
+        width = 1 if one.matrix == "output_bias" else source[1]
+        total += _rows(recipe, str(one.rows), source[0], phase.name) * width
+        matrices += recipe.tokenizer.most_rows(source[0]) * width
+    reached = _reached(selection, layout, learning)
+    return Trained(total, matrices, reached, len(learning), frozen_maps)
+
+
+def _adapted(selection: Selection, tensors: Shapes) -> set[str]:
+    """The matrices that LoRA is put on.
+
+    Raises:
+        RecipeError: there are none of its names, or none at all.
+    """
+    phase, end = selection.phase, ".weight"
+    if phase.lora is None:
+        return set()
+    maps = [
+        name.removesuffix(end)
+        for name, shape in tensors.items()
+        if len(shape) == 2 and name.endswith(end) and selection.adapts(name)
+    ]
+    return {name + end for name in chosen_maps(phase.lora, maps, f"phase '{phase.name}'")}
+
+
+def _reached(selection: Selection, layout: Layout, learning: set[int]) -> int:
+    """How many layers have a backward pass; a decoder's layers stand on its encoder's."""
+    numbers = [
+        one.first + index
+        for one, depth in zip(layout.family.lists, layout.depths, strict=True)
+        for index in range(depth)
+    ]
+    names = {s.part or s.matrix for s in selection.trained}
+    if names & {*BELOW, *WITHIN}:
+        return len(numbers)
+    return len([n for n in numbers if n >= min(learning)]) if learning else 0
 
 
 def _rows(recipe: Recipe, which: str, source: int, phase: str) -> int:

@@ -16,6 +16,7 @@ from lingraft.pipeline import preflight, sizes
 from lingraft.probing.facts import FACTS, OF_TEXT, Profile, limited, of_texts, of_tokenizer
 from lingraft.probing.sources import verdict, with_source
 from lingraft.report import numbers, page
+from lingraft.report.next_step import NextStep, command
 from lingraft.report.table import BEST, Cell, Column, markdown, row, table
 from lingraft.rundir import write_text
 
@@ -216,12 +217,24 @@ def write(out: Path, rows: Sequence[Row], tables: Sequence[Table], name: str) ->
         "sources",
         title=f"Sources for {name}",
         verdict=tables[-1].notes[0],
+        next_step=next_step(rows, name),
         facts=[("candidates", str(len(rows))), ("target", name)],
         made_from=f"{ROWS} and {PROBE}/results.jsonl",
         tables=tables,
     )
     write_text(out / PAGE, shown)
     return out / PAGE
+
+
+def next_step(rows: Sequence[Row], name: str) -> NextStep:
+    """A graft of each candidate where there was none yet; else a model of the best."""
+    ranked = [row for row in rows if row.get("rank") == 1]
+    if ranked:
+        start = command("adapt", "--source", ranked[0]["model"], "--text", "TEXT", "--lang", name)
+        return NextStep("Make the model of the best one:", f"{start} --minutes 30")
+    names = ",".join(str(row["model"]) for row in rows)
+    start = command("sources", "--candidates", names, "--text", "TEXT", "--lang", name)
+    return NextStep("Facts alone do not decide. Graft each of them for a moment:", start)
 
 
 def with_standings(rows: Sequence[Row], found: Sequence[Standing]) -> list[Row]:

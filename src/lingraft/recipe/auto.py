@@ -93,6 +93,8 @@ class Choice:
     rows: tuple[str, ...] = ()
     sure: bool = True
     candidates: tuple[Any, ...] = field(default=())
+    tried: tuple[tuple[Any, float], ...] = field(default=())
+    """Values that a probe tried, and their validation losses in nats; infinite: it diverged."""
 
     def plain(self) -> dict[str, Any]:
         """For plan.json."""
@@ -129,6 +131,11 @@ def is_hurried(facts: Facts) -> bool:
     return facts.seconds is not None and facts.seconds < HURRIED * facts.slowdown
 
 
+def learns_vectors(facts: Facts) -> bool:
+    """Whether static vectors can be learnt here, and there is time to."""
+    return facts.has_vectors and not is_hurried(facts)
+
+
 def is_short(facts: Facts) -> bool:
     """Whether the budget is among those of our studies."""
     return is_measured(facts) and facts.tokens <= MEASURED_TOKENS
@@ -162,10 +169,19 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "graft.embeddings",
         "focus",
-        lambda facts: facts.has_vectors and not is_hurried(facts),
+        lambda facts: learns_vectors(facts) and is_short(facts),
         lambda _: "focus",
         "the lowest of five initialisers at 1.5 M tokens, and lower than mean at 0.3 M",
         (*(f"{KO}:xpt-n25000-s0{end}" for end in INITIALISERS), *AT_LITTLE),
+    ),
+    Rule(
+        "graft.embeddings",
+        "focus-beyond",
+        learns_vectors,
+        lambda _: "focus",
+        "the lowest of five initialisers at the sizes that were measured; not at this one",
+        (),
+        lambda _: ("focus", "mean"),
     ),
     Rule(
         "graft.embeddings",

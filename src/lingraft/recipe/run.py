@@ -243,6 +243,10 @@ class Method(Section):
     first_phase_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Share of the budget that phase 1 gets, where the method has two; left out, `veco` gives it
     0.1 and `in-place` 0.6."""
+    probe: bool | None = None
+    """Whether preset 'auto' tries settings of which its rules are unsure, for a few dozen steps of
+    the real model each, within 5 % of the budget (docs/budgets.md). None does where the budget is
+    large enough; False takes the rules' values."""
     replay: dict[str, Share] | None = None
     """Streams that are read only so that the source's abilities are kept (text in its language),
     and the share of the tokens of every phase that each gets; the others share what is left as

@@ -26,6 +26,7 @@ class ShortForm(TypedDict, total=False):
         steps: budget: optimiser steps over all phases.
         learning_rate: its peak.
         batch_tokens: tokens of one step.
+        probe: False: take what the rules of "auto" say, without trials where they are unsure.
         lexicons: dictionaries, for initialisers and methods that read some.
         kept: text of the source's language, on which a causal model is scored too.
         baselines: methods to train on the same budget, to compare.
@@ -44,6 +45,7 @@ class ShortForm(TypedDict, total=False):
     steps: int | None
     learning_rate: float | None
     batch_tokens: int | None
+    probe: bool | None
     lexicons: Sequence[str | Path] | None
     kept: Sequence[str | Path] | None
     baselines: Sequence[str] | None
@@ -69,6 +71,7 @@ def tables(form: ShortForm, texts: dict[str, Any], budget: dict[str, Any] | None
             budget=budget,
             learning_rate=form.get("learning_rate"),
             batch=None if batch is None else {"size": batch, "unit": "tokens"},
+            probe=form.get("probe"),
         ),
         "resources": _given(lexicons=[str(path) for path in form.get("lexicons") or ()]),
         "evaluation": _given(kept=[str(path) for path in form.get("kept") or ()]),

@@ -1,4 +1,4 @@
-"""What to change where a run is no better than guessing by frequency: rules over its own facts."""
+"""What to do after a run, and what to change where it has learnt little: rules over its facts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from lingraft.recipe.reach import SPREAD, reach, warmup_share
 from lingraft.report import numbers, tables
-from lingraft.report.variants import labelled
+from lingraft.report.next_step import NextStep, command
+from lingraft.report.variants import kind_of, labelled
+from lingraft.tasks import GROUPS, TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +35,12 @@ HIGH_RATE = 2e-3
 """The demo's learning rate, the highest that is proposed."""
 NARROW = 512
 """Width up to which the demo's learning rate is proposed, not that of the papers' wider models."""
+MORE = 4
+"""Times the budget, where a model has learnt little."""
+NER = "panx"
+"""A task with training text of its own in most languages."""
+OWN_TASK = "my-task.toml"
+"""What a user calls a task of their own."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +168,65 @@ def _example(known: Facts) -> str:
     return f"The papers' models of width 768 take 1e-4 to 3e-4; this one's width is {known.width}."
 
 
+def after_run(main: Variant, line: Line) -> NextStep:
+    """What follows a run: going on with it, training it longer, or fine-tuning its model.
+
+    Args:
+        main: the run's own model.
+        line: its numbers.
+    """
+    evaluation, path = main.result("evaluation"), main.run.path
+    if evaluation is None:
+        called = str((main.environment or {}).get("command", ""))
+        again = command("adapt", path / "recipe.toml", "--out", path, "--resume")
+        known = called.startswith("lingraft adapt ")
+        return NextStep(
+            "The run has not ended. This goes on where it was:", called if known else again
+        )
+    if main.phases and not line.learnt:
+        return NextStep(
+            f"The model has learnt little. Change what the report proposes, or train it {MORE} "
+            "times as long, in a run of its own:",
+            command("adapt", path / "recipe.toml", *_longer(main), "--out", f"{path}-longer"),
+        )
+    if kind_of(evaluation) == "seq2seq":
+        task, where = OWN_TASK, f"{OWN_TASK} describes it"
+    else:
+        task, where = _task(main.recipe.languages)
+    return NextStep(
+        f"Fine-tune the model on a task ({where}):",
+        command("finetune", path / "model", "--task", task, "--data", "data"),
+    )
+
+
+def _longer(main: Variant) -> list[str]:
+    """The options that multiply a run's budget."""
+    method = main.recipe.method
+    if method.budget is not None:
+        return ["--set", f"method.budget.value={MORE * method.budget.value:g}"]
+    phases = enumerate(main.recipe.phases)
+    values = [(at, f"{MORE * phase.budget.value:.15g}") for at, phase in phases]
+    return [word for at, value in values for word in ("--set", f"phases.{at}.budget.value={value}")]
+
+
+def _task(languages: Sequence[str]) -> tuple[str, str]:
+    """A task for the first of the languages that has one, and where its files are named."""
+    in_groups = {group.member(code) for group in GROUPS.values() for code in group.languages}
+    for language in languages:
+        code = language.partition("-")[0]
+        own = [name for name in TASKS if code in TASKS[name].languages and name not in in_groups]
+        shared = [GROUPS[NER].member(code)] if code in GROUPS[NER].languages else []
+        for name in (*own, *shared):
+            return name, "lingraft list tasks says where its files come from"
+    return OWN_TASK, f"{OWN_TASK} describes it"
+
+
+def lines(main: Variant, line: Line) -> list[str]:
+    """The advice on a model, for a terminal; none where there is none."""
+    changes = advice(main, line)
+    return [tables.advice_heading(line), *(f"- {change}" for change in changes)] if changes else []
+
+
 def summary(runs: Sequence[Run]) -> str:
     """Verdict and advice on the first run, for a terminal.
 
@@ -168,6 +235,4 @@ def summary(runs: Sequence[Run]) -> str:
     """
     found = labelled(runs)
     compared = tables.compare(found)
-    changes = advice(found[0], compared.lines[0])
-    heading = [tables.advice_heading(compared.lines[0])] if changes else []
-    return "\n".join([tables.verdict(compared), *heading, *(f"- {change}" for change in changes)])
+    return "\n".join([tables.verdict(compared), *lines(found[0], compared.lines[0])])

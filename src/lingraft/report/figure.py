@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -22,7 +23,7 @@ from matplotlib.figure import Figure as MatplotlibFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from lingraft.report import numbers
+from lingraft.report import numbers, points
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,6 +55,8 @@ BAND = 0.16
 COLOURED = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
 LEGEND_ROW = 0.2
 """Inches that a row of the legend takes in a file of its own."""
+LEGEND_SAMPLE, LEGEND_LETTER = 0.55, 0.06
+"""Inches that a line's sample takes with the room about it, and a letter at most on average."""
 RC: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "lingraft",
@@ -96,18 +99,31 @@ class Figure:
         """For a page: the models, and the CSS of the sample line of each."""
         return [(name, Markup(_legend_style(index))) for name, index in self.names]
 
-    @property
+    @cached_property
     def wide(self) -> Markup:
-        """For a page: the SVG is ours, names of phases in it are escaped already."""
+        """For a page: the SVG is ours, names of phases in it are escaped already.
+
+        It tells its numbers under the pointer.
+        """
         return self._inside_a_page("wide")
 
-    @property
+    @cached_property
     def narrow(self) -> Markup:
-        """For a page on a phone."""
+        """For a page on a phone, where there is no pointer."""
         return self._inside_a_page("narrow")
 
+    @cached_property
+    def csv(self) -> str:
+        """An address that holds all of its numbers as a CSV file; empty where it has none."""
+        with mpl.rc_context(RC):
+            (axes,) = _drawing(self.draw, "wide", self.height).axes
+        found = points.rows(axes, self.names)
+        return points.as_link(found) if found else ""
+
     def _inside_a_page(self, form: str) -> Markup:
-        return Markup(_inline(_svg(self.draw, form, self.height), f"{self.name}-{form}-"))
+        told = self.names if form == "wide" else None
+        svg = _svg(self.draw, form, self.height, told=told)
+        return Markup(_inline(svg, f"{self.name}-{form}-"))
 
     def for_python(self, palette: str = "light") -> MatplotlibFigure:
         """A figure of matplotlib, wide, with the legend above the axes.
@@ -147,15 +163,38 @@ def colour(index: int) -> str:
     return f"#0000f{index % N_COLOURS}"
 
 
-def line(axes: Axes, x: Points, y: Points, index: int, **style: Any) -> None:
-    """A line in the colour and the dash of the model with this index."""
+def line(
+    axes: Axes,
+    x: Points,
+    y: Points,
+    index: int,
+    *,
+    what: str | None = "",
+    spread: tuple[Points, Points] | None = None,
+    **style: Any,
+) -> None:
+    """A line in the colour and the dash of the model with this index.
+
+    Args:
+        axes: to draw into.
+        x: of its points.
+        y: of its points.
+        index: of the model.
+        what: which of the model's lines it is; None where its numbers are noted elsewhere.
+        spread: the lowest and the highest seed at every point, as a band.
+        style: of the line.
+    """
     look: dict[str, Any] = {"linestyle": DASHES[_dash(index)], "linewidth": 1.7} | style
+    if spread is not None:
+        axes.fill_between(x, *spread, color=colour(index), alpha=BAND, linewidth=0)
     axes.plot(x, y, color=colour(index), **look)
-
-
-def band(axes: Axes, x: Points, low: Points, high: Points, index: int) -> None:
-    """The spread over the seeds around a line."""
-    axes.fill_between(x, low, high, color=colour(index), alpha=BAND, linewidth=0)
+    if what is None:
+        return
+    for place, at in enumerate(zip(map(float, x), map(float, y), strict=True)):
+        cells = dict(zip((points.X, points.Y), at, strict=True))
+        if spread is not None:
+            cells |= {"lowest": float(spread[0][place]), "highest": float(spread[1][place])}
+        points.note(axes, at, index, what, **cells)
 
 
 def upright(axes: Axes, x: float, index: int) -> None:
@@ -199,14 +238,21 @@ def _svg(
     form: str,
     height: float,
     names: Sequence[tuple[str, int]] = (),
+    told: Sequence[tuple[str, int]] | None = None,
 ) -> str:
+    """A file; with `told`, the names of its lines, it tells its numbers under the pointer."""
     with mpl.rc_context(RC):
         figure = _drawing(draw, form, height, names)
         FigureCanvasSVG(figure)
         buffer = io.StringIO()
         metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(buffer, format="svg", metadata=metadata)
-    return buffer.getvalue()
+    svg = buffer.getvalue()
+    if told is None:
+        return svg
+    (axes,) = figure.axes
+    shown = points.hover(axes, points.rows(axes, told), 72 * figure.get_figheight())
+    return svg.replace("</svg>", f"{shown}</svg>")
 
 
 def _drawing(
@@ -217,7 +263,7 @@ def _drawing(
 ) -> MatplotlibFigure:
     """The figure in the colours of STAND_INS, with a legend above where there are names."""
     width, full = SIZES[form]
-    columns = min(3, len(names))
+    columns = _columns(width, [name for name, _ in names])
     above = LEGEND_ROW * -(-len(names) // columns) if columns else 0.0
     tall = full * height + above
     figure = MatplotlibFigure(figsize=(width, tall))
@@ -236,6 +282,14 @@ def _drawing(
             borderpad=0, handlelength=2.4, columnspacing=1.6, labelspacing=0.3,
         )  # fmt: skip
     return figure
+
+
+def _columns(width: float, names: Sequence[str]) -> int:
+    """Columns of a legend, so that a figure of this width in inches cuts no name; at most 3."""
+    if not names:
+        return 0
+    room = (width - MARGINS[0]) / (LEGEND_SAMPLE + LEGEND_LETTER * max(map(len, names)))
+    return max(1, min(3, len(names), int(room)))
 
 
 def _coloured(figure: MatplotlibFigure, palette: str) -> None:

@@ -8,7 +8,7 @@ from matplotlib import colormaps
 from matplotlib.colors import Normalize, to_hex
 from matplotlib.patches import Rectangle
 
-from lingraft.report import figure, numbers
+from lingraft.report import figure, numbers, points
 from lingraft.report.figure import Figure
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def heat_map(
                 share = float(norm(value)) if scale[1] > scale[0] else 0.5
                 field = to_hex(colours(RANGE[0] + share * (RANGE[1] - RANGE[0])))
                 axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=field, linewidth=0))
+                points.note(axes, (x, y), None, x=other, y=one, value=value)
                 axes.text(
                     x, y, numbers.fixed(value, 1), ha="center", va="center", fontsize=size,
                     color=LIGHT if share > 0.55 else DARK,
@@ -118,6 +119,8 @@ def bars(
                 x = at + (index - (len(models) - 1) / 2) * width
                 colour = figure.colour(index)
                 axes.bar(x, value, width * 0.92, color=colour, linewidth=0)
+                spread = {} if deviation is None else {"±": deviation}
+                points.note(axes, (x, value), index, group, y=value, **spread)
                 if deviation:
                     axes.errorbar(x, value, deviation, ecolor=figure.INK, elinewidth=1, capsize=2)
         axes.axhline(0, color=figure.FAINT, linewidth=0.8)

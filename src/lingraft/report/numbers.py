@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
+
+from lingraft import log
 
 NO_BREAK = "\u00a0"
 ABSENT = "–"
@@ -87,15 +90,8 @@ def duration(seconds: float | None) -> str:
     """A time: 0.8 s, 45 s, 3 min 20 s, 2 h 5 min."""
     if seconds is None:
         return ABSENT
-    if seconds < 9.95:
-        return f"{seconds:.1f}{NO_BREAK}s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}{NO_BREAK}s"
-    if whole < 3_600:
-        return f"{whole // 60}{NO_BREAK}min {whole % 60}{NO_BREAK}s"
-    minutes = round(seconds / 60)
-    return f"{minutes // 60}{NO_BREAK}h {minutes % 60}{NO_BREAK}min"
+    text = log.duration(seconds)
+    return re.sub(r" (?=s|min|h)", NO_BREAK, text)
 
 
 def size(n_bytes: float | None) -> str:

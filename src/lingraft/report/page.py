@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
+
+if TYPE_CHECKING:
+    from lingraft.report.next_step import NextStep
 
 
 def environment(*, autoescape: bool = True) -> jinja2.Environment:
@@ -24,6 +27,7 @@ def render(
     *,
     title: str,
     verdict: str,
+    next_step: NextStep | None,
     facts: list[tuple[str, str]],
     made_from: str,
     **sections: Any,
@@ -33,10 +37,12 @@ def render(
     Args:
         template: NAME of templates/NAME.html.j2, which fills the skeleton page.html.j2.
         title: heading of the page.
-        verdict: what the page says, in a sentence.
+        verdict: what the page says, in a sentence or two.
+        next_step: what to do with it; None where nothing follows.
         facts: names and values that stand at the top.
         made_from: the files that hold all that the page shows.
         sections: what the template shows.
     """
-    shown = {"title": title, "verdict": verdict, "facts": facts, "made_from": made_from}
+    shown = {"title": title, "verdict": verdict, "next_step": next_step, "facts": facts}
+    shown["made_from"] = made_from
     return environment().get_template(f"{template}.html.j2").render(shown | sections)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -80,9 +80,11 @@ def losses(found: Sequence[Variant]) -> Figure | None:
 
     def draw(axes: Axes, form: str) -> None:
         for index, (train, valid) in enumerate(curves):
-            figure.line(axes, train.x, train.y, index, alpha=0.4, linewidth=0.8, linestyle="-")
-            marker = "o" if len(valid.x) < 30 else ""
-            figure.line(axes, valid.x, valid.y, index, linewidth=1.9, marker=marker, markersize=3)
+            faint: dict[str, Any] = {"alpha": 0.4, "linewidth": 0.8, "linestyle": "-"}
+            figure.line(axes, train.x, train.y, index, what="training", **faint)
+            strong: dict[str, Any] = {"linewidth": 1.9, "markersize": 3}
+            strong["marker"] = "o" if len(valid.x) < 30 else ""
+            figure.line(axes, valid.x, valid.y, index, what="validation", **strong)
         for entropy in unigrams:
             figure.level(axes, entropy)
         axes.set_ylabel("loss (nats per predicted token)")
@@ -113,7 +115,8 @@ def learning_rates(found: Sequence[Variant]) -> Figure | None:
 
     def draw(axes: Axes, form: str) -> None:
         for index, points in enumerate(curves):
-            figure.line(axes, points.x, points.y, index, linewidth=1.6)
+            name = found[index].label
+            figure.line(axes, points.x, points.y, index, what=name, linewidth=1.6)
         axes.set_ylim(bottom=0)
         axes.set_ylabel("learning rate")
         axes.yaxis.set_major_locator(MaxNLocator(4))

@@ -26,6 +26,8 @@ BEST, SECOND = 1, 2
 STYLES = {BEST: "bold green", SECOND: "underline"}
 WIDE = 6
 """Columns; a table of more is shown in smaller letters."""
+MOST_COLUMNS = 8
+"""A table of more stands behind a fold in documents."""
 NARROW_NAME = 16
 """Characters that the first column of a terminal's table needs at least."""
 LATEX = str.maketrans(
@@ -182,6 +184,24 @@ def markdown(shown: Table, escape: Callable[[str], str] = _bars_and_stars) -> st
     lines = [_line(escape(column.whole) for column in shown.columns), "|" + "|".join(rules) + "|"]
     lines += [_line(_marked(cell, row.role, escape) for cell in row.cells) for row in shown.rows]
     return "\n".join([*lines, *(f"\n{escape(note)}" for note in shown.notes)])
+
+
+def folded(shown: Table, first: Iterable[str] = ()) -> str:
+    """A table in Markdown; of a wide one the main columns, and the whole behind a fold.
+
+    Args:
+        shown: the table.
+        first: titles of the main columns, beside the first one. A wide table that has none of
+            them stands behind the fold alone.
+    """
+    if len(shown.columns) <= MOST_COLUMNS:
+        return markdown(shown)
+    wanted = set(first)
+    main = [column.title for column in shown.columns[1:] if column.title in wanted]
+    short = [markdown(replace(shown.only([shown.columns[0].title, *main]), notes=()))]
+    summary = f"<summary>All {len(shown.columns)} columns</summary>"
+    fold = f'<details markdown="1">{summary}\n\n{markdown(shown)}\n\n</details>'
+    return "\n\n".join([*short * bool(main), fold])
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -378,7 +378,11 @@ def _times(ratio: float, direction: str) -> str:
 def _against_unigrams(line: Line) -> str:
     unigrams = numbers.significant(line.unigram_perplexity)
     if line.learnt:
-        return f"guessing by token frequency alone gives {unigrams}"
+        nats = math.log((line.unigram_perplexity or math.nan) / (line.perplexity or math.nan))
+        return (
+            f"guessing by token frequency alone gives {unigrams}, "
+            f"which is {numbers.fixed(nats, 1)} nats a token worse"
+        )
     return f"that is {line.beside_unigrams} guessing by token frequency alone ({unigrams})"
 
 

@@ -1,8 +1,9 @@
-"""One cell of a study, in a process of its own: `python -m lingraft.study.cell FOLDER`.
+"""One cell of a study, in a process of its own: `python -m lingraft.study.cell FOLDER [--job]`.
 
 A process that runs out of memory or crashes takes no other cell with it. It ends when the study
 does: its standard input is a pipe that nobody writes to, and the end of that pipe means that the
-study is gone, however it went.
+study is gone, however it went. With `--job` a cluster's scheduler has started it: then it lives on
+without the study, and writes its exit status into the folder.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 FAILURE = "failure.txt"
 """In the folder: why the process ended with an error, on one line."""
+EXIT = "exit.json"
+"""In the folder of a job of a cluster: the exit status, written last."""
 NO_ROOM = os.EX_IOERR
 """Exit status where the disk is full, for then there may be no room for a reason either."""
 STEPS = "steps.json"
@@ -149,8 +152,8 @@ def measure_initial_loss(context: Context) -> None:
     packed = packed_model(loaded.model.to(context.accelerator.device), loaded.family)
     objectives = held_out.objectives
     module = context.accelerator.prepare(WithObjective(packed, *objectives))
-    loss, _ = held_out.losses(module, context.accelerator)
-    write_json(run.path / INITIAL, {"loss": loss})
+    loss, by_stream = held_out.losses(module, context.accelerator)
+    write_json(run.path / INITIAL, {"loss": loss} | by_stream)
 
 
 ACTIONS: dict[str, Callable[..., None]] = {"share": share, "train": train, "finetune": fine_tune}
@@ -202,9 +205,13 @@ def work(folder: Path) -> int:
 
 def main() -> None:
     """Entry point."""
-    end_with_the_study()
+    folder, is_job = Path(sys.argv[1]), sys.argv[2:] == ["--job"]
+    if not is_job:
+        end_with_the_study()
     log.set_up()
-    status = work(Path(sys.argv[1]))
+    status = work(folder)
+    if is_job:
+        write_json(folder / EXIT, {"status": status})
     if status == NO_ROOM:  # what cannot be flushed to the log would change the exit status
         with Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), 1)

@@ -5,10 +5,11 @@ A function of the files alone: no date, no path, nothing random; a test makes it
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from lingraft.report import numbers
-from lingraft.report.table import markdown
+from lingraft.report.table import folded
 from lingraft.stats import Resampling
 from lingraft.study import causal_tables, page, stream_tables, tables, task_tables
 from lingraft.study.results import collect, size_text
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.report.figure import Figure
+    from lingraft.report.table import Table
     from lingraft.study.results import Results
 
 HEAD = """# Results
@@ -37,6 +39,11 @@ over the seeds. Where the two disagree, believe the t-test: two or three seeds d
 too little. With one seed (“text alone”) nothing is known of other seeds. §: trained in different
 precision, fp32 and bf16.
 
+Of causal models: bits/byte and bits/char are of every byte and character of whole held-out
+documents; a column that ends with “kept” gives the bits per byte of text of the source's language,
+which trained nothing: what is left of that language. Tokens/char: how many tokens the vocabulary
+needs for a character; characters/s: how fast it writes. Bits and tokens/char: lower is better.
+
 A data-efficiency factor says how many times more sentences scratch needs to be as good as the
 method is with that many (straight lines over log(sentences), nothing extrapolated; for PPL, its
 logarithm): “not reached (> x)” where scratch is not as good with x times as many, the most that it
@@ -52,6 +59,10 @@ one seed of training, so nothing is known of others.
 """
 RESULTS = "results.md"
 NOTES = ".notes.md"
+FIGURE = re.compile(r"<!-- figure: ([\w-]+) -->")
+"""A place in the notes of a study for one of its figures, by name: beside what was found."""
+MAIN = ("PPL", "bits/byte", "bits/char", "hits@1", "MRR", "seeds", "tokens")
+"""Columns of wide tables that stand outside the fold."""
 
 
 def files(folder: Path, recipes: Path) -> dict[str, str]:
@@ -59,7 +70,8 @@ def files(folder: Path, recipes: Path) -> dict[str, str]:
 
     Args:
         folder: has NAME.jsonl for each study, and NAME.notes.md where there is something to say;
-            page.notes.md, if it is there, stands at the top of the page.
+            page.notes.md, if it is there, stands at the top of the page. `<!-- figure: NAME -->` in
+            the notes of a study is where this figure stands.
         recipes: has NAME.toml.
 
     Returns:
@@ -95,19 +107,24 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
         for drawing in (*shown, *of_tasks, *curves)
     }
     notes = path.with_name(name + NOTES)
+    text = notes.read_text(encoding="utf-8").strip() if notes.is_file() else ""
     parts = [
         f"## {name}",
-        notes.read_text(encoding="utf-8").strip() if notes.is_file() else "",
-        f"{page.verdict(results)} {_about(results, name, folder, recipes)}",
+        FIGURE.sub(lambda place: pictures.pop(place[1]), text),
+        f"{page.verdict(results, resampling)} {_about(results, name, folder, recipes)}",
         *_tables(results, resampling),
         *_under("What more data brings", drawings["data_figures"], pictures),
         *_under("How much data it is worth", drawings["factor_figures"], pictures),
         *_factors(results, resampling),
         *_tasks(results, resampling),
-        *(pictures[drawing.name] for drawing in of_tasks),
+        *(pictures[drawing.name] for drawing in of_tasks if drawing.name in pictures),
         *_task_factors(results, resampling),
         *_initialisers(results, resampling),
-        *_under("Losses", curves, pictures),
+        *_under(
+            "Bits per byte while training" if causal_tables.shown(results) else "Losses",
+            curves,
+            pictures,
+        ),
         *_machines(results),
     ]
     svgs = {
@@ -129,23 +146,27 @@ def _about(results: Results, name: str, folder: str, recipes: Path) -> str:
     return text
 
 
+def _shown(table: Table) -> str:
+    return folded(table, MAIN)
+
+
 def _tables(results: Results, resampling: Resampling) -> Iterable[str]:
     for size in reversed(results.sizes):
         yield f"### {size_text(size).capitalize()}"
-        yield markdown(causal_tables.quality(results, size) or tables.quality(results, size))
+        yield _shown(causal_tables.quality(results, size) or tables.quality(results, size))
         less = causal_tables.differences_of(results, size, resampling)
         if less is not None:
-            yield markdown(less)
+            yield _shown(less)
         for table in stream_tables.of(results, size, resampling):
             yield f"{table.title[0].upper()}{table.title[1:]}:"
-            yield markdown(table)
+            yield _shown(table)
 
 
 def _factors(results: Results, resampling: Resampling) -> Iterable[str]:
     table = tables.factors(results, resampling)
     if table is not None:
         yield f"How many times more sentences {results.reference()} needs:"
-        yield markdown(table)
+        yield _shown(table)
 
 
 def _tasks(results: Results, resampling: Resampling) -> Iterable[str]:
@@ -158,23 +179,23 @@ def _tasks(results: Results, resampling: Resampling) -> Iterable[str]:
         less = tables.differences(results, size, resampling, results.task_metrics)
         if table is not None:
             yield f"{size_text(size).capitalize()}:"
-            yield markdown(table)
+            yield _shown(table)
         if less is not None:
-            yield markdown(less)
+            yield _shown(less)
 
 
 def _task_factors(results: Results, resampling: Resampling) -> Iterable[str]:
     table = tables.factors(results, resampling, results.task_metrics)
     if table is not None:
         yield f"How many times more sentences {results.reference()} needs for the same score:"
-        yield markdown(table)
+        yield _shown(table)
 
 
 def _initialisers(results: Results, resampling: Resampling) -> Iterable[str]:
-    table = tables.initialisers(results, resampling)
+    table = causal_tables.initialisers(results, resampling)
     if table is not None:
         yield "### Initialisers of the embeddings"
-        yield markdown(table)
+        yield _shown(table)
 
 
 def _machines(results: Results) -> Iterable[str]:
@@ -186,7 +207,7 @@ def _machines(results: Results) -> Iterable[str]:
 
 
 def _under(heading: str, drawings: Iterable[Figure], pictures: dict[str, str]) -> Iterable[str]:
-    shown = [pictures[drawing.name] for drawing in drawings]
+    shown = [pictures[drawing.name] for drawing in drawings if drawing.name in pictures]
     return [f"### {heading}", *shown] if shown else []
 
 

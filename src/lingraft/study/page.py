@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lingraft.report import numbers
 from lingraft.report import page as skeleton
+from lingraft.report.next_step import NextStep, command
 from lingraft.rundir import write_text
 from lingraft.stats import Resampling
 from lingraft.study import (
@@ -17,21 +19,27 @@ from lingraft.study import (
     tables,
     task_tables,
 )
+from lingraft.study.analysis import difference
 from lingraft.study.metrics import BITS, BYTES, LOSS, PERPLEXITY, metric_named
 from lingraft.study.notes import asked
 from lingraft.study.results import collect, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from lingraft.report.figure import Figure
     from lingraft.report.table import Table
-    from lingraft.study.results import Results
+    from lingraft.study.results import Group, Results
     from lingraft.study.rows import AnyRow
 
 TITLES = {PERPLEXITY: "perplexity", BITS: "bits per character", BYTES: "bits per byte"}
 """What a verdict is by, the first that two labels have."""
+ALPHA = 0.05
+"""A larger p separates nothing."""
+LONG_NAME = 30
+"""Characters; a longer label is not said twice."""
+SEEDS = 3
+"""Fewer say little of luck."""
 
 
 def write(study: recipe.Study, rows: Sequence[AnyRow], out_html: Path) -> Path:
@@ -51,7 +59,7 @@ def write(study: recipe.Study, rows: Sequence[AnyRow], out_html: Path) -> Path:
     """
     planned = [cell.id for cell in grid.cells(study)]
     out_html.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out_html, render(study.name, rows, planned, recipe.to_toml(study)))
+    write_text(out_html, render(study.name, rows, planned, study, out_html.parent))
     return out_html
 
 
@@ -59,7 +67,8 @@ def render(
     name: str,
     rows: Iterable[AnyRow],
     planned: Sequence[str] = (),
-    settings: str = "",
+    study: recipe.Study | None = None,
+    folder: Path | None = None,
 ) -> str:
     """The page.
 
@@ -67,7 +76,8 @@ def render(
         name: of the study.
         rows: of its results file.
         planned: ids of all cells of the study.
-        settings: the study file.
+        study: its settings.
+        folder: where it lies.
     """
     results = collect(rows)
     resampling = Resampling()
@@ -82,7 +92,8 @@ def render(
     return skeleton.render(
         "study",
         title=f"Study {name}",
-        verdict=verdict(results),
+        verdict=verdict(results, resampling),
+        next_step=next_step(results, planned, study, folder),
         facts=_facts(results, planned),
         made_from="results.jsonl",
         failures=results.failures,
@@ -101,10 +112,11 @@ def render(
         task_differences=[table for table in gained if table is not None],
         task_factors=tables.factors(results, resampling, metrics),
         task_notes=task_tables.about(results),
-        initialisers=tables.initialisers(results, resampling),
+        initialisers=causal_tables.initialisers(results, resampling),
         machines=tables.machines(results),
-        cells=tables.cells(results),
-        settings=settings,
+        cells=causal_tables.cells(results),
+        causal=bool(causal_tables.shown(results)),
+        settings=recipe.to_toml(study) if study else "",
         **figures(results, resampling),
     )
 
@@ -123,19 +135,22 @@ def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]
         "task_factor_figures": [
             plots.factors(results, metric, resampling) for metric in results.task_metrics
         ],
-        "loss_figures": [
-            drawing(results, size)
-            for size in results.sizes
-            for drawing in (plots.bits, plots.losses)
-        ],
+        "loss_figures": [_learning(results, size) for size in results.sizes],
         "initialiser_figures": [
-            plots.losses(results, size, initialisers=True) for size in results.sizes
+            _learning(results, size, initialisers=True) for size in results.sizes
         ],
     }
     return {
         section: [drawing for drawing in drawings if drawing is not None]
         for section, drawings in drawn.items()
     }
+
+
+def _learning(results: Results, size: int | None, *, initialisers: bool = False) -> Figure | None:
+    """How models learn: of causal ones in bits over characters, which compare, else the loss."""
+    return plots.bits(results, size, initialisers=initialisers) or plots.losses(
+        results, size, initialisers=initialisers
+    )
 
 
 def _facts(results: Results, planned: Sequence[str]) -> list[tuple[str, str]]:
@@ -152,12 +167,13 @@ def _facts(results: Results, planned: Sequence[str]) -> list[tuple[str, str]]:
     ]
 
 
-def verdict(results: Results) -> str:
-    """What the largest size says, in a sentence, by the first of `TITLES` that there is."""
-    if not results.groups:
-        return "No verdict yet: no cell has ended."
-    size = results.sizes[-1]
-    groups = results.at(size)
+def leaders(results: Results) -> tuple[str, list[Group]]:
+    """The metric that the largest size is judged by, and its groups, the best one first.
+
+    The first of `TITLES` that two groups have which were asked for the same; without one, the
+    groups are none.
+    """
+    groups = results.at(results.sizes[-1]) if results.groups else ()
     reference = next((g for g in groups if g.label == results.reference()), None)
     for metric in TITLES:
         rivals = [
@@ -167,14 +183,67 @@ def verdict(results: Results) -> str:
             and asked(group, metric) == asked(reference or groups[0], metric)
         ]
         if len(rivals) > 1:
-            best, first = min(rivals, key=lambda pair: pair[0])
-            title = TITLES[metric]
-            show = metric_named(metric).show
-            text = f"With {size_text(size)}, {first.label} is best of {len(rivals)}: {title}"
-            base = None if reference is None else reference.mean(metric)
-            if base is None or reference is first:
-                return f"{text} {show(best)}."
-            return f"{text} {show(best)}, {results.reference()} {show(base)}."
-    return (
-        f"{len(results.cells)} cells have ended; at the largest size there is nothing to compare."
+            return metric, [group for _, group in sorted(rivals, key=lambda pair: pair[0])]
+    return "", []
+
+
+def verdict(results: Results, resampling: Resampling) -> str:
+    """Who wins at the largest size and whether that is more than luck, in two sentences."""
+    if not results.groups:
+        return "No verdict yet: no cell has ended."
+    metric, groups = leaders(results)
+    if not groups:
+        return (
+            f"{len(results.cells)} cells have ended; at the largest size there is nothing to "
+            "compare."
+        )
+    first, second = groups[:2]
+    show = metric_named(metric).show
+    best = f"With {size_text(results.sizes[-1])}, {first.label} is best of {len(groups)}"
+    reached = f"{TITLES[metric]} {show(first.mean(metric))}"
+    others = {one.label: one for one in (second, *groups) if one.label == results.reference()}
+    beside = {second.label: second} | others
+    beside.pop(first.label, None)
+    told = ", ".join(f"{label} {show(one.mean(metric))}" for label, one in beside.items())
+    return f"{best}: {reached}, {told}. {_luck(first, second, metric, resampling)}"
+
+
+def _luck(first: Group, second: Group, metric: str, resampling: Resampling) -> str:
+    """Whether the lead of one group over another is more than luck, as far as is known."""
+    name = second.label if len(second.label) < LONG_NAME else "the second"
+    if not first.rows(metric).keys() & second.rows(metric).keys():
+        return f"It shares no seed with {name}, so nothing is known of luck."
+    found = difference(first, second, metric, resampling)
+    if found.p is None:
+        return f"Whether its lead over {name} is luck is not known: the rows have no blocks."
+    p = max(found.p, found.p_seeds or 0.0)
+    shown = numbers.probability(p)
+    said = f"nothing separates it from {name} ({shown})"
+    if p < ALPHA:
+        said = f"its lead over {name} is more than luck ({shown})"
+    if found.trained > 1:
+        return f"{said[0].upper()}{said[1:]}."
+    return f"On this test text {said}; one seed tells nothing of others."
+
+
+def next_step(
+    results: Results, planned: Sequence[str], study: recipe.Study | None, folder: Path | None
+) -> NextStep | None:
+    """The cells that lack, then more seeds, then a model by the best method."""
+    place = folder or Path("runs") / (study.name if study else "study")
+    again = command("study", "STUDY", "--out", place)
+    if {*planned} - {cell.name for cell in results.cells}:
+        return NextStep("Not every cell has ended. What is done is kept:", again)
+    _, groups = leaders(results)
+    if not groups:
+        return None
+    if len(groups[0].cells) < SEEDS:
+        why = f"Give the axis seed {SEEDS} values or more, then run what is new:"
+        return NextStep(why, again)
+    axes = {"method.name": groups[0].method, **groups[0].further}
+    base = study.base if study and isinstance(study.base, str) else "RECIPE"
+    settings = [word for key, value in axes.items() for word in ("--set", f"{key}={value}")]
+    return NextStep(
+        f"Make a model by {groups[0].label} from all of your text:",
+        command("adapt", base, *settings, "--out", f"runs/{groups[0].method}"),
     )

@@ -7,12 +7,13 @@ et al. 2022, Figure 3 (losses of several methods).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from lingraft.report import figure, numbers
+from lingraft.report import figure, numbers, points
 from lingraft.report.figure import FAINT, Figure, colour
 from lingraft.study.analysis import incomparable
 from lingraft.study.factor import BELOW, NOT_REACHED, factor
@@ -117,10 +118,9 @@ def _line(axes: Axes, groups: Sequence[Group], metric: str, index: int) -> None:
     x = [group.sentences or 0 for group in groups]
     values = [group.values(metric) for group in groups]
     means = [sum(of_seeds) / len(of_seeds) for of_seeds in values]
-    if any(len(of_seeds) > 1 for of_seeds in values):
-        lows, highs = [min(v) for v in values], [max(v) for v in values]
-        figure.band(axes, x, lows, highs, index)
-    figure.line(axes, x, means, index, marker="o", markersize=3.5)
+    several = any(len(of_seeds) > 1 for of_seeds in values)
+    spread = ([min(v) for v in values], [max(v) for v in values]) if several else None
+    figure.line(axes, x, means, index, spread=spread, marker="o", markersize=3.5)
 
 
 def _sentences_axis(axes: Axes, sizes: Sequence[int], form: str) -> None:
@@ -150,6 +150,38 @@ def _log_axis(axes: Axes, which: str) -> None:
                                            else f"{value:,.0f}"))  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Learning:
+    """A quantity of the validation text while models train, and how a figure of it reads."""
+
+    name: str
+    title: str
+    over: str
+    """What stands along the foot."""
+    axis: str
+    decimals: int
+    by_text: bool
+    """Over the text that was seen, not its tokens."""
+    meaning: str
+    """For the caption."""
+
+
+LOSSES = Learning(
+    "losses", "Validation loss", "tokens", "validation loss (nats)", 2, by_text=False,
+    meaning="Lines: mean over the seeds; bands: lowest to highest seed; uprights: a method's "
+    "second phase begins. Dotted: knowing only how often each token occurs.",
+)  # fmt: skip
+INITIALISERS = replace(LOSSES, name="initialisers")
+BITS_SEEN = Learning(
+    "bits", "Bits per byte", "characters seen", "bits per byte (validation text)", 3, by_text=True,
+    meaning="The validation loss in bits over the bytes that a token of held-out text has, the end "
+    "of each document included. Characters are of all that was read, replayed text too. Lines: "
+    "mean over the seeds; bands: lowest to highest seed; uprights: a phase begins.",
+)  # fmt: skip
+"""Of causal models. Characters, not tokens: a model that cuts its text into fewer tokens sees more
+text in as many."""
+
+
 def losses(results: Results, sentences: int | None, *, initialisers: bool = False) -> Figure | None:
     """Validation loss against tokens at one size; None where there is none.
 
@@ -158,114 +190,108 @@ def losses(results: Results, sentences: int | None, *, initialisers: bool = Fals
         sentences: the size.
         initialisers: of the labels that name an initialiser, and what they are measured against.
     """
+    if initialisers:
+        groups = results.initialised(sentences)
+        return _learning(results, sentences, groups, INITIALISERS, least=2)
     plain = [group for group in results.at(sentences) if group.label in results.plain]
-    groups = [
-        group
-        for group in (results.initialised(sentences) if initialisers else plain)
-        if any(_points(cell.curves) for cell in group.cells)
-    ]
-    if not groups or (initialisers and len(groups) < 2):
-        return None
-    indices = {group.label: results.labels.index(group.label) for group in groups}
-    entropies = sorted({round(math.log(v), 4) for group in groups for v in group.values(UNIGRAMS)})
-    entropy = entropies[0] if entropies and entropies[-1] - entropies[0] < 0.05 else None
-
-    def draw(axes: Axes, form: str) -> None:
-        for group in groups:
-            _loss_line(axes, group, indices[group.label])
-        if entropy is not None:
-            figure.level(axes, entropy)
-        axes.set_ylabel("validation loss (nats)")
-        figure.tokens_axis(axes, form)
-
-    ends = [
-        f"{group.label}: {_points(group.cells[0].curves)[-1][1]:.2f}"
-        for group in groups
-        if _points(group.cells[0].curves)
-    ]
-    kind = "initialisers" if initialisers else "losses"
-    return Figure(
-        name=f"{kind}-{sentences or 'all'}",
-        draw=draw,
-        height=HEIGHT,
-        names=tuple(indices.items()),
-        description=f"Validation loss against tokens, {size_text(sentences)}. Last values: "
-        + "; ".join(ends),
-        caption=f"Validation loss against tokens, {size_text(sentences)}. Lines: mean over the "
-        "seeds; bands: lowest to highest seed; uprights: a method's second phase begins. Dotted: "
-        "knowing only how often each token occurs.",
-    )
+    return _learning(results, sentences, plain, LOSSES)
 
 
-def bits(results: Results, sentences: int | None) -> Figure | None:
+def bits(results: Results, sentences: int | None, *, initialisers: bool = False) -> Figure | None:
     """Bits per byte against characters seen at one size, of causal models; None without them.
 
-    Characters, not tokens: a model that cuts its text into fewer tokens sees more text in as many.
+    Arguments as those of `losses`.
     """
-    groups = [
-        group
-        for group in results.at(sentences)
-        if any(_points(cell.curves, by_text=True) for cell in group.cells)
-    ]
-    if not groups:
+    shown = replace(BITS_SEEN, name=INITIALISERS.name) if initialisers else BITS_SEEN
+    groups = results.initialised(sentences) if initialisers else results.at(sentences)
+    return _learning(results, sentences, groups, shown, least=1 + initialisers)
+
+
+def _learning(
+    results: Results,
+    sentences: int | None,
+    groups: Sequence[Group],
+    shown: Learning,
+    least: int = 1,
+) -> Figure | None:
+    """A line a group that has such curves; None with fewer than `least` of them."""
+    curves = {group.label: found for group in groups if (found := _curves(group, shown))}
+    drawn = [group for group in groups if group.label in curves]
+    if len(drawn) < least:
         return None
-    indices = {group.label: results.labels.index(group.label) for group in groups}
+    indices = {label: results.labels.index(label) for label in curves}
+    entropies = sorted({round(math.log(v), 4) for group in drawn for v in group.values(UNIGRAMS)})
+    close = bool(entropies) and entropies[-1] - entropies[0] < 0.05
+    entropy = entropies[0] if close and not shown.by_text else None
 
     def draw(axes: Axes, form: str) -> None:
-        for group in groups:
-            _loss_line(axes, group, indices[group.label], by_text=True)
-        axes.set_ylabel("bits per byte (validation text)")
+        for group in drawn:
+            _learning_line(axes, group, curves[group.label], indices[group.label], shown)
+        if entropy is not None:
+            figure.level(axes, entropy)
+        axes.set_ylabel(shown.axis)
         figure.tokens_axis(axes, form)
-        axes.set_xlabel("characters seen")
+        axes.set_xlabel(shown.over)
 
-    ends = [
-        f"{group.label}: {_points(group.cells[0].curves, by_text=True)[-1][1]:.3f}"
-        for group in groups
-        if _points(group.cells[0].curves, by_text=True)
-    ]
+    ends = [f"{label}: {found[0][-1][1]:.{shown.decimals}f}" for label, found in curves.items()]
+    told = f"{shown.title} against {shown.over}, {size_text(sentences)}."
     return Figure(
-        name=f"bits-{sentences or 'all'}",
+        name=f"{shown.name}-{sentences or 'all'}",
         draw=draw,
         height=HEIGHT,
         names=tuple(indices.items()),
-        description=f"Bits per byte against characters seen, {size_text(sentences)}. Last values: "
-        + "; ".join(ends),
-        caption=f"Bits per byte of the validation text against characters seen, "
-        f"{size_text(sentences)}: the validation loss in bits over the bytes that a token of "
-        "held-out text has, the end of each document included. Lines: mean over the seeds; bands: "
-        "lowest to highest seed; uprights: a phase begins.",
+        description=f"{told} Last values: " + "; ".join(ends),
+        caption=f"{told} {shown.meaning}",
     )
 
 
-def _points(curves: Sequence[CurveRow], *, by_text: bool = False) -> list[tuple[float, float]]:
+def _curves(group: Group, shown: Learning) -> list[list[tuple[float, float]]]:
+    """The points of each seed that has some, all phases joined."""
+    return [seen for cell in group.cells if (seen := _points(cell.curves, shown))]
+
+
+def _points(curves: Sequence[CurveRow], shown: Learning) -> list[tuple[float, float]]:
     """The validation losses of all phases, joined; by text bits per byte over characters."""
     valid = [curve for curve in curves if curve.split == "valid"]
-    if not by_text:
+    if not shown.by_text:
         return [point for curve in valid for point in curve.points]
-    return [
-        (tokens * curve.characters_per_token, nats / math.log(2) / curve.bytes_per_token)
-        for curve in valid
-        if curve.characters_per_token and curve.bytes_per_token
-        for tokens, nats in curve.points
-    ]
+    found, tokens_before, characters_before = list[tuple[float, float]](), 0.0, 0.0
+    for curve in valid:
+        if not curve.characters_per_token or not curve.bytes_per_token:
+            continue
+        for tokens, nats in curve.points:
+            seen = characters_before + (tokens - tokens_before) * curve.characters_per_token
+            found.append((seen, nats / math.log(2) / curve.bytes_per_token))
+        tokens_before, characters_before = curve.points[-1][0], found[-1][0]
+    return found
 
 
-def _loss_line(axes: Axes, group: Group, index: int, *, by_text: bool = False) -> None:
-    curves = [points for cell in group.cells if (points := _points(cell.curves, by_text=by_text))]
-    x: Array = np.array([tokens for tokens, _ in curves[0]], dtype=np.float64)
-    values = np.array([np.interp(x, *np.array(points, dtype=np.float64).T) for points in curves])
-    if len(curves) > 1:
-        figure.band(axes, x, values.min(0), values.max(0), index)
-    figure.line(axes, x, values.mean(0), index)
-    per_token = (group.cells[0].curves[0].characters_per_token or 1.0) if by_text else 1.0
-    for start in _boundaries(group):
-        figure.upright(axes, start * per_token, index)
+def _learning_line(
+    axes: Axes,
+    group: Group,
+    curves: Sequence[Sequence[tuple[float, float]]],
+    index: int,
+    shown: Learning,
+) -> None:
+    x: Array = np.array([seen for seen, _ in curves[0]], dtype=np.float64)
+    values = np.array([np.interp(x, *np.array(seed, dtype=np.float64).T) for seed in curves])
+    spread = (values.min(0), values.max(0)) if len(curves) > 1 else None
+    figure.line(axes, x, values.mean(0), index, spread=spread)
+    for start in _boundaries(group, shown):
+        figure.upright(axes, start, index)
 
 
-def _boundaries(group: Group) -> list[float]:
-    """Tokens at which the later phases of the first seed begin: where the one before ends."""
+def _boundaries(group: Group, shown: Learning = LOSSES) -> list[float]:
+    """Tokens at which the later phases of the first seed begin: where the one before ends.
+
+    By text characters, at the last look of the phase before.
+    """
+    curves = group.cells[0].curves
+    if shown.by_text:
+        valid = [curve for curve in curves if curve.split == "valid"]
+        return [_points(valid[:n], shown)[-1][0] for n in range(1, len(valid))]
     ends: dict[str, float] = {}
-    for curve in group.cells[0].curves:
+    for curve in curves:
         ends[curve.phase] = max(ends.get(curve.phase, 0.0), curve.points[-1][0])
     return sorted(ends.values())[:-1]
 
@@ -312,11 +338,15 @@ def factors(results: Results, metric: str, resampling: Resampling) -> Figure | N
 def _factor_line(axes: Axes, factors: Sequence[Factor], index: int) -> None:
     """Reached factors joined by a line; bounds of those not reached stand alone."""
     values = [point.value if BELOW < point.value < NOT_REACHED else math.nan for point in factors]
-    figure.line(axes, [point.size for point in factors], values, index, linewidth=1.5)
+    sizes = [point.size for point in factors]
+    figure.line(axes, sizes, values, index, what=None, linewidth=1.5)
     for point in factors:
         marker = "^" if point.value == NOT_REACHED else "v" if point.value == BELOW else "o"
         at = _clipped(point, point.value)
         axes.plot([point.size], [at], marker, color=colour(index), markersize=5)
+        shown, interval = point.shown()
+        cells: dict[str, Any] = {"x": point.size, "y": shown, "95 % interval": interval}
+        points.note(axes, (point.size, at), index, **cells)
         if point.low is not None and point.high is not None:
             bounds = [_clipped(point, point.low), _clipped(point, point.high)]
             axes.plot([point.size] * 2, bounds, color=colour(index), linewidth=1.1, alpha=0.7)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from lingraft.errors import explain
 from lingraft.study.cell import FAILURE, NO_ROOM
@@ -37,7 +38,23 @@ class Child(subprocess.Popen[bytes]):
             self.terminate()
 
 
-Start = Callable[[Path, int, int], Child]
+class Handle(Protocol):
+    """Work that was started, wherever it runs: a process, or a job of a cluster."""
+
+    def poll(self) -> int | None:
+        """Its exit status, None while it waits or runs."""
+
+    def terminate_once(self) -> None:
+        """Ask it to stop with a checkpoint; asking again changes nothing."""
+
+    def kill(self) -> None:
+        """End it now."""
+
+    def wait(self) -> int:
+        """Its exit status, once it was ended."""
+
+
+Start = Callable[[Path, int, int], Handle]
 """Starts what a folder's steps.json asks for: in which folder, in which of how many slots."""
 
 
@@ -93,10 +110,11 @@ def failure(folder: Path, status: int) -> str:
     if status < 0:
         name = signal.Signals(-status).name
         memory = " (out of memory?)" if -status == signal.SIGKILL else ""
-        return f"killed by {name}{memory}; it said: {_last_line(folder / LOG)}"
-    return f"exit status {status}; it said: {_last_line(folder / LOG)}"
+        return f"killed by {name}{memory}; it said: {last_line(folder / LOG)}"
+    return f"exit status {status}; it said: {last_line(folder / LOG)}"
 
 
-def _last_line(path: Path) -> str:
+def last_line(path: Path) -> str:
+    """The last line of a log that says something, 'nothing' where there is none."""
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if path.is_file() else []
     return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "nothing")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.log import Ticker
-    from lingraft.study.processes import Child, Start
+    from lingraft.study.processes import Handle, Start
     from lingraft.study.recipe import Study
     from lingraft.study.rows import AnyRow
     from lingraft.study.steps import Step
@@ -60,7 +60,7 @@ class Options:
     resume: bool = False
     overwrite: bool = False
     start: Start = field(default_factory=lambda: processes.start)
-    """Starts a cell's process."""
+    """Starts a cell's process, or hands it to a cluster (`executors.start_of`)."""
 
 
 @dataclass
@@ -99,11 +99,11 @@ def run(study: Study, out: Path, options: Options | None = None) -> Tally:
 
 @dataclass
 class _Live:
-    """A process that runs now."""
+    """A process or job that runs now."""
 
     plan: CellPlan
     run: Run
-    process: Child
+    process: Handle
     todo: Sequence[Step] = ()
     """What it was asked for."""
     again: bool = False

@@ -33,6 +33,8 @@ LABEL = "cell"
 """What the model is called there."""
 WEIGHTS = "weights"
 """Of a cell, while it is fine-tuned: links to its last weights and its tokenizer."""
+JOB = "job.json"
+"""In a folder: the job of a cluster that works on it, or did when the study ended."""
 OURS = ("cells", "shared")
 FILES = ("results.jsonl", "report.html", "study.toml")
 
@@ -69,7 +71,8 @@ class StudyDir:
         if resume and overwrite:
             raise RecipeError("--resume and --overwrite contradict each other; give one")
         for folder in (self.path, *self.path.glob("cells/*/"), *self.path.glob("shared/*/")):
-            clear_temporary(folder)
+            if not (folder / JOB).is_file():  # a job on another machine may be writing there
+                clear_temporary(folder)
         present = [path.name for path in self.path.iterdir() if path.name != ".lock"]
         if present and not self.study_path.is_file():
             raise RecipeError(
@@ -77,6 +80,7 @@ class StudyDir:
                 "choose another --out"
             )
         if overwrite:
+            self.check_no_jobs()
             self.empty()
         elif present and not resume:
             name = load(self.study_path).get("name")
@@ -86,6 +90,20 @@ class StudyDir:
                     "what both have in common, --overwrite starts afresh"
                 )
         write_text(self.study_path, studies.to_toml(study))
+
+    def check_no_jobs(self) -> None:
+        """Refuse to delete what jobs of a cluster may be writing.
+
+        Raises:
+            RecipeError: there is a job whose end the study has not seen.
+        """
+        jobs = sorted(self.path.glob("cells/*/" + JOB)) + sorted(self.path.glob("shared/*/" + JOB))
+        if jobs:
+            numbers = " ".join(str(read_json(path)["job"]) for path in jobs)
+            raise RecipeError(
+                f"{self.path}: jobs of Slurm may still work there ({numbers}); scancel them and "
+                f"delete {jobs[0]}{' and its like' if len(jobs) > 1 else ''}, or give another --out"
+            )
 
     def empty(self) -> None:
         """Delete what lingraft made here, the study's own results too; study.toml goes last."""

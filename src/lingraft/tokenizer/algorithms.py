@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from lingraft import recipe
     from lingraft.tokenizer.frame import Frame
+
+logger = logging.getLogger(__name__)
 
 MIN_FREQUENCY = 2
 # A special token is no spelling: at this score Unigram segmentation prefers "<", "s", ">" to "<s>".
@@ -91,6 +94,7 @@ def train_unigram(
         DataError: sentencepiece finds nothing to learn.
     """
     written = io.BytesIO()
+    logger.info("tokenizer: learns pieces from %s sentences; no bar can show how far", sample.size)
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=sample.normalised(normaliser, "reading"),

@@ -85,17 +85,7 @@ def make(
             f"tokenizer.kind: '{mode}' needs a source model; a model trained from nothing "
             f"must say one of {', '.join(tokenizer_files.TRAINED)}"
         )
-    if pad_id is not None and source.pad_token_id != pad_id:
-        raise UnsupportedModelError(
-            f"the source's positions need the padding token at id {pad_id}, but its tokenizer has "
-            f"it at {source.pad_token_id}; set pad_token_id in its config.json right"
-        )
-    if tokenizer_files.lower_cases(source):
-        logger.warning(
-            "the source tokenizer lower-cases its text, and so does the model that keeps it"
-        )
-    if not causal:
-        frame_of(source)  # refuses a tokenizer without the roles that are needed
+    _check_source(source, pad_id, causal=causal)
     state = state_of(source)
     if mode == "keep":
         return wrapped(state, source), {"source": len(source), "added": 0, "unreachable": 0}
@@ -111,6 +101,21 @@ def make(
         shown = ", ".join(f"{number:,} {what}" for what, number in counts.items())
         logger.info("tokenizer: pieces: %s", shown)
     return ours, counts
+
+
+def _check_source(source: PreTrainedTokenizerFast, pad_id: int | None, *, causal: bool) -> None:
+    """Refuse a source's tokenizer that cannot be kept."""
+    if pad_id is not None and source.pad_token_id != pad_id:
+        raise UnsupportedModelError(
+            f"the source's positions need the padding token at id {pad_id}, but its tokenizer has "
+            f"it at {source.pad_token_id}; set pad_token_id in its config.json right"
+        )
+    if tokenizer_files.lower_cases(source):
+        logger.warning(
+            "the source tokenizer lower-cases its text, and so does the model that keeps it"
+        )
+    if not causal:
+        frame_of(source)  # refuses a tokenizer without the roles that are needed
 
 
 def _in_use(source: PreTrainedTokenizerFast) -> list[str]:

@@ -170,6 +170,7 @@ class _Trainer:
                 if state.step % self.look_every == 0 or ended:
                     self.look(ended)
                     self.keep_time()
+                    ticker.ends_at(self.pace.end)
                 self.checkpoint_if_due()
         return self.result()
 
@@ -206,10 +207,9 @@ class _Trainer:
         self.speed.add(step.global_tokens, useful)
         if logged:
             self.log_step(totals, rate, norm)
-        ticker.update(
-            state.tokens if unit == "tokens" else state.step,
-            f"loss {state.last_loss:.3f}{self.speed.shown}",
-        )
+        speed = self.speed.utilisation if unit == "tokens" else self.speed.shown
+        done = state.tokens if unit == "tokens" else state.step
+        ticker.update(done, f"loss {state.last_loss:.3f}{speed}")
         self.watch.end(indices, step)
 
     def log_step(self, totals: Totals, rate: float, norm: torch.Tensor | None) -> None:
@@ -304,12 +304,14 @@ class _Trainer:
         self.speed.restart()
 
     def keep_time(self) -> None:
-        """Shorten the phase where it would end later than was promised (`pace`)."""
+        """Change the phase's length where it would miss the time that was promised (`pace`)."""
         done = self.state.tokens if self.pace.unit == "tokens" else self.state.step
-        shorter = None if self.finished else self.pace.look(done, self.accelerator)
-        if shorter is not None:
-            counted = f"{shorter:,.0f} of {self.pace.total:,.0f} {self.pace.unit}"
-            logger.info("%s: slower than measured, ends after %s", self.job.phase.name, counted)
+        before = self.pace.end
+        end = None if self.finished else self.pace.look(done, self.accelerator)
+        if end is not None:
+            what = "slower" if end < before else "faster"
+            counted = f"{end:,.0f} {self.pace.unit}, not {before:,.0f}"
+            logger.info("%s: %s than measured, ends after %s", self.job.phase.name, what, counted)
 
     def save_best(self) -> None:
         """Write the weights to `best`, whole or not at all."""

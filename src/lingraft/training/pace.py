@@ -1,14 +1,16 @@
 """How far a phase is, as a share of its budget; and how a phase keeps a time that was promised.
 
 The number of tokens of a phase is fixed before its first step, so that its schedule knows where it
-ends. Where the machine turns out to be slower than it was measured, the phase gets shorter, never
-longer: after a look at the validation text what is left is cut to what the time allows. From there
-the share that is done rises faster, so the learning rate stays where it is and then falls in a
-steeper line, to end at the schedule's end.
+ends. Where the machine turns out to be slower than it was measured, the phase gets shorter: after a
+look at the validation text what is left is cut to what the time allows. From there the share that
+is done rises faster, so the learning rate stays where it is and then falls in a steeper line, to
+end at the schedule's end. Where the machine turns out to be much faster, the phase gets longer in
+the same way, once and early: later most of the schedule is over, and tokens at its end teach
+little.
 
-Every cut is written to `pace.json` before the next step. A phase that goes on from a checkpoint
-reads the cuts that were made and makes no more: its steps are those of the straight run, whatever
-the clock says. The promise is then one in tokens.
+Every change is written to `pace.json` before the next step. A phase that goes on from a checkpoint
+reads the changes that were made and makes no more: its steps are those of the straight run,
+whatever the clock says. The promise is then one in tokens.
 """
 
 from __future__ import annotations
@@ -35,6 +37,12 @@ TOLERANCE = 0.03
 """Of the phase's time: a smaller delay is left alone, it may pass."""
 WINDOW = 3
 """Looks back, to which the speed is taken."""
+SPARE = 0.1
+"""Of the phase's time: where it would end earlier than by this, it gets longer ..."""
+EARLY = 0.35
+"""... as long as no greater share of it is done ..."""
+HELD_BACK = 0.03
+"""... by what the time allows but for this share of what is left."""
 LEAST = 0.01
 """Of the phase's budget, for the last stretch: the schedule must come to its end."""
 
@@ -75,13 +83,13 @@ class Pace:
         self.unit = "tokens" if budget.unit == "tokens" else "steps"
         self.total = total = budget.value if budget.unit == "tokens" else steps
         self.path, self.deadline = folder / FILE, deadline
-        self.cuts: list[tuple[float, float]] = []
-        """What was done at a cut, and the total from then on."""
+        self.changes: list[tuple[float, float]] = []
+        """What was done at a change, and the total from then on."""
         self.pieces = [(0.0, 0.0, total)]
         """What was done at a piece's start, the share that was, and the total from then on."""
         if self.path.is_file():
-            for done, shorter in read_json(self.path):
-                self._cut(done, shorter)
+            for done, end in read_json(self.path):
+                self._change(done, end)
             self.deadline = None  # it goes on: what was promised in time is now one in tokens
         self.began = deadline.clock() if deadline else 0.0
         self.looks: list[tuple[float, float]] = []
@@ -102,13 +110,13 @@ class Pace:
         return share + (1.0 - share) * (done - start) / (end - start)
 
     def look(self, done: float, accelerator: Accelerator) -> float | None:
-        """After a look at the validation text: cut the phase where it would end too late.
+        """After a look at the validation text: change the phase where it would miss its time.
 
         The speed is that between the last looks; what is slow once at the start (kernels,
         allocator, caches) does not count, each look does.
 
         Returns:
-            The new total; None where nothing was cut.
+            The new total; None where nothing was changed.
         """
         if self.deadline is None:
             return None
@@ -119,13 +127,13 @@ class Pace:
             wanted = float(accelerator.reduce(told, reduction="sum")[0]) or None
         if wanted is None:
             return None
-        self._cut(done, wanted)
+        self._change(done, wanted)
         if accelerator.is_main_process:
-            write_json(self.path, self.cuts)
+            write_json(self.path, self.changes)
         return wanted
 
     def affordable(self, done: float, now: float) -> float | None:
-        """The total that the time allows; None where the phase ends early enough as it is."""
+        """The total that the time allows; None where the phase ends about when it should."""
         assert self.deadline is not None
         done_before, then = self.looks[-WINDOW:][0] if self.looks else (done, now)
         self.looks.append((done, now))
@@ -133,11 +141,18 @@ class Pace:
             return None
         speed = (done - done_before) / (now - then)
         late = now + (self.end - done) / speed - self.deadline.at
-        if late <= TOLERANCE * (self.deadline.at - self.began):
+        whole = self.deadline.at - self.began
+        if -late > SPARE * whole and self.may_grow(done):
+            return done + speed * (self.deadline.at - now) * (1 - HELD_BACK)
+        if late <= TOLERANCE * whole:
             return None
         left = max(speed * (self.deadline.at - now), LEAST * self.total)
         return done + left if done + left < self.end else None
 
-    def _cut(self, done: float, shorter: float) -> None:
-        self.pieces.append((done, self.share(done), shorter))
-        self.cuts.append((done, shorter))
+    def may_grow(self, done: float) -> bool:
+        """Whether the phase may get longer: early, and if it did not before."""
+        return self.share(done) <= EARLY and self.end <= self.total
+
+    def _change(self, done: float, end: float) -> None:
+        self.pieces.append((done, self.share(done), end))
+        self.changes.append((done, end))

@@ -12,7 +12,6 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from lingraft.errors import TrainingError, UnsupportedModelError
-from lingraft.models.parts import part_of
 from lingraft.training.layers import encoder_layers
 
 if TYPE_CHECKING:
@@ -106,17 +105,6 @@ class Job(Work):
     distilled: str | None = None
     kept_config: dict[str, Any] = field(default_factory=dict)
     """Configuration values that training changed (dropout) and saving puts back."""
-
-
-def freeze(
-    model: PreTrainedModel, family: Family, itl: frozenset[int], train: frozenset[str]
-) -> int:
-    """Let only the named parts have gradients; returns the number of parameters that train."""
-    count = 0
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_(part_of(name, family, itl) in train)
-        count += parameter.numel() if parameter.requires_grad else 0
-    return count
 
 
 def lighten(model: nn.Module) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,6 +43,8 @@ DATASHEET = {"H100": 989e12, "H200": 989e12, "A100": 312e12}
 ROWS = 2_048
 PRODUCTS = 12
 CEILING_SECONDS = 1.0
+RECENT = 10
+"""Readings of the speed that the log shows the mean of."""
 SETTLED_SECONDS = 30.0
 """A phase that is shorter than this has no MFU in its log: measuring the ceiling takes a second."""
 TOO_LOW = "other work slowed the machine down while the fastest matrix product was measured"
@@ -321,6 +323,8 @@ class Speedometer:
         self.ran = 0.0
         self.mfu: float | None = None
         self.tokens_per_second = 0.0
+        self.recent: deque[tuple[int, float]] = deque(maxlen=RECENT)
+        """Tokens and seconds of the last readings."""
         self.restart()
 
     def restart(self) -> None:
@@ -341,6 +345,7 @@ class Speedometer:
         if self.limit is None and self.flops is not None and self.ran >= SETTLED_SECONDS:
             self.limit = self.ceiling()
         self.tokens_per_second = self.tokens / seconds
+        self.recent.append((self.tokens, seconds))
         self.mfu = None
         if self.limit is not None and self.flops is not None:
             self.mfu = self.share(self.flops / seconds, self.limit)
@@ -357,8 +362,13 @@ class Speedometer:
 
     @property
     def shown(self) -> str:
-        """For a line of the log; empty before the first reading."""
-        if not self.tokens_per_second:
+        """For a line of the log, the mean over the last readings; empty before the first."""
+        if not self.recent:
             return ""
-        share = f", MFU {self.mfu:.0%}" if self.mfu is not None else ""
-        return f", {self.tokens_per_second:,.0f} tokens/s{share}"
+        tokens, seconds = map(sum, zip(*self.recent, strict=True))
+        return f", {tokens / seconds:,.0f} tokens/s{self.utilisation}"
+
+    @property
+    def utilisation(self) -> str:
+        """For a line of the log that has the speed already; empty where it is not known."""
+        return f", MFU {self.mfu:.0%}" if self.mfu is not None else ""

@@ -22,6 +22,7 @@ def section(sources: list[str]) -> Corpus:
 SLURM = Cluster("slurm", 8, {"partition": "cpu", "time": "2:00:00", "mem_per_cpu_gb": 4})
 
 
+@pytest.mark.slow
 def test_slurm_gets_a_chain_of_jobs_whose_tasks_make_the_corpus(
     tmp_path: Path, section: Corpus, monkeypatch: pytest.MonkeyPatch
 ):

@@ -11,6 +11,7 @@ from lingraft.corpus.readers.documents import FINISHED
 from lingraft.corpus.result import NOT_IN_SUBSET
 from lingraft.errors import DataError
 from lingraft.report import numbers, page
+from lingraft.report.next_step import NextStep, command
 from lingraft.report.pages import sections
 from lingraft.report.table import Column, Table, table
 from lingraft.rundir import read_json, write_text
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOP = 20
+SOURCE = "FacebookAI/roberta-base"
+"""What a command is shown with."""
 SETTINGS_SHOWN_AS = {True: "yes", False: "no"}
 
 
@@ -45,7 +48,7 @@ def write(folder: Path) -> Path:
         DataError: the page cannot be written.
     """
     target = folder / "report.html"
-    text = render(read_json(folder / FINISHED))
+    text = render(read_json(folder / FINISHED), folder)
     try:
         write_text(target, text)
     except OSError as error:
@@ -56,15 +59,16 @@ def write(folder: Path) -> Path:
     return target
 
 
-def render(made: dict[str, Any]) -> str:
-    """The page for what corpus.json holds."""
+def render(made: dict[str, Any], folder: Path) -> str:
+    """The page for what corpus.json holds, and where it lies."""
     result = made["result"]
     language = str(result["language"])
     languages = by_count(result["languages"])
     return page.render(
         "corpus",
         title=f"Corpus: {language}",
-        verdict=_verdict(result),
+        verdict=verdict(result),
+        next_step=after(result, folder),
         facts=_facts(result),
         made_from="corpus.json",
         language=language,
@@ -155,13 +159,35 @@ def _ranges(counts: Mapping[str, int]) -> dict[str, int]:
     return named
 
 
-def _verdict(result: dict[str, Any]) -> str:
+def verdict(result: dict[str, Any]) -> str:
+    """How much can be used, and why most of the rest was dropped."""
     kept = sum(split["sentences"] for split in result["splits"].values())
     characters = sum(split["characters"] for split in result["splits"].values())
     share = numbers.percent(kept / max(result["sentences_in"], 1))
     return (
         f"{numbers.count(kept)} of {numbers.count(result['sentences_in'])} sentences were kept "
-        f"({share}), {numbers.short(characters)} characters."
+        f"({share}), {numbers.short(characters)} characters. {_dropped(result)}"
+    )
+
+
+def _dropped(result: dict[str, Any]) -> str:
+    most = [(name, count) for name, count in by_count(result["dropped"]).items() if count][:2]
+    if not most:
+        return "Nothing was dropped."
+    told = " and ".join(f"{name} ({numbers.count(count)})" for name, count in most)
+    return f"Dropped most often: {told}."
+
+
+def after(result: dict[str, Any], folder: Path) -> NextStep:
+    """Making a model of the corpus."""
+    language = str(result["language"])
+    return NextStep(
+        "See below whether what was dropped should have been. Then make a model of the rest; "
+        "another source may suit the language better:",
+        command(
+            *("adapt", "--source", SOURCE, "--text", folder, "--lang", language),
+            *("--minutes", 30, "--out", f"runs/{language}"),
+        ),
     )
 
 

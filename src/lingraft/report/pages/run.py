@@ -72,8 +72,9 @@ def _context(
     pairs, before = streams.compared(found), streams.against_source(main)
     sample_models, shown = samples.samples(found, kind, specials)
     return {
-        "title": title or _title(found),
+        "title": title or sections.title(found),
         "verdict": tables.verdict(compared),
+        "next_step": advice.after_run(main, compared.lines[0]),
         "advice": advice.advice(main, compared.lines[0]),
         "advice_heading": tables.advice_heading(compared.lines[0]),
         "facts": _facts(main),
@@ -122,14 +123,6 @@ def _context(
         "recipe_toml": decoding.to_toml(recipe),
         "number": numbers,
     }
-
-
-def _title(found: Sequence[Variant]) -> str:
-    names = dict.fromkeys(variant.run_name.partition("/")[0] for variant in found)
-    if len(names) > 1:
-        return f"{len(names)} runs compared: {', '.join(names)}"
-    recipe = found[0].recipe
-    return f"{recipe.name}: {sections.source_name(recipe)} → {', '.join(recipe.languages)}"
 
 
 def _facts(main: Variant) -> list[tuple[str, str]]:

@@ -27,6 +27,15 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 STATUS = {True: "done", False: "not there yet"}
 
 
+def title(found: Sequence[Variant]) -> str:
+    """What was made of what, or which runs are compared."""
+    names = dict.fromkeys(variant.run_name.partition("/")[0] for variant in found)
+    if len(names) > 1:
+        return f"{len(names)} runs compared: {', '.join(names)}"
+    recipe = found[0].recipe
+    return f"{recipe.name}: {source_name(recipe)} → {', '.join(recipe.languages)}"
+
+
 def source_name(recipe: Recipe) -> str:
     """What the run starts from, without the folders of this machine."""
     if recipe.source.model is not None:

@@ -1,0 +1,108 @@
+"""The model card of a fine-tuned model that is kept: README.md beside its weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lingraft.finetuning.outcomes import metric_name
+from lingraft.report.table import markdown, plain, table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lingraft.finetuning.cells import Cell
+    from lingraft.tasks.task import Kind
+
+HUB_TASKS: dict[Kind, str] = {
+    "classification": "text-classification",
+    "pair": "text-classification",
+    "regression": "text-classification",
+    "relation": "text-classification",
+    "tagging": "token-classification",
+    "parsing": "token-classification",
+    "span": "question-answering",
+    "translation": "translation",
+}
+"""The Hub's name of what a kind of task is."""
+
+
+def task_card(cell: Cell, scores: Mapping[str, Any]) -> str:
+    """The card, with the scores of this seed in its `model-index`.
+
+    Args:
+        cell: the model and the task.
+        scores: what scores.json holds.
+    """
+    from huggingface_hub import EvalResult, ModelCardData  # a second's import
+
+    task, pipeline_tag = cell.task, HUB_TASKS[cell.task.kind]
+    languages = cell.transfer.test if cell.transfer else task.languages
+    title = f"{cell.shown} on {task.name}"
+    measured = [
+        (split, metric_name(key), round(float(scores["splits"][split]["scores"][key]), 4))
+        for split in scores["evaluation"]
+        for key in task.shown
+    ]
+    front = ModelCardData(
+        language=[*languages] or None,
+        library_name="lingraft" if cell.plug_in else "transformers",
+        pipeline_tag=pipeline_tag,
+        tags=["lingraft", pipeline_tag],
+        model_name=title,
+        eval_results=[
+            EvalResult(
+                task_type=pipeline_tag,
+                dataset_type=task.name,
+                dataset_name=task.title,
+                dataset_split=split,
+                metric_type=name,
+                metric_name=name,
+                metric_value=value,
+            )
+            for split, name, value in measured
+        ],
+    )
+    note = scores["split_note"]
+    splits = "The splits are the official ones." if note == "official" else f"The splits: {note}."
+    settings = {key: value for key, value in scores["settings"].items() if value is not None}
+    rows = [(split, name, f"{value:.1f}") for split, name, value in measured]
+    return CARD.format(
+        front=front.to_yaml().strip(),
+        title=plain(title),
+        model=plain(cell.label),
+        task=plain(task.title),
+        seed=scores["seed"],
+        loads=PLUGGED if cell.plug_in else PARSER if task.kind == "parsing" else STOCK,
+        scores=markdown(table("", ("split", "score", "%"), rows), plain),
+        splits=plain(splits),
+        settings=", ".join(f"{key} {value}" for key, value in settings.items()),
+    )
+
+
+STOCK = "It is a plain Hugging Face checkpoint with its own tokenizer; transformers loads it."
+PARSER = "Its encoder is a plain Hugging Face checkpoint; the parser loads with lingraft alone."
+PLUGGED = "It has cross-attention that is plugged in, so it loads with lingraft alone."
+CARD = """---
+{front}
+---
+
+# {title}
+
+{model}, fine-tuned on {task} with seed {seed}. {loads}
+
+## Scores
+
+{scores}
+
+Of this seed alone; another seed gives other scores. {splits} The best weights were chosen on the
+development set.
+
+## Settings
+
+{settings}
+
+## Limits
+
+It knows the kind of text that the task has. Errors and prejudices of the data and of the model
+that it was made from, it has too. It has not been tested for harmful bias.
+"""

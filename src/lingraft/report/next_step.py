@@ -1,0 +1,23 @@
+"""The next sensible step behind a result: why, and the command that takes it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import NamedTuple
+
+
+class NextStep(NamedTuple):
+    """What to do next."""
+
+    why: str
+    command: str
+
+    @property
+    def text(self) -> str:
+        """Both on one line, for a terminal."""
+        return f"{self.why}\n{self.command}"
+
+
+def command(*words: object) -> str:
+    """A command as a shell reads it."""
+    return shlex.join(["lingraft", *map(str, words)])

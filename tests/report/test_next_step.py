@@ -1,0 +1,90 @@
+"""What pages and commands propose next: it fits the result, and the command line takes it."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from lingraft import cli
+from lingraft.probing import sources_page
+from lingraft.report import advice
+from lingraft.report.pages import corpus as corpus_page
+from lingraft.report.pages import run as run_page
+from lingraft.report.tables import compare
+from lingraft.report.variants import labelled
+
+
+def taken(command):
+    """What the command line reads in a command; fails where it reads nothing."""
+    program, name, *arguments = shlex.split(command)
+    assert program == "lingraft"
+    known = typer.main.get_command(cli.app).commands[name]
+    with known.make_context(name, cli.spread(arguments)) as context:
+        return context.params
+
+
+def after(run):
+    found = labelled([run])
+    return advice.after_run(found[0], compare(found).lines[0])
+
+
+def test_a_model_that_has_learnt_is_fine_tuned_on_a_task_of_its_language(build):
+    run = build().whole().run
+    step = after(run)
+    assert taken(step.command)["models"] == [str(run.path / "model")]
+    assert taken(step.command)["task"] == ["klue-ynat"]
+    assert "lingraft list tasks" in step.why
+
+
+@pytest.mark.parametrize(
+    ("language", "task"), [("de", "panx-de"), ("sw-KE", "panx-sw"), ("gsw", "my-task.toml")]
+)
+def test_the_task_is_one_with_training_text_of_the_language(build, language, task):
+    assert taken(after(build(language=language).whole().run).command)["task"] == [task]
+
+
+def test_a_model_that_has_learnt_little_gets_four_times_its_budget(build):
+    run = build().whole(perplexity=500.0).run
+    phases = labelled([run])[0].recipe.phases
+    step = after(run)
+    given = taken(step.command)
+    assert given["settings"] == [
+        f"phases.{at}.budget.value={4 * phase.budget.value:.15g}" for at, phase in enumerate(phases)
+    ]
+    assert given["out_dir"] == Path(f"{run.path}-longer")
+    assert "learnt little" in step.why
+
+
+def test_a_run_under_way_goes_on_by_the_command_that_began_it(build):
+    run = build().corpus().run
+    assert after(run).command.startswith("lingraft adapt demo/recipe.toml")
+    (run.path / "environment.json").unlink()
+    assert taken(after(run).command)["resume"] is True
+
+
+def test_the_step_stands_on_the_page_beneath_the_verdict(build, tmp_path):
+    run = build().whole().run
+    page = run_page.write([run], tmp_path / "report.html").read_text(encoding="utf-8")
+    top = page.partition('<dl class="facts">')[0]
+    assert top.index('class="verdict"') < top.index(after(run).command)
+
+
+def test_a_corpus_becomes_a_model(tmp_path):
+    result = {"language": "ko", "dropped": {"too short": 3, "duplicate": 1_200, "x": 0}}
+    result["splits"] = {"train": {"sentences": 900, "characters": 40_000}}
+    result["sentences_in"] = 2_103
+    given = taken(corpus_page.after(result, tmp_path / "my corpus").command)
+    assert (given["text"], given["lang"]) == ([str(tmp_path / "my corpus")], "ko")
+    said = corpus_page.verdict(result)
+    assert said.endswith("Dropped most often: duplicate (1,200) and too short (3).")
+    nothing = corpus_page.verdict(result | {"dropped": {"x": 0}})
+    assert nothing.endswith("Nothing was dropped.")
+
+
+def test_candidates_are_probed_and_the_best_is_taken():
+    rows = [{"candidate": name, "model": f"models/{name}"} for name in ("ja", "en")]
+    given = taken(sources_page.next_step(rows, "ko").command)
+    assert given["candidates"] == "models/ja,models/en"
+    ranked = [row | {"rank": rank} for row, rank in zip(rows, (2, 1), strict=True)]
+    assert taken(sources_page.next_step(ranked, "ko").command)["source"] == "models/en"

@@ -1,0 +1,299 @@
+"""Cells as jobs of Slurm and Ray."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fake_slurm import FakeSlurm
+from tiny_study import run_here, write_study
+
+from lingraft.errors import DataError, RecipeError
+from lingraft.study import planning, processes, rows
+from lingraft.study.cell import EXIT
+from lingraft.study.executors import slurm, start_of
+from lingraft.study.studydir import JOB, StudyDir
+
+WORDS = ("#SBATCH --partition=gpu", "#SBATCH --cpus-per-task=4", "#SBATCH --exclusive")
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """Slurm that says at once how its jobs end."""
+    monkeypatch.setattr(slurm, "ASKING_SECONDS", 0.0)
+    monkeypatch.setattr(slurm, "PATIENCE", 0.0)
+    return FakeSlurm(tmp_path / "slurm", monkeypatch)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    place = tmp_path / "a cell"
+    place.mkdir()
+    return place
+
+
+@pytest.fixture
+def python(tmp_path, monkeypatch):
+    """Jobs run this shell script in the place of a cell; $3 is the cell's folder."""
+
+    def script(text):
+        path = tmp_path / "python"
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(path))
+
+    return script
+
+
+def end_of(job, seconds=60):
+    deadline = time.monotonic() + seconds
+    while (status := job.poll()) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return status
+
+
+def test_the_script_has_the_options_and_becomes_the_cell(folder):
+    text = slurm.script(folder, {"partition": "gpu", "cpus_per_task": "4", "exclusive": ""})
+    lines = text.splitlines()
+    assert set(WORDS) <= set(lines)
+    assert "#SBATCH --job-name=lingraft-a cell" in lines
+    assert lines[-1].startswith(f"exec {sys.executable} -m lingraft.study.cell ")
+    assert lines[-1].endswith(f"'{folder}' --job")
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "said"),
+    [
+        ("pbs", {}, "must be local, slurm or ray; got pbs"),
+        ("local", {"partition": "gpu"}, "is for jobs of a cluster"),
+        ("slurm", {"output": "x"}, "is set by lingraft"),
+        ("slurm", {"Time limit": "x"}, "write a long option of sbatch"),
+        ("ray", {"num_gpus": "many"}, "write a number"),
+    ],
+)
+def test_executors_and_options_that_cannot_be_are_refused(kind, options, said):
+    with pytest.raises(RecipeError, match=said):
+        start_of(kind, options)
+
+
+def test_where_slurm_is_not_installed_it_says_so(folder, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(DataError, match="sbatch is not here"):
+        slurm.Slurm({})(folder, 0, 1)
+
+
+def test_a_job_that_slurm_refuses_is_one_line(cluster, folder):
+    with pytest.raises(DataError, match=r"sbatch refused a cell: .*invalid partition"):
+        slurm.Slurm({"partition": "none"})(folder, 0, 1)
+    assert not (folder / JOB).exists()
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_a_job_tells_its_exit_status_by_its_folder(status, cluster, folder, python):
+    python(f'echo \'{{"status": {status}}}\' > "$3/{EXIT}"')
+    job = slurm.Slurm({})(folder, 0, 1)
+    assert end_of(job) == status
+    assert not (folder / JOB).exists()
+
+
+def test_a_job_that_slurm_killed_failed_with_slurms_reason(cluster, folder, python):
+    (folder / EXIT).write_text('{"status": 0}')  # of an earlier job
+    python("echo half a line; sleep 600")
+    job = slurm.Slurm({})(folder, 0, 1)
+    assert job.poll() is None
+    while "half" not in processes.last_line(folder / "log.txt"):
+        time.sleep(0.02)
+    cluster.kill(job.job)
+    assert end_of(job) == 1
+    assert processes.failure(folder, 1) == (
+        "Slurm ended job 1 (OUT_OF_MEMORY); it said: half a line"
+    )
+
+
+def test_a_job_that_still_runs_is_waited_for_and_not_started_twice(cluster, folder, python):
+    python('while [ ! -e "$3/go" ]; do sleep 0.05; done; echo \'{"status": 0}\' > "$3/exit.json"')
+    first = slurm.Slurm({})(folder, 0, 1)
+    again = slurm.Slurm({})(folder, 0, 1)
+    assert (again.job, cluster.submitted) == (first.job, 1)
+    (folder / "go").touch()
+    assert end_of(again) == 0
+    slurm.Slurm({})(folder, 0, 1)
+    assert cluster.submitted == 2
+
+
+def test_a_job_is_asked_to_stop_once_and_by_a_signal_that_reaches_the_cell(cluster, folder, python):
+    python("trap 'echo stopped; exit 143' TERM; echo begun; while :; do sleep 0.05; done")
+    job = slurm.Slurm({})(folder, 0, 1)
+    while processes.last_line(folder / "log.txt") != "begun":
+        time.sleep(0.02)
+    job.terminate_once()
+    job.terminate_once()
+    assert end_of(job) == -signal.SIGTERM
+    assert (folder / "log.txt").read_text().count("stopped") == 1
+
+
+def test_a_queue_that_does_not_answer_ends_no_job(cluster, folder, python):
+    python("sleep 600")
+    job = slurm.Slurm({})(folder, 0, 1)
+    (cluster.folder / "squeue").write_text("#!/bin/sh\nexit 1\n")
+    cluster.kill(job.job)
+    assert [job.poll() for _ in range(3)] == [None] * 3
+    job.kill()
+
+
+def test_what_jobs_may_be_writing_is_not_deleted(tmp_path, tiny_source, korean_text):
+    study = write_study(tmp_path, tiny_source("roberta"), korean_text)
+    out = StudyDir(tmp_path / "out")
+    (out.path / "cells" / "x").mkdir(parents=True)
+    out.study_path.write_text('name = "tiny"\n')
+    (out.path / "cells" / "x" / JOB).write_text('{"job": "12"}')
+    half = out.path / "cells" / "x" / ".metrics.jsonl.4194305.tmp"
+    half.touch()
+    with pytest.raises(RecipeError, match=r"jobs of Slurm may still work there \(12\)"):
+        out.prepare(study, resume=False, overwrite=True)
+    out.prepare(study, resume=False, overwrite=False)
+    assert half.is_file()
+
+
+def metrics(study, out):
+    found = planning.current_rows(study, out)
+    return [(row.cell, row.metric, row.value, row.blocks) for row in found if row.kind == "metric"]
+
+
+@pytest.fixture(scope="module")
+def straight(tiny_source, korean_text, tmp_path_factory):
+    """A study of two cells, and where it ran on this machine."""
+    place = tmp_path_factory.mktemp("straight")
+    body = '[[grids]]\nmethod = ["xpt-sp"]\nseed = [0, 1]\n'
+    head = 'name = "tiny"\nbase = "base.toml"\n[set]\n'
+    head += '"method.budget" = { value = 60 }\n"method.batch" = { size = 8 }\n'
+    head += '"phases.0.validation" = { sentences = 10, every_steps = 20 }\n'
+    head += '"training.checkpoint_steps" = 10\n'
+    study = write_study(place, tiny_source("roberta"), korean_text, body, head)
+    assert run_here(study, place / "out")[0].done == 2
+    return study, place / "out"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_slurm_runs_the_cells_and_one_that_it_killed_goes_on_with_the_next_call(
+    straight, cluster, tmp_path
+):
+    study, there = straight
+    out = tmp_path / "out"
+
+    class Killing(slurm.Slurm):
+        """Kills a cell's job once it has a checkpoint."""
+
+        def __call__(self, folder, slot, jobs, /):
+            job = super().__call__(folder, slot, jobs)
+            if folder.name == "xpt-sp-s0":
+                while not list(folder.glob("phase-1/checkpoint-*")):
+                    assert job.poll() is None, (folder / "log.txt").read_text()
+                    time.sleep(0.02)
+                cluster.kill(job.job)
+            return job
+
+    tally, _ = run_here(study, out, start=Killing({}), jobs=2)
+    assert (tally.done, tally.failed) == (1, ["xpt-sp-s0"])
+    (failed,) = [one for one in rows.read(out / "results.jsonl") if one.kind == "end"
+                 and one.status == "failed"]  # fmt: skip
+    assert failed.message.startswith("Slurm ended job 2 (OUT_OF_MEMORY)")
+    tally, _ = run_here(study, out, start=slurm.Slurm({}))
+    assert (tally.kept, tally.done, tally.failed) == (1, 1, [])
+    assert cluster.submitted == 4  # text and vocabulary, two cells, and one of them again
+    assert "goes on from step" in (out / "cells/xpt-sp-s0/log.txt").read_text()
+    assert metrics(study, out) == metrics(study, there)
+    assert not list(out.rglob(JOB))
+
+
+@pytest.fixture(scope="module")
+def ray():
+    """A local Ray of this test run."""
+    package = pytest.importorskip("ray", reason='the extra "ray" is not installed')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        yield start_of("ray", {"address": "local", "num_cpus": "1"})
+        package.shutdown()
+
+
+def processes_of(folder):
+    """Numbers of the processes that work on a cell."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = path.read_bytes().split(b"\0")
+            if b"lingraft.study.cell" in words and str(folder).encode() in words:
+                found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_a_task_of_ray_ends_with_the_status_of_its_cell(status, ray, folder, python):
+    python(f"exit {status}")
+    assert end_of(ray(folder, 0, 1)) == status
+
+
+def test_a_task_of_ray_whose_cell_was_killed_says_so(ray, folder, python):
+    python("echo half a line; kill -9 $$")
+    status = end_of(ray(folder, 0, 1))
+    assert status == -signal.SIGKILL
+    assert processes.failure(folder, status).startswith("killed by SIGKILL")
+
+
+def test_a_task_of_ray_is_asked_to_stop_and_its_cell_hears_it(ray, folder, python):
+    python("trap 'echo stopped; exit 143' TERM; echo begun; while :; do sleep 0.05; done")
+    task = ray(folder, 0, 1)
+    while processes.last_line(folder / "log.txt") != "begun":
+        assert task.poll() is None
+        time.sleep(0.02)
+    task.terminate_once()
+    task.terminate_once()
+    assert end_of(task) == 143
+    assert (folder / "log.txt").read_text().count("stopped") == 1
+
+
+def kill(task):
+    for number in processes_of(task.folder):
+        os.kill(number, signal.SIGKILL)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("stop", "said"),
+    [(kill, "killed by SIGKILL"), (lambda task: task.terminate_once(), "stopped by SIGTERM")],
+    ids=["killed", "cancelled"],
+)
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
+def test_ray_runs_the_cells_and_one_that_was_stopped_goes_on_with_the_next_call(
+    stop, said, straight, ray, tmp_path
+):
+    study, there = straight
+    out = tmp_path / "out"
+
+    def stopping(folder, slot, jobs, /):
+        task = ray(folder, slot, jobs)
+        if folder.name == "xpt-sp-s0":
+            while not list(folder.glob("phase-1/checkpoint-*")):
+                assert task.poll() is None, (folder / "log.txt").read_text()
+                time.sleep(0.02)
+            stop(task)
+        return task
+
+    tally, _ = run_here(study, out, start=stopping, jobs=2)
+    assert (tally.done, tally.failed) == (1, ["xpt-sp-s0"])
+    (failed,) = [one for one in rows.read(out / "results.jsonl") if one.kind == "end"
+                 and one.status == "failed"]  # fmt: skip
+    assert said in failed.message
+    tally, _ = run_here(study, out, start=ray)
+    assert (tally.kept, tally.done, tally.failed) == (1, 1, [])
+    assert "goes on from step" in (out / "cells/xpt-sp-s0/log.txt").read_text()
+    assert metrics(study, out) == metrics(study, there)
