@@ -59,3 +59,11 @@ for direction in $language-en en-$language; do
         echo "$direction $system done: $(date)"
     done
 done
+
+# A task on pairs, plugged in and out: PAWS-X, trained on nine tenths of its English and Korean development files.
+if [ "$language" = ko ]; then
+    for plug in in out; do
+        lingraft finetune $run-pairs/model --label veco --task pawsx --train-language en,ko --test-languages en,ko --data data --cut 0.9,0.1 \
+            --seeds 2 --plug $plug --set epochs=1,batch=16,learning_rate=3e-4,max_length=96 --out runs/plugged --resume
+    done
+fi
