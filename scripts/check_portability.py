@@ -153,7 +153,7 @@ def export(folder: Path) -> dict[str, tuple[Path, Path]]:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(1)
             config = AutoConfig.for_model(name, **shape, **ids)
-            model = auto_class(config).from_config(config).float().eval()
+            model = auto_class(config).from_config(config, trust_remote_code=False).float().eval()
             for parameter in model.parameters():
                 parameter.add_(torch.randn_like(parameter), alpha=0.05)
         if title == UNTIED:  # as all released ones; transformers 5 builds it tied

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lingraft.report.figure import Figure, band, line, tokens_axis
+from lingraft.report.figure import Figure, line, tokens_axis
 from lingraft.study.rows import CurveRow, read
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def picture(found: dict[str, dict[int, Curve]]) -> Figure:
             first, last = max(one[0, 0] for one in points), min(one[-1, 0] for one in points)
             tokens = np.linspace(first, last, 100)
             losses = np.stack([np.interp(tokens, one[:, 0], one[:, 1]) for one in points])
-            band(axes, tokens, losses.min(axis=0), losses.max(axis=0), place)
-            line(axes, tokens, losses.mean(axis=0), place)
+            spread = losses.min(axis=0), losses.max(axis=0)
+            line(axes, tokens, losses.mean(axis=0), place, spread=spread)
         tokens_axis(axes, form)
         axes.set_xlabel("tokens of training")
         axes.set_ylabel("loss on unseen text")

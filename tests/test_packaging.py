@@ -63,8 +63,8 @@ def test_workflows_call_targets_of_the_makefile() -> None:
         assert all(run.startswith("make ") for run in runs), path.name
         called[path.stem] = {run.split()[1] for run in runs}
     assert called == {
-        "ci": {"check", "test", "docs"},
-        "release": {"check", "test", "release-check", "dist"},
+        "ci": {"check", "test", "test-slow", "docs"},
+        "release": {"check", "test", "test-slow", "release-check", "dist"},
     }
     assert set().union(*called.values()) <= targets
 

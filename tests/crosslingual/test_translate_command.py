@@ -62,7 +62,7 @@ def test_a_text_becomes_a_file_of_as_many_lines(
     ended = command("translate", model, "--text", text, "--out", out, *OPTIONS)
     assert ended.status == 0, ended.err
     assert out.read_bytes() == expected
-    assert ended.out.startswith(f"{out}: 6 lines, 2 of them empty, ")
+    assert "6, 2 of them empty\n" in ended.out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hyp.txt", "src.txt"]
 
 

@@ -41,7 +41,7 @@ def test_python_and_the_command_line_make_one_recipe(command, monkeypatch) -> No
     with pytest.raises(RecipeError, match="caught"):
         lingraft.adapt(out="runs/x", **form)
     budgets = {"minutes", "hours", "tokens"}  # beside steps, of which there can be one
-    assert set(form) | budgets == set(ShortForm.__annotations__)
+    assert set(form) | budgets | {"probe"} == set(ShortForm.__annotations__)
     on_the_command_line, from_python = asked
     assert from_python == on_the_command_line
 

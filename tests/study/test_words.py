@@ -5,9 +5,9 @@ import math
 import pytest
 from synthetic_study import cell_rows
 
-from lingraft.report.table import BEST, Table
+from lingraft.report.table import BEST, Table, markdown
 from lingraft.stats import Resampling
-from lingraft.study import document, page, plots, tables
+from lingraft.study import page, plots, tables
 from lingraft.study.metrics import BITS
 from lingraft.study.results import collect
 
@@ -123,4 +123,4 @@ def test_a_figure_over_different_words_says_so():
 def test_a_model_that_diverged_takes_no_words_from_the_others():
     found = collect(rows_of("scratch", 3.0) + rows_of("continued", math.nan, HARD))
     assert bits(found, "scratch").value == pytest.approx(3.0)
-    assert "nan" not in document.markdown(tables.quality(found, 1_000))
+    assert "nan" not in markdown(tables.quality(found, 1_000))

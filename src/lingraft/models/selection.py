@@ -77,7 +77,7 @@ class Layout:
 
 def _touches(found: Selector, trained: Selector) -> bool:
     """Whether a name can mean something of what trains; only parts are told apart."""
-    if found.part in (None, "all") or trained.items or trained.name == GAINS:
+    if found.part in (None, "all", GAINS) or trained.items or trained.name == GAINS:
         return True
     if trained.part is not None:
         return trained.part in ("all", found.part)
