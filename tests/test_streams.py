@@ -142,6 +142,7 @@ def test_a_phase_counts_how_often_it_drew_each_stream(finished):
         streams = result["streams"]
         assert list(streams) == ["ko/mlm", "en/mlm"]
         assert sum(one["draws"] for one in streams.values()) == result["sentences"]
+        assert sum(one["tokens"] for one in streams.values()) == result["tokens"]
         assert sum(one["probability"] for one in streams.values()) == pytest.approx(1)
         sizes = [one["sentences"] for one in streams.values()]
         shares = [one["probability"] for one in streams.values()]

@@ -114,6 +114,17 @@ def test_an_epoch_is_as_many_draws_as_there_are_sentences():
     assert tokens == pytest.approx(made.tokens_per_epoch(), rel=0.05)
 
 
+@UNITS
+def test_the_tokens_of_each_stream_are_those_of_the_sentences_that_were_drawn(batch):
+    made, steps = plan(batch), 120  # the smallest stream is read several times
+    drawn = np.concatenate(batches(made, steps))
+    owners = np.searchsorted(STARTS, drawn, side="right") - 1
+    expected = np.bincount(owners, np.concatenate(LENGTHS)[drawn])
+    draws = made.drawn(steps)
+    assert draws[2] > 2 * SIZES[2]
+    assert made.tokens(draws).tolist() == expected.tolist()
+
+
 def mixed(tokens, *names):
     batchers = [
         Batcher(part, OBJECTIVES["mlm"], IDS, Masking(rate=rate), 32, 64, 0, f"phase-1/{name}")

@@ -152,6 +152,9 @@ def command(
     began = time.monotonic()
     needed: dict[str, object] = {"--source": source, "--text": text, "--lang": lang}
     sizes: dict[str, object] = {
+        "--method": method,
+        "--preset": preset,
+        "--baseline": baseline,
         "--vocab-size": vocab_size,
         "--minutes": minutes,
         "--hours": hours,
@@ -164,6 +167,8 @@ def command(
         "--language-field": language_field,
         "--join": join,
         "--kept": kept,
+        "--replay": replay,
+        "--replay-share": replay_share,
     }
     assignments = list(settings or [])
     assignments += [f"export.push_to_hub={json.dumps(push_to_hub)}"] if push_to_hub else []
@@ -253,7 +258,7 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
 
 def _from_file(recipe: Path, shorthand: dict[str, object], assignments: list[str]) -> Recipe:
     """The recipe in a file; `shorthand` holds the options that do not go with one."""
-    given = [name for name, value in shorthand.items() if value]
+    given = [name for name, value in shorthand.items() if value is not None and value is not False]
     if given:
         raise RecipeError(
             f"{given[0]}: belongs to the form without a recipe; "

@@ -16,6 +16,7 @@ from lingraft.objectives.common import TokenIds
 from lingraft.pipeline import judging
 from lingraft.pipeline.reading import nonempty
 from lingraft.pipeline.stages import (
+    family_now,
     position_settings,
     source_tokenizer,
     weights_before,
@@ -27,7 +28,6 @@ from lingraft.rundir import FORMAT, fingerprint, write_text
 from lingraft.tokenizer import documents
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
-from lingraft.training.validation import documents_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +43,8 @@ def evaluate(context: Context, trained: str) -> str:
     recipe, run = context.recipe, context.run
     section = recipe.evaluation
     stage = run.stage("evaluation")
-    made = fingerprint(FORMAT["evaluation"], trained, section, *judging.inputs(section))
+    judges = [judging.FORM] if family_now(recipe).kind == "causal" else []
+    made = fingerprint(FORMAT["evaluation"], trained, section, *judging.inputs(section), *judges)
     if stage.is_done(made):
         return made
     quiet_transformers()
@@ -161,13 +162,14 @@ def _evaluate_documents(context: Context, ours: judging.Judged, partial: Path) -
 
 
 def _held_out(context: Context, stream: Stream) -> list[str]:
-    """Test documents of a stream, as many as `evaluation.sentences` asks for, spread evenly."""
+    """Test documents of a stream, as many as `evaluation.sentences` asks for, spread evenly.
+
+    Counted in characters, so that models with different vocabularies are scored on the same ones.
+    """
     run = context.run
-    test = nonempty(Tokens.open(run.stage("tokenizer").path, f"{stream.prefix}test"), "test")
-    number = documents_for(context.recipe.evaluation.sentences, test.lengths)
+    nonempty(Tokens.open(run.stage("tokenizer").path, f"{stream.prefix}test"), "test")
     texts = list(documents.read(folder_of(run.stage("corpus").path, stream) / "test.txt"))
-    spread = np.linspace(0, len(texts) - 1, min(number, len(texts))).astype(np.int64)
-    return [texts[index] for index in spread]
+    return judging.spread_over(texts, context.recipe.evaluation.sentences)
 
 
 def _denoising(context: Context, scorer: Scorer) -> Masking | None:

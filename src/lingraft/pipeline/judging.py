@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+FORM = "documents by characters"
+"""Part of the fingerprint of what is judged; other words make all of it again."""
 CHARACTERS_OF_A_SENTENCE = 100
 """About as many as in English, for `evaluation.sentences`, which says how much of a text is scored.
 """
@@ -250,6 +252,20 @@ def blocks_of(answers: Sequence[Answered]) -> dict[str, Blocks]:
         ]
         for metric in choice_metrics.METRICS
     }
+
+
+def spread_over(texts: Sequence[str], sentences: int) -> list[str]:
+    """Some of a text's documents, spread evenly, whatever the tokenizer is; one at least.
+
+    Args:
+        texts: all documents.
+        sentences: as many documents as hold so many times `CHARACTERS_OF_A_SENTENCE` characters,
+            but no more than so many.
+    """
+    mean = sum(map(len, texts)) / len(texts)
+    number = int(min(sentences, sentences * CHARACTERS_OF_A_SENTENCE / mean, len(texts)))
+    spread = np.linspace(0, len(texts) - 1, max(1, number)).astype(np.int64)
+    return [texts[index] for index in spread]
 
 
 def texts_of(names: Sequence[str], sentences: int) -> list[str]:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 FEWEST_BLOCKS = 5
 """With fewer blocks of test text no interval is given."""
+PORTIONS = ("draws", "tokens")
+"""What a phase counts of each stream, and a stream has a share of."""
 
 
 @dataclass(frozen=True)
@@ -224,11 +226,18 @@ def vocabulary(tokenizer: dict[str, Any] | None) -> Table | None:
 
 
 def draws(variant: Variant) -> Table | None:
-    """How likely a stream was to be drawn, and how often it was, phase by phase."""
+    """How likely a stream was to be drawn, how often it was, and its tokens, phase by phase."""
     rows = []
     for phase in variant.phases:
-        for label, stream in ((phase.result or {}).get("streams") or {}).items():
-            total = max(1, sum(one["draws"] for one in (phase.result or {})["streams"].values()))
+        streams = (phase.result or {}).get("streams") or {}
+        total = {key: sum(one.get(key, 0) for one in streams.values()) for key in PORTIONS}
+        for label, stream in streams.items():
+            shares = [
+                numbers.percent(stream[key] / total[key], 2)
+                if total[key] and key in stream  # tokens were not counted in older runs
+                else numbers.ABSENT
+                for key in PORTIONS
+            ]
             rows.append(
                 (
                     str(label),
@@ -236,12 +245,13 @@ def draws(variant: Variant) -> Table | None:
                     numbers.count(stream["sentences"]),
                     numbers.percent(stream["probability"], 2),
                     numbers.count(stream["draws"]),
-                    numbers.percent(stream["draws"] / total, 2),
+                    *shares,
                     numbers.fixed(stream["draws"] / stream.get("samples", stream["sentences"]), 2),
                 )
             )
-    head = ("stream", Column("phase", "text"), "sentences", "probability", "draws", "share")
-    return table("How the streams were drawn", (*head, "passes"), rows) if rows else None
+    begin = ("stream", Column("phase", "text"), "sentences", "probability", "draws")
+    head = (*begin, "share", "share of tokens", "passes")
+    return table("How the streams were drawn", head, rows) if rows else None
 
 
 def curves(found: Sequence[Variant]) -> Figure | None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lingraft.report.table import BEST, row, table
 from lingraft.study.analysis import incomparable
 from lingraft.study.entries import mixed_means, named, spread
-from lingraft.study.metrics import BYTES, metric_named
+from lingraft.study.metrics import BYTES, KEPT, metric_named
+from lingraft.study.notes import OTHER_WORDS, asked
 from lingraft.study.results import size_text
-from lingraft.study.tables import costs, differences, measured, titles
+from lingraft.study.tables import cells as every_cell
+from lingraft.study.tables import costs, differences, marked, measured, titles
+from lingraft.study.tables import initialisers as side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.report.table import Table
+    from lingraft.report.table import Cell, Table
     from lingraft.stats import Resampling
     from lingraft.study.results import Group, Results
 
@@ -29,6 +33,8 @@ SHOWN = (
     "speed/characters_per_second@1",
     "speed/characters_per_second@8",
 )
+BESIDE = ("tokens_per_character", "speed/characters_per_second@1", "speed/characters_per_second@8")
+"""What is shown of an initialiser beside bits."""
 CHOICE_SCORES = ("acc", "acc_norm")
 
 
@@ -57,14 +63,17 @@ def quality(results: Results, sentences: int | None) -> Table | None:
     groups = measured(results.at(sentences), metrics)
     if not groups:
         return None
-    best = _best(groups, metrics)
+    main = _main(groups)
+    best = _best(groups, metrics, main)
     rows = [
         row(
             named(group),
             *(
                 replace(
-                    spread(group, metric),
-                    rank=BEST if metric in best and group.mean(metric) == best[metric] else 0,
+                    _measured(group, metric, main),
+                    rank=BEST
+                    if group.mean(metric) == best.get(metric, ...) and _same(group, metric, main)
+                    else 0,
                 )
                 for metric in metrics
             ),
@@ -73,20 +82,57 @@ def quality(results: Results, sentences: int | None) -> Table | None:
         for group in groups
     ]
     head = ("method", *titles(metrics), "seeds", "tokens", "parameters", "trained")
+    others = _other_texts(groups, main)
+    documents = "held-out documents" if others else "the same held-out documents"
     notes = (
-        "Bits are of every byte of the same held-out documents and compare across vocabularies; "
+        f"Bits are of every byte of {documents} and compare across vocabularies; "
         "hits and ranks are of each model's own tokens. Characters a second are of the machine "
         "that each cell ran on, with what else ran there.",
+        *others,
         *mixed_means(groups),
     )
     return table(size_text(sentences), head, rows, notes)
 
 
-def _best(groups: Sequence[Group], metrics: Sequence[str]) -> dict[str, float]:
+def _main(groups: Sequence[Group]) -> Group:
+    """One of those that were scored on what most were: others are compared with it."""
+    counted = Counter(asked(group, BYTES) for group in groups)
+    return max(groups, key=lambda group: counted[asked(group, BYTES)])
+
+
+def _same(group: Group, metric: str, main: Group) -> bool:
+    """Whether a metric that says what it was measured on was measured on the same as `main`'s."""
+    return not metric_named(metric).by_own or asked(group, metric) == asked(main, metric)
+
+
+def _measured(group: Group, metric: str, main: Group) -> Cell:
+    cell = spread(group, metric)
+    return cell if _same(group, metric, main) else marked(cell, group, main, metric)
+
+
+def _other_texts(groups: Sequence[Group], main: Group) -> tuple[str, ...]:
+    """Whose bits are of other documents."""
+    others = [
+        f"{group.label} ({_bytes(group)})" for group in groups if not _same(group, BYTES, main)
+    ]
+    if not others or not main.rows(BYTES):
+        return ()
+    return (
+        f"{OTHER_WORDS} {', '.join(others)}: bits of other held-out documents than those of "
+        f"{main.label} ({_bytes(main)}), so they compare only roughly.",
+    )
+
+
+def _bytes(group: Group) -> str:
+    sizes = sorted({row.n for row in group.rows(BYTES).values()})
+    return " and ".join(f"{size:,}" for size in sizes) + " bytes"
+
+
+def _best(groups: Sequence[Group], metrics: Sequence[str], main: Group) -> dict[str, float]:
     """By metric, the best mean among groups that were asked for the same."""
     best = {}
     for metric in metrics:
-        rivals = [group for group in groups if group.rows(metric)]
+        rivals = [group for group in groups if group.rows(metric) and _same(group, metric, main)]
         if len(rivals) > 1 and incomparable(rivals, metric) is None:
             means = [group.mean(metric) or 0.0 for group in rivals]
             best[metric] = min(means) if metric_named(metric).lower else max(means)
@@ -97,3 +143,23 @@ def differences_of(results: Results, sentences: int | None, resampling: Resampli
     """`tables.differences` in the metrics of the study's kind of model."""
     metrics = compared(results)
     return differences(results, sentences, resampling, *([metrics] if metrics else []))
+
+
+def initialisers(results: Results, resampling: Resampling) -> Table | None:
+    """`tables.initialisers` in the metrics of the study's kind of model."""
+    metrics = shown(results)
+    groups = measured(results.groups, metrics)
+    if not groups:
+        return side_by_side(results, resampling)
+    kept = [name for name in metrics if name.startswith(KEPT)]
+    beside = [name for name in BESIDE if name in metrics]
+    main = _main(groups)
+    made = side_by_side(results, resampling, (BYTES, *kept, *beside), BYTES, main)
+    told = [group for size in results.sizes for group in results.initialised(size)]
+    return made and replace(made, notes=(*made.notes, *_other_texts(told, main)))
+
+
+def cells(results: Results) -> Table:
+    """`tables.cells` in the metrics of the study's kind of model."""
+    metrics = [name for name in shown(results) if name in SHOWN[:2]]
+    return every_cell(results, metrics) if metrics else every_cell(results)

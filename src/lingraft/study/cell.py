@@ -149,8 +149,8 @@ def measure_initial_loss(context: Context) -> None:
     packed = packed_model(loaded.model.to(context.accelerator.device), loaded.family)
     objectives = held_out.objectives
     module = context.accelerator.prepare(WithObjective(packed, *objectives))
-    loss, _ = held_out.losses(module, context.accelerator)
-    write_json(run.path / INITIAL, {"loss": loss})
+    loss, by_stream = held_out.losses(module, context.accelerator)
+    write_json(run.path / INITIAL, {"loss": loss} | by_stream)
 
 
 ACTIONS: dict[str, Callable[..., None]] = {"share": share, "train": train, "finetune": fine_tune}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.finetuning.outcomes import Outcome
-    from lingraft.report.variants import Variant
+    from lingraft.report.variants import PhaseRecord, Variant
     from lingraft.rundir import Run
     from lingraft.study.rows import Value
     from lingraft.tasks import Task
@@ -130,13 +130,15 @@ def _words(run: Run, prefix: str) -> Blocks:
 
 def _curves(common: dict[str, Any], variant: Variant, initial: Path) -> list[CurveRow]:
     """Losses by phase over the tokens since the start of the first phase."""
-    curves, sizes = [], _sizes(variant)
+    curves = []
     before = 0
     for index, phase in enumerate(variant.phases):
+        sizes, of_target = _sizes(variant, phase), _target_loss(variant, phase)
         for split, series in (("train", phase.train), ("valid", phase.valid)):
-            points = [(before + int(row["tokens"]), float(row["loss"])) for row in series]
+            loss = of_target if split == "valid" else "loss"
+            points = [(before + int(row["tokens"]), float(row[loss])) for row in series]
             if split == "valid" and index == 0 and initial.is_file():
-                points.insert(0, (0, float(read_json(initial)["loss"])))
+                points.insert(0, (0, float(read_json(initial)[loss])))
             if points:
                 thinned = _thinned(points)
                 curves.append(
@@ -146,14 +148,45 @@ def _curves(common: dict[str, Any], variant: Variant, initial: Path) -> list[Cur
     return curves
 
 
-def _sizes(variant: Variant) -> dict[str, float]:
-    """How long a token of a causal model is; of other models nothing, whose loss is of masks."""
-    if variants.kind_of(variant.result("evaluation")) != "causal":
+def _is_causal(variant: Variant) -> bool:
+    return variants.kind_of(variant.result("evaluation")) == "causal"
+
+
+def _target_loss(variant: Variant, phase: PhaseRecord) -> str:
+    """The column of a phase's looks: of a causal model that reads several texts its first one's.
+
+    The others, which may be replayed text of the source's language, are no part of what the model
+    is judged by.
+    """
+    first = variant.recipe.texts[0].name
+    labels = [label for label in (phase.result or {}).get("streams") or {} if _is_causal(variant)]
+    return next((f"loss/{label}" for label in labels if label.split("/")[0] == first), "loss")
+
+
+def _sizes(variant: Variant, phase: PhaseRecord) -> dict[str, float]:
+    """How long a token of a causal model is; of other models nothing, whose loss is of masks.
+
+    In characters a token of what the phase read, of all streams as they were drawn; in bytes one of
+    the first stream's held-out text. Nothing of a run so old that it has not counted what it drew.
+    """
+    if not _is_causal(variant):
         return {}
-    measured = (variant.result("tokenizer") or {})["statistics"]
+    result = variant.result("tokenizer") or {}
+    drawn = (phase.result or {}).get("streams") or {}
+    if any("tokens" not in stream for stream in drawn.values()):
+        return {}
+    tokens = {label.split("/")[0]: stream["tokens"] for label, stream in drawn.items()}
+    texts = {name: result["streams"][name] for name in tokens} if tokens else {"": result}
+    read = sum(tokens.values())
+    characters = sum(
+        float(text["statistics"]["train"]["characters_per_token"])
+        * (tokens[name] / read if read else 1.0)
+        for name, text in texts.items()
+    )
+    measured = result["statistics"]["test"]
     return {
-        "characters_per_token": float(measured["train"]["characters_per_token"]),
-        "bytes_per_token": float(measured["test"]["bytes_per_token"]),
+        "characters_per_token": characters,
+        "bytes_per_token": float(measured["bytes_per_token"]),
     }
 
 

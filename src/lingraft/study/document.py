@@ -37,6 +37,11 @@ over the seeds. Where the two disagree, believe the t-test: two or three seeds d
 too little. With one seed (“text alone”) nothing is known of other seeds. §: trained in different
 precision, fp32 and bf16.
 
+Of causal models: bits/byte and bits/char are of every byte and character of whole held-out
+documents; a column that ends with “kept” gives the bits per byte of text of the source's language,
+which trained nothing: what is left of that language. Tokens/char: how many tokens the vocabulary
+needs for a character; characters/s: how fast it writes. Bits and tokens/char: lower is better.
+
 A data-efficiency factor says how many times more sentences scratch needs to be as good as the
 method is with that many (straight lines over log(sentences), nothing extrapolated; for PPL, its
 logarithm): “not reached (> x)” where scratch is not as good with x times as many, the most that it
@@ -107,7 +112,11 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
         *(pictures[drawing.name] for drawing in of_tasks),
         *_task_factors(results, resampling),
         *_initialisers(results, resampling),
-        *_under("Losses", curves, pictures),
+        *_under(
+            "Bits per byte while training" if causal_tables.shown(results) else "Losses",
+            curves,
+            pictures,
+        ),
         *_machines(results),
     ]
     svgs = {
@@ -171,7 +180,7 @@ def _task_factors(results: Results, resampling: Resampling) -> Iterable[str]:
 
 
 def _initialisers(results: Results, resampling: Resampling) -> Iterable[str]:
-    table = tables.initialisers(results, resampling)
+    table = causal_tables.initialisers(results, resampling)
     if table is not None:
         yield "### Initialisers of the embeddings"
         yield markdown(table)

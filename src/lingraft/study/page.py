@@ -101,9 +101,10 @@ def render(
         task_differences=[table for table in gained if table is not None],
         task_factors=tables.factors(results, resampling, metrics),
         task_notes=task_tables.about(results),
-        initialisers=tables.initialisers(results, resampling),
+        initialisers=causal_tables.initialisers(results, resampling),
         machines=tables.machines(results),
-        cells=tables.cells(results),
+        cells=causal_tables.cells(results),
+        causal=bool(causal_tables.shown(results)),
         settings=settings,
         **figures(results, resampling),
     )
@@ -123,19 +124,22 @@ def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]
         "task_factor_figures": [
             plots.factors(results, metric, resampling) for metric in results.task_metrics
         ],
-        "loss_figures": [
-            drawing(results, size)
-            for size in results.sizes
-            for drawing in (plots.bits, plots.losses)
-        ],
+        "loss_figures": [_learning(results, size) for size in results.sizes],
         "initialiser_figures": [
-            plots.losses(results, size, initialisers=True) for size in results.sizes
+            _learning(results, size, initialisers=True) for size in results.sizes
         ],
     }
     return {
         section: [drawing for drawing in drawings if drawing is not None]
         for section, drawings in drawn.items()
     }
+
+
+def _learning(results: Results, size: int | None, *, initialisers: bool = False) -> Figure | None:
+    """How models learn: of causal ones in bits over characters, which compare, else the loss."""
+    return plots.bits(results, size, initialisers=initialisers) or plots.losses(
+        results, size, initialisers=initialisers
+    )
 
 
 def _facts(results: Results, planned: Sequence[str]) -> list[tuple[str, str]]:

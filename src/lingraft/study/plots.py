@@ -197,17 +197,22 @@ def losses(results: Results, sentences: int | None, *, initialisers: bool = Fals
     )
 
 
-def bits(results: Results, sentences: int | None) -> Figure | None:
+def bits(results: Results, sentences: int | None, *, initialisers: bool = False) -> Figure | None:
     """Bits per byte against characters seen at one size, of causal models; None without them.
 
     Characters, not tokens: a model that cuts its text into fewer tokens sees more text in as many.
+
+    Args:
+        results: the study's results.
+        sentences: the size.
+        initialisers: of the labels that name an initialiser, and what they are measured against.
     """
     groups = [
         group
-        for group in results.at(sentences)
+        for group in (results.initialised(sentences) if initialisers else results.at(sentences))
         if any(_points(cell.curves, by_text=True) for cell in group.cells)
     ]
-    if not groups:
+    if not groups or (initialisers and len(groups) < 2):
         return None
     indices = {group.label: results.labels.index(group.label) for group in groups}
 
@@ -224,7 +229,7 @@ def bits(results: Results, sentences: int | None) -> Figure | None:
         if _points(group.cells[0].curves, by_text=True)
     ]
     return Figure(
-        name=f"bits-{sentences or 'all'}",
+        name=f"{'initialisers' if initialisers else 'bits'}-{sentences or 'all'}",
         draw=draw,
         height=HEIGHT,
         names=tuple(indices.items()),
@@ -232,8 +237,9 @@ def bits(results: Results, sentences: int | None) -> Figure | None:
         + "; ".join(ends),
         caption=f"Bits per byte of the validation text against characters seen, "
         f"{size_text(sentences)}: the validation loss in bits over the bytes that a token of "
-        "held-out text has, the end of each document included. Lines: mean over the seeds; bands: "
-        "lowest to highest seed; uprights: a phase begins.",
+        "held-out text has, the end of each document included. Characters are of all that was "
+        "read, replayed text too. Lines: mean over the seeds; bands: lowest to highest seed; "
+        "uprights: a phase begins.",
     )
 
 
@@ -242,12 +248,15 @@ def _points(curves: Sequence[CurveRow], *, by_text: bool = False) -> list[tuple[
     valid = [curve for curve in curves if curve.split == "valid"]
     if not by_text:
         return [point for curve in valid for point in curve.points]
-    return [
-        (tokens * curve.characters_per_token, nats / math.log(2) / curve.bytes_per_token)
-        for curve in valid
-        if curve.characters_per_token and curve.bytes_per_token
-        for tokens, nats in curve.points
-    ]
+    found, tokens_before, characters_before = list[tuple[float, float]](), 0.0, 0.0
+    for curve in valid:
+        if not curve.characters_per_token or not curve.bytes_per_token:
+            continue
+        for tokens, nats in curve.points:
+            seen = characters_before + (tokens - tokens_before) * curve.characters_per_token
+            found.append((seen, nats / math.log(2) / curve.bytes_per_token))
+        tokens_before, characters_before = curve.points[-1][0], found[-1][0]
+    return found
 
 
 def _loss_line(axes: Axes, group: Group, index: int, *, by_text: bool = False) -> None:
@@ -257,15 +266,21 @@ def _loss_line(axes: Axes, group: Group, index: int, *, by_text: bool = False) -
     if len(curves) > 1:
         figure.band(axes, x, values.min(0), values.max(0), index)
     figure.line(axes, x, values.mean(0), index)
-    per_token = (group.cells[0].curves[0].characters_per_token or 1.0) if by_text else 1.0
-    for start in _boundaries(group):
-        figure.upright(axes, start * per_token, index)
+    for start in _boundaries(group, by_text=by_text):
+        figure.upright(axes, start, index)
 
 
-def _boundaries(group: Group) -> list[float]:
-    """Tokens at which the later phases of the first seed begin: where the one before ends."""
+def _boundaries(group: Group, *, by_text: bool = False) -> list[float]:
+    """Tokens at which the later phases of the first seed begin: where the one before ends.
+
+    By text characters, at the last look of the phase before.
+    """
+    curves = group.cells[0].curves
+    if by_text:
+        valid = [curve for curve in curves if curve.split == "valid"]
+        return [_points(valid[:n], by_text=True)[-1][0] for n in range(1, len(valid))]
     ends: dict[str, float] = {}
-    for curve in group.cells[0].curves:
+    for curve in curves:
         ends[curve.phase] = max(ends.get(curve.phase, 0.0), curve.points[-1][0])
     return sorted(ends.values())[:-1]
 

@@ -62,7 +62,7 @@ class CurveRow(CellRow):
     points: tuple[tuple[int, float], ...]
     """Tokens since the start of the first phase, and nats."""
     characters_per_token: float | None = None
-    """Of a causal model, in its training text: what `points` count, in characters."""
+    """Of a causal model, in what the phase read: what `points` count, in characters."""
     bytes_per_token: float | None = None
     """Of a causal model, in held-out text, by which nats become bits per byte."""
 

@@ -230,19 +230,42 @@ def _factor(
     return marked(Cell(*factor(group, same, metric, resampling).shown()), group, same[0], metric)
 
 
-def initialisers(results: Results, resampling: Resampling) -> Table | None:
-    """Initialisers of the embeddings side by side; None where that axis does not vary."""
+def initialisers(
+    results: Results,
+    resampling: Resampling,
+    metrics: Sequence[str] = COMPARED,
+    by: str = BITS,
+    main: Group | None = None,
+) -> Table | None:
+    """Initialisers of the embeddings side by side; None where that axis does not vary.
+
+    Args:
+        results: the study's results.
+        resampling: how intervals are drawn.
+        metrics: one a column.
+        by: the metric in which they are subtracted.
+        main: what was measured on other tokens, words or texts than this one's is marked; the first
+            initialiser's by default, with notes on masked tokens.
+    """
     groups = [group for size in results.sizes for group in results.initialised(size)]
     names = {_initialiser(group) for group in groups}
     if len(names) < 2:
         return None
-    gains = [_gain(group, groups, resampling) for group in groups]
+    gains = [_gain(group, groups, resampling, by) for group in groups]
+    places = [group.beside for group in groups]
+    alike = {key for key in places[0] if len({repr(one.get(key)) for one in places}) == 1}
+    alike -= {"method"}
+    marked_by = main or groups[0]
     rows = [
         row(
             _initialiser(group),
-            ", ".join(TITLES.get(str(p), str(p)) for p in group.beside.values()),
+            ", ".join(
+                TITLES.get(str(place), str(place))
+                for key, place in group.beside.items()
+                if key not in alike
+            ),
             numbers.ABSENT if group.sentences is None else f"{group.sentences:,}",
-            *(marked(spread(group, m), group, groups[0], m) for m in COMPARED),
+            *(marked(spread(group, m), group, marked_by, m) for m in metrics),
             gain,
             str(len(group.cells)),
         )
@@ -250,9 +273,10 @@ def initialisers(results: Results, resampling: Resampling) -> Table | None:
     ]
     less = " or ".join(name for name in (RANDOM, BASES) if name in names)
     named_columns = ("initialiser", "method", "sentences")
-    head = (*named_columns, *titles(COMPARED), f"bits/char less {less}", "seeds")
+    gained = f"{metric_named(by).title} less {less}"
+    head = (*named_columns, *titles(metrics), gained, "seeds")
     mixed = (MIXED_PAIRS,) if any(MIXED in gain.mark for gain in gains) else ()
-    notes = (*quality_notes(groups, groups[0]), *mixed)
+    notes = (*(quality_notes(groups, groups[0]) if main is None else ()), *mixed)
     return table("initialisers of the embeddings", head, rows, notes)
 
 
@@ -260,14 +284,14 @@ def _initialiser(group: Group) -> str:
     return str(group.further.get(INITIALISER, BASES))
 
 
-def _gain(group: Group, groups: Sequence[Group], resampling: Resampling) -> Cell:
-    """A group's bits per character less those of `random`, or of the base recipe's initialiser."""
+def _gain(group: Group, groups: Sequence[Group], resampling: Resampling, by: str) -> Cell:
+    """A group's metric less that of `random`, or of the base recipe's initialiser."""
     same = [g for g in groups if (g.sentences, g.beside) == (group.sentences, group.beside)]
     base = next((g for g in same if _initialiser(g) in (RANDOM, BASES)), group)
-    if group is base or apart(group, base, BITS) is not None:
+    if group is base or apart(group, base, by) is not None:
         return Cell(numbers.ABSENT)
-    one = difference(group, base, BITS, resampling)
-    return marked(interval(one, group.mean(BITS) or 0.0, BITS), group, base, BITS)
+    one = difference(group, base, by, resampling)
+    return marked(interval(one, group.mean(by) or 0.0, by), group, base, by)
 
 
 def machines(results: Results) -> Table:
@@ -285,16 +309,15 @@ def machines(results: Results) -> Table:
     return table("machine", ("", Column("", "long")), rows)
 
 
-def cells(results: Results) -> Table:
+def cells(results: Results, metrics: Sequence[str] = (PERPLEXITY, BITS)) -> Table:
     """Every cell that has ended well."""
-    metrics = (PERPLEXITY, BITS)
     rows = [
         (
             cell.name,
             group.label,
             numbers.ABSENT if group.sentences is None else f"{group.sentences:,}",
             str(cell.seed),
-            *(METRICS[m].show(_value(cell.metrics.get(m))) for m in metrics),
+            *(metric_named(m).show(_value(cell.metrics.get(m))) for m in metrics),
             numbers.short(cell.end.tokens),
             numbers.duration(cell.end.seconds),
             "".join(sorted({row.masks for row in cell.metrics.values()})[:1])[:8],

@@ -139,6 +139,15 @@ class MixturePlan:
             counts += np.bincount(self.streams(step), minlength=len(self.sizes))
         return counts
 
+    def tokens(self, draws: Array) -> Array:
+        """[streams] real tokens in the first so many draws of each."""
+        found = np.zeros(len(self.sizes), np.int64)
+        for stream, lengths in enumerate(self.lengths):
+            passes, rest = divmod(int(draws[stream]), int(self.sizes[stream]))
+            last = self._order(stream, passes)[:rest]
+            found[stream] = passes * int(lengths.sum()) + int(lengths[last].sum())
+        return found
+
     def _places(self, streams: Array, taken: Array) -> Array:
         """[n] how often each sentence's stream was drawn before it."""
         places = np.empty(len(streams), np.int64)

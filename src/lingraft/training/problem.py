@@ -181,19 +181,21 @@ class MaskedText:
         )
 
     def streams(self, work: Work, steps: int) -> dict[str, dict[str, Any]]:
-        """Of each of several streams: sentences, samples, probability of a draw, draws so far."""
+        """Of each of several streams: sentences, samples, probability of a draw; what was drawn."""
         plan = self.plan(work)
         if not isinstance(plan, MixturePlan):
             return {}
-        rows = zip(self.job.readings, plan.expected, plan.drawn(steps), strict=True)
+        drawn = plan.drawn(steps)
+        rows = zip(self.job.readings, plan.expected, drawn, plan.tokens(drawn), strict=True)
         return {
             reading.label: {
                 "sentences": reading.size,
                 "samples": len(reading.train),
                 "probability": float(probability),
                 "draws": int(draws),
+                "tokens": int(tokens),
             }
-            for reading, probability, draws in rows
+            for reading, probability, draws, tokens in rows
         }
 
     def step(self, indices: np.ndarray[Any, Any], epoch: int, rank: int, num_ranks: int) -> Step:

@@ -1,0 +1,172 @@
+"""Tables and figures of studies of causal models: by the byte, over characters."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+from synthetic_study import BLOCKS, cell_rows
+
+from lingraft.pipeline import judging
+from lingraft.report.table import BEST
+from lingraft.stats import Resampling
+from lingraft.study import causal_tables, collect, document, page, plots
+from lingraft.study.results import collect as results_of
+from lingraft.study.rows import CurveRow, MetricRow, append
+
+RESAMPLING = Resampling(200)
+SPEED = "speed/characters_per_second@1"
+
+
+def causal_rows(initialiser, seed, bits, text="same", kind="replace", per_token=2.0):
+    """The rows of a cell that has learnt Korean, with `bits` of a byte."""
+    axes = {"graft.embeddings": initialiser, "tokenizer.kind": kind}
+    *_, end = cell_rows("xpt-sp", None, seed, 3.0, **axes)
+    common = {key: getattr(end, key) for key in ("study", "cell", "fingerprint", "axes")}
+    sums = tuple(((bits + 0.01 * (n % 3 - 1)) * 100, 100.0) for n in range(BLOCKS))
+    values = {
+        "likelihood/bits_per_byte": (bits, sums, text),
+        "tokens_per_character": (1 / per_token, None, text),
+        "kept/en.txt/bits_per_byte": (bits + 1, None, "english"),
+        SPEED: (100 * per_token, None, ""),
+    }
+    metrics = [
+        MetricRow(
+            **common, metric=name, value=value, n=5_000 if text == "same" else 4_000, masks=masks,
+            blocks=blocks, seed=seed, tokens=1_000, seconds=1.0,
+        )
+        for name, (value, blocks, masks) in values.items()
+    ]  # fmt: skip
+    points = tuple((t, bits * 2 * math.log(2) + 100 / t) for t in (100, 500, 1_000))
+    sizes = {"characters_per_token": per_token, "bytes_per_token": 2.0}
+    curve = CurveRow(**common, phase="phase-1", split="valid", points=points, **sizes)
+    return [*metrics, curve, end]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    made = []
+    for seed in (0, 1):
+        made += causal_rows("random", seed, 2.0 + 0.02 * seed)
+        made += causal_rows("focus", seed, 1.5 + 0.02 * seed)
+        made += causal_rows("mean", seed, 1.2, text="other", kind="keep", per_token=0.5)
+    return made
+
+
+def test_initialisers_of_causal_models_are_compared_by_the_byte(rows):
+    table = causal_tables.initialisers(results_of(rows), RESAMPLING)
+    assert [column.title for column in table.columns] == [
+        "initialiser", "method", "sentences", "bits/byte", "en.txt, kept", "tokens/char",
+        "characters/s, batch 1", "bits/byte less random", "seeds",
+    ]  # fmt: skip
+    by_name = {line.cells[0].text: line.cells for line in table.rows}
+    assert by_name["focus"][1].text == "XPT-SP, replace"
+    assert by_name["focus"][3].whole == "1.510 ± 0.014"
+    assert by_name["focus"][4].text == "2.510"
+    gain = by_name["focus"][7]
+    assert gain.text == "−0.500"
+    assert "[−0.5" in gain.under
+    assert by_name["random"][7].text == by_name["mean"][7].text == "–"
+
+
+def test_bits_of_other_documents_are_marked_and_never_the_best(rows):
+    found = results_of(rows)
+    table = causal_tables.quality(found, None)
+    bits = {
+        name.split("embeddings ")[1].split(",")[0]: cell
+        for name, cell in table.column("bits/byte").items()
+    }
+    assert (bits["mean"].mark, bits["focus"].mark) == ("‡", "")
+    assert [name for name, cell in bits.items() if cell.rank == BEST] == ["focus"]
+    note = next(note for note in table.notes if note.startswith("‡"))
+    assert "embeddings mean, kind keep (4,000 bytes): bits of other held-out documents" in note
+    assert any(note.startswith("‡") for note in causal_tables.initialisers(found, RESAMPLING).notes)
+    alike = [row for row in rows if row.axes["tokenizer.kind"] == "replace"]
+    assert not any("‡" in note for note in causal_tables.quality(results_of(alike), None).notes)
+
+
+def test_the_results_page_shows_bits_over_characters_and_no_loss_over_tokens(rows, tmp_path):
+    append(tmp_path / "results" / "demo.jsonl", rows)
+    made = document.files(tmp_path / "results", tmp_path)
+    assert {name for name in made if name.endswith(".svg")} == {
+        "results/demo-bits-all.svg", "results/demo-initialisers-all.svg"
+    }  # fmt: skip
+    text = made["results.md"]
+    assert "### Bits per byte while training" in text
+    assert "Validation loss" not in text
+    (_, section) = text.split("### Initialisers of the embeddings")
+    assert "| focus | XPT-SP, replace | – | 1.510 ± 0.014 |" in section
+
+
+def test_the_page_of_a_study_speaks_of_bits_where_models_are_causal(rows):
+    html = page.render("demo", rows)
+    assert "Bits per byte of the validation text against characters seen" in html
+    assert "Masked tokens of held-out text" not in html
+    assert "Masked tokens of held-out text" in page.render("s", cell_rows("xpt", 1_000, 0, 3.0))
+
+
+def test_a_curve_goes_on_in_characters_where_the_phase_before_ended():
+    phases = [
+        CurveRow(
+            study="s", cell="c", fingerprint="f", axes={}, phase=name, split="valid",
+            points=tuple((t, math.log(2)) for t in tokens), characters_per_token=size,
+            bytes_per_token=2.0,
+        )
+        for name, tokens, size in (("one", (50, 100), 3.0), ("two", (150, 200), 1.0))
+    ]  # fmt: skip
+    assert plots._points(phases, by_text=True) == [
+        (150.0, 0.5), (300.0, 0.5), (350.0, 0.5), (400.0, 0.5)
+    ]  # fmt: skip
+
+
+def variant(streams):
+    """A causal run, of Korean and replayed English or of Korean alone, as its files say it."""
+    sizes = {"ko": (2.0, 5.0), "en": (0.5, 0.5)}
+    statistics = {
+        name: {
+            "statistics": {"train": {"characters_per_token": size}, "test": {"bytes_per_token": b}}
+        }
+        for name, (size, b) in sizes.items()
+    }
+    results = {
+        "tokenizer": statistics["ko"] | ({"streams": statistics} if streams else {}),
+        "evaluation": {"likelihood": {}},
+    }
+    phase = SimpleNamespace(
+        name="phase-1",
+        plan=None,
+        result={"streams": streams},
+        train=(),
+        valid=({"tokens": 10, "loss": 9.0, "loss/ko/clm": 4.0, "loss/en/clm": 29.0},),
+        tokens=10,
+    )
+    texts = [SimpleNamespace(name="ko" if streams else "")]
+    recipe = SimpleNamespace(texts=texts)
+    return SimpleNamespace(result=results.get, phases=[phase], recipe=recipe)
+
+
+@pytest.mark.parametrize(
+    ("streams", "loss", "characters"),
+    [
+        ({"ko/clm": {"tokens": 700}, "en/clm": {"tokens": 300}}, 4.0, 0.7 * 2.0 + 0.3 * 0.5),
+        ({}, 9.0, 2.0),
+        ({"ko/clm": {"draws": 7}, "en/clm": {"draws": 3}}, 4.0, None),  # of before tokens counted
+    ],
+)
+def test_replayed_text_counts_as_read_and_not_as_what_is_judged(
+    streams, loss, characters, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(collect.variants, "kind_of", lambda evaluation: "causal")
+    common = {"study": "s", "cell": "c", "fingerprint": "f", "axes": {}}
+    (curve,) = collect._curves(common, variant(streams), tmp_path / "none.json")
+    assert curve.points == ((10, loss),)
+    assert curve.characters_per_token == pytest.approx(characters)
+    assert curve.bytes_per_token == (None if characters is None else 5.0)
+
+
+def test_which_documents_are_scored_is_counted_in_characters_never_in_tokens():
+    texts = [str(n) * 50 for n in range(10)]
+    assert judging.spread_over(texts, 1) == [texts[0]]
+    assert judging.spread_over(texts, 3) == [texts[0], texts[4], texts[9]]
+    assert judging.spread_over(texts, 100) == texts
+    long = ["가" * 1_000] * 10
+    assert len(judging.spread_over(long, 40)) == 4
