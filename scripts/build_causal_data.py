@@ -3,6 +3,7 @@
     python scripts/build_causal_data.py data build/causal
 
 `en.jsonl.gz`: manuals, reference and encyclopedia; `ko.jsonl.gz`: manuals of software;
+`replay.jsonl.gz`: the first lines of every file of that English, to be read again;
 `kept.jsonl.gz`: English of a book that is in no training text, to see what is left of it. The input
 files have lost their boundaries of pages, so a document is a stretch of lines: only the page at
 either end of a stretch can lie on two sides of the split. Folders name origin and licence in
@@ -31,8 +32,10 @@ SOURCES = {
         "mono_ko_dev_docs": ("diffusers", "fastapi", "hf_course", "react", "tensorflow", "vue"),
     },
 }
+SOURCES["replay"] = SOURCES["en"]
 STRETCH_LINES = 40
-MOST_LINES = {"kept": 400}
+MOST_LINES = {"kept": 400, "replay": 1_500}
+"""Of a file."""
 
 
 def main() -> None:
