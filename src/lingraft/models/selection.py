@@ -6,7 +6,7 @@ The names are those of `recipe/selectors.py`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from lingraft.errors import RecipeError
@@ -14,7 +14,7 @@ from lingraft.models.parts import layer_index, part_of, trained_parts
 from lingraft.recipe.selectors import GAINS, LORA, Selector, selector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lingraft.models.families import Family
     from lingraft.recipe import Phase
@@ -75,15 +75,6 @@ class Layout:
         return layer_index(name, self.family) in self.layers(found)
 
 
-def _touches(found: Selector, trained: Selector) -> bool:
-    """Whether a name can mean something of what trains; only parts are told apart."""
-    if found.part in (None, "all", GAINS) or trained.items or trained.name == GAINS:
-        return True
-    if trained.part is not None:
-        return trained.part in ("all", found.part)
-    return found.part in ("embeddings", "head", trained.matrix)
-
-
 @dataclass(frozen=True)
 class Selection:
     """A phase's names, over a model."""
@@ -99,12 +90,6 @@ class Selection:
         """
         for found in (*self.trained, *self.adapted, *self.rated):
             self.check(found)
-        for found in self.rated:
-            if not (self.adapted or any(map(partial(_touches, found), self.trained))):
-                raise RecipeError(
-                    f"phase '{self.phase.name}': '{found.name}' has settings of its own and does "
-                    "not train; leave them out, or name it in train"
-                )
 
     @cached_property
     def trained(self) -> tuple[Selector, ...]:
@@ -153,6 +138,25 @@ class Selection:
                 raise RecipeError(
                     f"{where}: the model has {count} layers, inserted ones counted; "
                     "name some of these"
+                )
+
+    def check_rated(self, names: Iterable[str]) -> None:
+        """Refuse settings of what does not train.
+
+        Args:
+            names: of the model's tensors, as stock models have them.
+
+        Raises:
+            RecipeError: nothing that trains is called so.
+        """
+        trained = [(name, piece) for name in names for piece in self.pieces(name)]
+        for found in self.rated:
+            if found.name == LORA and self.phase.lora:
+                continue
+            if not any(self.layout.means(found, name, piece.rows) for name, piece in trained):
+                raise RecipeError(
+                    f"phase '{self.phase.name}': optimiser: '{found.name}' has settings of its "
+                    "own, and nothing of it trains; leave it out, or add it to train"
                 )
 
     def pieces(self, name: str) -> tuple[Piece, ...]:

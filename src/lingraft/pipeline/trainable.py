@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lingraft.errors import RecipeError
 from lingraft.models.families import DECODER
-from lingraft.models.parts import goes_with_place, layer_index
+from lingraft.models.parts import goes_with_place, layer_index, part_of
 from lingraft.models.selection import Layout, Selection, chosen_maps
 from lingraft.recipe.run import KEEPING
 
@@ -103,6 +103,10 @@ def trainable(
     total = sum(by_part[s.part] for s in selection.trained if s.part is not None)
     whole = [s for s in selection.trained if s.part is not None]
     some = [s for s in selection.trained if s.items]
+    names = [*tensors, *(name for name in shapes if layer_index(name, family) is None)]
+    seen = {part_of(name, family, found.itl) for name in names}
+    if all(part in seen for part, count in by_part.items() if count):
+        selection.check_rated(names)  # else modules that the source lacks have names yet unknown
     adapted = _adapted(selection, tensors)
     frozen_maps, learning = 0, set[int]()
     for name, shape in tensors.items():

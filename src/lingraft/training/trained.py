@@ -24,7 +24,7 @@ from lingraft.models.lora import is_low_rank, stock_name
 from lingraft.training.optim import adamw, optimiser_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from lingraft.models.selection import Piece, Selection
     from lingraft.recipe import Optimiser
@@ -171,7 +171,7 @@ def select(model: nn.Module, selection: Selection, new_rows: Callable[[], torch.
             rows = Rows(model, name, ids_N.to(parameter.device))
             trained.rows.append(rows)
             trained.pieces.append((rows.parameter, piece))
-    _check_rated(selection, {stock_name(name): p for name, p in model.named_parameters()})
+    selection.check_rated(stock_name(name) for name, _ in model.named_parameters())
     return trained
 
 
@@ -189,17 +189,3 @@ def _row_numbers(new_V: torch.Tensor, rows: str, selection: Selection) -> torch.
             "name the whole part, or set another tokenizer.kind"
         )
     return found
-
-
-def _check_rated(selection: Selection, parameters: Mapping[str, nn.Parameter]) -> None:
-    """Refuse settings of what does not train."""
-    layout = selection.layout
-    trained = [(name, piece) for name in parameters for piece in selection.pieces(name)]
-    for found in selection.rated:
-        if found.name == "lora" and selection.phase.lora:
-            continue
-        if not any(layout.means(found, name, piece.rows) for name, piece in trained):
-            raise RecipeError(
-                f"phase '{selection.phase.name}': optimiser: '{found.name}' has settings of its "
-                "own, and nothing of it trains; leave it out, or add it to train"
-            )
