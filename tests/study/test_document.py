@@ -75,6 +75,20 @@ def test_of_a_wide_table_the_main_columns_stand_outside_the_fold(folder, tmp_pat
     assert max(widths) <= 8
 
 
+def test_one_size_has_no_data_efficiency_and_of_several_figures_the_first_is_shown(
+    folder, tmp_path
+):
+    append(folder / "one.jsonl", study_rows(methods=["xpt", "scratch"], sizes=(1_000,)))
+    append(folder / "two.jsonl", study_rows(methods=["xpt", "scratch"], sizes=(1_000, 4_000)))
+    one, two = document.files(folder, tmp_path)["results.md"].split("\n## two\n")
+    assert "How many times more sentences scratch needs" not in one
+    assert "How many times more sentences scratch needs" in two
+    data = two.split("### What more data brings")[1]
+    shown, hidden = data.split("<details", 1)
+    assert shown.count("![") == 1
+    assert "3 more figures</summary>\n\n![" in hidden
+
+
 def test_what_holds_for_all_studies_stands_at_the_top(folder, tmp_path):
     append(folder / "demo.jsonl", study_rows(methods=["xpt"], sizes=(1_000,), seeds=(0,)))
     (folder / "page.notes.md").write_text("## Beware\n", encoding="utf-8")
