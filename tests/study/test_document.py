@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 from synthetic_study import failed_rows, initialiser_rows, study_rows
 
+from lingraft.errors import DataError
 from lingraft.study import document
 from lingraft.study.rows import append
 
@@ -62,6 +63,27 @@ def test_a_figure_stands_beside_what_was_found_and_nowhere_else(folder, tmp_path
     path = "](results/demo-losses-4000.svg)"
     assert text.count(path) == 1
     assert text.index("Found.") < text.index(path) < text.index("More.")
+
+
+def test_a_figure_of_some_labels_calls_them_by_their_names_in_the_notes(folder, tmp_path):
+    append(folder / "demo.jsonl", study_rows(methods=["xpt", "scratch"], sizes=(1_000, 4_000)))
+    notes = folder / "demo.notes.md"
+    notes.write_text("Found.\n\n<!-- figure of:\nfrom nothing = scratch\n-->\n\nMore.\n", "utf-8")
+    made = document.files(folder, tmp_path)
+    drawn = made["results/demo-chosen-4000.svg"]
+    assert "from nothing" in drawn
+    assert "XPT" not in drawn
+    text = made["results.md"]
+    path = "](results/demo-chosen-4000.svg)"
+    assert text.index("Found.") < text.index(path) < text.index("More.")
+    assert "Last values: from nothing: " in text
+
+
+def test_a_figure_of_a_label_that_no_cell_has_is_an_error_that_names_the_labels(folder, tmp_path):
+    append(folder / "demo.jsonl", study_rows(methods=["xpt", "scratch"], sizes=(1_000,)))
+    (folder / "demo.notes.md").write_text("<!-- figure of:\nA = scrach\n-->\n", "utf-8")
+    with pytest.raises(DataError, match="no cell is called 'scrach'; there are XPT; scratch"):
+        document.files(folder, tmp_path)
 
 
 def test_of_a_wide_table_the_main_columns_stand_outside_the_fold(folder, tmp_path):

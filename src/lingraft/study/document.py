@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from lingraft.errors import DataError
 from lingraft.report import numbers
 from lingraft.report.table import fold, folded
 from lingraft.stats import Resampling
-from lingraft.study import causal_tables, page, stream_tables, tables, task_tables
+from lingraft.study import causal_tables, page, plots, stream_tables, tables, task_tables
 from lingraft.study.results import collect, size_text
 from lingraft.study.rows import read
 
@@ -73,12 +74,14 @@ RESULTS = "results.md"
 NOTES = ".notes.md"
 FIGURE = re.compile(r"<!-- figure: ([\w-]+) -->")
 """A place in the notes of a study for one of its figures, by name: beside what was found."""
+CHOSEN = re.compile(r"<!-- figure of:\n((?:.+\n)+)-->")
+"""The same for a figure of some of its labels, where all are too many: `NAME = LABEL` a line."""
 MAIN = ("method", "PPL", "bits/byte", "bits/char", "hits@1", "MRR")
 """Columns of wide tables that stand outside the fold,"""
 COUNTS = ("seeds", "tokens")
 """and these beside them."""
-MOST = 7
-"""Streams of a study that stand outside the fold."""
+MOST_STREAMS, MOST_LINES = 7, 8
+"""Streams of a table, and lines of a figure, that stand outside the fold."""
 
 
 def files(folder: Path, recipes: Path) -> dict[str, str]:
@@ -87,14 +90,16 @@ def files(folder: Path, recipes: Path) -> dict[str, str]:
     Args:
         folder: has NAME.jsonl for each study, and NAME.notes.md where there is something to say;
             page.notes.md, if it is there, stands at the top of the page. `<!-- figure: NAME -->` in
-            the notes of a study is where this figure stands.
+            the notes of a study is where this figure stands; `figure of:`, with `NAME = LABEL` a
+            line, draws how these labels learn.
         recipes: has NAME.toml.
 
     Returns:
         By path relative to the folder's parent: results.md, and the figures beside the .jsonl.
 
     Raises:
-        DataError: a results file is broken, or holds cells that do not compare.
+        DataError: a results file is broken, or holds cells that do not compare, or notes name a
+            label that it does not hold.
     """
     row_files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
     made: dict[str, str] = {}
@@ -126,6 +131,7 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
     }
     notes = path.with_name(name + NOTES)
     text = notes.read_text(encoding="utf-8").strip() if notes.is_file() else ""
+    text, svgs = _chosen(text, results, f"{folder}/{name}")
     parts = [
         f"## {name}",
         FIGURE.sub(lambda place: pictures.pop(place[1]), text),
@@ -145,10 +151,28 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
         ),
         *_machines(results),
     ]
-    svgs = {
+    svgs |= {
         f"{name}-{drawing.name}.svg": drawing.alone() for drawing in (*shown, *of_tasks, *curves)
     }
     return "\n\n".join(part for part in parts if part) + "\n", svgs
+
+
+def _chosen(text: str, results: Results, path: str) -> tuple[str, dict[str, str]]:
+    """The notes with their figure of some labels, and this figure by file name."""
+    place = CHOSEN.search(text)
+    if place is None:
+        return text, {}
+    told = (line.partition(" = ") for line in place[1].splitlines())
+    names = {label.strip(): name.strip() for name, _, label in told}
+    if lacking := [label for label in names if label not in results.labels]:
+        known = "; ".join(results.labels)
+        raise DataError(f"{path}{NOTES}: no cell is called {lacking[0]!r}; there are {known}")
+    drawing = plots.chosen(results, results.sizes[-1], names)
+    if drawing is None:
+        raise DataError(f"{path}{NOTES}: the cells that its figure names have no curves")
+    file = f"{path}-{drawing.name}.svg"
+    text = f"{text[: place.start()]}{_picture(drawing, file)}{text[place.end() :]}"
+    return text, {file.rpartition("/")[2]: drawing.alone()}
 
 
 def _about(results: Results, name: str, folder: str, recipes: Path) -> str:
@@ -189,8 +213,10 @@ def _tables(results: Results, resampling: Resampling) -> Iterable[str]:
             yield _differences(less)
         for table in stream_tables.of(results, size, resampling):
             yield f"{table.title[0].upper()}{table.title[1:]}:"
-            of_differences = table.columns[0].title.startswith("less ")
-            yield _differences(table) if of_differences else _shown(table, *results.streams[:MOST])
+            if table.columns[0].title.startswith("less "):
+                yield _differences(table)
+            else:
+                yield _shown(table, *results.streams[:MOST_STREAMS])
 
 
 def _factors(results: Results, resampling: Resampling) -> Iterable[str]:
@@ -238,7 +264,10 @@ def _machines(results: Results) -> Iterable[str]:
 
 
 def _under(heading: str, drawings: Iterable[Figure], pictures: dict[str, str]) -> Iterable[str]:
-    shown = [pictures[drawing.name] for drawing in drawings if drawing.name in pictures]
+    left = [drawing for drawing in drawings if drawing.name in pictures]
+    shown = [pictures[drawing.name] for drawing in left]
+    if left and len(left[0].names) > MOST_LINES:
+        return [f"### {heading}", *_behind(shown)]
     return [f"### {heading}", shown[0], *_behind(shown[1:], "more ")] if shown else []
 
 
