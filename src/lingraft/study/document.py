@@ -45,6 +45,7 @@ Wide tables stand behind a fold, below their main columns.
   believe the t-test: two or three seeds drawn again differ too little.
 - **text alone**: there is one seed, so nothing is known of others.
 - **§**: trained in different precision, fp32 and bf16.
+- **†**: over other masked tokens; **‡**: over other words. The note beneath the table names them.
 
 Of causal models:
 
