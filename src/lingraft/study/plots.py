@@ -22,7 +22,7 @@ from lingraft.study.notes import asked
 from lingraft.study.results import Array, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
 
@@ -207,19 +207,42 @@ def bits(results: Results, sentences: int | None, *, initialisers: bool = False)
     return _learning(results, sentences, groups, shown, least=1 + initialisers)
 
 
+def chosen(results: Results, sentences: int | None, names: Mapping[str, str]) -> Figure | None:
+    """How the models of some labels learn: bits of causal ones, else losses.
+
+    Args:
+        results: the study's results.
+        sentences: the size.
+        names: by label, what the figure calls it; in the order of the legend.
+    """
+    groups = [g for label in names for g in results.at(sentences) if g.label == label]
+    for shown in (BITS_SEEN, LOSSES):
+        own = replace(shown, name="chosen")
+        drawing = _learning(results, sentences, groups, own, names=names)
+        if drawing is not None:
+            return drawing
+    return None
+
+
 def _learning(
     results: Results,
     sentences: int | None,
     groups: Sequence[Group],
     shown: Learning,
     least: int = 1,
+    names: Mapping[str, str] | None = None,
 ) -> Figure | None:
-    """A line a group that has such curves; None with fewer than `least` of them."""
+    """A line a group that has such curves; None with fewer than `least` of them.
+
+    With `names` models have colours by their place in it, else by that in the results.
+    """
     curves = {group.label: found for group in groups if (found := _curves(group, shown))}
     drawn = [group for group in groups if group.label in curves]
     if len(drawn) < least:
         return None
-    indices = {label: results.labels.index(label) for label in curves}
+    order = results.labels if names is None else tuple(names)
+    indices = {label: order.index(label) for label in curves}
+    called = {label: label if names is None else names[label] for label in curves}
     entropies = sorted({round(math.log(v), 4) for group in drawn for v in group.values(UNIGRAMS)})
     close = bool(entropies) and entropies[-1] - entropies[0] < 0.05
     entropy = entropies[0] if close and not shown.by_text else None
@@ -233,13 +256,14 @@ def _learning(
         figure.tokens_axis(axes, form)
         axes.set_xlabel(shown.over)
 
-    ends = [f"{label}: {found[0][-1][1]:.{shown.decimals}f}" for label, found in curves.items()]
+    lasts = {called[label]: found[0][-1][1] for label, found in curves.items()}
+    ends = [f"{name}: {last:.{shown.decimals}f}" for name, last in lasts.items()]
     told = f"{shown.title} against {shown.over}, {size_text(sentences)}."
     return Figure(
         name=f"{shown.name}-{sentences or 'all'}",
         draw=draw,
         height=HEIGHT,
-        names=tuple(indices.items()),
+        names=tuple((called[label], index) for label, index in indices.items()),
         description=f"{told} Last values: " + "; ".join(ends),
         caption=f"{told} {shown.meaning}",
     )
