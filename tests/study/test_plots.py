@@ -197,7 +197,7 @@ def test_a_crowded_panel_is_split_again_and_axes_that_go_together_are_said_once(
         axes |= {"tokenizer.kind": kind, "method.learning_rate": rate}
         rows += cell_rows("xpt", 16_000, 0, 3 + rate / 10, **axes)
     drawing = plots.losses(collect(rows), 16_000)
-    both = "layers_before and layers_after"
+    both = "layers_before/after"
     alone = f"{both} 0, kind keep, learning_rate 16"
     assert {panel.title: len(panel.names) for panel in drawing.panels} == {
         f"{both} 0, kind replace": 7,

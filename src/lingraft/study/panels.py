@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lingraft.study.results import Group, Results
+    from lingraft.study.rows import Value
 
     Places = dict[str, dict[str, str]]
     """What a label says of each axis, by label and axis."""
@@ -48,19 +49,36 @@ def of(
     return tuple(_panel(part, places, indices, behind) for part in parts)
 
 
-def _places(groups: Sequence[Group]) -> Places:
-    """As a label says them; axes that are the same in all are left out, and those that are alike.
+def said(groups: Sequence[Group]) -> dict[str, tuple[str, ...]]:
+    """What each group is by method and further axes, by axis as a label calls it.
 
-    Two axes that always change together are said in one, such as layers_before and layers_after.
+    Two axes that always change together are said in one, such as layers_before/after. A
+    group without an axis has the empty text.
     """
     names = short_names(list(dict.fromkeys(name for group in groups for name in group.further)))
     together: dict[tuple[str, ...], str] = {}
     for name, short in names.items():
-        told = tuple(str(group.further.get(name, "")) for group in groups)
-        together[told] = f"{together[told]} and {short}" if told in together else short
+        told = tuple(_plain(group.further.get(name, "")) for group in groups)
+        together[told] = _joined(together[told], short) if told in together else short
     methods = tuple(TITLES.get(group.method, group.method) for group in groups)
-    said = {METHOD: methods} | {axis: told for told, axis in together.items()}
-    varied = {axis: told for axis, told in said.items() if len(set(told)) > 1}
+    return {METHOD: methods} | {axis: told for told, axis in together.items()}
+
+
+def _joined(name: str, other: str) -> str:
+    """Two axes in one: layers_before/after."""
+    start, line, end = other.rpartition("_")
+    return f"{name}/{end if line and name.startswith(start + line) else other}"
+
+
+def _plain(value: Value) -> str:
+    """A value; an inline table without its braces and quotes."""
+    text = str(value)
+    return text.strip("{} ").replace('"', "") if text.startswith("{") else text
+
+
+def _places(groups: Sequence[Group]) -> Places:
+    """What is said of each group, by label; axes that are the same in all are left out."""
+    varied = {axis: told for axis, told in said(groups).items() if len(set(told)) > 1}
     return {
         group.label: {axis: told[at] for axis, told in varied.items() if told[at]}
         for at, group in enumerate(groups)
@@ -76,7 +94,8 @@ def _parts(labels: list[str], places: Places) -> list[list[str]]:
         if not useful:
             break
         at = parts.index(largest)
-        parts[at : at + 1] = min(useful, key=_crowding)
+        best = min(useful, key=_crowding)
+        parts[at : at + 1] = best
     return parts
 
 
@@ -109,10 +128,11 @@ def _panel(
     names = []
     for label in labels:
         differs = {axis: told for axis, told in places[label].items() if axis not in shared}
-        name = _said(differs) or label.partition(", ")[0]
+        name = in_words(differs) or label.partition(", ")[0]
         names.append((name + behind.get(label, ""), indices[label]))
-    return Panel(_said(shared), tuple(names))
+    return Panel(in_words(shared), tuple(names))
 
 
-def _said(place: Mapping[str, str]) -> str:
+def in_words(place: Mapping[str, str]) -> str:
+    """Values of axes as a label says them."""
     return ", ".join(told if axis == METHOD else f"{axis} {told}" for axis, told in place.items())
