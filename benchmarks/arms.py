@@ -171,6 +171,23 @@ class Arms:
     loss: Callable[[Any], float]
     """Mean nats of a trained model on the held-out text."""
 
+    @classmethod
+    def told(
+        cls,
+        asked: argparse.Namespace,
+        prepare: Callable[[Path, argparse.Namespace], object],
+        ours: Callable[[Path, argparse.Namespace], Arm],
+        theirs: Callable[[Any, Path, argparse.Namespace], Arm],
+        loss: Callable[[Any, Path, argparse.Namespace], float],
+    ) -> Arms:
+        """Of functions that take the folder and the options too."""
+        return cls(
+            lambda folder: prepare(folder, asked),
+            lambda: ours(asked.folder, asked),
+            lambda opponent: theirs(opponent, asked.folder, asked),
+            lambda model: loss(model, asked.folder, asked),
+        )
+
     def run(self, asked: argparse.Namespace, opponents: Mapping[str, Any]) -> None:
         """One arm in this process where --arm names it, else all of them in pairs."""
         if asked.arm:

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import transformers as hf
 from arms import OURS, PLAIN_TRAINER, add_arm_options
+from setups import SETUPS, set_up
 from shared import head, in_process, parser_of, row, spread, write
 
 from lingraft.commands.budgets import count
@@ -250,26 +251,6 @@ MINIMAL = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["t"]}
 # -- theirs
 
 
-def resized(model: Any, size: int) -> None:
-    """The new vocabulary's size, as users make it: rows stay, whatever piece they were of."""
-    model.resize_token_embeddings(size)
-
-
-def redrawn(model: Any, size: int) -> None:
-    """A new vocabulary that claims to know nothing: all rows drawn anew, no bias."""
-    model.resize_token_embeddings(size)
-    std = getattr(model.config, "initializer_range", 0.02)
-    torch.nn.init.normal_(model.get_input_embeddings().weight, std=std)
-    output = model.get_output_embeddings()
-    if output.weight is not model.get_input_embeddings().weight:
-        torch.nn.init.normal_(output.weight, std=std)
-    if output.bias is not None:
-        torch.nn.init.zeros_(output.bias)
-
-
-SETUPS: dict[str, Callable[[Any, int], None]] = {"resize": resized, "random": redrawn}
-
-
 def theirs(
     asked: argparse.Namespace, folder: Path, name: str, rate: float, seed: int
 ) -> dict[str, Any]:
@@ -290,10 +271,7 @@ def theirs(
     hf.set_seed(seed)
     clock.go()
     model = hf.AutoModelForMaskedLM.from_pretrained(asked.source, trust_remote_code=False)
-    SETUPS[name](model, len(tokenizer))
-    for role in ("pad", "bos", "eos", "cls", "sep"):
-        if hasattr(model.config, f"{role}_token_id"):
-            setattr(model.config, f"{role}_token_id", getattr(tokenizer, f"{role}_token_id"))
+    set_up(model, tokenizer, name)
     with tempfile.TemporaryDirectory() as out:
         trainer = hf.Trainer(
             model=model,

@@ -216,12 +216,8 @@ def train_theirs(opponent: Opponent, folder: Path, asked: argparse.Namespace) ->
 
 def main() -> None:
     asked = options()
-    Arms(
-        lambda folder: prepare(folder, asked),
-        lambda: train_ours(asked.folder, asked),
-        lambda opponent: train_theirs(opponent, asked.folder, asked),
-        lambda model: held_out_loss(model, asked.folder, asked),
-    ).run(asked, OPPONENTS)
+    arms = Arms.told(asked, prepare, train_ours, train_theirs, held_out_loss)
+    arms.run(asked, OPPONENTS)
 
 
 if __name__ == "__main__":

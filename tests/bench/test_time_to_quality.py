@@ -94,7 +94,7 @@ def test_the_trainer_trains_its_whole_budget_and_learns(quality, asked, folder):
     assert found["steps"] == math.ceil(3_000 / (lengths.mean() * 8))
     assert found["seconds"] > 0
     untrained = AutoModelForMaskedLM.from_pretrained(asked.source)
-    quality.redrawn(untrained, 300)
+    quality.SETUPS["random"](untrained, 300)
     assert found["bits"] < quality.bits(Run(folder), asked, "test", untrained)
 
 

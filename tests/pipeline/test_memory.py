@@ -10,7 +10,7 @@ import pytest
 from lingraft.models import chunked
 from lingraft.models.families import FAMILIES
 from lingraft.pipeline import memory, preflight
-from lingraft.pipeline.memory import Layers, Machine, need, remedies, verdict
+from lingraft.pipeline.memory import Layers, Machine, Target, need, remedies, verdict
 from lingraft.pipeline.sizes import tensor_shapes
 from lingraft.pipeline.trainable import Trained
 from lingraft.recipe.methods import recipe_from
@@ -44,7 +44,7 @@ def recipe(*, train=("all",), objective="clm", **training):
 
 def needed(machine=CPU, trained=WHOLE, **changes):
     made = recipe(**changes)
-    return need(made, made.phases[0], BY_PART, LAYERS, trained, machine)
+    return need(Target(made, BY_PART, LAYERS, machine), made.phases[0], trained)
 
 
 def test_what_is_certain_is_counted_exactly():
@@ -97,28 +97,28 @@ def test_logits_of_causal_models_are_those_of_a_chunk():
 
 def test_what_does_not_fit_is_told_what_to_change_and_then_it_fits():
     made = recipe()
-    _, said = verdict(made, BY_PART, LAYERS, [WHOLE], Machine(100 * GB, is_gpu=False))
+    _, said = verdict(Target(made, BY_PART, LAYERS, Machine(100 * GB, is_gpu=False)), [WHOLE])
     assert said.endswith("it fits")
     small = Machine(9 * GB, is_gpu=False, bf16=False)
-    needs, said = verdict(made, BY_PART, LAYERS, [WHOLE], small)
+    needs, said = verdict(Target(made, BY_PART, LAYERS, small), [WHOLE])
     assert "does not fit; with training.gradient_checkpointing=true it needs" in said
     settings = dict(needs)
     assert settings["phase-1"].total > 0.9 * 9 * GB
     again = recipe(gradient_checkpointing=True)
-    _, then = verdict(again, BY_PART, LAYERS, [WHOLE], small)
+    _, then = verdict(Target(again, BY_PART, LAYERS, small), [WHOLE])
     assert then.endswith("it fits")
 
 
 def test_every_remedy_needs_less_than_the_one_before_it():
     made = recipe(train=("embeddings", "itl"), precision="bf16")
-    found = remedies(made, made.phases[0], BY_PART, LAYERS, NEW, CPU)
+    found = remedies(Target(made, BY_PART, LAYERS, CPU), made.phases[0], NEW)
     totals = [entry.total for _, entry in found]
     assert len(totals) == 5
     assert totals == sorted(totals, reverse=True)
 
 
 def test_what_no_setting_makes_fit_names_fewer_parts_and_more_processes():
-    _, said = verdict(recipe(), BY_PART, LAYERS, [WHOLE], Machine(2 * GB, is_gpu=True))
+    _, said = verdict(Target(recipe(), BY_PART, LAYERS, Machine(2 * GB, is_gpu=True)), [WHOLE])
     assert "this GPU has 2.0 GB: it does not fit, nor with" in said
     assert "LoRA" in said
     assert "training.sharding=fsdp2" in said

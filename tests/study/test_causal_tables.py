@@ -87,9 +87,8 @@ def test_bits_of_other_documents_are_marked_and_never_the_best(rows):
 def test_the_results_page_shows_bits_over_characters_and_no_loss_over_tokens(rows, tmp_path):
     append(tmp_path / "results" / "demo.jsonl", rows)
     made = document.files(tmp_path / "results", tmp_path)
-    assert {name for name in made if name.endswith(".svg")} == {
-        "results/demo-bits-all.svg", "results/demo-initialisers-all.svg"
-    }  # fmt: skip
+    svgs = [name for name in made if name.endswith(".svg")]
+    assert svgs == ["results/demo-bits-all.svg"]  # that of the initialisers would be the same
     text = made["results.md"]
     assert "### Bits per byte while training" in text
     assert "Validation loss" not in text

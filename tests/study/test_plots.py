@@ -8,7 +8,7 @@ import pytest
 from synthetic_study import cell_rows, initialiser_rows, study_rows
 
 from lingraft.stats import Resampling
-from lingraft.study import plots
+from lingraft.study import page, plots
 from lingraft.study.metrics import BITS, LOSS, PERPLEXITY
 from lingraft.study.results import collect
 
@@ -122,3 +122,108 @@ def test_a_log_axis_of_less_than_a_decade_has_round_labels(found):
     labels = [float(text) for text in re.findall(r">([\d.]+)</text>", svg)]
     assert {1.0, 2.0, 3.0} <= set(labels)
     assert all(math.isclose(value * 2, round(value * 2)) for value in labels)
+
+
+def crossed(kinds=("keep", "extend"), embeddings=("mean", "random", "focus", "omp"), **more):
+    """A study of every kind of vocabulary with every initialiser."""
+    rows = []
+    for at, kind in enumerate(kinds):
+        for place, name in enumerate(embeddings):
+            axes = {"tokenizer.kind": kind, "graft.embeddings": name}
+            rows += cell_rows("xpt", 16_000, 0, 3 + at + place / 10, **axes, **more)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def many():
+    return plots.losses(collect(crossed()), 16_000)
+
+
+def test_six_lines_are_one_figure():
+    drawing = plots.losses(collect(crossed(embeddings=("mean", "random", "omp"))), 16_000)
+    assert len(drawing.names) == 6
+    assert drawing.panels == ()
+
+
+def test_more_lines_stand_in_panels_by_the_axis_that_needs_fewest(many):
+    assert [panel.title for panel in many.panels] == ["kind extend", "kind keep"]
+    assert [name.partition(":")[0] for name, _ in many.panels[0].names] == [
+        "embeddings focus", "embeddings mean", "embeddings omp", "embeddings random",
+    ]  # fmt: skip
+    placed = [index for panel in many.panels for _, index in panel.names]
+    assert sorted(placed) == [index for _, index in many.names]
+
+
+def test_behind_a_name_in_a_panel_stands_the_last_value(many):
+    shown = {name for panel in many.panels for name, _ in panel.names}
+    assert {"embeddings mean: 3.02", "embeddings mean: 4.02"} & shown
+    assert all(name.rpartition(": ")[2] in many.description for name in shown)
+
+
+def test_panels_have_one_scale_and_show_the_lines_of_the_others_in_grey(many):
+    first, second = many.for_python("light").axes
+    assert first.get_ylim() == second.get_ylim()
+    assert first.get_xlim() == second.get_xlim()
+    for axes in (first, second):
+        inks = [line.get_color() for line in axes.lines if len(line.get_xdata()) > 2]
+        assert len(inks) == 8
+        grey = [line for line in axes.lines if line.get_linewidth() < 1]
+        assert len(grey) == 4
+
+
+def test_what_an_axis_is_cut_to_holds_the_second_half_of_every_line(many):
+    low, top = many.for_python().axes[0].get_ylim()
+    late = [3 + at + place / 10 for at in (0, 1) for place in range(4)]
+    assert low < min(late) < max(late) < top < 6.5
+    assert "second half" in many.caption
+
+
+def test_the_numbers_of_panels_stay_in_the_csv_and_answer_the_pointer_once(many):
+    text = unquote(many.csv).partition(",")[2]
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) == 8 * 20
+    assert {row["line"] for row in rows} == {name for name, _ in many.names}
+    told = re.findall(r"<title>line: ([^\n]*)", many.wide)
+    assert set(told) == {name for name, _ in many.names}
+    assert len(told) == len(set(re.findall(r'<circle cx="[\d.]+" cy="[\d.]+"', many.wide)))
+    assert "<title>" not in many.narrow
+
+
+def test_a_crowded_panel_is_split_again_and_axes_that_go_together_are_said_once():
+    rows = []
+    lines = [("replace", 0)] * 7 + [("replace", 1)] * 4 + [("extend", 0)] * 5 + [("keep", 0)]
+    for rate, (kind, layers) in enumerate(lines):
+        axes = {"graft.layers_before": layers, "graft.layers_after": layers}
+        axes |= {"tokenizer.kind": kind, "method.learning_rate": rate}
+        rows += cell_rows("xpt", 16_000, 0, 3 + rate / 10, **axes)
+    drawing = plots.losses(collect(rows), 16_000)
+    both = "layers_before/after"
+    alone = f"{both} 0, kind keep, learning_rate 16"
+    assert {panel.title: len(panel.names) for panel in drawing.panels} == {
+        f"{both} 0, kind replace": 7,
+        f"{both} 1, kind replace": 4,
+        f"{both} 0, kind extend": 5,
+        alone: 1,
+    }
+    (name,) = (panel.names[0][0] for panel in drawing.panels if panel.title == alone)
+    assert name == "XPT: 4.61"
+
+
+def test_without_another_axis_methods_stand_in_order_beside_the_reference():
+    methods = ("xpt", "xpt-sp", "lapt", "adapters", "mono-trans", "xpt-no-itl", "scratch")
+    rows = [
+        row
+        for size in (1_000, 4_000)
+        for at, method in enumerate(methods)
+        for row in cell_rows(method, size, 0, 3 + at / 10 - size / 10_000)
+    ]
+    drawing = plots.against_data(collect(rows), BITS)
+    assert [len(panel.names) for panel in drawing.panels] == [4, 4]
+    assert all(panel.names[0][0] == "scratch" for panel in drawing.panels)
+
+
+def test_a_figure_is_not_shown_twice_where_every_label_names_an_initialiser():
+    found = collect(crossed())
+    sections = page.figures(found, RESAMPLING)
+    assert len(sections["loss_figures"]) == 1
+    assert sections["initialiser_figures"] == []

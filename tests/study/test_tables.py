@@ -1,10 +1,9 @@
 import math
 
 import pytest
-from rich.console import Console
 from synthetic_study import cell_rows, initialiser_rows, study_rows
 
-from lingraft.report.table import BEST, Table, terminal
+from lingraft.report.table import BEST, Table
 from lingraft.stats import Resampling
 from lingraft.study import tables
 from lingraft.study.results import collect
@@ -102,7 +101,6 @@ def test_targets_tied_with_other_tokens_are_counted_beneath():
     assert [n for n in tables.quality(collect(given), 1_000).notes if "Ties" in n] == [
         f"{told}4,000."
     ]
-    assert tables.for_terminal(collect(given), 1_000, 80).notes[-1] == f"{told}4,000."
 
 
 def test_where_no_target_is_tied_nothing_is_said(rows):
@@ -213,15 +211,3 @@ def test_machines_that_differ_are_counted():
             for line in tables.machines(collect(made + other)).rows}  # fmt: skip
     assert told["device"] == "cpu (in 1), cuda (in 1)"
     assert told["precision"] == "fp32"
-
-
-@pytest.mark.parametrize(("width", "shows"), [(80, False), (170, True)])
-def test_the_terminal_gets_the_columns_that_fit(width, shows, rows):
-    console = Console(width=width)
-    with console.capture() as captured:
-        console.print(terminal(tables.for_terminal(collect(rows), 1_000, width), width))
-    text = captured.get()
-    assert "1,000 sentences" in text
-    assert ("hits@10" in text) is shows
-    assert "205 ± 2*" in text or "204.9 ± 2.0*" in text
-    assert all(len(line) <= width for line in text.splitlines())

@@ -143,17 +143,10 @@ def command(
         list[str] | None,
         typer.Option(help="A method to train beside it for as long, to compare, such as scratch."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="The seed of weights, order and masks.")] = None,
+    seed: ask.Seed = None,
     settings: ask.Settings = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume", help="Go on with the run in --out, and do again what has changed."
-        ),
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Delete the run in --out first.")
-    ] = False,
+    resume: ask.ResumeRun = False,
+    overwrite: ask.OverwriteRun = False,
     push_to_hub: Annotated[
         str | None, typer.Option(help="Upload the model to the Hugging Face Hub under this name.")
     ] = None,

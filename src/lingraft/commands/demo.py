@@ -27,17 +27,10 @@ def command(
             "other commands on them."
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="The seed of weights, order and masks.")] = None,
+    seed: ask.Seed = None,
     settings: ask.Settings = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume", help="Go on with the run in --out, and do again what has changed."
-        ),
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Delete the run in --out first.")
-    ] = False,
+    resume: ask.ResumeRun = False,
+    overwrite: ask.OverwriteRun = False,
 ) -> None:
     """Make a Korean model of a small English one: offline, in minutes, with the package's own data.
 

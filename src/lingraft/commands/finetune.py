@@ -95,9 +95,7 @@ def command(
     ] = None,
     seeds: ask.Seeds = None,
     first_seed: ask.FirstSeed = None,
-    out_dir: Annotated[Path, typer.Option("--out", help="The folder of the results.")] = Path(
-        "runs/finetune"
-    ),
+    out_dir: ask.ResultsFolder = Path("runs/finetune"),
     settings: ask.TaskSettings = None,
     paper: ask.Paper = None,
     label: Annotated[

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,6 +24,17 @@ Settings = Annotated[
         help="Change a value of the recipe, as in --set phases.0.budget.value=10.",
     ),
 ]
+
+# of what makes a run
+Seed = Annotated[int | None, typer.Option(help="The seed of weights, order and masks.")]
+ResumeRun = Annotated[
+    bool,
+    typer.Option("--resume", help="Go on with the run in --out, and do again what has changed."),
+]
+OverwriteRun = Annotated[bool, typer.Option("--overwrite", help="Delete the run in --out first.")]
+
+# of finetune and retrieve
+ResultsFolder = Annotated[Path, typer.Option("--out", help="The folder of the results.")]
 
 # of study and probe
 Jobs = Annotated[

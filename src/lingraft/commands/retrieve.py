@@ -88,9 +88,7 @@ def command(
         Path | None, typer.Option(help="Show results of mteb in this folder, too (or alone).")
     ] = None,
     resamples: ask.Draws = 4_000,
-    out_dir: Annotated[Path, typer.Option("--out", help="The folder of the results.")] = Path(
-        "runs/retrieve"
-    ),
+    out_dir: ask.ResultsFolder = Path("runs/retrieve"),
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace results of other settings in --out.")
     ] = False,

@@ -105,7 +105,7 @@ def end(tally: Tally) -> None:
 def _publish(chosen: Study, folder: Path, results: Path | None) -> None:
     """Print the tables and write the page."""
     from lingraft.stats import Resampling
-    from lingraft.study import causal_tables, grid, page, planning, tables, task_tables
+    from lingraft.study import grid, page, planning, terminal
     from lingraft.study.results import collect
     from lingraft.study.studydir import StudyDir
 
@@ -118,14 +118,9 @@ def _publish(chosen: Study, folder: Path, results: Path | None) -> None:
     found = collect(rows)
     failed = f", {len(found.failures)} failed" if found.failures else ""
     console.line(f"{chosen.name}: {len(found.cells)} cells{failed}")
-    for size in found.sizes:
-        judged = causal_tables.quality(found, size)
-        console.show(judged or tables.for_terminal(found, size, console.out.width))
-    for size in found.sizes:
-        of_tasks = task_tables.scores(found, size)
-        if of_tasks is not None:
-            console.show(replace(of_tasks, title=f"tasks, {of_tasks.title}"))
     written = page.write(chosen, rows, StudyDir(folder).page_path)
+    for table in terminal.shown(found, console.out.width, written):
+        console.show(table)
     planned = [cell.id for cell in grid.cells(chosen)]
     console.summary(
         ("what", f"{chosen.name}: {len(found.cells)} of {len(planned)} cells{failed}"),

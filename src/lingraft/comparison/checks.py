@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lingraft.finetuning.outcomes import metric_name
 from lingraft.report import figure
 from lingraft.report.figure import Figure
+from lingraft.report.panels import in_order
 from lingraft.rundir import Run
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def _curve(part: Part, labels: Sequence[str], number: int) -> Figure | None:
         name=f"checks-{number}",
         draw=draw,
         names=tuple(indices.items()),
+        panels=in_order(tuple(indices.items())),
         description=f"{part.task.name}, {metric_name(key)} on dev: " + "; ".join(said),
         caption=f"{part.task.name}: {metric_name(key)} on the development set against updates, "
         "translated greedily at every check. Lines: mean over the seeds; bands: lowest to highest.",

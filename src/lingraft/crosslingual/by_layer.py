@@ -8,6 +8,7 @@ from matplotlib.ticker import MaxNLocator
 
 from lingraft.report import figure, numbers
 from lingraft.report.figure import Figure
+from lingraft.report.panels import in_order
 from lingraft.report.table import BEST, Cell, Column, row, table
 
 if TYPE_CHECKING:
@@ -88,10 +89,12 @@ def as_figure(
         axes.xaxis.set_major_locator(MaxNLocator(6 if form == "narrow" else 13, integer=True))
 
     peaks = "; ".join(_peak(label, curve, best) for label, curve in curves.items())
+    names = tuple((label, index) for index, label in enumerate(curves))
     return Figure(
         name=name,
         draw=draw,
-        names=tuple((label, index) for index, label in enumerate(curves)),
+        names=names,
+        panels=in_order(names),
         description=f"{told[0]}. {peaks}",
         caption=f"{told[0]}{told[1]}",
     )

@@ -77,18 +77,7 @@ def token_distillation(
     """
     given = needed(material, NAME)
     owner = _fitting(given.pretrained)
-    spelt: list[Pattern] = []
-
-    def combine(parts: Sequence[int]) -> Combination:
-        spelt.append(tuple(parts))
-        return Combination.mean(parts)
-
-    began = composed(NAME, source, target, material, combine)
-    ids = {
-        pattern: index
-        for index, pattern in reversed(list(zip(began.combinations, spelt, strict=True)))
-        if len(pattern) > 1
-    }
+    began, ids = _began(source, target, given)
     found = snippets.find(
         ids,
         given.some_sentences(),
@@ -111,6 +100,27 @@ def token_distillation(
     shown = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in owner.facts.items())
     logger.info("token distillation: %s", shown)
     return began._replace(learnt=dict(zip(found, rows_ND, strict=True)))
+
+
+def _began(
+    source: Vocabulary, target: Vocabulary, material: Material
+) -> tuple[Plan, dict[Pattern, int]]:
+    """The plan of `mean`, and its new rows by the several tokens that the source writes instead.
+
+    Of rows that are written alike, the first.
+    """
+    spelt: list[Pattern] = []
+
+    def combine(parts: Sequence[int]) -> Combination:
+        spelt.append(tuple(parts))
+        return Combination.mean(parts)
+
+    began = composed(NAME, source, target, material, combine)
+    return began, {
+        pattern: index
+        for index, pattern in reversed(list(zip(began.combinations, spelt, strict=True)))
+        if len(pattern) > 1
+    }
 
 
 def _fitting(pretrained: Pretrained | None) -> Pretrained:

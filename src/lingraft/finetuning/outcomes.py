@@ -13,7 +13,6 @@ Nothing here needs the data, the model or torch.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
@@ -244,24 +243,13 @@ def load_examples(path: Path) -> list[Example]:
     Raises:
         DataError: a line is not an example.
     """
-    loaded: list[Example] = []
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                fields = json.loads(line)
-                loaded.append(_example(KINDS[fields.pop("kind")], fields))
-            except (ValueError, AttributeError, TypeError, KeyError):
-                raise DataError(
-                    f"{path}: line {number}: is not a saved example; "
-                    "delete the folder and fine-tune this seed again"
-                ) from None
-    return loaded
+    wrong = "is not a saved example; delete the folder and fine-tune this seed again"
+    return saved.load_lines(path, _example, wrong)
 
 
-def _example(kind: type[Any], fields: dict[str, Any]) -> Example:
-    plain = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
-    }
+def _example(fields: dict[str, Any]) -> Example:
+    kind = KINDS[fields.pop("kind")]
+    plain = saved.with_tuples(fields)
     if kind is RelationExample:
         plain |= {name: Entity(**fields[name]) for name in ("subject", "object")}
     if kind is SpanExample and fields["answers"] is not None:

@@ -12,7 +12,7 @@ import dataclasses
 import math
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,6 +130,18 @@ class Machine:
         return int(self.bytes * FILLED)
 
 
+@dataclass(frozen=True)
+class Target:
+    """A model and where it trains: what the memory of every phase depends on."""
+
+    recipe: Recipe
+    """How long rows are, and how the machine is used."""
+    by_part: Mapping[str, int]
+    """Parameters."""
+    layers: Layers
+    machine: Machine
+
+
 def this_machine() -> Machine | None:
     """The GPU if there is one, else main memory; None where neither says how large it is."""
     gpu = _gpu_bytes()
@@ -183,26 +195,16 @@ def _number(path: str, name: str, unit: int) -> int | None:
     return int(found) * unit if found else None
 
 
-def need(
-    recipe: Recipe,
-    phase: Phase,
-    by_part: Mapping[str, int],
-    layers: Layers,
-    trained: Trained,
-    machine: Machine,
-) -> Need:
+def need(target: Target, phase: Phase, trained: Trained) -> Need:
     """What a phase takes.
 
     Args:
-        recipe: how long rows are, and how the machine is used.
+        target: the model, and where it trains.
         phase: what trains on what.
-        by_part: parameters of the target.
-        layers: of the target.
-        trained: what of it the phase trains.
-        machine: where.
+        trained: what of the target the phase trains.
     """
+    recipe, layers, machine = target.recipe, target.layers, target.machine
     training = recipe.training
-    total = sum(by_part.values())
     bf16 = training.precision == "bf16" or (training.precision == "auto" and machine.bf16)
     size = 2 if bf16 else 4
     is_clm = phase.objective == "clm"
@@ -221,7 +223,7 @@ def need(
         everything = 4 * layers.width * trained.layers + most
     embedded = 8 * layers.width
     activations = tokens * (everything + embedded) + (2 * layers.parameters if bf16 else 0)
-    weights = 4 * total
+    weights = 4 * sum(target.by_part.values())
     if training.frozen_weights == "bf16" and bf16:
         weights -= 2 * trained.frozen_maps
     return Need(
@@ -229,7 +231,7 @@ def need(
         4 * (trained.parameters + trained.matrices),
         8 * trained.parameters,
         activations,
-        _logit_bytes(phase, by_part, layers, tokens, size),
+        _logit_bytes(target, phase, tokens, size),
     )
 
 
@@ -242,19 +244,13 @@ def _layer_bytes(layers: Layers, size: int, row: int, machine: Machine, *, train
     return norms + maps + attention
 
 
-def _logit_bytes(
-    phase: Phase,
-    by_part: Mapping[str, int],
-    layers: Layers,
-    tokens: int,
-    size: int,
-) -> int:
+def _logit_bytes(target: Target, phase: Phase, tokens: int, size: int) -> int:
     """Logits of what is predicted at once, with their softmax and gradient in fp32."""
-    rows = layers.rows
+    rows = target.layers.rows
     if phase.objective == "clm":
         at_once = min(tokens * rows, LOGITS_AT_ONCE)
         own = (
-            2 * 4 * by_part["embeddings"]
+            2 * 4 * target.by_part["embeddings"]
             if "embeddings" in trained_parts(phase.train, phase.name)
             else 0
         )
@@ -263,20 +259,13 @@ def _logit_bytes(
     return int(tokens * rate * rows * (8 + size))
 
 
-def remedies(
-    recipe: Recipe,
-    phase: Phase,
-    by_part: Mapping[str, int],
-    layers: Layers,
-    trained: Trained,
-    machine: Machine,
-) -> Iterator[tuple[str, Need]]:
+def remedies(target: Target, phase: Phase, trained: Trained) -> Iterator[tuple[str, Need]]:
     """Settings that take less memory, each with those before it, and what is needed then."""
-    training, said = recipe.training, list[str]()
+    training, said = target.recipe.training, list[str]()
 
     def with_them(changed: Training) -> tuple[str, Need]:
-        other = recipe.model_copy(update={"training": changed})
-        return ", ".join(said), need(other, phase, by_part, layers, trained, machine)
+        recipe = target.recipe.model_copy(update={"training": changed})
+        return ", ".join(said), need(replace(target, recipe=recipe), phase, trained)
 
     if not training.gradient_checkpointing:
         training = training.model_copy(update={"gradient_checkpointing": True})
@@ -295,27 +284,16 @@ def remedies(
         yield with_them(training)
 
 
-def verdict(
-    recipe: Recipe,
-    by_part: Mapping[str, int],
-    layers: Layers,
-    trained: Sequence[Trained],
-    machine: Machine,
-) -> tuple[dict[str, Need], str]:
+def verdict(target: Target, trained: Sequence[Trained]) -> tuple[dict[str, Need], str]:
     """What each phase needs, and a sentence on whether it fits.
 
     Args:
-        recipe: with its phases.
-        by_part: parameters of the target.
-        layers: of the target.
-        trained: what of it each phase trains.
-        machine: where it trains.
+        target: the model, its recipe with its phases, and where it trains.
+        trained: what of the target each phase trains.
     """
+    recipe, machine = target.recipe, target.machine
     counted = {phase.name: each for phase, each in zip(recipe.phases, trained, strict=True)}
-    needs = {
-        phase.name: need(recipe, phase, by_part, layers, counted[phase.name], machine)
-        for phase in recipe.phases
-    }
+    needs = {phase.name: need(target, phase, counted[phase.name]) for phase in recipe.phases}
     worst = max(recipe.phases, key=lambda phase: needs[phase.name].total, default=None)
     if worst is None:
         return needs, ""
@@ -326,7 +304,7 @@ def verdict(
     )
     if most <= machine.usable:
         return needs, f"{begin}: it fits"
-    found = list(remedies(recipe, worst, by_part, layers, counted[worst.name], machine))
+    found = list(remedies(target, worst, counted[worst.name]))
     fitting = next((entry for entry in found if entry[1].total <= machine.usable), None)
     if fitting is not None:
         return needs, (

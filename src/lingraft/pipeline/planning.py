@@ -129,21 +129,12 @@ def draft(context: Context, speeds: list[Speed], passed: float) -> Draft:
         raise _too_late(whole, needed)
     rows, phases = [], []
     for phase, speed in zip(recipe.phases, speeds, strict=True):
-        looks = LOOKS * text.looked_at(phase.validation.sentences)
-        looking = looks / FORWARD / speed.tokens_per_second
+        seconds = None
         if whole is not None and phase.budget.seconds is not None:
             seconds = left * share * phase.budget.seconds / whole
-            training = max(seconds * (1 - SAFETY) - looking, 0.0)
-            tokens = max(round(training * speed.tokens_per_second), 1)
-            phase = phase.model_copy(update={"budget": Budget(value=tokens, unit="tokens")})
-        else:
-            tokens = round(tokens_of(phase, speed, text))
-            seconds = tokens / speed.tokens_per_second + looking
-        in_tokens = phase.batch.unit == "tokens"
-        step = phase.batch.size if in_tokens else speed.tokens_per_step
-        steps = max(1, round(tokens / step))
-        rows.append(Row(phase.name, seconds, tokens, steps, round(speed.tokens_per_second, 1)))
-        phases.append(phase)
+        row, counted = _planned(phase, speed, text, seconds)
+        rows.append(row)
+        phases.append(counted)
     before = [
         Row(name, float(context.run.stage(name).done()["seconds"]))
         for name in ("corpus", "tokenizer", "graft")
@@ -167,6 +158,30 @@ def draft(context: Context, speeds: list[Speed], passed: float) -> Draft:
         disk_bytes=plan.disk_bytes_estimate,
         warnings=_warnings(rows, whole),
     )
+
+
+def _planned(phase: Phase, speed: Speed, text: Text, seconds: float | None) -> tuple[Row, Phase]:
+    """What a phase takes, and the phase with its budget in tokens.
+
+    Args:
+        phase: as the recipe has it.
+        speed: measured.
+        text: what it reads.
+        seconds: its share of the promised time; None where its budget is no time.
+    """
+    looks = LOOKS * text.looked_at(phase.validation.sentences)
+    looking = looks / FORWARD / speed.tokens_per_second
+    if seconds is None:
+        tokens = round(tokens_of(phase, speed, text))
+        seconds = tokens / speed.tokens_per_second + looking
+    else:
+        training = max(seconds * (1 - SAFETY) - looking, 0.0)
+        tokens = max(round(training * speed.tokens_per_second), 1)
+        phase = phase.model_copy(update={"budget": Budget(value=tokens, unit="tokens")})
+    in_tokens = phase.batch.unit == "tokens"
+    step = phase.batch.size if in_tokens else speed.tokens_per_step
+    steps = max(1, round(tokens / step))
+    return Row(phase.name, seconds, tokens, steps, round(speed.tokens_per_second, 1)), phase
 
 
 def tokens_of(phase: Phase, speed: Speed, text: Text) -> float:

@@ -17,7 +17,7 @@ from lingraft.models.modules import in_folder, wanted_by
 from lingraft.models.parts import trained_parts
 from lingraft.models.plans import check_every, check_identity
 from lingraft.pipeline import pairs, vocabularies
-from lingraft.pipeline.memory import Layers, Need, this_machine, verdict
+from lingraft.pipeline.memory import Layers, Need, Target, this_machine, verdict
 from lingraft.pipeline.sizes import grafted_sizes, is_tied, named_as_in, tensor_shapes
 from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pipeline.trainable import Trained, trainable
@@ -395,5 +395,6 @@ def _estimates(recipe: Recipe, plan: Plan) -> None:
     )
     machine = this_machine()
     if plan.layers is not None and machine is not None:
-        plan.memory, plan.fits = verdict(recipe, plan.by_part, plan.layers, plan.trainable, machine)
+        target = Target(recipe, plan.by_part, plan.layers, machine)
+        plan.memory, plan.fits = verdict(target, plan.trainable)
         plan.memory_bytes_estimate = max((n.total for n in plan.memory.values()), default=None)

@@ -172,13 +172,7 @@ def tokenizer(context: Context, corpus_made: str) -> str:
         )
         if code is not None:
             speak(ours, code)
-        max_tokens = min(recipe.tokenizer.max_tokens, longest)
-        if causal and max_tokens < recipe.tokenizer.max_tokens:
-            logger.info(
-                "context: %d tokens, all that the source reads at once (tokenizer.max_tokens: %d)",
-                max_tokens,
-                recipe.tokenizer.max_tokens,
-            )
+        max_tokens = _context_length(recipe, longest, causal=causal)
         ours.model_max_length = longest
         tokenizer_files.save(ours, folder)
         result |= _vocabulary_facts(ours, extension, max_tokens)
@@ -206,6 +200,18 @@ def tokenizer(context: Context, corpus_made: str) -> str:
                 for split in SPLITS
             }
     return made
+
+
+def _context_length(recipe: Recipe, longest: int, *, causal: bool) -> int:
+    """Tokens of a text at most; of a causal model it is said where the source reads fewer."""
+    wanted = recipe.tokenizer.max_tokens
+    if causal and longest < wanted:
+        logger.info(
+            "context: %d tokens, all that the source reads at once (tokenizer.max_tokens: %d)",
+            longest,
+            wanted,
+        )
+    return min(wanted, longest)
 
 
 def _vocabulary_facts(

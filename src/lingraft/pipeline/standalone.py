@@ -73,10 +73,7 @@ def evaluate(
         return _likelihood(model, text, sentences, precision)
     tokenizer = tokenizer_files.load(model)
     ids = TokenIds.of(tokenizer)
-    section = Corpus(text=tuple(text))
-    lines = list(islice(corpus_stage.read_clean(list(text), section, language), sentences))
-    if not lines:
-        raise DataError(f"{', '.join(text)}: holds no sentences; give UTF-8 text")
+    lines = _first_sentences(text, language, sentences)
     longest = check_longest(model, min(LONGEST, longest_text(config, ids.pad)))
     encoded = tokenizer(lines, truncation=True, max_length=longest)["input_ids"]
     arrays = [np.array(row, dtype=np.int64) for row in encoded]
@@ -99,6 +96,14 @@ def evaluate(
         chosen = words.choose(lines, num_words, seed)
         answer["words"] = words.bits_per_character(scorer, tokenizer, chosen, longest)
     return answer
+
+
+def _first_sentences(text: Sequence[str], language: str, number: int) -> list[str]:
+    section = Corpus(text=tuple(text))
+    lines = list(islice(corpus_stage.read_clean(list(text), section, language), number))
+    if not lines:
+        raise DataError(f"{', '.join(text)}: holds no sentences; give UTF-8 text")
+    return lines
 
 
 def is_causal(config: PreTrainedConfig) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +23,14 @@ from matplotlib.figure import Figure as MatplotlibFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from lingraft.report import numbers, points
+from lingraft.report import numbers, panels, points
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
+
+    from lingraft.report.panels import Panel
 
     Points = Sequence[float] | np.ndarray[Any, Any]
 
@@ -52,6 +54,8 @@ MARGINS = (0.7, 0.2, 0.5, 0.25)
 """Inches left, right, below and above the axes, for their labels."""
 BAND = 0.16
 """Opacity of the spread over the seeds."""
+BEHIND = 0.6
+"""Opacity of the lines that belong to other panels."""
 COLOURED = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
 LEGEND_ROW = 0.2
 """Inches that a row of the legend takes in a file of its own."""
@@ -95,11 +99,14 @@ class Figure:
     caption: str
     height: float = 1.0
     """Share of the size's full height."""
+    panels: tuple[Panel, ...] = ()
+    """Where they are too many to be told apart in one."""
 
     @property
     def legend(self) -> list[tuple[str, Markup]]:
-        """For a page: the models, and the CSS of the sample line of each."""
-        return [(name, Markup(_legend_style(index))) for name, index in self.names]
+        """For a page: the models, and the CSS of the sample line of each; panels have their own."""
+        names = () if self.panels else self.names
+        return [(name, Markup(_legend_style(index))) for name, index in names]
 
     @cached_property
     def wide(self) -> Markup:
@@ -118,13 +125,12 @@ class Figure:
     def csv(self) -> str:
         """An address that holds all of its numbers as a CSV file; empty where it has none."""
         with mpl.rc_context(RC):
-            (axes,) = _drawing(self.draw, "wide", self.height).axes
+            (axes,) = _drawing(replace(self, panels=()), "wide").axes
         found = points.rows(axes, self.names)
         return points.as_link(found) if found else ""
 
     def _inside_a_page(self, form: str) -> Markup:
-        told = self.names if form == "wide" else None
-        svg = _svg(self.draw, form, self.height, told=told)
+        svg = _svg(self, form, hover=form == "wide")
         return Markup(_inline(svg, f"{self.name}-{form}-"))
 
     def for_python(self, palette: str = "light") -> MatplotlibFigure:
@@ -134,14 +140,14 @@ class Figure:
             palette: "light" or "dark".
         """
         with mpl.rc_context(RC):
-            figure = _drawing(self.draw, "wide", self.height, self.names)
+            figure = _drawing(self, "wide", legend=True)
             figure.draw_without_rendering()  # ticks are made when a figure is drawn
             _coloured(figure, palette)
         return figure
 
     def alone(self) -> str:
         """A file of its own, wide, with the legend above the axes."""
-        svg = _svg(self.draw, "wide", self.height, self.names)
+        svg = _svg(self, "wide", legend=True)
         svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
         svg = svg[svg.index("<svg") :]
         style = _style()
@@ -175,7 +181,7 @@ def line(
     spread: tuple[Points, Points] | None = None,
     **style: Any,
 ) -> None:
-    """A line in the colour and the dash of the model with this index.
+    """A line in the colour and the dash of the model with this index; grey in others' panels.
 
     Args:
         axes: to draw into.
@@ -186,10 +192,15 @@ def line(
         spread: the lowest and the highest seed at every point, as a band.
         style: of the line.
     """
-    look: dict[str, Any] = {"linestyle": DASHES[_dash(index)], "linewidth": 1.7} | style
+    own = panels.look(axes, index)
+    if own is None:
+        marks = {"marker": style["marker"], "markersize": 2} if "marker" in style else {}
+        axes.plot(x, y, color=FAINT, linewidth=0.6, alpha=BEHIND, zorder=1, **marks)
+        return
+    look: dict[str, Any] = {"linestyle": DASHES[_dash(own)], "linewidth": 1.7} | style
     if spread is not None:
-        axes.fill_between(x, *spread, color=colour(index), alpha=BAND, linewidth=0)
-    axes.plot(x, y, color=colour(index), **look)
+        axes.fill_between(x, *spread, color=colour(own), alpha=BAND, linewidth=0)
+    axes.plot(x, y, color=colour(own), **look)
     if what is None:
         return
     for place, at in enumerate(zip(map(float, x), map(float, y), strict=True)):
@@ -201,7 +212,9 @@ def line(
 
 def upright(axes: Axes, x: float, index: int) -> None:
     """Where a phase of a model begins."""
-    axes.axvline(x, color=colour(index), linewidth=0.9, linestyle=(0, (2, 2)))
+    own = panels.look(axes, index)
+    if own is not None:
+        axes.axvline(x, color=colour(own), linewidth=0.9, linestyle=(0, (2, 2)))
 
 
 def tokens_axis(axes: Axes, form: str) -> None:
@@ -235,55 +248,44 @@ def _style() -> str:
     )
 
 
-def _svg(
-    draw: Callable[[Axes, str], None],
-    form: str,
-    height: float,
-    names: Sequence[tuple[str, int]] = (),
-    told: Sequence[tuple[str, int]] | None = None,
-) -> str:
-    """A file; with `told`, the names of its lines, it tells its numbers under the pointer."""
+def _svg(shown: Figure, form: str, *, legend: bool = False, hover: bool = False) -> str:
+    """A file; with `hover` it tells its numbers under the pointer."""
     with mpl.rc_context(RC):
-        figure = _drawing(draw, form, height, names)
+        figure = _drawing(shown, form, legend=legend)
         FigureCanvasSVG(figure)
         buffer = io.StringIO()
         metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(buffer, format="svg", metadata=metadata)
     svg = buffer.getvalue()
-    if told is None:
+    if not hover:
         return svg
-    (axes,) = figure.axes
-    shown = points.hover(axes, points.rows(axes, told), 72 * figure.get_figheight())
-    return svg.replace("</svg>", f"{shown}</svg>")
+    most, height = points.MOST // len(figure.axes), 72 * figure.get_figheight()
+    places = (points.hover(a, points.rows(a, shown.names), height, most) for a in figure.axes)
+    return svg.replace("</svg>", f"{''.join(places)}</svg>")
 
 
-def _drawing(
-    draw: Callable[[Axes, str], None],
-    form: str,
-    height: float,
-    names: Sequence[tuple[str, int]] = (),
-) -> MatplotlibFigure:
-    """The figure in the colours of STAND_INS, with a legend above where there are names."""
+def _drawing(shown: Figure, form: str, *, legend: bool = False) -> MatplotlibFigure:
+    """The figure in the colours of STAND_INS; with `legend` one stands above the axes.
+
+    Panels have theirs always.
+    """
     width, full = SIZES[form]
+    if shown.panels:
+        return panels.drawing(shown.panels, form, width, shown.draw, _legend)
+    names = shown.names if legend else ()
     columns = _columns(width, [name for name, _ in names])
     above = LEGEND_ROW * -(-len(names) // columns) if columns else 0.0
-    tall = full * height + above
+    tall = full * shown.height + above
     figure = MatplotlibFigure(figsize=(width, tall))
     figure.patch.set_visible(False)
     axes = figure.add_axes(_inside(width, tall, above))
     axes.patch.set_visible(False)
-    draw(axes, form)
+    shown.draw(axes, form)
     if names:
-        handles = [
-            Line2D([], [], color=colour(i), linestyle=DASHES[_dash(i)], linewidth=1.9)
-            for _, i in names
-        ]
-        figure.legend(
-            handles, [name for name, _ in names], loc="upper left", ncols=columns,
-            bbox_to_anchor=(MARGINS[0] / width, 1), frameon=False, borderaxespad=0.2,
-            borderpad=0, handlelength=2.4, columnspacing=1.6, labelspacing=0.3,
-            fontsize=_letters(width, [name for name, _ in names]),
-        )  # fmt: skip
+        anchor = (MARGINS[0] / width, 1)
+        letters = _letters(width, [name for name, _ in names])
+        options = {"ncols": columns, "columnspacing": 1.6, "fontsize": letters}
+        _legend(figure, names, bbox_to_anchor=anchor, **options)
     return figure
 
 
@@ -292,6 +294,16 @@ def _letters(width: float, names: Sequence[str]) -> float | None:
     room = width - MARGINS[0] - LEGEND_SAMPLE
     share = room / (LEGEND_WIDE_LETTER * max(map(len, names)))
     return float(RC["font.size"]) * share if share < 1 else None
+
+
+def _legend(figure: MatplotlibFigure, names: Sequence[tuple[str, int]], **options: Any) -> None:
+    handles = [
+        Line2D([], [], color=colour(i), linestyle=DASHES[_dash(i)], linewidth=1.9) for _, i in names
+    ]
+    figure.legend(
+        handles, [name for name, _ in names], loc="upper left", frameon=False, borderaxespad=0.2,
+        borderpad=0, handlelength=2.4, labelspacing=0.3, alignment="left", **options,
+    )  # fmt: skip
 
 
 def _columns(width: float, names: Sequence[str]) -> int:

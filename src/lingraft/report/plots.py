@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from lingraft.report import figure, numbers
+from lingraft.report import figure, numbers, panels
 from lingraft.report.figure import Figure
 
 if TYPE_CHECKING:
@@ -97,10 +97,12 @@ def losses(found: Sequence[Variant]) -> Figure | None:
         for variant, (_, valid) in zip(found, curves, strict=True)
         if valid.x
     ]
+    names = _names(found)
     return Figure(
         name="loss",
         draw=draw,
-        names=tuple((variant.label, index) for index, variant in enumerate(found)),
+        names=names,
+        panels=panels.in_order(names),
         description="Loss against tokens. " + "; ".join(ends),
         caption="Loss against tokens seen. Faint: training; strong: validation. Uprights: a new "
         "phase begins. Dotted: the loss of knowing only how often each token occurs.",
@@ -112,11 +114,13 @@ def learning_rates(found: Sequence[Variant]) -> Figure | None:
     curves = [curve(variant.phases, "train", "learning_rate") for variant in found]
     if not any(points.x for points in curves):
         return None
+    apart = panels.in_order(_names(found))
 
     def draw(axes: Axes, form: str) -> None:
         for index, points in enumerate(curves):
             name = found[index].label
-            figure.line(axes, points.x, points.y, index, what=name, linewidth=1.6)
+            what = "" if apart else name
+            figure.line(axes, points.x, points.y, index, what=what, linewidth=1.6)
         axes.set_ylim(bottom=0)
         axes.set_ylabel("learning rate")
         axes.yaxis.set_major_locator(MaxNLocator(4))
@@ -130,7 +134,14 @@ def learning_rates(found: Sequence[Variant]) -> Figure | None:
         if points.x
     ]
     description = "Learning rate against tokens. " + "; ".join(peaks)
-    return Figure("rate", draw, (), description, "Learning rate against tokens seen.", FLAT)
+    names = _names(found) if apart else ()  # else the legend of the losses, above it, is enough
+    return Figure(
+        "rate", draw, names, description, "Learning rate against tokens seen.", FLAT, apart
+    )
+
+
+def _names(found: Sequence[Variant]) -> tuple[tuple[str, int], ...]:
+    return tuple((variant.label, index) for index, variant in enumerate(found))
 
 
 def _mark_phases(axes: Axes, found: Sequence[Variant]) -> None:

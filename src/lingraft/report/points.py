@@ -80,19 +80,25 @@ def as_link(found: Sequence[Mapping[str, object]]) -> str:
     return f"data:text/csv;charset=utf-8,{quote(text)}"
 
 
-def hover(axes: Axes, found: Sequence[Mapping[str, object]], height: float) -> str:
+def hover(
+    axes: Axes, found: Sequence[Mapping[str, object]], height: float, most: int = MOST
+) -> str:
     """SVG that tells the numbers under the pointer, to stand last in the figure.
 
     Args:
         axes: whose limits do not change any more.
         found: their `rows`.
         height: of the figure, in points.
+        most: places that answer.
     """
     noted = _noted.get(axes, ())
-    step = max(1, -(-len(noted) // MOST))
+    step = max(1, -(-len(noted) // most))
     scale = 72 / axes.figure.dpi
     places = []
+    low, top = axes.get_ylim()
     for point, row in list(zip(noted, found, strict=True))[::step]:
+        if not low <= point.at[1] <= top:
+            continue
         x, y = axes.transData.transform(point.at) * scale
         told = "\n".join(f"{key}: {_short(value)}" for key, value in row.items() if value != "")
         title = f"<title>{html.escape(told)}</title>"

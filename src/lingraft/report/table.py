@@ -288,7 +288,10 @@ def shown_as_csv(shown: Table) -> str:
 
 
 def terminal(shown: Table, width: int, best: str = "*") -> RichTable:
-    """A table for a terminal, without its notes; swapped where its columns do not fit.
+    """A table for a terminal, without its notes.
+
+    Where its columns do not fit, uncertainties stand beneath the numbers; where they do not fit
+    then, it is swapped.
 
     Args:
         shown: the table.
@@ -296,11 +299,10 @@ def terminal(shown: Table, width: int, best: str = "*") -> RichTable:
         best: a sign behind the best of a column, for terminals without colours.
     """
     columns = shown.columns
-    grid = [[Text(column.whole) for column in columns]]
-    grid += [[_terminal_cell(cell, row.role, best) for cell in row.cells] for row in shown.rows]
     numbers = all(column.kind == "number" for column in columns[1:])
-    widths = [max(map(len, column)) + 3 for column in zip(*grid, strict=True)]
-    swapped = numbers and sum(widths[1:]) + min(widths[0], NARROW_NAME) >= width
+    stacked = numbers and not fits(shown, width) and fits(shown, width, stacked=True)
+    swapped = numbers and not stacked and not fits(shown, width)
+    grid = _grid(shown, best, stacked=stacked)
     if swapped:
         grid = [list(cells) for cells in zip(*grid, strict=True)]
     made = RichTable(title=shown.title or None, title_justify="left")
@@ -315,6 +317,30 @@ def terminal(shown: Table, width: int, best: str = "*") -> RichTable:
     return made
 
 
-def _terminal_cell(cell: Cell, role: Role, best: str) -> Text:
+def fits(shown: Table, width: int, name: int = NARROW_NAME, *, stacked: bool = False) -> bool:
+    """Whether a terminal's line holds every column.
+
+    Args:
+        shown: the table.
+        width: characters in a line.
+        name: characters that the first column needs at least, where it has as many.
+        stacked: whether uncertainties stand beneath the numbers.
+    """
+    columns = zip(*_grid(shown, "*", stacked=stacked), strict=True)
+    widths = [max(len(line) for cell in c for line in cell.plain.split("\n")) + 3 for c in columns]
+    return sum(widths[1:]) + min(widths[0], name) < width
+
+
+def _grid(shown: Table, best: str, *, stacked: bool) -> list[list[Text]]:
+    """The heading and the rows."""
+    rows = ([_terminal_cell(c, row.role, best, stacked=stacked) for c in row.cells]
+            for row in shown.rows)  # fmt: skip
+    return [[Text(column.whole) for column in shown.columns], *rows]
+
+
+def _terminal_cell(cell: Cell, role: Role, best: str, *, stacked: bool) -> Text:
     style = STYLES.get(cell.rank, "italic" if role == "reference" else "")
-    return Text(cell.whole + (best if cell.rank == BEST else ""), style=style)
+    sign = best if cell.rank == BEST else ""
+    if stacked and cell.under:
+        return Text(f"{cell.text}{cell.mark}{sign}\n{cell.under}", style=style)
+    return Text(cell.whole + sign, style=style)

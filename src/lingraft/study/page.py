@@ -140,10 +140,17 @@ def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]
             _learning(results, size, initialisers=True) for size in results.sizes
         ],
     }
-    return {
+    found = {
         section: [drawing for drawing in drawings if drawing is not None]
         for section, drawings in drawn.items()
     }
+    lines = {drawing.caption: drawing.names for drawing in found["loss_figures"]}
+    found["initialiser_figures"] = [
+        drawing
+        for drawing in found["initialiser_figures"]
+        if lines.get(drawing.caption) != drawing.names
+    ]
+    return found
 
 
 def _learning(results: Results, size: int | None, *, initialisers: bool = False) -> Figure | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from lingraft.report import figure, numbers, points
 from lingraft.report.figure import FAINT, Figure, colour
+from lingraft.report.panels import look
+from lingraft.study import panels
 from lingraft.study.analysis import incomparable
 from lingraft.study.factor import BELOW, NOT_REACHED, factor
 from lingraft.study.metrics import BITS, LOSS, PERPLEXITY, TASK, UNIGRAMS, metric_named
@@ -78,6 +81,7 @@ def against_data(results: Results, metric: str) -> Figure | None:
         draw=draw,
         height=HEIGHT,
         names=tuple(indices.items()),
+        panels=panels.of(results, indices),
         description=_described(lines, metric),
         caption=f"{record.title} against sentences of training text ({direction} is better). "
         f"Points: mean over the seeds; bands: lowest to highest seed.{_other_words(lines, metric)}",
@@ -255,17 +259,24 @@ def _learning(
         axes.set_ylabel(shown.axis)
         figure.tokens_axis(axes, form)
         axes.set_xlabel(shown.over)
+        if parts:
+            axes.set_ylim(*panels.late(curves.values(), entropy))
 
-    lasts = {called[label]: found[0][-1][1] for label, found in curves.items()}
-    ends = [f"{name}: {last:.{shown.decimals}f}" for name, last in lasts.items()]
+    ends = {
+        label: f"{fmean(seed[-1][1] for seed in found):.{shown.decimals}f}"
+        for label, found in curves.items()
+    }
+    last = "; ".join(f"{called[label]}: {end}" for label, end in ends.items())
+    parts = panels.of(results, indices, ends) if names is None else ()
     told = f"{shown.title} against {shown.over}, {size_text(sentences)}."
     return Figure(
         name=f"{shown.name}-{sentences or 'all'}",
         draw=draw,
         height=HEIGHT,
         names=tuple((called[label], index) for label, index in indices.items()),
-        description=f"{told} Last values: " + "; ".join(ends),
-        caption=f"{told} {shown.meaning}",
+        panels=parts,
+        description=f"{told} Last values: {last}",
+        caption=f"{told} {shown.meaning}{panels.IN_PANELS if parts else ''}",
     )
 
 
@@ -352,6 +363,7 @@ def factors(results: Results, metric: str, resampling: Resampling) -> Figure | N
         draw=draw,
         height=HEIGHT,
         names=tuple(indices.items()),
+        panels=panels.of(results, indices),
         description=f"Data-efficiency factor by {title} against sentences. " + "; ".join(told),
         caption=f"How many times more sentences {reference} needs for the same {title}, with 95 % "
         f"intervals. ▲: not reached with all that {reference} had, which is a lower bound; ▼: "
@@ -364,16 +376,20 @@ def _factor_line(axes: Axes, factors: Sequence[Factor], index: int) -> None:
     values = [point.value if BELOW < point.value < NOT_REACHED else math.nan for point in factors]
     sizes = [point.size for point in factors]
     figure.line(axes, sizes, values, index, what=None, linewidth=1.5)
+    own = look(axes, index)
+    ink: dict[str, Any] = {"color": FAINT, "zorder": 1} if own is None else {"color": colour(own)}
     for point in factors:
         marker = "^" if point.value == NOT_REACHED else "v" if point.value == BELOW else "o"
         at = _clipped(point, point.value)
-        axes.plot([point.size], [at], marker, color=colour(index), markersize=5)
-        shown, interval = point.shown()
-        cells: dict[str, Any] = {"x": point.size, "y": shown, "95 % interval": interval}
-        points.note(axes, (point.size, at), index, **cells)
+        axes.plot([point.size], [at], marker, markersize=2 if own is None else 5, **ink)
         if point.low is not None and point.high is not None:
             bounds = [_clipped(point, point.low), _clipped(point, point.high)]
-            axes.plot([point.size] * 2, bounds, color=colour(index), linewidth=1.1, alpha=0.7)
+            width, alpha = (1.1, 0.7) if own is not None else (0.6, None)
+            axes.plot([point.size] * 2, bounds, linewidth=width, alpha=alpha, **ink)
+        if own is not None:
+            shown, interval = point.shown()
+            cells: dict[str, Any] = {"x": point.size, "y": shown, "95 % interval": interval}
+            points.note(axes, (point.size, at), index, **cells)
 
 
 def _clipped(one: Factor, value: float) -> float:

@@ -333,10 +333,16 @@ def _size(axes: dict[str, Value]) -> int | None:
 def _varied(axes: Sequence[dict[str, Value]]) -> dict[str, str]:
     """Further axes that are not the same everywhere, and how a label calls them."""
     names = dict.fromkeys(name for one in axes for name in one if name not in PLACES)
-    varied = [name for name in names if len({repr(one.get(name, ...)) for one in axes}) > 1]
-    ends = [name.rpartition(".")[2] for name in varied]
+    return short_names(
+        [name for name in names if len({repr(one.get(name, ...)) for one in axes}) > 1]
+    )
+
+
+def short_names(axes: Sequence[str]) -> dict[str, str]:
+    """What labels call axes: the last part of the dotted path, the whole where two end alike."""
+    ends = [name.rpartition(".")[2] for name in axes]
     return {
-        name: end if ends.count(end) == 1 else name for name, end in zip(varied, ends, strict=True)
+        name: end if ends.count(end) == 1 else name for name, end in zip(axes, ends, strict=True)
     }
 
 

@@ -43,7 +43,6 @@ COMPARED = (PERPLEXITY, BITS, "mask-only/hits@1", "mask-only/mrr")
 REACHED = (LOSS, BITS, "mask-only/hits@1", "mask-only/mrr")
 BASES = "the base recipe's"
 """Where a cell names no initialiser."""
-WIDE = 160
 
 
 def quality(results: Results, sentences: int | None) -> Table:
@@ -69,12 +68,6 @@ def quality(results: Results, sentences: int | None) -> Table:
         rows.append(row("unigrams", unigrams, *blank, role="reference"))
     notes = (*quality_notes((*groups, *results.floors), main), *mixed_means(groups))
     return table(size_text(sentences), head, rows, notes)
-
-
-def for_terminal(results: Results, sentences: int | None, width: int) -> Table:
-    """The metrics at one size; a terminal narrower than `WIDE` gets fewer columns."""
-    metrics = QUALITY if width >= WIDE else (PERPLEXITY, "mask-only/hits@1", BITS)
-    return quality(results, sentences).only(("method", *titles(metrics), "seeds"))
 
 
 def titles(metrics: Iterable[str]) -> Iterable[str]:

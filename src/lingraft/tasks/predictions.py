@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lingraft.errors import DataError
 from lingraft.rundir import write_text
 from lingraft.tasks.examples import SpanExample
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from lingraft.tasks.examples import Example
+
+Saved = TypeVar("Saved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,19 +137,39 @@ def load(path: Path) -> list[Prediction]:
     Raises:
         DataError: a line is not a prediction.
     """
-    predictions: list[Prediction] = []
+    wrong = "is not a saved prediction; evaluate the model again to write the file anew"
+    return load_lines(path, _prediction, wrong)
+
+
+def _prediction(fields: dict[str, Any]) -> Prediction:
+    kind = next(KINDS[name] for name in KINDS if name in fields)
+    prediction: Prediction = kind(**with_tuples(fields))
+    return prediction
+
+
+def load_lines(path: Path, make: Callable[[dict[str, Any]], Saved], wrong: str) -> list[Saved]:
+    """What is saved as one JSON object a line.
+
+    Args:
+        path: the file.
+        make: of the fields of a line.
+        wrong: what is said of a line of which it cannot be made.
+
+    Raises:
+        DataError: there is such a line.
+    """
+    loaded: list[Saved] = []
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:
-                fields = {
-                    name: tuple(value) if isinstance(value, list) else value
-                    for name, value in json.loads(line).items()
-                }
-                kind = next(KINDS[name] for name in KINDS if name in fields)
-                predictions.append(kind(**fields))
-            except (ValueError, AttributeError, TypeError, StopIteration):
-                raise DataError(
-                    f"{path}: line {number}: is not a saved prediction; "
-                    "evaluate the model again to write the file anew"
-                ) from None
-    return predictions
+                loaded.append(make(json.loads(line)))
+            except (ValueError, AttributeError, TypeError, KeyError, StopIteration):
+                raise DataError(f"{path}: line {number}: {wrong}") from None
+    return loaded
+
+
+def with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    """Lists, which JSON knows alone, as tuples."""
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }

@@ -394,9 +394,6 @@ class _Trainer:
         with self.job.metrics_path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         if self.job.training.trackers:
-            numbers = {
-                f"{row['phase']}/{row['kind']}_{key}": row[key]
-                for key in TRACKED
-                if row.get(key) is not None
-            }
-            self.accelerator.log(numbers, step=row["step"])
+            name = f"{row['phase']}/{row['kind']}"
+            found = {f"{name}_{key}": row[key] for key in TRACKED if row.get(key) is not None}
+            self.accelerator.log(found, step=row["step"])

@@ -8,19 +8,20 @@ markdown-it-py (MIT).
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lingraft.corpus.cleaning import repair
 from lingraft.corpus.extras import require
 from lingraft.corpus.readers.lines import LINE_TOO_LONG, Reading, opened, reading_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from lingraft import recipe
     from lingraft.corpus.readers.documents import Source
 
+Text = TypeVar("Text")
 NO_MAIN_TEXT = "no main text"
 UNKNOWN_ENCODING = "unknown encoding"
 META_BYTES = 4_096
@@ -46,14 +47,9 @@ def read_html(
     Raises:
         DataError: the file cannot be read or is cut short, or the package is missing.
     """
-    assert source.path is not None
     require("resiliparse", source.name, "web")
-    data = whole_file(source.path, section.max_line_bytes, reading)
-    if data is None:
-        return
-    page = decode_html(data)
+    page = _decoded(source, section, reading, decode_html)
     if page is None:
-        reading.drop(UNKNOWN_ENCODING)
         return
     text = html_to_text(page)
     if not text:
@@ -70,16 +66,24 @@ def read_markdown(
     Raises:
         DataError: the file cannot be read or is cut short, or the package is missing.
     """
-    assert source.path is not None
     require("markdown_it", source.name, "web")
+    decoded = _decoded(source, section, reading, repair.decode)
+    if decoded is not None:
+        yield None, markdown_to_text(decoded[0])
+
+
+def _decoded(
+    source: Source, section: recipe.Corpus, reading: Reading, decode: Callable[[bytes], Text | None]
+) -> Text | None:
+    """The text of a file; None, and counted, if it is too long or in no known encoding."""
+    assert source.path is not None
     data = whole_file(source.path, section.max_line_bytes, reading)
     if data is None:
-        return
-    decoded = repair.decode(data)
-    if decoded is None:
+        return None
+    text = decode(data)
+    if text is None:
         reading.drop(UNKNOWN_ENCODING)
-        return
-    yield None, markdown_to_text(decoded[0])
+    return text
 
 
 def whole_file(path: Path, max_bytes: int, reading: Reading) -> bytes | None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from lingraft.recipe import Recipe
+
 
 def write(
     runs: Sequence[Run], out: Path, *, title: str | None = None, lm_eval: Sequence[Path] = ()
@@ -95,7 +97,6 @@ def _context(
         "kept_pairs": streams.table_of(main.label, before, "Before and after"),
         "stream_draws": streams.draws(main),
         "stream_curves": streams.curves(found),
-        "stream_vocabulary": streams.vocabulary(tokenizer),
         "lexicons": streams.lexicons(main),
         "causal": causal.section(found),
         "harness": harness.table_of(harness.collect(found, lm_eval)),
@@ -103,9 +104,7 @@ def _context(
         "losses": plots.losses(found),
         "learning_rates": plots.learning_rates(found),
         "corpus": _corpus(main, tokenizer),
-        "tokenizer": tokenizer,
-        "tokenizer_statistics": vocabulary.tokenizer_statistics(tokenizer) if tokenizer else None,
-        "vocabulary_facts": vocabulary.vocabulary_facts(recipe, tokenizer) if tokenizer else [],
+        **_vocabulary(recipe, tokenizer),
         "norms": vocabulary.norms(main),
         "graft": graft,
         "parameters": sections.parameters(found),
@@ -113,15 +112,30 @@ def _context(
         "tensors": sections.tensors(main),
         "provenance": vocabulary.provenance(main, kind),
         "schedule": sections.schedule(found),
-        "plan_choices": plan.choices(main.run),
-        "plan_times": plan.times(main.run),
-        "plan_warnings": plan.warnings(main.run),
+        **_plan(main.run),
         "sample_models": sample_models,
         "samples": shown,
         "environment": sections.environment(main.environment) if main.environment else None,
         "command": (main.environment or {}).get("command"),
         "recipe_toml": decoding.to_toml(recipe),
         "number": numbers,
+    }
+
+
+def _vocabulary(recipe: Recipe, tokenizer: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        "tokenizer": tokenizer,
+        "tokenizer_statistics": vocabulary.tokenizer_statistics(tokenizer) if tokenizer else None,
+        "vocabulary_facts": vocabulary.vocabulary_facts(recipe, tokenizer) if tokenizer else [],
+        "stream_vocabulary": streams.vocabulary(tokenizer),
+    }
+
+
+def _plan(run: Run) -> dict[str, Any]:
+    return {
+        "plan_choices": plan.choices(run),
+        "plan_times": plan.times(run),
+        "plan_warnings": plan.warnings(run),
     }
 
 

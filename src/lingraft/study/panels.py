@@ -1,0 +1,153 @@
+"""Which lines of a study's figure stand in one panel: those that are alike in what tells most."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lingraft.report.panels import MOST, Panel, in_order
+from lingraft.report.variants import TITLES
+from lingraft.study.results import short_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lingraft.study.results import Group, Results
+    from lingraft.study.rows import Value
+
+    Places = dict[str, dict[str, str]]
+    """What a label says of each axis, by label and axis."""
+
+METHOD = "method"
+IN_PANELS = (
+    " Behind each name: its last value; grey: the lines of the other panels. The axis ends above "
+    "the second half of every line."
+)
+CROWDED = MOST + 1
+"""Lines of a panel that is split again; one line more than a figure's is better than two panels."""
+
+
+def of(
+    results: Results, indices: Mapping[str, int], values: Mapping[str, str] | None = None
+) -> tuple[Panel, ...]:
+    """Panels of a figure with a line a label; none where one figure holds them all.
+
+    The lines are split by the axis that leaves no panel crowded, with as few panels as can be, else
+    by the one that leaves the smallest largest panel, which is split again. Without such an axis
+    the labels stand in order, the reference in every panel.
+
+    Args:
+        results: the study's results.
+        indices: of the figure's lines, by label.
+        values: what stands behind the name of a label.
+    """
+    if len(indices) <= MOST:
+        return ()
+    behind = {label: f": {value}" for label, value in (values or {}).items()}
+    groups = {group.label: group for group in results.groups if group.label in indices}
+    places = _places([groups[label] for label in indices])
+    parts = _parts(list(indices), places)
+    if len(parts) == 1:
+        named = [(label + behind.get(label, ""), index) for label, index in indices.items()]
+        reference = results.reference() or ""
+        return in_order(named, always=reference + behind.get(reference, ""))
+    return tuple(_panel(part, places, indices, behind) for part in parts)
+
+
+def said(groups: Sequence[Group]) -> dict[str, tuple[str, ...]]:
+    """What each group is by method and further axes, by axis as a label calls it.
+
+    Two axes that always change together are said in one, such as layers_before/after. A
+    group without an axis has the empty text.
+    """
+    names = short_names(list(dict.fromkeys(name for group in groups for name in group.further)))
+    together: dict[tuple[str, ...], str] = {}
+    for name, short in names.items():
+        told = tuple(_plain(group.further.get(name, "")) for group in groups)
+        together[told] = _joined(together[told], short) if told in together else short
+    methods = tuple(TITLES.get(group.method, group.method) for group in groups)
+    return {METHOD: methods} | {axis: told for told, axis in together.items()}
+
+
+def _joined(name: str, other: str) -> str:
+    """Two axes in one: layers_before/after."""
+    start, line, end = other.rpartition("_")
+    return f"{name}/{end if line and name.startswith(start + line) else other}"
+
+
+def _plain(value: Value) -> str:
+    """A value; an inline table without its braces and quotes."""
+    text = str(value)
+    return text.strip("{} ").replace('"', "") if text.startswith("{") else text
+
+
+def _places(groups: Sequence[Group]) -> Places:
+    """What is said of each group, by label; axes that are the same in all are left out."""
+    varied = {axis: told for axis, told in said(groups).items() if len(set(told)) > 1}
+    return {
+        group.label: {axis: told[at] for axis, told in varied.items() if told[at]}
+        for at, group in enumerate(groups)
+    }
+
+
+def _parts(labels: list[str], places: Places) -> list[list[str]]:
+    parts = [labels]
+    while len(largest := max(parts, key=len)) > CROWDED or len(parts) == 1:
+        axes = dict.fromkeys(axis for label in largest for axis in places[label])
+        splits = [_split(largest, axis, places) for axis in axes]
+        useful = [split for split in splits if 1 < len(split) <= MOST and len(split) < len(largest)]
+        if not useful:
+            break
+        at = parts.index(largest)
+        best = min(useful, key=_crowding)
+        parts[at : at + 1] = best
+    return parts
+
+
+def _crowding(parts: Sequence[Sequence[str]]) -> tuple[int, int]:
+    """Lines of the largest panel, all the same that are not too many; and how many panels."""
+    return max(MOST, *(len(part) for part in parts)), len(parts)
+
+
+def _split(labels: Sequence[str], axis: str, places: Places) -> list[list[str]]:
+    parts: dict[str, list[str]] = {}
+    for label in labels:
+        parts.setdefault(places[label].get(axis, ""), []).append(label)
+    return list(parts.values())
+
+
+def _panel(
+    labels: Sequence[str],
+    places: Places,
+    indices: Mapping[str, int],
+    behind: Mapping[str, str],
+) -> Panel:
+    """What all lines of the panel share is its title; what differs names the lines.
+
+    A line without what others have is named by its method.
+    """
+    own = [places[label] for label in labels]
+    shared = {
+        axis: value for axis, value in own[0].items() if all(o.get(axis) == value for o in own)
+    }
+    names = []
+    for label in labels:
+        differs = {axis: told for axis, told in places[label].items() if axis not in shared}
+        name = in_words(differs) or label.partition(", ")[0]
+        names.append((name + behind.get(label, ""), indices[label]))
+    return Panel(in_words(shared), tuple(names))
+
+
+def in_words(place: Mapping[str, str]) -> str:
+    """Values of axes as a label says them."""
+    return ", ".join(told if axis == METHOD else f"{axis} {told}" for axis, told in place.items())
+
+
+def late(
+    curves: Iterable[Sequence[Sequence[tuple[float, float]]]], level: float | None
+) -> tuple[float, float]:
+    """Limits that hold the second half of every line: how it began would leave no room for that."""
+    late = [
+        value for seeds in curves for seed in seeds for x, value in seed if 2 * x >= seed[-1][0]
+    ]
+    low, top = min(late), max([*late, level or 0.0])
+    return low - 0.05 * (top - low), top + 0.1 * (top - low)
