@@ -20,6 +20,8 @@ import notebook_page  # noqa: E402
 import reference_pages  # noqa: E402
 
 LINK = re.compile(r"(?<=\]\()(\.\./[^)\s#]+)(#[^)\s]*)?(?=\))")
+CODE = re.compile(r"<code>.*?</code>", re.DOTALL)
+OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 LANGUAGES = {".toml": "toml", ".py": "python", ".md": "", ".cff": "yaml"}
 
 
@@ -91,3 +93,12 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return posixpath.relpath(f"files/{path}.md", posixpath.dirname(own) or ".")
 
     return LINK.sub(inside, markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Keep every option of a command on one line: browsers break lines behind its hyphens."""
+
+    def whole(code: re.Match[str]) -> str:
+        return OPTION.sub(r'<span class="option">\g<0></span>', code[0])
+
+    return CODE.sub(whole, html)

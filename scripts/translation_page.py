@@ -51,7 +51,7 @@ DIRECTIONS = {
     "en-de": "English → German",
 }
 FIGURES = {"loss": "loss of a target token", "chrf": "chrF++"}
-HEAD = """# Translation between English and Korean from VECO
+HEAD = """# Translation from VECO: English with Korean and with German
 
 <!-- Made by `python scripts/translation_page.py` from docs/results/veco: change that, not this. -->
 """

@@ -99,6 +99,14 @@ def test_a_reference_may_be_long_and_a_page_named_like_a_how_to_may_not(tmp_path
     assert set(script("check_site").long_pages(tmp_path, most=2)) == {"guide"}
 
 
+def test_an_option_in_code_stays_on_one_line_and_prose_stays_as_it_is() -> None:
+    made = script("site_hooks").on_page_content(
+        '<p>a--b --set</p><code>x <span class="go">--lang ko</span> -- a--b</code>'
+    )
+    kept = '<p>a--b --set</p><code>x <span class="go"><span class="option">--lang</span> ko</span>'
+    assert made == f"{kept} -- a--b</code>"
+
+
 @pytest.mark.slow
 def test_a_link_out_of_the_documentation_shows_the_file(site: Path) -> None:
     text = (site / "sources.html").read_text(encoding="utf-8")

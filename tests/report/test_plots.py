@@ -175,3 +175,9 @@ def test_a_legend_has_as_many_columns_as_its_longest_name_has_room_for(letters, 
     assert figure._columns(figure.SIZES["wide"][0], names) == columns
     assert figure._columns(figure.SIZES["wide"][0], []) == 0
     assert figure._columns(figure.SIZES["wide"][0], names[-1:]) == 1
+
+
+def test_names_that_a_legend_has_no_room_for_are_written_smaller():
+    wide, size = figure.SIZES["wide"][0], figure.RC["font.size"]
+    assert figure._letters(wide, ["n" * 60, "a"]) is None
+    assert figure._letters(wide, ["n" * 110, "a"]) < 0.8 * size

@@ -13,6 +13,7 @@ from lingraft.report.table import (
     Cell,
     Column,
     comma_separated,
+    folded,
     latex,
     markdown,
     plain,
@@ -55,6 +56,21 @@ def test_markdown_has_the_best_bold_the_second_underlined_and_references_in_ital
         "",
         "\\* p < 0.05.",
     ]
+
+
+def test_a_table_of_long_rows_stands_behind_a_fold_alone():
+    less = table("less", ("less a", "PPL", "MRR"), [row("b", "−1.0 [−2.0, 0.0] p 0.1", "9" * 150)])
+    made = folded(less, ("PPL", "MRR"), "what it is")
+    assert made.startswith('<details markdown="1"><summary>what it is</summary>\n\n| less a |')
+    assert made.count("| less a |") == 1
+
+
+def test_a_table_of_main_columns_alone_has_no_fold_however_many_they_are():
+    names = [f"l{number}" for number in range(9)]
+    wide = table("wide", ("method", *names), [row("a", *names)])
+    assert folded(wide, names) == markdown(wide)
+    assert folded(wide, names[1:]).startswith("| method | l1 |")
+    assert "All 10 columns" in folded(wide)
 
 
 def test_markdown_of_texts_from_outside_means_nothing():

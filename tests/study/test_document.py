@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 from synthetic_study import failed_rows, initialiser_rows, study_rows
 
+from lingraft.errors import DataError
 from lingraft.study import document
 from lingraft.study.rows import append
 
@@ -64,6 +65,27 @@ def test_a_figure_stands_beside_what_was_found_and_nowhere_else(folder, tmp_path
     assert text.index("Found.") < text.index(path) < text.index("More.")
 
 
+def test_a_figure_of_some_labels_calls_them_by_their_names_in_the_notes(folder, tmp_path):
+    append(folder / "demo.jsonl", study_rows(methods=["xpt", "scratch"], sizes=(1_000, 4_000)))
+    notes = folder / "demo.notes.md"
+    notes.write_text("Found.\n\n<!-- figure of:\nfrom nothing = scratch\n-->\n\nMore.\n", "utf-8")
+    made = document.files(folder, tmp_path)
+    drawn = made["results/demo-chosen-4000.svg"]
+    assert "from nothing" in drawn
+    assert "XPT" not in drawn
+    text = made["results.md"]
+    path = "](results/demo-chosen-4000.svg)"
+    assert text.index("Found.") < text.index(path) < text.index("More.")
+    assert "Last values: from nothing: " in text
+
+
+def test_a_figure_of_a_label_that_no_cell_has_is_an_error_that_names_the_labels(folder, tmp_path):
+    append(folder / "demo.jsonl", study_rows(methods=["xpt", "scratch"], sizes=(1_000,)))
+    (folder / "demo.notes.md").write_text("<!-- figure of:\nA = scrach\n-->\n", "utf-8")
+    with pytest.raises(DataError, match="no cell is called 'scrach'; there are XPT; scratch"):
+        document.files(folder, tmp_path)
+
+
 def test_of_a_wide_table_the_main_columns_stand_outside_the_fold(folder, tmp_path):
     append(folder / "demo.jsonl", study_rows(methods=["xpt", "scratch"], sizes=(1_000,)))
     text = document.files(folder, tmp_path)["results.md"]
@@ -73,6 +95,20 @@ def test_of_a_wide_table_the_main_columns_stand_outside_the_fold(folder, tmp_pat
     assert "| hits@5 |" in fold.split("</details>")[0]
     widths = [line.count("|") - 1 for line in outside.splitlines() if line.startswith("|")]
     assert max(widths) <= 8
+
+
+def test_one_size_has_no_data_efficiency_and_of_several_figures_the_first_is_shown(
+    folder, tmp_path
+):
+    append(folder / "one.jsonl", study_rows(methods=["xpt", "scratch"], sizes=(1_000,)))
+    append(folder / "two.jsonl", study_rows(methods=["xpt", "scratch"], sizes=(1_000, 4_000)))
+    one, two = document.files(folder, tmp_path)["results.md"].split("\n## two\n")
+    assert "How many times more sentences scratch needs" not in one
+    assert "How many times more sentences scratch needs" in two
+    data = two.split("### What more data brings")[1]
+    shown, hidden = data.split("<details", 1)
+    assert shown.count("![") == 1
+    assert "3 more figures</summary>\n\n![" in hidden
 
 
 def test_what_holds_for_all_studies_stands_at_the_top(folder, tmp_path):

@@ -85,6 +85,24 @@ def test_a_phase_that_grew_is_cut_again_where_the_machine_was_fast_for_a_moment(
     assert shares == sorted(shares)
 
 
+def test_what_was_cut_comes_back_where_the_machine_was_slow_for_a_while(tmp_path):
+    pace, ended, shares, done = trained(tmp_path, [10.0, 6.0, 6.0, 11.0])
+    ends = [end for _, end in pace.changes]
+    assert min(ends) < ends[-1] <= 1_000
+    assert done == pytest.approx(ends[-1])
+    assert ended == pytest.approx(100.0, abs=10.0)
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1.0)
+
+
+def test_what_was_cut_does_not_come_back_at_the_end_of_the_schedule(tmp_path):
+    speeds = [10.0, 10.0, 10.0, 10.0, 10.0, 5.0, 5.0, 5.0, 40.0]
+    pace, _, _, _ = trained(tmp_path, speeds)
+    ends = [end for _, end in pace.changes]
+    assert ends
+    assert ends == sorted(ends, reverse=True)
+
+
 def test_slow_first_steps_change_nothing(tmp_path):
     pace, _, _, _ = trained(tmp_path, [2.0, 20.0])
     assert pace.changes == []

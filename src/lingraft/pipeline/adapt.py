@@ -98,11 +98,7 @@ def adapt(
         corpus_made = alone(context, "corpus", lambda: stages.corpus(context))
         context = budgeting.choose(context)
         tokenizer_made = alone(context, "tokenizer", lambda: stages.tokenizer(context, corpus_made))
-        grafted = graft(context, tokenizer_made)
-        if is_open(recipe):
-            context = budgeting.fix(context, request, time)
-            grafted = str(run.stage("graft").fingerprint())  # a probe may have found a better one
-            tell(run)
+        context, grafted = decided(context, request, graft(context, tokenizer_made), time)
         trained = train(context, grafted)
         evaluated = alone(context, "evaluation", lambda: evaluating.evaluate(context, trained))
         for index in range(len(recipe.baselines)):
@@ -113,6 +109,28 @@ def adapt(
         if recipe.training.trackers:
             accelerator.end_training()
     return run
+
+
+def decided(
+    context: Context, request: Recipe, grafted: str, time: Timekeeper
+) -> tuple[Context, str]:
+    """What was left open until the model is there; nothing of a complete recipe.
+
+    Args:
+        context: the run, behind its graft.
+        request: the recipe as it was asked for.
+        grafted: fingerprint of the graft.
+        time: the clock that a budget in time goes by.
+
+    Returns:
+        The context with a complete recipe, and the graft's fingerprint: a probe may have found a
+        better one.
+    """
+    if not is_open(context.recipe):
+        return context, grafted
+    context = budgeting.fix(context, request, time)
+    tell(context.run)
+    return context, str(context.run.stage("graft").fingerprint())
 
 
 def compare(context: Context, index: int, tokenizer_made: str) -> None:

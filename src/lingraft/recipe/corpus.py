@@ -43,7 +43,7 @@ class Corpus(Section):
     id_column: str = "id"
     """The field that names the document, where there is one; the split depends on it alone."""
     where: dict[str, str] | None = None
-    """Read only the rows with these values in these fields, say {lang = "de"} of a file in several
+    """Read only the rows with these values in these fields, as {lang = "de"} of a file in several
     languages; of .jsonl, .parquet and Hub datasets."""
     hub_split: str = "train"
     """Which split of a Hub dataset is read."""

@@ -176,6 +176,12 @@ def to_toml(recipe: Recipe) -> str:
     return tomli_w.dumps(_without_none(recipe.model_dump(mode="json")))
 
 
+def asked_to_toml(recipe: Recipe) -> str:
+    """The recipe as TOML, with only what was given: rules may decide the rest; no phases."""
+    asked = recipe.model_dump(mode="json", exclude_unset=True, exclude={"phases"})
+    return tomli_w.dumps(_without_none(asked))
+
+
 def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_none(item) for key, item in value.items() if item is not None}

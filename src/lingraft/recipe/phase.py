@@ -62,7 +62,7 @@ class Schedule(Section):
     """The learning rate over a phase."""
 
     shape: Literal["linear", "cosine", "constant"] = "linear"
-    """After the warm-up: fall to zero in a line or a half cosine, or stay."""
+    """After the warm-up the rate falls to zero in a line or a half cosine, or stays."""
     warmup: Annotated[float, Field(ge=0)] = 0.06
     """Below 1 a share of the phase, else a number of steps."""
     floor: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -73,24 +73,24 @@ class Masking(Section):
     """Which tokens are predicted (masked language modelling, denoising)."""
 
     rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
-    """Share of a sentence's tokens, special tokens never; at least one."""
+    """Share of a sentence's tokens that is predicted; at least one token, never special tokens."""
     scheme: Literal["bert", "mask-only", "spans", "infilling"] = "bert"
-    """bert: 80 % <mask>, 10 % a random token, 10 % as it was; mask-only: always <mask>. Of denoise:
-    'spans' puts a sentinel in place of each span, and the decoder writes the spans (T5);
+    """bert: 80 % <mask>, 10 % a random token, 10 % as it was; mask-only: always <mask>. For
+    denoise: 'spans' puts a sentinel in place of each span, and the decoder writes the spans (T5);
     'infilling' puts one <mask> there, and the decoder writes the whole sentence (BART)."""
     mean_span: Annotated[float, Field(ge=1)] = 3.0
-    """Of denoise: mean length of a span, in tokens."""
+    """For denoise: mean length of a span, in tokens."""
 
 
 class Validation(Section):
     """How a phase watches the validation text."""
 
     every_steps: Annotated[int, Field(ge=1)] | None = None
-    """Steps between two looks; None looks ten times a phase."""
+    """Steps between two validations; None validates ten times a phase."""
     patience: Annotated[int, Field(ge=1)] | None = None
-    """Stop after this many looks without a better loss; None runs the whole budget."""
+    """Stop after this many validations without a better loss; None runs the whole budget."""
     sentences: Annotated[int, Field(ge=1)] = 2_000
-    """At most this many sentences a look."""
+    """The most sentences that a validation reads."""
 
 
 class Data(Section):
@@ -105,32 +105,32 @@ class Data(Section):
     also: Annotated[tuple[Objective, ...], Field(strict=False)] = ()
     """More objectives for the same draws: each pair that is drawn is read under all of them."""
     max_tokens: Annotated[int, Field(ge=8)] | None = None
-    """Of ca_mlm and tlm: longest side of a pair, special tokens included; never above that of the
-    tokenizer. Two neighbouring stretches of one document are filled up to it, a translation is cut
-    at it. None takes that of the tokenizer."""
+    """For ca_mlm and tlm: the longest side of a pair, special tokens included. Neighbouring
+    stretches of a document are filled up to it, a translation is cut at it. None takes
+    tokenizer.max_tokens, which is also the most."""
     reset_positions: bool = False
-    """Of tlm: positions of the second sentence start anew, as in XLM."""
+    """For tlm: positions of the second sentence start anew, as in XLM."""
     weight: Annotated[float, Field(gt=0)] | None = None
-    """Share of the draws, relative to the others'; None everywhere draws by size (mixture.alpha).
-    """
+    """How often it is drawn, relative to the others. If all have none, size decides
+    (mixture.alpha)."""
     share: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Share of the phase's tokens, on average; the entries without one divide what is left as their
-    weights or sizes say. None has none of its own."""
+    """Share of the phase's tokens, on average. Entries without a share divide the rest by their
+    weights or sizes."""
 
 
 class Mixture(Section):
     """How a phase draws from several streams."""
 
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.7
-    """A stream of N sentences is drawn with a probability that is proportional to N^alpha: 1 as
-    large as they are, 0 all alike (MetaXLM takes 0.7)."""
+    """A stream of N sentences is drawn with a probability that is proportional to N^alpha. With 1,
+    size decides; with 0, all are drawn equally often (MetaXLM takes 0.7)."""
     draw: Literal["sentences", "batches", "alternate"] = "sentences"
-    """A stream is drawn for every sentence of a batch, or for the batch as a whole. 'alternate': a
-    batch of streams in one language and a batch of streams of translations in turn, within each a
-    stream for every pair (VECO)."""
+    """A stream is drawn for every sentence of a batch, or for the batch as a whole. 'alternate':
+    batches from streams in one language and batches from streams of translations come in turn, and
+    within a batch a stream is drawn for every pair (VECO)."""
     bilingual_batch: Annotated[int, Field(ge=1)] | None = None
-    """With 'alternate': how much the batches of translations hold, in the unit of `batch`; None as
-    much as the others."""
+    """With 'alternate': the size of batches of translations, in the unit of `batch`; None takes
+    that of the others."""
 
 
 class Distil(Section):
@@ -141,7 +141,7 @@ class Distil(Section):
     teacher: str | None = None
     """A masked language model: a directory, or a Hub id; None takes the source."""
     weight: Annotated[float, Field(gt=0)] = 1.0
-    """Of the loss, beside that of the objective."""
+    """Weight of this loss; that of the objective is 1."""
 
 
 class Lora(Section):
@@ -152,15 +152,16 @@ class Lora(Section):
     """
 
     parts: Annotated[tuple[LayerPart, ...], Field(strict=False, min_length=1)] = ("body",)
-    """The layers: 'body', 'inserted' or 'layers[…]', none that `train` names."""
+    """The layers: 'body', 'inserted' or 'layers[…]'. `train` must not name them too."""
     rank: Annotated[int, Field(ge=1)] = 8
     """Columns of B and rows of A."""
     alpha: Annotated[int, Field(ge=1)] = 16
     """The sum is scaled by alpha / rank."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Of what A reads."""
+    """Dropout on what A reads."""
     modules: Names = ()
-    """Linear maps by the end of their names, as 'q_proj'; none named takes all of the layers."""
+    """Linear maps by the end of their names, such as 'q_proj'; none named takes all of the layers.
+    """
 
 
 class Phase(Section):
@@ -169,8 +170,8 @@ class Phase(Section):
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
     """The folder in the run: lower-case letters, digits and '-'."""
     train: Annotated[tuple[Part, ...], Field(strict=False)]
-    """The parts that train; all others stay bit-identical. 'all' trains everything. Also rows
-    ('embeddings.new'), layers ('layers[:2]'): docs/guide.md."""
+    """The parts that train; all others stay bit-identical. 'all' trains everything. Rows
+    ('embeddings.new') and layers ('layers[:2]') are parts too: docs/phases.md."""
     lora: Lora | None = None
     """Layers that train by LoRA, beside `train` or alone (train = []); None trains none so."""
     objective: Objective = "mlm"
@@ -187,9 +188,9 @@ class Phase(Section):
     """Train on this many sentences of the training text (of each stream's) only; smaller sets are
     contained in larger ones. The vocabulary is still that of the whole text. None takes all."""
     join_sentences: bool = False
-    """A sample is a block of as many whole sentences as fit into tokenizer.max_tokens, in the order
-    of the text and over the ends of documents (MetaXLM); `batch` counts blocks. False: a sentence.
-    Validation reads sentences either way."""
+    """The model reads blocks, and `batch` counts them. A block is as many whole sentences as fit
+    into tokenizer.max_tokens, in the order of the text, also over the end of a document (MetaXLM).
+    False: it reads single sentences. Validation always does."""
     batch: Batch = Batch()
     """How much a step sees."""
     optimiser: Optimiser = Optimiser()

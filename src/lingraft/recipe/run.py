@@ -59,39 +59,42 @@ class Tokenizer(Section):
         "append",
         "trim",
     ] = "source"
-    """The algorithm of a new vocabulary; 'source' takes the one of the source model's tokenizer,
-    'replace' its split pattern, digits, byte fallback and all special tokens too. 'keep' is the
-    source's vocabulary as it is, 'trim' what of it the text uses. 'extend' goes on with the
-    source's byte-pair merges on the text; 'append' adds what a vocabulary of `vocab_size` pieces
-    has that is trained by itself, for all kinds: some of it can be unreachable."""
+    """The algorithm of a new vocabulary, or what is done with the source's. 'source': a new one, by
+    the algorithm of the source's tokenizer. 'replace': the same, which also takes over the source's
+    split pattern, digits, byte fallback and all special tokens. 'keep': the source's vocabulary,
+    unchanged. 'trim': those of its pieces that the text uses. 'extend': the source's, and more
+    pieces, by going on with its byte-pair merges on the text. 'append': the source's, and what it
+    lacks of a vocabulary of `vocab_size` pieces that is trained on the text alone. That works for
+    all kinds, but some pieces can be unreachable."""
     vocab_size: Annotated[int, Field(ge=32, le=2_000_000)] = 50_000
-    """Pieces, special tokens included; a small corpus may give fewer. Of a vocabulary that is
-    trained; 'keep', 'trim' and 'extend' read nothing of it."""
+    """Pieces of a vocabulary that is trained, special tokens included; a small corpus may give
+    fewer. Has no effect with 'keep', 'trim' and 'extend'."""
     new_pieces: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
-    """Pieces that 'extend' adds, at most."""
+    """The most pieces that 'extend' adds."""
     min_count: Annotated[int, Field(ge=1)] = 2
     """How often a piece that 'extend' adds must occur when it is learnt."""
     use_reserved: bool = False
-    """'extend' gives new pieces the ids of tokens that the source holds in reserve first (say
-    <|reserved_special_token_3|>, <unused7>), in place of those tokens."""
+    """'extend' first replaces tokens that the source holds in reserve, such as
+    <|reserved_special_token_3|> or <unused7>: new pieces take their ids."""
     pad_to_multiple: Annotated[int, Field(ge=1, le=4_096)] = 1
-    """Rows of the embeddings are filled up with rows without a piece to a multiple of this;
-    matrix multiplication on a GPU likes 64 or 128."""
+    """The embeddings get rows without a piece until their number is a multiple of this. Products on
+    a GPU are faster with 64 or 128."""
     normalisation: Literal["nfc", "nfkc"] = "nfc"
-    """Unicode form that the tokenizer brings text into; nfc keeps the exact round trip."""
+    """Unicode form that the tokenizer brings text into. With nfc the text that comes back from its
+    tokens is exactly the same."""
     character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 0.9995
-    """Share of the running characters that Unigram and WordPiece keep; the rest becomes unknown."""
+    """Share of the text's characters that Unigram and WordPiece keep; the rest becomes unknown."""
     train_sentences: Annotated[int, Field(ge=1)] = 2_000_000
     """Train the vocabulary on at most this many sentences, spread over the corpus."""
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.5
     """With several streams: a stream of N sentences gives a share that is proportional to N^alpha
     (XLM takes 0.5)."""
     streams: Names = ()
-    """Of several streams those whose text the vocabulary is trained on; none named takes all."""
+    """The streams whose text the vocabulary is trained on; none named takes all."""
     language_code: str | None = None
-    """Of mBART and M2M/NLLB, whose sentences carry one: the special token that names the target's
-    language, one of the source's (a near language's, say) or a new one. None takes the source's own
-    code of the language."""
+    """For mBART and M2M/NLLB, whose sentences carry a language code: the special token of the
+    target's language. It may be one of the source's, such as that of a related language, or a new
+    one. None takes the source's own code of the language."""
     max_tokens: Annotated[int, Field(ge=8, le=65_536)] = 512
     """Longer sentences are cut into pieces of at most this many tokens, special tokens included."""
 
@@ -125,33 +128,34 @@ class Graft(Section):
     layers_every: Annotated[int, Field(ge=0)] = 0
     """One more layer after every so many source layers (LLaMA Pro); 0 has none between them."""
     layer_initialiser: Literal["random", "copy", "identity"] = "random"
-    """ITL weights: drawn as the family draws its own (the paper), a copy of the neighbouring source
-    layer, or such a copy that is silent: what it adds is zero, so that the model starts as the
-    source was. The families that can: `lingraft list families`."""
+    """How inserted layers start. 'random': drawn as the family draws its own (the paper). 'copy': a
+    copy of the neighbouring source layer. 'identity': such a copy that adds nothing at first, so
+    that the model starts as the source was. Not all families can: `lingraft list families`."""
     adapters: Annotated[int, Field(ge=0)] | Literal["matched"] = 0
     """Width of the bottleneck adapters in every layer (Houlsby et al. 2019); 0 has none. 'matched'
     gives them as many parameters as two implicit translation layers have. The model that comes out
     then needs lingraft to load."""
     cross_attention: bool = False
-    """Cross-attention between self-attention and feed-forward of every layer, that `ca_mlm` plugs
-    in (VECO). The model that comes out loads without it in stock transformers, and with it by
-    lingraft."""
+    """Cross-attention between self-attention and feed-forward of every layer, which the objective
+    `ca_mlm` trains (VECO). Stock transformers loads the resulting model without it, lingraft with
+    it."""
     embeddings: Initialiser = "random"
     """Initialiser of the new word embeddings: `lingraft list initialisers`."""
     output_embeddings: Initialiser | None = None
     """Initialiser of the new rows of the output projection, where it is not tied to the word
-    embeddings; None makes them of the same rows as `embeddings`."""
+    embeddings; None makes them from the same rows as `embeddings`."""
     embedding_norms: Literal["made", "all", "script"] = "made"
-    """Length of the new rows that no row of the source was copied to: as the initialiser made them,
-    or rescaled to the median length of the source's rows, of all or of those in a piece's
+    """Length of new rows that are no copies. 'made': as the initialiser made them. 'all': rescaled
+    to the median length of the source's rows. 'script': to the median of those in the piece's
     script."""
     output_norms: Literal["made", "all", "script"] = "made"
-    """As `embedding_norms`, of an output projection that is not tied."""
+    """The same for an output projection that is not tied."""
     token_distillation: TokenDistillation = TokenDistillation()
     """How the initialiser of this name learns."""
     copy_special_tokens: bool | None = None
-    """Copy the rows of the special tokens (all but padding) from the source, by role. Left out, all
-    initialisers do but 'random' and 'random-statistics', which draw every row (the paper)."""
+    """Copy the rows of the special tokens (all but padding) from the source, by role. If left out,
+    all initialisers do this but 'random' and 'random-statistics', which draw every row (the
+    paper)."""
 
     @property
     def places(self) -> Places:
@@ -217,8 +221,8 @@ class Method(Section):
         | None
     ) = None
     """The paper whose hyper-parameters are used (`lingraft list presets`); None takes that of the
-    method's own paper. 'auto' decides what the recipe leaves open by source, text and budget,
-    which must be given (docs/budgets.md)."""
+    method's own paper. 'auto' needs a budget, and decides what the recipe leaves open by source,
+    text and budget (docs/budgets.md)."""
     budget: Budget | None = None
     """Total over all phases; None takes the preset's."""
     batch: Batch | None = None
@@ -227,30 +231,31 @@ class Method(Section):
     """Train on this many sentences only, in every phase; the vocabulary is that of the whole text.
     """
     join_sentences: bool | None = None
-    """A sample is a block of sentences (`phases.join_sentences`), not one; None takes the preset's:
-    metaxlm2021 joins, the others do not."""
+    """The model reads blocks of sentences (`phases.join_sentences`), not single ones. None takes
+    the preset's: metaxlm2021 joins, the others do not."""
     learning_rate: Annotated[float, Field(gt=0)] | None = None
-    """None takes the preset's."""
+    """Peak learning rate of every phase; None takes the preset's."""
     max_gradient_norm: Annotated[float, Field(gt=0)] | None = None
     """Clip the global gradient norm to this; None takes the preset's (metaxlm2021 clips at 1, the
     others do not)."""
     warmup: Annotated[float, Field(ge=0)] | None = None
-    """Below 1 a share of each phase, else steps; None takes the preset's."""
+    """Warm-up of every phase: below 1 a share of it, else a number of steps. None takes the
+    preset's."""
     first_phase_learning_rate: Annotated[float, Field(gt=0)] | None = None
-    """Of the first of two phases; None takes `learning_rate`."""
+    """Learning rate of the first of two phases; None takes `learning_rate`."""
     first_phase_warmup: Annotated[float, Field(ge=0)] | None = None
-    """Of the first of two phases; None takes `warmup`."""
+    """Warm-up of the first of two phases; None takes `warmup`."""
     first_phase_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """Share of the budget that phase 1 gets, where the method has two; left out, `veco` gives it
+    """Share of the budget that phase 1 gets, if the method has two. If left out, `veco` gives it
     0.1 and `in-place` 0.6."""
     probe: bool | None = None
-    """Whether preset 'auto' tries settings of which its rules are unsure, for a few dozen steps of
-    the real model each, within 5 % of the budget (docs/budgets.md). None does where the budget is
-    large enough; False takes the rules' values."""
+    """Preset 'auto' tries settings of which its rules are unsure, each for a few dozen steps of the
+    real model, within 5 % of the budget (docs/budgets.md). None: where the budget is large enough.
+    False: never, the rules' values are taken."""
     replay: dict[str, Share] | None = None
-    """Streams that are read only so that the source's abilities are kept (text in its language),
-    and the share of the tokens of every phase that each gets; the others share what is left as
-    they would alone."""
+    """Streams that are read only to keep what the source knows (text in its language), and the
+    share of the tokens of every phase that each gets. The other streams divide the rest as they
+    would without these."""
 
 
 class Baseline(Section):
@@ -276,21 +281,21 @@ class Training(Section):
     """Keep only what enters each layer and compute the rest again for the backward pass: less
     memory, about a third more operations, the same gradients."""
     frozen_weights: Literal["fp32", "bf16"] = "fp32"
-    """Format in which matrices of layers that do not train are kept. bf16 (with precision bf16
-    alone) takes half their memory and computes the same, but for those that it would round: they
-    stay fp32. What trains is always kept in fp32, with gradients and moments in fp32."""
+    """Format in which matrices of layers that do not train are kept. bf16 halves their memory and
+    computes the same; it needs precision bf16. Matrices that it would round stay in fp32. What
+    trains is always kept in fp32, with gradients and moments in fp32."""
     sharding: Literal["none", "fsdp2"] = "none"
     """With several processes: each keeps the whole model (none), or its part of weights, gradients
     and optimiser state (fsdp2)."""
     compile: bool = False
-    """Compile the encoder's layers (torch.compile): the first steps take minutes; needs a C++
+    """Compile the encoder's layers (torch.compile). The first steps then take minutes. Needs a C++
     compiler, on a GPU Triton."""
     checkpoint_minutes: Annotated[float, Field(gt=0)] = 10.0
-    """A checkpoint at least this often, ..."""
+    """Write a checkpoint at least every so many minutes."""
     checkpoint_steps: Annotated[int, Field(ge=1)] | None = None
-    """... and every so many steps."""
+    """Write one also every so many steps."""
     log_steps: Annotated[int, Field(ge=1)] = 10
-    """A line in metrics.jsonl every so many steps."""
+    """Write a line to metrics.jsonl every so many steps."""
     trackers: Annotated[
         tuple[Literal["tensorboard", "wandb", "mlflow"], ...], Field(strict=False)
     ] = ()
@@ -317,7 +322,7 @@ class Recipe(Section):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = "run"
     """Names the run: letters, digits, '.', '_' and '-'."""
     language: str | None = None
-    """BCP 47 code of the target language, say ko."""
+    """BCP 47 code of the target language, such as ko."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Decides initial weights, order of the data and training masks."""
     source: Source

@@ -61,6 +61,8 @@ LEGEND_ROW = 0.2
 """Inches that a row of the legend takes in a file of its own."""
 LEGEND_SAMPLE, LEGEND_LETTER = 0.55, 0.06
 """Inches that a line's sample takes with the room about it, and a letter at most on average."""
+LEGEND_WIDE_LETTER = 0.07
+"""Inches for a letter that is safe for every name; names that do not fit are written smaller."""
 RC: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "lingraft",
@@ -281,7 +283,9 @@ def _drawing(shown: Figure, form: str, *, legend: bool = False) -> MatplotlibFig
     shown.draw(axes, form)
     if names:
         anchor = (MARGINS[0] / width, 1)
-        _legend(figure, names, ncols=columns, bbox_to_anchor=anchor, columnspacing=1.6)
+        letters = _letters(width, [name for name, _ in names])
+        _legend(figure, names, ncols=columns, bbox_to_anchor=anchor, columnspacing=1.6,
+                fontsize=letters)  # fmt: skip
     return figure
 
 
@@ -293,6 +297,13 @@ def _legend(figure: MatplotlibFigure, names: Sequence[tuple[str, int]], **option
         handles, [name for name, _ in names], loc="upper left", frameon=False, borderaxespad=0.2,
         borderpad=0, handlelength=2.4, labelspacing=0.3, alignment="left", **options,
     )  # fmt: skip
+
+
+def _letters(width: float, names: Sequence[str]) -> float | None:
+    """Points of a legend's letters where a name does not fit in one column; None where all do."""
+    room = width - MARGINS[0] - LEGEND_SAMPLE
+    share = room / (LEGEND_WIDE_LETTER * max(map(len, names)))
+    return float(RC["font.size"]) * share if share < 1 else None
 
 
 def _columns(width: float, names: Sequence[str]) -> int:

@@ -28,6 +28,8 @@ WIDE = 6
 """Columns; a table of more is shown in smaller letters."""
 MOST_COLUMNS = 8
 """A table of more stands behind a fold in documents."""
+MOST_CHARACTERS = 160
+"""So does one whose rows are longer: its cells would be broken into many lines."""
 NARROW_NAME = 16
 """Characters that the first column of a terminal's table needs at least."""
 LATEX = str.maketrans(
@@ -186,22 +188,36 @@ def markdown(shown: Table, escape: Callable[[str], str] = _bars_and_stars) -> st
     return "\n".join([*lines, *(f"\n{escape(note)}" for note in shown.notes)])
 
 
-def folded(shown: Table, first: Iterable[str] = ()) -> str:
+def folded(shown: Table, first: Iterable[str] = (), summary: str = "") -> str:
     """A table in Markdown; of a wide one the main columns, and the whole behind a fold.
 
     Args:
         shown: the table.
-        first: titles of the main columns, beside the first one. A wide table that has none of
-            them stands behind the fold alone.
+        first: titles of the main columns, beside the first one. A table that has no others is
+            not too wide for its columns; one that has none of them stands behind the fold alone.
+        summary: what the fold says; else the number of columns.
     """
-    if len(shown.columns) <= MOST_COLUMNS:
-        return markdown(shown)
+    number = len(shown.columns)
     wanted = set(first)
     main = [column.title for column in shown.columns[1:] if column.title in wanted]
+    few = number <= MOST_COLUMNS or len(main) == number - 1
+    if few and _characters(shown) <= MOST_CHARACTERS:
+        return markdown(shown)
     short = [markdown(replace(shown.only([shown.columns[0].title, *main]), notes=()))]
-    summary = f"<summary>All {len(shown.columns)} columns</summary>"
-    fold = f'<details markdown="1">{summary}\n\n{markdown(shown)}\n\n</details>'
-    return "\n\n".join([*short * bool(main), fold])
+    behind = fold(summary or f"All {number} columns", markdown(shown))
+    return "\n\n".join([*short * (0 < len(main) < number - 1), behind])
+
+
+def fold(summary: str, text: str) -> str:
+    """Markdown behind a line that opens it."""
+    return f'<details markdown="1"><summary>{summary}</summary>\n\n{text}\n\n</details>'
+
+
+def _characters(shown: Table) -> int:
+    """Of the longest cell of every column, together."""
+    titles = [column.whole for column in shown.columns]
+    rows = [titles, *([cell.whole for cell in row.cells] for row in shown.rows)]
+    return sum(max(map(len, texts)) for texts in zip(*rows, strict=True))
 
 
 def _line(cells: Iterable[str]) -> str:

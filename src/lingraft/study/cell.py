@@ -82,16 +82,19 @@ def train(run: Run, *, initial_loss: bool) -> None:
         initial_loss: also measure the validation loss before the first step.
     """
     from lingraft.pipeline import adapt as pipeline
-    from lingraft.pipeline import evaluating
+    from lingraft.pipeline import budgeting, evaluating
+    from lingraft.pipeline.budgeting import Timekeeper
     from lingraft.pipeline.stages import Context
     from lingraft.training.machine import accelerator_for, environment
 
     recipe = recipe_in(run)
     accelerator = accelerator_for(recipe.training, run.path)
     write_json(run.path / "environment.json", environment(accelerator, "lingraft study"))
-    context = Context(recipe, run, accelerator)
+    context = budgeting.choose(Context(recipe, run, accelerator))
     tokenizer = str(run.stage("tokenizer").done()["fingerprint"])
-    grafted = pipeline.graft(context, tokenizer)
+    context, grafted = pipeline.decided(
+        context, recipe, pipeline.graft(context, tokenizer), Timekeeper(time.monotonic())
+    )
     if initial_loss:
         measure_initial_loss(context)
     last_phase = pipeline.train(context, grafted)

@@ -8,15 +8,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from lingraft.errors import DataError
 from lingraft.report import numbers
-from lingraft.report.table import folded
+from lingraft.report.table import fold, folded
 from lingraft.stats import Resampling
-from lingraft.study import causal_tables, page, stream_tables, tables, task_tables
+from lingraft.study import causal_tables, page, plots, stream_tables, tables, task_tables
 from lingraft.study.results import collect, size_text
 from lingraft.study.rows import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from lingraft.report.figure import Figure
@@ -30,39 +31,58 @@ change those, not this file. -->
 """
 HOW_TO_READ = """## How to read the tables
 
-Mean ± sample standard deviation over the seeds. PPL, hits@k (per cent), MRR and MR are over masked
-tokens of held-out text, all hidden; bits/char is measured on whole words and compares across
-vocabularies. PPL, MR and bits/char: lower is better. The best of each column is bold. “unigrams”
-knows only how often each token occurs. Intervals are 95 %, from a paired bootstrap over blocks of
-the test text and over seeds, as is the p behind them; “over 3 seeds” is the p of a paired t-test
-over the seeds. Where the two disagree, believe the t-test: two or three seeds drawn again differ
-too little. With one seed (“text alone”) nothing is known of other seeds. §: trained in different
-precision, fp32 and bf16.
+Numbers are the mean ± sample standard deviation over the seeds. The best of each column is bold.
+Wide tables stand behind a fold, below their main columns.
 
-Of causal models: bits/byte and bits/char are of every byte and character of whole held-out
-documents; a column that ends with “kept” gives the bits per byte of text of the source's language,
-which trained nothing: what is left of that language. Tokens/char: how many tokens the vocabulary
-needs for a character; characters/s: how fast it writes. Bits and tokens/char: lower is better.
+- **PPL, hits@k, MRR, MR**: perplexity, per cent of hits among the first k guesses, mean reciprocal
+  rank and mean rank. They are over masked tokens of held-out text, all of them hidden.
+- **bits/char**: bits per character, measured on whole words. It compares across vocabularies.
+- For PPL, MR and all that counts bits, lower is better.
+- **unigrams**: guessing by how often each token occurs, and nothing else.
+- **Intervals** are 95 %, from a paired bootstrap over blocks of the test text and over seeds. The p
+  beside them is of the same bootstrap.
+- **over 3 seeds**: the p of a paired t-test over the seeds. Where it and the bootstrap disagree,
+  believe the t-test: two or three seeds drawn again differ too little.
+- **text alone**: there is one seed, so nothing is known of others.
+- **§**: trained in different precision, fp32 and bf16.
+- **†**: over other masked tokens; **‡**: over other words. The note beneath the table names them.
 
-A data-efficiency factor says how many times more sentences scratch needs to be as good as the
-method is with that many (straight lines over log(sentences), nothing extrapolated; for PPL, its
-logarithm): “not reached (> x)” where scratch is not as good with x times as many, the most that it
-was given; “< x” where its smallest size is already better; “y % not reached” where that is so in y
-per cent of the resamples.
+Of causal models:
+
+- **bits/byte, bits/char**: of every byte and character of whole held-out documents.
+- A column that ends with **kept**: bits per byte of text of the source's language, which trained
+  nothing. It says what is left of that language.
+- **tokens/char**: how many tokens the vocabulary needs for a character. Lower is better.
+- **characters/s**: how fast the model writes.
+
+A **data-efficiency factor** says how many times more sentences scratch needs to be as good as the
+method is. Between two sizes it follows a straight line over log(sentences), for PPL of its
+logarithm. Nothing is extrapolated.
+
+- **not reached (> x)**: scratch is not as good with x times as many, the most that it was given.
+- **< x**: its smallest size is already better.
+- **y % not reached**: that is so in y per cent of the resamples.
 """
-HOW_TO_READ_TASKS = """Scores in per cent, all of them better where higher: mean ± sample standard
-deviation over all fine-tunings. Rows in italics: not trained, what fine-tuning alone reaches.
-Intervals: blocks of the test set, seeds of training, and seeds of fine-tuning within them are drawn
-again; scores that are no means by jackknife values of the blocks. “text and fine-tunings alone”:
-one seed of training, so nothing is known of others.
+HOW_TO_READ_TASKS = """Scores are in per cent, and higher is better for all of them. They are the
+mean ± sample standard deviation over all fine-tunings. Rows in italics are of a model that was not
+trained: what fine-tuning alone reaches. For intervals, blocks of the test set, seeds of training,
+and seeds of fine-tuning within them are drawn again. Scores that are no means use jackknife values
+of the blocks. “text and fine-tunings alone”: there is one seed of training, so nothing is known of
+others.
 
 """
 RESULTS = "results.md"
 NOTES = ".notes.md"
 FIGURE = re.compile(r"<!-- figure: ([\w-]+) -->")
 """A place in the notes of a study for one of its figures, by name: beside what was found."""
-MAIN = ("PPL", "bits/byte", "bits/char", "hits@1", "MRR", "seeds", "tokens")
-"""Columns of wide tables that stand outside the fold."""
+CHOSEN = re.compile(r"<!-- figure of:\n((?:.+\n)+)-->")
+"""The same for a figure of some of its labels, where all are too many: `NAME = LABEL` a line."""
+MAIN = ("method", "PPL", "bits/byte", "bits/char", "hits@1", "MRR")
+"""Columns of wide tables that stand outside the fold,"""
+COUNTS = ("seeds", "tokens")
+"""and these beside them."""
+MOST_STREAMS, MOST_LINES = 7, 8
+"""Streams of a table, and lines of a figure, that stand outside the fold."""
 
 
 def files(folder: Path, recipes: Path) -> dict[str, str]:
@@ -71,14 +91,16 @@ def files(folder: Path, recipes: Path) -> dict[str, str]:
     Args:
         folder: has NAME.jsonl for each study, and NAME.notes.md where there is something to say;
             page.notes.md, if it is there, stands at the top of the page. `<!-- figure: NAME -->` in
-            the notes of a study is where this figure stands.
+            the notes of a study is where this figure stands; `figure of:`, with `NAME = LABEL` a
+            line, draws how these labels learn.
         recipes: has NAME.toml.
 
     Returns:
         By path relative to the folder's parent: results.md, and the figures beside the .jsonl.
 
     Raises:
-        DataError: a results file is broken, or holds cells that do not compare.
+        DataError: a results file is broken, or holds cells that do not compare, or notes name a
+            label that it does not hold.
     """
     row_files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
     made: dict[str, str] = {}
@@ -108,6 +130,7 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
     }
     notes = path.with_name(name + NOTES)
     text = notes.read_text(encoding="utf-8").strip() if notes.is_file() else ""
+    text, svgs = _chosen(text, results, f"{folder}/{name}")
     parts = [
         f"## {name}",
         FIGURE.sub(lambda place: pictures.pop(place[1]), text),
@@ -117,7 +140,7 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
         *_under("How much data it is worth", drawings["factor_figures"], pictures),
         *_factors(results, resampling),
         *_tasks(results, resampling),
-        *(pictures[drawing.name] for drawing in of_tasks if drawing.name in pictures),
+        *_behind([pictures[drawing.name] for drawing in of_tasks if drawing.name in pictures]),
         *_task_factors(results, resampling),
         *_initialisers(results, resampling),
         *_under(
@@ -127,10 +150,28 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
         ),
         *_machines(results),
     ]
-    svgs = {
+    svgs |= {
         f"{name}-{drawing.name}.svg": drawing.alone() for drawing in (*shown, *of_tasks, *curves)
     }
     return "\n\n".join(part for part in parts if part) + "\n", svgs
+
+
+def _chosen(text: str, results: Results, path: str) -> tuple[str, dict[str, str]]:
+    """The notes with their figure of some labels, and this figure by file name."""
+    place = CHOSEN.search(text)
+    if place is None:
+        return text, {}
+    told = (line.partition(" = ") for line in place[1].splitlines())
+    names = {label.strip(): name.strip() for name, _, label in told}
+    if lacking := [label for label in names if label not in results.labels]:
+        known = "; ".join(results.labels)
+        raise DataError(f"{path}{NOTES}: no cell is called {lacking[0]!r}; there are {known}")
+    drawing = plots.chosen(results, results.sizes[-1], names)
+    if drawing is None:
+        raise DataError(f"{path}{NOTES}: the cells that its figure names have no curves")
+    file = f"{path}-{drawing.name}.svg"
+    text = f"{text[: place.start()]}{_picture(drawing, file)}{text[place.end() :]}"
+    return text, {file.rpartition("/")[2]: drawing.alone()}
 
 
 def _about(results: Results, name: str, folder: str, recipes: Path) -> str:
@@ -146,8 +187,20 @@ def _about(results: Results, name: str, folder: str, recipes: Path) -> str:
     return text
 
 
-def _shown(table: Table) -> str:
-    return folded(table, MAIN)
+def _shown(table: Table, *more: str) -> str:
+    """The table, or its main columns and a fold.
+
+    Args:
+        table: what is shown.
+        more: titles of columns that are main ones here.
+    """
+    found = {column.title for column in table.columns[1:]} & {*MAIN, *more}
+    return folded(table, found | set(COUNTS) if found else ())
+
+
+def _differences(table: Table) -> str:
+    """A table of differences: its cells are long, so it stands behind a fold with its own line."""
+    return folded(table, (), f"Each method {table.columns[0].title}, with 95 % intervals and p")
 
 
 def _tables(results: Results, resampling: Resampling) -> Iterable[str]:
@@ -156,15 +209,18 @@ def _tables(results: Results, resampling: Resampling) -> Iterable[str]:
         yield _shown(causal_tables.quality(results, size) or tables.quality(results, size))
         less = causal_tables.differences_of(results, size, resampling)
         if less is not None:
-            yield _shown(less)
+            yield _differences(less)
         for table in stream_tables.of(results, size, resampling):
             yield f"{table.title[0].upper()}{table.title[1:]}:"
-            yield _shown(table)
+            if table.columns[0].title.startswith("less "):
+                yield _differences(table)
+            else:
+                yield _shown(table, *results.streams[:MOST_STREAMS])
 
 
 def _factors(results: Results, resampling: Resampling) -> Iterable[str]:
     table = tables.factors(results, resampling)
-    if table is not None:
+    if table is not None and len(results.sizes) > 1:  # of one size a factor says nothing
         yield f"How many times more sentences {results.reference()} needs:"
         yield _shown(table)
 
@@ -181,7 +237,7 @@ def _tasks(results: Results, resampling: Resampling) -> Iterable[str]:
             yield f"{size_text(size).capitalize()}:"
             yield _shown(table)
         if less is not None:
-            yield _shown(less)
+            yield _differences(less)
 
 
 def _task_factors(results: Results, resampling: Resampling) -> Iterable[str]:
@@ -207,8 +263,17 @@ def _machines(results: Results) -> Iterable[str]:
 
 
 def _under(heading: str, drawings: Iterable[Figure], pictures: dict[str, str]) -> Iterable[str]:
-    shown = [pictures[drawing.name] for drawing in drawings if drawing.name in pictures]
-    return [f"### {heading}", *shown] if shown else []
+    left = [drawing for drawing in drawings if drawing.name in pictures]
+    shown = [pictures[drawing.name] for drawing in left]
+    if left and len(left[0].names) > MOST_LINES:
+        return [f"### {heading}", *_behind(shown)]
+    return [f"### {heading}", shown[0], *_behind(shown[1:], "more ")] if shown else []
+
+
+def _behind(shown: Sequence[str], more: str = "") -> list[str]:
+    """Figures behind a fold that says how many there are."""
+    what = "figure" if len(shown) == 1 else "figures"
+    return [fold(f"{len(shown)} {more}{what}", "\n\n".join(shown))] if shown else []
 
 
 def _picture(drawing: Figure, path: str) -> str:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
 from lingraft.recipe import Recipe
+from lingraft.recipe.auto import AUTO
 from lingraft.recipe.decoding import load
-from lingraft.recipe.methods import is_open, recipe_from, settled
+from lingraft.recipe.methods import is_open, promised, recipe_from, settled
 from lingraft.rundir import fingerprint
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ ALIASES = {"method": "method.name", "sentences": "method.sentences"}
 """Axes that have a short name."""
 PLACES = ("method", "sentences", "seed")
 """Axes that every cell has."""
+SHARED = ("budget", "sentences")
+"""Of [method] of the base recipe, what a cell of method 'auto' takes over."""
 DROPPED = ("phases", "baselines")
 """Tables of the base recipe that a cell does not take over."""
 
@@ -100,28 +103,51 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
     axis_values = {ALIASES.get(axis, axis): value for axis, value in point.items()}
     settings = {ALIASES.get(path, path): value for path, value in settings.items()} | axis_values
     where = f"study '{study.name}', cell {_shown(point)}"
+    if automatic := settings.get(ALIASES["method"]) == AUTO:
+        del settings[ALIASES["method"]]
+        base = base | {"method": _left_to_rules(base)}
     assignments = [f"{path}={inline(value)}" for path, value in settings.items()]
     try:
         recipe = recipe_from(base, assignments, where)
     except RecipeError as error:
         text = str(error).removeprefix("--set ")
         raise RecipeError(text if text.startswith(where) else f"{where}: {text}") from None
-    if is_open(recipe):
-        raise RecipeError(
-            f"{where}: a study compares settings that are said: give budgets in tokens, steps or "
-            "epochs, and a paper's method.preset"
-        )
+    _check_open(recipe, where, automatic=automatic)
     sentences = point.get("sentences", recipe.method.sentences)
     if not recipe.phases:  # it reads no training text: one cell for all sizes and budgets
         recipe, sentences = settled(recipe), None
     axes: dict[str, Value] = {
-        "method": recipe.method.name,
+        "method": AUTO if automatic else recipe.method.name,
         "sentences": sentences,
         "seed": recipe.seed,
     }
     axes |= {axis: _scalar(value) for axis, value in point.items() if axis not in axes}
     name = _id(axes)
     return Cell(name, axes, recipe.model_copy(update={"name": f"{study.name}-{name}"}))
+
+
+def _left_to_rules(base: dict[str, Any]) -> dict[str, Any]:
+    """[method] of the base recipe for a cell that rules decide: its budget and amount of text."""
+    method = base.get("method", {})
+    return {"preset": AUTO} | {key: method[key] for key in SHARED if key in method}
+
+
+def _check_open(recipe: Recipe, where: str, *, automatic: bool) -> None:
+    """Refuse what would make cells incomparable.
+
+    Raises:
+        RecipeError: a budget in time, the preset of rules without its method, or rules that would
+            choose a vocabulary of their own.
+    """
+    if not is_open(recipe):
+        return
+    if promised(recipe) is not None or not automatic:
+        raise RecipeError(
+            f"{where}: a study compares settings that are said: give budgets in tokens, steps or "
+            "epochs, and a paper's method.preset; method 'auto' follows the rules"
+        )
+    if "vocab_size" not in recipe.tokenizer.model_fields_set:
+        raise RecipeError(f"{where}: give tokenizer.vocab_size: cells share their vocabulary")
 
 
 def _shown(point: dict[str, Any]) -> str:

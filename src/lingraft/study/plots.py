@@ -9,28 +9,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from lingraft.report import figure, numbers, points
-from lingraft.report.figure import FAINT, Figure, colour
-from lingraft.report.panels import look
+from lingraft.report import figure, numbers
+from lingraft.report.figure import Figure
 from lingraft.study import panels
 from lingraft.study.analysis import incomparable
-from lingraft.study.factor import BELOW, NOT_REACHED, factor
-from lingraft.study.metrics import BITS, LOSS, PERPLEXITY, TASK, UNIGRAMS, metric_named
+from lingraft.study.metrics import BITS, PERPLEXITY, TASK, UNIGRAMS, metric_named
 from lingraft.study.notes import asked
 from lingraft.study.results import Array, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from matplotlib.axes import Axes
 
-    from lingraft.stats import Resampling
-    from lingraft.study.factor import Factor
     from lingraft.study.results import Group, Results
     from lingraft.study.rows import CurveRow
 
@@ -64,7 +60,7 @@ def against_data(results: Results, metric: str) -> Figure | None:
         for label, groups in lines.items():
             _line(axes, groups, metric, indices[label])
         if metric == PERPLEXITY:
-            _log_axis(axes, "y")
+            log_axis(axes, "y")
             if floors:
                 figure.level(axes, sum(floors) / len(floors), "unigrams")
         else:
@@ -73,7 +69,7 @@ def against_data(results: Results, metric: str) -> Figure | None:
             if mean is not None:
                 figure.level(axes, mean, label)
         axes.set_ylabel(_quantity(metric))
-        _sentences_axis(axes, sizes, form)
+        sentences_axis(axes, sizes, form)
 
     direction = "lower" if record.lower else "higher"
     return Figure(
@@ -127,7 +123,8 @@ def _line(axes: Axes, groups: Sequence[Group], metric: str, index: int) -> None:
     figure.line(axes, x, means, index, spread=spread, marker="o", markersize=3.5)
 
 
-def _sentences_axis(axes: Axes, sizes: Sequence[int], form: str) -> None:
+def sentences_axis(axes: Axes, sizes: Sequence[int], form: str) -> None:
+    """Sizes of the text along the foot, as labels where they do not touch."""
     axes.set_xscale("log")
     axes.set_xlabel("sentences")
     apart = math.log(sizes[-1] / sizes[0]) / (6 if form == "narrow" else 14)
@@ -140,7 +137,7 @@ def _sentences_axis(axes: Axes, sizes: Sequence[int], form: str) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.short(round(value))))
 
 
-def _log_axis(axes: Axes, which: str) -> None:
+def log_axis(axes: Axes, which: str) -> None:
     """A log axis with round numbers, also where it spans less than a decade."""
     (axes.set_yscale if which == "y" else axes.set_xscale)("log")
     axis = axes.yaxis if which == "y" else axes.xaxis
@@ -217,19 +214,42 @@ def bits(results: Results, sentences: int | None, *, initialisers: bool = False)
     return _learning(results, sentences, groups, shown, least=1 + initialisers)
 
 
+def chosen(results: Results, sentences: int | None, names: Mapping[str, str]) -> Figure | None:
+    """How the models of some labels learn: bits of causal ones, else losses.
+
+    Args:
+        results: the study's results.
+        sentences: the size.
+        names: by label, what the figure calls it; in the order of the legend.
+    """
+    groups = [g for label in names for g in results.at(sentences) if g.label == label]
+    for shown in (BITS_SEEN, LOSSES):
+        own = replace(shown, name="chosen")
+        drawing = _learning(results, sentences, groups, own, names=names)
+        if drawing is not None:
+            return drawing
+    return None
+
+
 def _learning(
     results: Results,
     sentences: int | None,
     groups: Sequence[Group],
     shown: Learning,
     least: int = 1,
+    names: Mapping[str, str] | None = None,
 ) -> Figure | None:
-    """A line a group that has such curves; None with fewer than `least` of them."""
+    """A line a group that has such curves; None with fewer than `least` of them.
+
+    With `names` models have colours by their place in it, else by that in the results.
+    """
     curves = {group.label: found for group in groups if (found := _curves(group, shown))}
     drawn = [group for group in groups if group.label in curves]
     if len(drawn) < least:
         return None
-    indices = {label: results.labels.index(label) for label in curves}
+    order = results.labels if names is None else tuple(names)
+    indices = {label: order.index(label) for label in curves}
+    called = {label: label if names is None else names[label] for label in curves}
     entropies = sorted({round(math.log(v), 4) for group in drawn for v in group.values(UNIGRAMS)})
     close = bool(entropies) and entropies[-1] - entropies[0] < 0.05
     entropy = entropies[0] if close and not shown.by_text else None
@@ -249,14 +269,14 @@ def _learning(
         label: f"{fmean(seed[-1][1] for seed in found):.{shown.decimals}f}"
         for label, found in curves.items()
     }
-    last = "; ".join(f"{label}: {end}" for label, end in ends.items())
-    parts = panels.of(results, indices, ends)
+    last = "; ".join(f"{called[label]}: {end}" for label, end in ends.items())
+    parts = panels.of(results, indices, ends) if names is None else ()
     told = f"{shown.title} against {shown.over}, {size_text(sentences)}."
     return Figure(
         name=f"{shown.name}-{sentences or 'all'}",
         draw=draw,
         height=HEIGHT,
-        names=tuple(indices.items()),
+        names=tuple((called[label], index) for label, index in indices.items()),
         panels=parts,
         description=f"{told} Last values: {last}",
         caption=f"{told} {shown.meaning}{IN_PANELS if parts else ''}",
@@ -323,69 +343,3 @@ def _boundaries(group: Group, shown: Learning = LOSSES) -> list[float]:
     for curve in curves:
         ends[curve.phase] = max(ends.get(curve.phase, 0.0), curve.points[-1][0])
     return sorted(ends.values())[:-1]
-
-
-def factors(results: Results, metric: str, resampling: Resampling) -> Figure | None:
-    """The data-efficiency factor against sentences; None where it cannot be told."""
-    reference = results.reference()
-    baseline = [g for g in results.of(reference or "") if g.sentences and g.rows(metric)]
-    if len(baseline) < 2:
-        return None
-    lines: dict[str, list[Factor]] = {}
-    for label in results.plain:
-        groups = [g for g in results.of(label) if g.sentences and g.rows(metric)]
-        if label != reference and groups and not incomparable((*groups, *baseline), metric):
-            lines[label] = [factor(group, baseline, metric, resampling) for group in groups]
-    if not lines:
-        return None
-    indices = {label: results.labels.index(label) for label in lines}
-    sizes = sorted({one.size for of_label in lines.values() for one in of_label})
-
-    def draw(axes: Axes, form: str) -> None:
-        for label, of_label in lines.items():
-            _factor_line(axes, of_label, indices[label])
-        axes.axhline(1, color=FAINT, linewidth=1)
-        _log_axis(axes, "y")
-        axes.set_ylabel(f"× data for {reference}")
-        _sentences_axis(axes, sizes, form)
-        axes.margins(x=0.05)
-
-    title = "PPL" if metric == LOSS else metric_named(metric).title
-    told = [f"{label}: {', '.join(f.shown()[0] for f in of)}" for label, of in lines.items()]
-    return Figure(
-        name=f"factor-{title.lower().replace('/', '-').replace('@', '').replace(' ', '-')}",
-        draw=draw,
-        height=HEIGHT,
-        names=tuple(indices.items()),
-        panels=panels.of(results, indices),
-        description=f"Data-efficiency factor by {title} against sentences. " + "; ".join(told),
-        caption=f"How many times more sentences {reference} needs for the same {title}, with 95 % "
-        f"intervals. ▲: not reached with all that {reference} had, which is a lower bound; ▼: "
-        f"{reference}'s smallest size is already better.",
-    )
-
-
-def _factor_line(axes: Axes, factors: Sequence[Factor], index: int) -> None:
-    """Reached factors joined by a line; bounds of those not reached stand alone."""
-    values = [point.value if BELOW < point.value < NOT_REACHED else math.nan for point in factors]
-    sizes = [point.size for point in factors]
-    figure.line(axes, sizes, values, index, what=None, linewidth=1.5)
-    own = look(axes, index)
-    ink: dict[str, Any] = {"color": FAINT, "zorder": 1} if own is None else {"color": colour(own)}
-    for point in factors:
-        marker = "^" if point.value == NOT_REACHED else "v" if point.value == BELOW else "o"
-        at = _clipped(point, point.value)
-        axes.plot([point.size], [at], marker, markersize=2 if own is None else 5, **ink)
-        if point.low is not None and point.high is not None:
-            bounds = [_clipped(point, point.low), _clipped(point, point.high)]
-            width, alpha = (1.1, 0.7) if own is not None else (0.6, None)
-            axes.plot([point.size] * 2, bounds, linewidth=width, alpha=alpha, **ink)
-        if own is not None:
-            shown, interval = point.shown()
-            cells: dict[str, Any] = {"x": point.size, "y": shown, "95 % interval": interval}
-            points.note(axes, (point.size, at), index, **cells)
-
-
-def _clipped(one: Factor, value: float) -> float:
-    """A factor as it can be drawn: a bound where the size is outside the baseline's."""
-    return min(max(value, one.least), one.most)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
-from lingraft.recipe.decoding import load, to_toml
-from lingraft.recipe.methods import settled
+from lingraft.recipe.decoding import asked_to_toml, decode, load, to_toml
+from lingraft.recipe.methods import is_open, settled
 from lingraft.rundir import SHARED_STAGES, Run, clear_temporary, read_json, write_json, write_text
 from lingraft.study import recipe as studies
 
@@ -130,7 +130,8 @@ class StudyDir:
             shutil.rmtree(run.path)
         run.path.mkdir(parents=True, exist_ok=True)
         write_json(mark, {"fingerprint": fingerprint, "axes": cell.axes})
-        write_recipe(run, cell.recipe)
+        if not _is_fixed(run):
+            write_recipe(run, cell.recipe)
         for name in SHARED_STAGES:
             _link(run.path / name, shared.path / name)
         return run
@@ -148,8 +149,7 @@ class StudyDir:
     def holds_weights(self, cell: Cell, fingerprint: str) -> bool:
         """Whether the last weights of such a cell are still there."""
         held = self.holds(cell, fingerprint)
-        phases = [phase.name for phase in cell.recipe.phases]
-        return held and self.cell(cell.id).weights(phases).is_dir()
+        return held and weights_of(self.cell(cell.id), cell.recipe)[-1].is_dir()
 
     def empty_cell(self, cell: Cell) -> None:
         """Delete the stages in a cell's folder, and keep its fine-tunings; done.json goes first.
@@ -166,8 +166,22 @@ class StudyDir:
 
 
 def write_recipe(run: Run, recipe: Recipe) -> None:
-    """Write a recipe into a run."""
-    write_text(run.recipe_path, to_toml(settled(recipe)))
+    """Write a recipe into a run: complete, or as it was asked for where rules decide the rest."""
+    text = asked_to_toml(recipe) if is_open(recipe) else to_toml(settled(recipe))
+    write_text(run.recipe_path, text)
+
+
+def _is_fixed(run: Run) -> bool:
+    """Whether rules have made the cell's recipe complete; then that one stays."""
+    return run.plan_path.is_file() and bool(read_json(run.plan_path)["fixed"])
+
+
+def weights_of(run: Run, recipe: Recipe) -> list[Path]:
+    """Where a cell's weights are: grafted, then behind each phase of its complete recipe."""
+    if _is_fixed(run):
+        recipe = decode(read_json(run.plan_path)["fixed"])
+    phases = [phase.name for phase in recipe.phases]
+    return [run.weights(phases[:number]) for number in range(len(phases) + 1)]
 
 
 def is_shared(run: Run) -> bool:
@@ -181,7 +195,7 @@ def with_tokenizer(run: Run, recipe: Recipe) -> Path:
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir()
-    files = list(run.weights([phase.name for phase in recipe.phases]).iterdir())
+    files = list(weights_of(run, recipe)[-1].iterdir())
     for pattern in TOKENIZER_FILES:
         files += run.stage("tokenizer").path.glob(pattern)
     for file in files:
@@ -194,8 +208,7 @@ def prune(run: Run, recipe: Recipe, keep: str) -> None:
 
     Counts, curves and what the report reads stay.
     """
-    phases = [phase.name for phase in recipe.phases]
-    folders = [run.weights(phases[:number]) for number in range(len(phases) + 1)]
+    folders = weights_of(run, recipe)
     to_keep = {"all": folders, "final": folders[-1:], "none": []}[keep]
     for folder in [*folders, run.path / WEIGHTS]:
         if folder not in to_keep and folder.exists():

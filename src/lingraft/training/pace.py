@@ -4,9 +4,9 @@ The number of tokens of a phase is fixed before its first step, so that its sche
 ends. Where the machine turns out to be slower than it was measured, the phase gets shorter: after a
 look at the validation text what is left is cut to what the time allows. From there the share that
 is done rises faster, so the learning rate stays where it is and then falls in a steeper line, to
-end at the schedule's end. Where the machine turns out to be much faster, the phase gets longer in
-the same way, once and early: later most of the schedule is over, and tokens at its end teach
-little.
+end at the schedule's end. Where the machine turns out to be faster, the phase gets longer in the
+same way, once and early: later most of the schedule is over, and tokens at its end teach little.
+What was cut comes back for longer, where the machine was slow for a while only.
 
 Every change is written to `pace.json` before the next step. A phase that goes on from a checkpoint
 reads the changes that were made and makes no more: its steps are those of the straight run,
@@ -15,6 +15,7 @@ whatever the clock says. The promise is then one in tokens.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -37,10 +38,11 @@ TOLERANCE = 0.03
 """Of the phase's time: a smaller delay is left alone, it may pass."""
 WINDOW = 3
 """Looks back, to which the speed is taken."""
-SPARE = 0.1
-"""Of the phase's time: where it would end earlier than by this, it gets longer ..."""
-EARLY = 0.35
-"""... as long as no greater share of it is done ..."""
+SPARE, EARLY = 0.1, 0.35
+"""Of the phase's time: where it would end earlier than by this, it gets longer than it was planned,
+as long as no greater share of it is done ..."""
+SPARE_CUT, LATE = 0.05, 0.7
+"""... and the same where what was cut comes back; in both cases ..."""
 HELD_BACK = 0.03
 """... by what the time allows but for this share of what is left."""
 LEAST = 0.01
@@ -142,16 +144,24 @@ class Pace:
         speed = (done - done_before) / (now - then)
         late = now + (self.end - done) / speed - self.deadline.at
         whole = self.deadline.at - self.began
-        if -late > SPARE * whole and self.may_grow(done):
-            return done + speed * (self.deadline.at - now) * (1 - HELD_BACK)
+        if -late > SPARE_CUT * whole and (most := self.most(done, -late / whole)) > self.end:
+            return min(most, done + speed * (self.deadline.at - now) * (1 - HELD_BACK))
         if late <= TOLERANCE * whole:
             return None
         left = max(speed * (self.deadline.at - now), LEAST * self.total)
         return done + left if done + left < self.end else None
 
-    def may_grow(self, done: float) -> bool:
-        """Whether the phase may get longer: early, and if it did not before."""
-        return self.share(done) <= EARLY and self.end <= self.total
+    def most(self, done: float, spare: float) -> float:
+        """The total up to which the phase may get longer; its own where it may not.
+
+        Args:
+            done: tokens, or steps.
+            spare: share of the phase's time by which it would end too early.
+        """
+        share, longest = self.share(done), max(end for _, _, end in self.pieces)
+        if spare > SPARE and share <= EARLY and longest <= self.total:
+            return math.inf
+        return longest if share <= LATE else self.end
 
     def _change(self, done: float, end: float) -> None:
         self.pieces.append((done, self.share(done), end))
