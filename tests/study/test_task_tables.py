@@ -9,7 +9,7 @@ from synthetic_tasks import ACCURACY, SIZES, accuracy, floor_rows, task_row, tas
 
 from lingraft.report.table import BEST, Table
 from lingraft.stats import Resampling
-from lingraft.study import document, page, plots, tables, task_tables
+from lingraft.study import document, factor_plot, page, plots, tables, task_tables
 from lingraft.study.analysis import difference
 from lingraft.study.factor import NOT_REACHED, factor
 from lingraft.study.metrics import metric_named
@@ -199,7 +199,7 @@ def test_scores_are_drawn_against_data_with_the_floor_and_factors_too(found):
     assert drawing.name == "data-task-nsmc-accuracy"
     assert "higher is better" in drawing.caption
     assert ">untrained<" in drawing.alone()
-    assert plots.factors(found, ACCURACY, RESAMPLING).name == "factor-nsmc-accuracy"
+    assert factor_plot.factors(found, ACCURACY, RESAMPLING).name == "factor-nsmc-accuracy"
 
 
 def test_page_and_document_have_the_tasks(rows, tmp_path):

@@ -284,16 +284,9 @@ def _drawing(shown: Figure, form: str, *, legend: bool = False) -> MatplotlibFig
     if names:
         anchor = (MARGINS[0] / width, 1)
         letters = _letters(width, [name for name, _ in names])
-        options = {"ncols": columns, "columnspacing": 1.6, "fontsize": letters}
-        _legend(figure, names, bbox_to_anchor=anchor, **options)
+        _legend(figure, names, ncols=columns, bbox_to_anchor=anchor, columnspacing=1.6,
+                fontsize=letters)  # fmt: skip
     return figure
-
-
-def _letters(width: float, names: Sequence[str]) -> float | None:
-    """Points of a legend's letters where a name does not fit in one column; None where all do."""
-    room = width - MARGINS[0] - LEGEND_SAMPLE
-    share = room / (LEGEND_WIDE_LETTER * max(map(len, names)))
-    return float(RC["font.size"]) * share if share < 1 else None
 
 
 def _legend(figure: MatplotlibFigure, names: Sequence[tuple[str, int]], **options: Any) -> None:
@@ -304,6 +297,13 @@ def _legend(figure: MatplotlibFigure, names: Sequence[tuple[str, int]], **option
         handles, [name for name, _ in names], loc="upper left", frameon=False, borderaxespad=0.2,
         borderpad=0, handlelength=2.4, labelspacing=0.3, alignment="left", **options,
     )  # fmt: skip
+
+
+def _letters(width: float, names: Sequence[str]) -> float | None:
+    """Points of a legend's letters where a name does not fit in one column; None where all do."""
+    room = width - MARGINS[0] - LEGEND_SAMPLE
+    share = room / (LEGEND_WIDE_LETTER * max(map(len, names)))
+    return float(RC["font.size"]) * share if share < 1 else None
 
 
 def _columns(width: float, names: Sequence[str]) -> int:

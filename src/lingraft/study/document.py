@@ -122,9 +122,7 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
     drawings = page.figures(results, resampling)
     shown = [*drawings["data_figures"], *drawings["factor_figures"]]
     of_tasks = [*drawings["task_figures"], *drawings["task_factor_figures"]]
-    curves = drawings["loss_figures"][-1:]
-    shown_labels = [drawing.names for drawing in curves]  # of the same labels it is the same figure
-    curves += [one for one in drawings["initialiser_figures"][-1:] if one.names not in shown_labels]
+    curves = [*drawings["loss_figures"][-1:], *drawings["initialiser_figures"][-1:]]
     folder = path.parent.name
     pictures = {
         drawing.name: _picture(drawing, f"{folder}/{name}-{drawing.name}.svg")

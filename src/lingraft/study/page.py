@@ -12,6 +12,7 @@ from lingraft.rundir import write_text
 from lingraft.stats import Resampling
 from lingraft.study import (
     causal_tables,
+    factor_plot,
     grid,
     plots,
     recipe,
@@ -130,10 +131,12 @@ def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]
     """All figures that the results allow, by section of the page."""
     drawn = {
         "data_figures": [plots.against_data(results, metric) for metric in plots.AGAINST_DATA],
-        "factor_figures": [plots.factors(results, metric, resampling) for metric in (LOSS, BITS)],
+        "factor_figures": [
+            factor_plot.factors(results, metric, resampling) for metric in (LOSS, BITS)
+        ],
         "task_figures": [plots.against_data(results, metric) for metric in results.task_metrics],
         "task_factor_figures": [
-            plots.factors(results, metric, resampling) for metric in results.task_metrics
+            factor_plot.factors(results, metric, resampling) for metric in results.task_metrics
         ],
         "loss_figures": [_learning(results, size) for size in results.sizes],
         "initialiser_figures": [

@@ -9,7 +9,7 @@ from lingraft.report.variants import TITLES
 from lingraft.study.results import short_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from lingraft.study.results import Group, Results
     from lingraft.study.rows import Value
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     """What a label says of each axis, by label and axis."""
 
 METHOD = "method"
-IN_PANELS = (
-    " Behind each name: its last value; grey: the lines of the other panels. The axis ends above "
-    "the second half of every line."
-)
 CROWDED = MOST + 1
 """Lines of a panel that is split again; one line more than a figure's is better than two panels."""
 
@@ -140,14 +136,3 @@ def _panel(
 def in_words(place: Mapping[str, str]) -> str:
     """Values of axes as a label says them."""
     return ", ".join(told if axis == METHOD else f"{axis} {told}" for axis, told in place.items())
-
-
-def late(
-    curves: Iterable[Sequence[Sequence[tuple[float, float]]]], level: float | None
-) -> tuple[float, float]:
-    """Limits that hold the second half of every line: how it began would leave no room for that."""
-    late = [
-        value for seeds in curves for seed in seeds for x, value in seed if 2 * x >= seed[-1][0]
-    ]
-    low, top = min(late), max([*late, level or 0.0])
-    return low - 0.05 * (top - low), top + 0.1 * (top - low)

@@ -9,28 +9,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from lingraft.report import figure, numbers, points
-from lingraft.report.figure import FAINT, Figure, colour
-from lingraft.report.panels import look
+from lingraft.report import figure, numbers
+from lingraft.report.figure import Figure
 from lingraft.study import panels
 from lingraft.study.analysis import incomparable
-from lingraft.study.factor import BELOW, NOT_REACHED, factor
-from lingraft.study.metrics import BITS, LOSS, PERPLEXITY, TASK, UNIGRAMS, metric_named
+from lingraft.study.metrics import BITS, PERPLEXITY, TASK, UNIGRAMS, metric_named
 from lingraft.study.notes import asked
 from lingraft.study.results import Array, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from matplotlib.axes import Axes
 
-    from lingraft.stats import Resampling
-    from lingraft.study.factor import Factor
     from lingraft.study.results import Group, Results
     from lingraft.study.rows import CurveRow
 
@@ -64,7 +60,7 @@ def against_data(results: Results, metric: str) -> Figure | None:
         for label, groups in lines.items():
             _line(axes, groups, metric, indices[label])
         if metric == PERPLEXITY:
-            _log_axis(axes, "y")
+            log_axis(axes, "y")
             if floors:
                 figure.level(axes, sum(floors) / len(floors), "unigrams")
         else:
@@ -73,7 +69,7 @@ def against_data(results: Results, metric: str) -> Figure | None:
             if mean is not None:
                 figure.level(axes, mean, label)
         axes.set_ylabel(_quantity(metric))
-        _sentences_axis(axes, sizes, form)
+        sentences_axis(axes, sizes, form)
 
     direction = "lower" if record.lower else "higher"
     return Figure(
@@ -127,7 +123,8 @@ def _line(axes: Axes, groups: Sequence[Group], metric: str, index: int) -> None:
     figure.line(axes, x, means, index, spread=spread, marker="o", markersize=3.5)
 
 
-def _sentences_axis(axes: Axes, sizes: Sequence[int], form: str) -> None:
+def sentences_axis(axes: Axes, sizes: Sequence[int], form: str) -> None:
+    """Sizes of the text along the foot, as labels where they do not touch."""
     axes.set_xscale("log")
     axes.set_xlabel("sentences")
     apart = math.log(sizes[-1] / sizes[0]) / (6 if form == "narrow" else 14)
@@ -140,7 +137,7 @@ def _sentences_axis(axes: Axes, sizes: Sequence[int], form: str) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.short(round(value))))
 
 
-def _log_axis(axes: Axes, which: str) -> None:
+def log_axis(axes: Axes, which: str) -> None:
     """A log axis with round numbers, also where it spans less than a decade."""
     (axes.set_yscale if which == "y" else axes.set_xscale)("log")
     axis = axes.yaxis if which == "y" else axes.xaxis
@@ -184,6 +181,12 @@ BITS_SEEN = Learning(
 )  # fmt: skip
 """Of causal models. Characters, not tokens: a model that cuts its text into fewer tokens sees more
 text in as many."""
+
+
+IN_PANELS = (
+    " Behind each name: its last value; grey: the lines of the other panels. The axis ends above "
+    "the second half of every line."
+)
 
 
 def losses(results: Results, sentences: int | None, *, initialisers: bool = False) -> Figure | None:
@@ -260,7 +263,7 @@ def _learning(
         figure.tokens_axis(axes, form)
         axes.set_xlabel(shown.over)
         if parts:
-            axes.set_ylim(*panels.late(curves.values(), entropy))
+            axes.set_ylim(*_late(curves.values(), entropy))
 
     ends = {
         label: f"{fmean(seed[-1][1] for seed in found):.{shown.decimals}f}"
@@ -276,8 +279,19 @@ def _learning(
         names=tuple((called[label], index) for label, index in indices.items()),
         panels=parts,
         description=f"{told} Last values: {last}",
-        caption=f"{told} {shown.meaning}{panels.IN_PANELS if parts else ''}",
+        caption=f"{told} {shown.meaning}{IN_PANELS if parts else ''}",
     )
+
+
+def _late(
+    curves: Iterable[Sequence[Sequence[tuple[float, float]]]], level: float | None
+) -> tuple[float, float]:
+    """Limits that hold the second half of every line: how it began would leave no room for that."""
+    late = [
+        value for seeds in curves for seed in seeds for x, value in seed if 2 * x >= seed[-1][0]
+    ]
+    low, top = min(late), max([*late, level or 0.0])
+    return low - 0.05 * (top - low), top + 0.1 * (top - low)
 
 
 def _curves(group: Group, shown: Learning) -> list[list[tuple[float, float]]]:
@@ -329,69 +343,3 @@ def _boundaries(group: Group, shown: Learning = LOSSES) -> list[float]:
     for curve in curves:
         ends[curve.phase] = max(ends.get(curve.phase, 0.0), curve.points[-1][0])
     return sorted(ends.values())[:-1]
-
-
-def factors(results: Results, metric: str, resampling: Resampling) -> Figure | None:
-    """The data-efficiency factor against sentences; None where it cannot be told."""
-    reference = results.reference()
-    baseline = [g for g in results.of(reference or "") if g.sentences and g.rows(metric)]
-    if len(baseline) < 2:
-        return None
-    lines: dict[str, list[Factor]] = {}
-    for label in results.plain:
-        groups = [g for g in results.of(label) if g.sentences and g.rows(metric)]
-        if label != reference and groups and not incomparable((*groups, *baseline), metric):
-            lines[label] = [factor(group, baseline, metric, resampling) for group in groups]
-    if not lines:
-        return None
-    indices = {label: results.labels.index(label) for label in lines}
-    sizes = sorted({one.size for of_label in lines.values() for one in of_label})
-
-    def draw(axes: Axes, form: str) -> None:
-        for label, of_label in lines.items():
-            _factor_line(axes, of_label, indices[label])
-        axes.axhline(1, color=FAINT, linewidth=1)
-        _log_axis(axes, "y")
-        axes.set_ylabel(f"× data for {reference}")
-        _sentences_axis(axes, sizes, form)
-        axes.margins(x=0.05)
-
-    title = "PPL" if metric == LOSS else metric_named(metric).title
-    told = [f"{label}: {', '.join(f.shown()[0] for f in of)}" for label, of in lines.items()]
-    return Figure(
-        name=f"factor-{title.lower().replace('/', '-').replace('@', '').replace(' ', '-')}",
-        draw=draw,
-        height=HEIGHT,
-        names=tuple(indices.items()),
-        panels=panels.of(results, indices),
-        description=f"Data-efficiency factor by {title} against sentences. " + "; ".join(told),
-        caption=f"How many times more sentences {reference} needs for the same {title}, with 95 % "
-        f"intervals. ▲: not reached with all that {reference} had, which is a lower bound; ▼: "
-        f"{reference}'s smallest size is already better.",
-    )
-
-
-def _factor_line(axes: Axes, factors: Sequence[Factor], index: int) -> None:
-    """Reached factors joined by a line; bounds of those not reached stand alone."""
-    values = [point.value if BELOW < point.value < NOT_REACHED else math.nan for point in factors]
-    sizes = [point.size for point in factors]
-    figure.line(axes, sizes, values, index, what=None, linewidth=1.5)
-    own = look(axes, index)
-    ink: dict[str, Any] = {"color": FAINT, "zorder": 1} if own is None else {"color": colour(own)}
-    for point in factors:
-        marker = "^" if point.value == NOT_REACHED else "v" if point.value == BELOW else "o"
-        at = _clipped(point, point.value)
-        axes.plot([point.size], [at], marker, markersize=2 if own is None else 5, **ink)
-        if point.low is not None and point.high is not None:
-            bounds = [_clipped(point, point.low), _clipped(point, point.high)]
-            width, alpha = (1.1, 0.7) if own is not None else (0.6, None)
-            axes.plot([point.size] * 2, bounds, linewidth=width, alpha=alpha, **ink)
-        if own is not None:
-            shown, interval = point.shown()
-            cells: dict[str, Any] = {"x": point.size, "y": shown, "95 % interval": interval}
-            points.note(axes, (point.size, at), index, **cells)
-
-
-def _clipped(one: Factor, value: float) -> float:
-    """A factor as it can be drawn: a bound where the size is outside the baseline's."""
-    return min(max(value, one.least), one.most)
