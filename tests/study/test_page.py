@@ -132,6 +132,18 @@ def test_what_follows_is_the_cells_that_lack_then_seeds_then_a_model(rows):
     assert page.next_step(made, [], study, place).command == (
         "lingraft adapt 'my base.toml' --set method.name=xpt --out runs/xpt"
     )
+    losses = {"auto": 3.0, "scratch": 4.0}
+    ruled = collect(
+        [
+            row
+            for seed in range(3)
+            for name, loss in losses.items()
+            for row in cell_rows(name, 4_000, seed, loss)
+        ]
+    )
+    assert page.next_step(ruled, [], study, place).command == (
+        "lingraft adapt --source SOURCE --text TEXT --lang LANG --minutes 30 --out runs/auto"
+    )
     assert page.next_step(collect([]), [], study, place) is None
 
 

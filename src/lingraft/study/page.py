@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lingraft.recipe.auto import AUTO
 from lingraft.report import numbers
 from lingraft.report import page as skeleton
 from lingraft.report.next_step import NextStep, command
@@ -250,6 +251,10 @@ def next_step(
     if len(groups[0].cells) < SEEDS:
         why = f"Give the axis seed {SEEDS} values or more, then run what is new:"
         return NextStep(why, again)
+    if groups[0].method == AUTO:
+        inputs = ("--source", "SOURCE", "--text", "TEXT", "--lang", "LANG", "--minutes", "30")
+        why = "The rules chose best. They are what a run without a recipe follows:"
+        return NextStep(why, command("adapt", *inputs, "--out", f"runs/{AUTO}"))
     axes = {"method.name": groups[0].method, **groups[0].further}
     base = study.base if study and isinstance(study.base, str) else "RECIPE"
     settings = [word for key, value in axes.items() for word in ("--set", f"{key}={value}")]

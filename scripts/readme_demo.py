@@ -1,0 +1,143 @@
+"""Write README.md's table and its picture, docs/assets/loss.svg, from measured runs.
+
+    python scripts/readme_demo.py
+
+Both show the rows of recipes/study-demo.toml in docs/results/study-demo.jsonl, which
+`make demo-seeds` measures: an English encoder learns Korean.
+"""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lingraft.report import table as tables
+from lingraft.report.figure import Figure, line, tokens_axis
+from lingraft.study.rows import CurveRow, MetricRow, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from matplotlib.axes import Axes
+
+    from lingraft.study.rows import AnyRow
+
+ROOT = Path(__file__).resolve().parent.parent
+ROWS = ROOT / "docs/results/study-demo.jsonl"
+PICTURE = ROOT / "docs/assets/loss.svg"
+README = ROOT / "README.md"
+START, END = "<!-- demo table: scripts/readme_demo.py -->", "<!-- end of demo table -->"
+NAMES = {
+    "scratch": "from scratch",
+    "xpt": "with lingraft, two phases",
+    "auto": "with lingraft, settings chosen by rules",
+}
+"""Methods in the order of the legend, and what a reader calls them who knows none."""
+COLUMNS = (
+    ("mask-only/perplexity", "perplexity ↓", "{:.1f}"),
+    ("mask-only/hits@1", "right at the first guess ↑", "{:.1f} %"),
+    ("mask-only/hits@10", "right within ten guesses ↑", "{:.1f} %"),
+)
+TIES, UNIGRAMS = "mask-only/ties", "unigram_perplexity"
+Curve = list[tuple[float, float]]
+
+
+def curves(rows: Iterable[AnyRow]) -> dict[str, dict[int, Curve]]:
+    """Tokens since the first phase began and validation loss in nats, by method and seed."""
+    found: dict[str, dict[int, Curve]] = {method: {} for method in NAMES}
+    for one in rows:
+        if isinstance(one, CurveRow) and one.split == "valid":
+            seeds = found[str(one.axes["method"])]
+            seeds.setdefault(int(str(one.axes["seed"])), []).extend(one.points)
+    return {method: dict(sorted(seeds.items())) for method, seeds in found.items()}
+
+
+def picture(found: dict[str, dict[int, Curve]]) -> Figure:
+    """A line a method: the mean over the seeds; bands from the lowest to the highest seed."""
+
+    def draw(axes: Axes, form: str) -> None:
+        for place, seeds in enumerate(found.values()):
+            points = [np.array(sorted(curve)) for curve in seeds.values()]
+            first, last = max(one[0, 0] for one in points), min(one[-1, 0] for one in points)
+            tokens = np.linspace(first, last, 100)
+            losses = np.stack([np.interp(tokens, one[:, 0], one[:, 1]) for one in points])
+            spread = losses.min(axis=0), losses.max(axis=0)
+            line(axes, tokens, losses.mean(axis=0), place, spread=spread)
+        tokens_axis(axes, form)
+        axes.set_xlabel("tokens of training")
+        axes.set_ylabel("loss on unseen text")
+
+    last = {method: [max(curve)[1] for curve in seeds.values()] for method, seeds in found.items()}
+    told = "; ".join(
+        f"{NAMES[method]}: {min(values):.2f} to {max(values):.2f}"
+        for method, values in last.items()
+    )
+    return Figure(
+        "loss",
+        draw,
+        tuple((title, place) for place, title in enumerate(NAMES.values())),
+        f"Loss on held-out Korean text against tokens of training. Last values: {told}.",
+        "",
+    )
+
+
+def metrics(rows: Iterable[AnyRow], name: str) -> dict[str, list[MetricRow]]:
+    """The rows of a metric by method, in the order of seeds."""
+    found: dict[str, list[MetricRow]] = {method: [] for method in NAMES}
+    for one in rows:
+        if isinstance(one, MetricRow) and one.metric == name:
+            found[str(one.axes["method"])].append(one)
+    return {method: sorted(own, key=lambda one: one.seed) for method, own in found.items()}
+
+
+def table(rows: Sequence[AnyRow]) -> str:
+    """The Markdown table, the best method first: mean and sample deviation over the seeds."""
+    by_column = [(form, metrics(rows, name)) for name, _, form in COLUMNS]
+    (_, first), *_ = by_column
+    lines = []
+    for method in sorted(NAMES, key=lambda one: statistics.mean(r.value for r in first[one])):
+        cells: list[str] = []
+        for form, found in by_column:
+            values = [one.value for one in found[method]]
+            spread = form.format(statistics.stdev(values)).removesuffix(" %")
+            cells.append(f"{form.format(statistics.mean(values))} ± {spread}")
+        lines.append(tables.row(NAMES[method], *cells))
+    made = tables.table("", ["", *(title for _, title, _ in COLUMNS)], lines)
+    return f"{tables.markdown(made)}\n\n{about(rows)}"
+
+
+def about(rows: Sequence[AnyRow]) -> str:
+    """How many runs there were, and of what."""
+    perplexity = metrics(rows, COLUMNS[0][0])["scratch"]
+    ties = [one.value for own in metrics(rows, TIES).values() for one in own]
+    asked, tied = perplexity[0].n, round(sum(ties))
+    return (
+        f"{len(perplexity)} runs each, mean ± standard deviation, "
+        f"{perplexity[0].tokens / 1e6:.1f} M tokens of training a run. Asked were {asked:,} hidden "
+        "tokens of pages that no model has seen. Guessing by frequency alone has a perplexity of "
+        f"{metrics(rows, UNIGRAMS)['scratch'][0].value:.0f}."
+        + (f" Ties: {tied:,} of {asked * len(ties):,}." if tied else "")
+        + " `make demo-seeds` measures it again."
+    )
+
+
+def rewritten(readme: str, rows: Sequence[AnyRow]) -> str:
+    """The README with the table put in its place."""
+    before, _, rest = readme.partition(START)
+    _, _, after = rest.partition(END)
+    return f"{before}{START}\n{table(rows)}\n{END}{after}"
+
+
+def main() -> None:
+    rows = read(ROWS)
+    README.write_text(rewritten(README.read_text(encoding="utf-8"), rows), encoding="utf-8")
+    drawn = picture(curves(rows))
+    PICTURE.write_text(drawn.alone(), encoding="utf-8")
+    print(f"{table(rows)}\n\n{drawn.description}")
+
+
+if __name__ == "__main__":
+    main()
