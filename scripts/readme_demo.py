@@ -8,7 +8,7 @@ Both show the rows of recipes/study-demo.toml in docs/results/study-demo.jsonl, 
 
 from __future__ import annotations
 
-import statistics
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +16,15 @@ import numpy as np
 
 from lingraft.report import table as tables
 from lingraft.report.figure import Figure, line, tokens_axis
-from lingraft.study.rows import CurveRow, MetricRow, read
+from lingraft.study.results import collect
+from lingraft.study.rows import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from matplotlib.axes import Axes
 
+    from lingraft.study.results import Group
     from lingraft.study.rows import AnyRow
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,14 +47,23 @@ TIES, UNIGRAMS = "mask-only/ties", "unigram_perplexity"
 Curve = list[tuple[float, float]]
 
 
+def by_method(rows: Iterable[AnyRow]) -> dict[str, Group]:
+    """The cells of each method, by seed."""
+    found = {group.method: group for group in collect(rows).groups}
+    return {method: found[method] for method in NAMES}
+
+
 def curves(rows: Iterable[AnyRow]) -> dict[str, dict[int, Curve]]:
     """Tokens since the first phase began and validation loss in nats, by method and seed."""
-    found: dict[str, dict[int, Curve]] = {method: {} for method in NAMES}
-    for one in rows:
-        if isinstance(one, CurveRow) and one.split == "valid":
-            seeds = found[str(one.axes["method"])]
-            seeds.setdefault(int(str(one.axes["seed"])), []).extend(one.points)
-    return {method: dict(sorted(seeds.items())) for method, seeds in found.items()}
+    return {
+        method: {
+            cell.seed: [
+                point for one in cell.curves if one.split == "valid" for point in one.points
+            ]
+            for cell in group.cells
+        }
+        for method, group in by_method(rows).items()
+    }
 
 
 def picture(found: dict[str, dict[int, Curve]]) -> Figure:
@@ -84,41 +95,30 @@ def picture(found: dict[str, dict[int, Curve]]) -> Figure:
     )
 
 
-def metrics(rows: Iterable[AnyRow], name: str) -> dict[str, list[MetricRow]]:
-    """The rows of a metric by method, in the order of seeds."""
-    found: dict[str, list[MetricRow]] = {method: [] for method in NAMES}
-    for one in rows:
-        if isinstance(one, MetricRow) and one.metric == name:
-            found[str(one.axes["method"])].append(one)
-    return {method: sorted(own, key=lambda one: one.seed) for method, own in found.items()}
-
-
-def table(rows: Sequence[AnyRow]) -> str:
+def table(rows: Iterable[AnyRow]) -> str:
     """The Markdown table, the best method first: mean and sample deviation over the seeds."""
-    by_column = [(form, metrics(rows, name)) for name, _, form in COLUMNS]
-    (_, first), *_ = by_column
+    groups = by_method(rows)
     lines = []
-    for method in sorted(NAMES, key=lambda one: statistics.mean(r.value for r in first[one])):
+    for method in sorted(NAMES, key=lambda one: groups[one].mean(COLUMNS[0][0]) or math.inf):
         cells: list[str] = []
-        for form, found in by_column:
-            values = [one.value for one in found[method]]
-            spread = form.format(statistics.stdev(values)).removesuffix(" %")
-            cells.append(f"{form.format(statistics.mean(values))} ± {spread}")
+        for metric, _, form in COLUMNS:
+            spread = form.format(groups[method].deviation(metric)).removesuffix(" %")
+            cells.append(f"{form.format(groups[method].mean(metric))} ± {spread}")
         lines.append(tables.row(NAMES[method], *cells))
     made = tables.table("", ["", *(title for _, title, _ in COLUMNS)], lines)
-    return f"{tables.markdown(made)}\n\n{about(rows)}"
+    return f"{tables.markdown(made)}\n\n{about(groups)}"
 
 
-def about(rows: Sequence[AnyRow]) -> str:
+def about(groups: Mapping[str, Group]) -> str:
     """How many runs there were, and of what."""
-    perplexity = metrics(rows, COLUMNS[0][0])["scratch"]
-    ties = [one.value for own in metrics(rows, TIES).values() for one in own]
-    asked, tied = perplexity[0].n, round(sum(ties))
+    runs = list(groups["scratch"].rows(COLUMNS[0][0]).values())
+    ties = [value for group in groups.values() for value in group.values(TIES)]
+    asked, tied = runs[0].n, round(sum(ties))
     return (
-        f"{len(perplexity)} runs each, mean ± standard deviation, "
-        f"{perplexity[0].tokens / 1e6:.1f} M tokens of training a run. Asked were {asked:,} hidden "
+        f"{len(runs)} runs each, mean ± standard deviation, "
+        f"{runs[0].tokens / 1e6:.1f} M tokens of training a run. Asked were {asked:,} hidden "
         "tokens of pages that no model has seen. Guessing by frequency alone has a perplexity of "
-        f"{metrics(rows, UNIGRAMS)['scratch'][0].value:.0f}."
+        f"{groups['scratch'].values(UNIGRAMS)[0]:.0f}."
         + (f" Ties: {tied:,} of {asked * len(ties):,}." if tied else "")
         + " `make demo-seeds` measures it again."
     )

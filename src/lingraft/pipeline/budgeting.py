@@ -22,11 +22,12 @@ import torch
 from accelerate.utils import broadcast_object_list
 
 from lingraft.pipeline import planning, speed, trials
+from lingraft.pipeline.plans import completed
 from lingraft.pipeline.stages import family_now
 from lingraft.pipeline.suiting import suited
 from lingraft.pretrained import load as pretrained
 from lingraft.recipe import Budget, Recipe, auto
-from lingraft.recipe.decoding import decode, to_toml
+from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import is_open, promised, settled
 from lingraft.rundir import read_json, write_json, write_text
 from lingraft.training.pace import FILE as PACE
@@ -76,8 +77,7 @@ def remembered(recipe: Recipe, run: Run) -> Recipe:
     """The complete recipe that the run has made of this open one; the open one before that."""
     if not knows(run, recipe):
         return recipe
-    fixed = read_json(run.plan_path)["fixed"]
-    return decode(fixed) if fixed else recipe
+    return completed(run) or recipe
 
 
 def knows(run: Run, recipe: Recipe) -> bool:
@@ -208,7 +208,8 @@ def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
         )
         write_text(run.recipe_path, to_toml(settled(draft.recipe)))
     context.accelerator.wait_for_everyone()
-    complete = decode(read_json(run.plan_path)["fixed"])
+    complete = completed(run)
+    assert complete is not None
     return replace(context, recipe=complete, deadlines=_deadlines(draft, time))
 
 

@@ -247,9 +247,8 @@ def _learning(
     drawn = [group for group in groups if group.label in curves]
     if len(drawn) < least:
         return None
-    order = results.labels if names is None else tuple(names)
-    indices = {label: order.index(label) for label in curves}
-    called = {label: label if names is None else names[label] for label in curves}
+    called = names or {label: label for label in results.labels}
+    indices = {label: list(called).index(label) for label in curves}
     entropies = sorted({round(math.log(v), 4) for group in drawn for v in group.values(UNIGRAMS)})
     close = bool(entropies) and entropies[-1] - entropies[0] < 0.05
     entropy = entropies[0] if close and not shown.by_text else None

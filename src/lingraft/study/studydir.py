@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
-from lingraft.recipe.decoding import asked_to_toml, decode, load, to_toml
+from lingraft.pipeline.plans import completed
+from lingraft.recipe.decoding import asked_to_toml, load, to_toml
 from lingraft.recipe.methods import is_open, settled
 from lingraft.rundir import SHARED_STAGES, Run, clear_temporary, read_json, write_json, write_text
 from lingraft.study import recipe as studies
@@ -130,7 +131,7 @@ class StudyDir:
             shutil.rmtree(run.path)
         run.path.mkdir(parents=True, exist_ok=True)
         write_json(mark, {"fingerprint": fingerprint, "axes": cell.axes})
-        if not _is_fixed(run):
+        if completed(run) is None:  # else rules have made it complete, which stays
             write_recipe(run, cell.recipe)
         for name in SHARED_STAGES:
             _link(run.path / name, shared.path / name)
@@ -171,16 +172,9 @@ def write_recipe(run: Run, recipe: Recipe) -> None:
     write_text(run.recipe_path, text)
 
 
-def _is_fixed(run: Run) -> bool:
-    """Whether rules have made the cell's recipe complete; then that one stays."""
-    return run.plan_path.is_file() and bool(read_json(run.plan_path)["fixed"])
-
-
 def weights_of(run: Run, recipe: Recipe) -> list[Path]:
     """Where a cell's weights are: grafted, then behind each phase of its complete recipe."""
-    if _is_fixed(run):
-        recipe = decode(read_json(run.plan_path)["fixed"])
-    phases = [phase.name for phase in recipe.phases]
+    phases = [phase.name for phase in (completed(run) or recipe).phases]
     return [run.weights(phases[:number]) for number in range(len(phases) + 1)]
 
 
