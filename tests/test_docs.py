@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shlex
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from script_modules import load
 
 import lingraft
 from lingraft import cli
@@ -139,19 +139,9 @@ def test_every_command_of_the_page_runs(page: str, monkeypatch: pytest.MonkeyPat
             run_command(line, monkeypatch)
 
 
-def script(name: str) -> Any:
-    """A file of scripts/, as a module."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / f"scripts/{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def demo() -> Any:
-    return script("readme_demo")
+    return load("readme_demo")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from benchmark_scripts import load
+from script_modules import load
 from transformers import AutoModelForMaskedLM
 
 from lingraft.rundir import Run
@@ -15,7 +15,7 @@ from lingraft.rundir import Run
 
 @pytest.fixture(scope="module")
 def quality():
-    return load("time_to_quality")
+    return load("time_to_quality", "benchmarks")
 
 
 @pytest.fixture(scope="module")

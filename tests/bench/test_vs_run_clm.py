@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 import torch
-from benchmark_scripts import load
+from script_modules import load
 from transformers import AutoModelForCausalLM
 
 from lingraft.models.source import load_model
@@ -12,7 +12,7 @@ from lingraft.models.source import load_model
 
 @pytest.fixture(scope="module")
 def versus():
-    return load("vs_run_clm")
+    return load("vs_run_clm", "benchmarks")
 
 
 @pytest.fixture

@@ -3,14 +3,14 @@
 import argparse
 
 import pytest
-from benchmark_scripts import load
+from script_modules import load
 
 from lingraft.models.source import load_model
 
 
 @pytest.fixture(scope="module")
 def versus():
-    return load("vs_run_mlm")
+    return load("vs_run_mlm", "benchmarks")
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def folder(versus, asked, tmp_path):
 
 
 def test_speed_leaves_the_warm_up_out():
-    speed = load("arms").speed
+    speed = load("arms", "benchmarks").speed
     marks = [(0.0, 0), (50.0, 10), (60.0, 20), (80.0, 60), (100.0, 100)]
     assert speed(marks, 0.1) == 90 / 50
     assert speed(marks, 0.2) == 80 / 40
@@ -82,7 +82,7 @@ def test_both_train_the_same_parts(phase, versus, folder, asked):
 
 
 def test_the_table_has_ratios_within_pairs_and_says_where_the_gate_failed():
-    table = load("shared").table
+    table = load("shared", "benchmarks").table
 
     def arm(speed, loss):
         machine = dict.fromkeys(("cpu", "devices", "threads", "torch", "transformers", "lingraft"))

@@ -2,26 +2,18 @@
 
 import bz2
 import gzip
-import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from script_modules import load
 
 from lingraft.corpus.split import split_of
 from lingraft.errors import DataError
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 pages = load("documentation_pages")

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import json
-import sys
 from pathlib import Path
 
 import pytest
+from script_modules import load
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 
-def load(name):
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-load("documentation_pages")
-load("build_demo_data")
 build = load("build_multilingual_data")
 
 

@@ -1,23 +1,14 @@
 """The study's documents are not cut, and hold no text of the tasks that judge it."""
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
+from script_modules import load
 
 from lingraft.corpus.cleaning.decontamination import Evaluations
 from lingraft.corpus.split import split_of
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 study = load("build_study_data")

@@ -1,28 +1,15 @@
 """The translation study's pairs keep its tests out, and its start looks at neighbours."""
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from script_modules import load
 from transformers import RobertaConfig, RobertaForMaskedLM
 
 from lingraft.tasks.sentences import lines
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def load(name):
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-        return module
-    finally:
-        sys.path.remove(str(ROOT / "scripts"))
 
 
 data, start = load("build_translation_data"), load("build_translation_source")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from script_modules import load
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ("pyproject.toml", "CITATION.cff", "CHANGELOG.md")
@@ -15,14 +15,7 @@ FILES = ("pyproject.toml", "CITATION.cff", "CHANGELOG.md")
 
 @pytest.fixture(scope="module")
 def release() -> Any:
-    spec = importlib.util.spec_from_file_location(
-        "check_release", ROOT / "scripts/check_release.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("check_release")
 
 
 @pytest.fixture

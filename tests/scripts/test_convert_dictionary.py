@@ -1,19 +1,15 @@
 """FreeDict and StarDict dictionaries become the TSV that lexicons are read from."""
 
 import gzip
-import importlib.util
 import lzma
 import struct
-from pathlib import Path
 
 import pytest
+from script_modules import load
 
 from lingraft.corpus import lexicon
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "convert_dictionary.py"
-spec = importlib.util.spec_from_file_location("convert_dictionary", SCRIPT)
-script = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(script)
+script = load("convert_dictionary")
 
 TEI = """<?xml version="1.0" encoding="UTF-8"?>
 <TEI xmlns="http://www.tei-c.org/ns/1.0"><text><body>

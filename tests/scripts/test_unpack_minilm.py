@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import zipfile
-from pathlib import Path
 
 import pytest
 import torch
+from script_modules import load
 from transformers import BertConfig, BertForMaskedLM, BertModel, BertTokenizerFast
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts/unpack_minilm.py"
-spec = importlib.util.spec_from_file_location("unpack_minilm", SCRIPT)
-unpack_minilm = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(unpack_minilm)
+unpack_minilm = load("unpack_minilm")
 
 SHAPE = {
     "vocab_size": 9,

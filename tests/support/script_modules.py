@@ -1,4 +1,4 @@
-"""The scripts in benchmarks/ as modules."""
+"""The files of scripts/ and benchmarks/ as modules."""
 
 import importlib
 import sys
@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def load(name):
+def load(name, folder="scripts"):
     """A script by its name without .py; scripts import one another as they do when they run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCHMARKS)
+        patch.syspath_prepend(ROOT / folder)
         module = importlib.import_module(name)
-    assert Path(sys.modules[name].__file__).parent == BENCHMARKS
+    assert Path(sys.modules[name].__file__).parent == ROOT / folder
     return module
