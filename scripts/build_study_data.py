@@ -23,6 +23,7 @@ import itertools
 import json
 import lzma
 import re
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ from lingraft.corpus.cleaning.words import letters
 from lingraft.tasks import held_out as benchmarks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 MICROSOFT = ("aspnetcore", "dotnet", "uwp", "visualstudio")
 DEVELOPER = ("diffusers", "fastapi", "hf_course", "pytorch_tutorials", "react")
@@ -109,6 +110,20 @@ def documents(name: str, lines: Iterable[str]) -> Iterator[list[str]]:
     return stretches(lines, STRETCH_LINES[name]) if name in STRETCH_LINES else decisions(lines)
 
 
+@contextmanager
+def archive(path: Path) -> Iterator[Callable[[str, list[str]], int]]:
+    """A new file of documents: what adds one, by its name and lines, and says how many lines."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.GzipFile(path, "wb", compresslevel=3, mtime=0) as target:
+
+        def add(name: str, lines: list[str]) -> int:
+            row = {"id": name, "text": "\n".join(lines)}
+            target.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+            return len(lines)
+
+        yield add
+
+
 def write(data: Path, out: Path) -> None:
     """Write the documents of every source, and tell what stood in them."""
     texts = {task.name: benchmarks.texts(task, data) for task in benchmarks.tasks_of(JUDGED_BY)}
@@ -117,10 +132,9 @@ def write(data: Path, out: Path) -> None:
     wanted = {letters(text) for own in texts.values() for text in own}
     before: set[str] = set()
     after: set[str] = set()
-    out.mkdir(parents=True, exist_ok=True)
     for name, files in SOURCES.items():
         lines = dropped = written = 0
-        with gzip.GzipFile(out / f"{name}.jsonl.gz", "wb", compresslevel=3, mtime=0) as target:
+        with archive(out / f"{name}.jsonl.gz") as add:
             for file in files:
                 with lzma.open(data / file, "rt", encoding="utf-8") as text:
                     raw = [line.rstrip("\n") for line in text]
@@ -132,11 +146,9 @@ def write(data: Path, out: Path) -> None:
                     kept = [line for line, found in zip(document, own, strict=True) if not found]
                     before |= wanted.intersection(map(letters, document))
                     after |= wanted.intersection(map(letters, kept))
-                    lines += len(kept)
                     dropped += sum(own)
                     if kept:
-                        row = {"id": f"{file}#{written}", "text": "\n".join(kept)}
-                        target.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+                        lines += add(f"{file}#{written}", kept)
                         written += 1
         print(f"{name}: {lines:,} lines in {written:,} documents; {dropped:,} lines left out")
     for task, own_texts in texts.items():

@@ -215,7 +215,7 @@ def test_slurm_runs_the_cells_and_one_that_it_killed_goes_on_with_the_next_call(
 
 @pytest.fixture(scope="module")
 def ray():
-    """A local Ray of this test run."""
+    """A local Ray of this test run: it takes seconds to start, so its tests are slow ones."""
     package = pytest.importorskip("ray", reason='the extra "ray" is not installed')
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -235,12 +235,14 @@ def processes_of(folder):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [0, 3])
 def test_a_task_of_ray_ends_with_the_status_of_its_cell(status, ray, folder, python):
     python(f"exit {status}")
     assert end_of(ray(folder, 0, 1)) == status
 
 
+@pytest.mark.slow
 def test_a_task_of_ray_whose_cell_was_killed_says_so(ray, folder, python):
     python("echo half a line; kill -9 $$")
     status = end_of(ray(folder, 0, 1))
@@ -248,6 +250,7 @@ def test_a_task_of_ray_whose_cell_was_killed_says_so(ray, folder, python):
     assert processes.failure(folder, status).startswith("killed by SIGKILL")
 
 
+@pytest.mark.slow
 def test_a_task_of_ray_is_asked_to_stop_and_its_cell_hears_it(ray, folder, python):
     python("trap 'echo stopped; exit 143' TERM; echo begun; while :; do sleep 0.05; done")
     task = ray(folder, 0, 1)
