@@ -1,7 +1,4 @@
-"""Pieces that the source's vocabulary has too keep their embedding: what MetaXLM does.
-
-Shape letters: V source vocabulary, D width of the embeddings.
-"""
+"""Pieces that the source's vocabulary has too keep their embedding: what MetaXLM does."""
 
 from __future__ import annotations
 
@@ -16,9 +13,7 @@ from lingraft.tokenizer.vocabulary import Canonical
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import torch
-
-    from lingraft.embeddings.material import Material
+    from lingraft.embeddings.material import Inputs
     from lingraft.tokenizer.vocabulary import Vocabulary
 
 # The accents of Latin, Greek and Cyrillic. Other combining marks are no accents: the voicing mark
@@ -26,12 +21,7 @@ if TYPE_CHECKING:
 ACCENTS = re.compile("[\u0300-\u036f]")
 
 
-def match(
-    source_VD: torch.Tensor,
-    source: Vocabulary,
-    target: Vocabulary,
-    material: Material | None,
-) -> Plan:
+def match(inputs: Inputs) -> Plan:
     """Copy the rows of pieces that both vocabularies have; draw the others from N(0, 0.02).
 
     The padding row is zero.
@@ -48,7 +38,7 @@ def match(
     the marks that NFKD splits off, only the accents of Latin, Greek and Cyrillic (U+0300–U+036F)
     are dropped.
     """
-    return Plan(find_matches(source, target))
+    return Plan(find_matches(inputs.source, inputs.target))
 
 
 def nfkc(text: str) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from lingraft import recipe
     from lingraft.models.families import Family
+    from lingraft.tokenizer.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -61,18 +62,29 @@ class Material:
         return islice(iter(self.sentences()), self.resources.sentences)
 
 
-def needed(material: Material | None, initialiser: str) -> Material:
-    """The material, where an initialiser cannot do without.
+@dataclass(frozen=True)
+class Inputs:
+    """What every initialiser is given."""
 
-    Raises:
-        RecipeError: there is none.
-    """
-    if material is None:
-        raise RecipeError(
-            f"graft.embeddings: '{initialiser}' needs the tokenizers of a source model and of the "
-            "target, and there is no source; set source.model, or use 'random'"
-        )
-    return material
+    source_VD: torch.Tensor
+    """[V, D] the source's word embeddings, of any floating type."""
+    source: Vocabulary
+    target: Vocabulary
+    material: Material | None
+    """What there is to learn from; most initialisers need it."""
+
+    def needed(self, initialiser: str) -> Material:
+        """The material, where an initialiser cannot do without.
+
+        Raises:
+            RecipeError: there is none.
+        """
+        if self.material is None:
+            raise RecipeError(
+                f"graft.embeddings: '{initialiser}' needs the tokenizers of a source model and of "
+                "the target, and there is no source; set source.model, or use 'random'"
+            )
+        return self.material
 
 
 def files(names: Sequence[str], key: str, initialiser: str, what: str) -> list[Path]:
