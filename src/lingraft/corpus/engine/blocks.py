@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from datatrove.pipeline.base import PipelineStep
 
-from lingraft.corpus.engine.passes import passes
+from lingraft.corpus.engine.passes import run_task
 from lingraft.corpus.engine.plan import Folder
 
 if TYPE_CHECKING:
@@ -32,6 +32,5 @@ class Pass(PipelineStep):
         self.folder = Folder(Path(out))
 
     def run(self, data: Any, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
-        task, _ = passes(self.folder.plan())[self.name]
-        task(self.folder, rank, None)
+        run_task(self.folder, self.name, rank)
         yield from ()
