@@ -109,6 +109,25 @@ def test_rare_pieces_get_no_vector(tiny_tokenizer):
     assert torch.allclose(made[list(seen)].norm(dim=1), torch.ones(len(seen)))
 
 
+def test_pieces_are_learnt_from_about_so_many_units_spread_over_the_text(
+    tiny_tokenizer, monkeypatch
+):
+    """A third of the units in each of three readings; the end of the text is among them."""
+    tokenizer, seen = tiny_tokenizer("roberta"), []
+    learn = vectors.learn
+    monkeypatch.setattr(
+        vectors, "learn", lambda text, *a, **k: seen.append(text) or learn(text, *a, **k)
+    )
+    text = (["dog dog dog"] * 7 + ["cat cat cat"] * 7) * 200
+    units = sum(map(len, tokenizer(text, add_special_tokens=False)["input_ids"]))
+    for wanted, every in ((None, 1), (3 * units, 1), (units * 9 // 10, 3), (units // 11, 33)):
+        resources = Resources(vector_width=7, vector_units=wanted)
+        material = Material(tokenizer, tokenizer, lambda: text, resources, 0)
+        assert vectors.target_piece_vectors(material).shape[1] == 7
+        assert len(seen[-1].ids) == pytest.approx(units / every, rel=0.05)
+        assert set(seen[-1].names) == set(seen[0].names)
+
+
 def test_at_most_so_many_sentences_are_read(tiny_tokenizer):
     tokenizer = tiny_tokenizer("roberta")
     text = ["dog"] * 10 + ["cat"] * 10

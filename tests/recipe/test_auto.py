@@ -50,7 +50,7 @@ def test_the_names_of_rules_are_unique():
 @pytest.mark.parametrize("width", [64, 256, 384, 768, 4_096])
 @pytest.mark.parametrize("tokens", [1e4, 1e6, 1e9])
 def test_every_source_and_budget_gets_a_value_for_every_key(kind, width, tokens):
-    facts = auto.Facts(kind, width, 10_000_000, tokens, phases=2)
+    facts = auto.Facts(kind, width, 10_000_000, tokens, phases=2, has_vectors=True)
     assert set(decided(asked(), facts)) == {rule.key for rule in auto.RULES}
 
 
@@ -89,7 +89,7 @@ def test_without_the_extra_vectors_the_next_best_initialiser_is_taken():
 
 
 def test_a_run_in_a_hurry_learns_no_vectors():
-    for seconds, slowdown, wanted in ((100, 1, "mean"), (600, 1, "focus"), (600, 8, "mean")):
+    for seconds, slowdown, wanted in ((50, 1, "mean"), (300, 1, "focus"), (300, 8, "mean")):
         facts = replace(FACTS, seconds=seconds, slowdown=slowdown)
         assert decided(asked(), facts)["graft.embeddings"].value == wanted
 

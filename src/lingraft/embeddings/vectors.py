@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
-PIECE_WIDTH = 300
 WORD_WIDTH = 100
 MINIMUM_COUNT = 10
 LEARNING_RATE = 0.05  # fastText's own
@@ -104,8 +103,10 @@ def target_piece_vectors(material: Material) -> torch.Tensor:
     if named is not None:
         words = read_word_vectors(Path(named).expanduser(), "resources.target_vectors")
         return unit_length(average_over_words(words, Segmenter(tokenizer)))
-    text = Units(_pieces(tokenizer, material.some_sentences()))
-    learnt = learn(text, "pieces", width=PIECE_WIDTH, seed=material.seed)
+    text = Units(map(str, ids) for ids in cut(tokenizer, _spread(material)))
+    asked = material.resources
+    units = asked.vector_units or UNITS_READ
+    learnt = learn(text, "pieces", width=asked.vector_width, seed=material.seed, units=units)
     vectors_UE = torch.zeros(Segmenter(tokenizer).size, learnt.vectors_WE.shape[1])
     vectors_UE[[int(word) for word in learnt.words]] = torch.from_numpy(learnt.vectors_WE)
     return unit_length(vectors_UE)
@@ -164,11 +165,15 @@ def _word_vectors(
     return learn(text, "words", width=WORD_WIDTH, seed=seed, n_grams=True)
 
 
-def _pieces(
-    tokenizer: PreTrainedTokenizerFast, sentences: Iterable[str]
-) -> Iterator[Iterator[str]]:
-    for ids in cut(tokenizer, sentences):
-        yield map(str, ids)
+def _spread(material: Material) -> Iterator[str]:
+    """The sentences to learn pieces from: with `resources.vector_units` every so many-th alone."""
+    wanted, every = material.resources.vector_units, 1
+    if wanted is not None:
+        first = list(islice(material.some_sentences(), SENTENCES_AT_ONCE))
+        units = sum(map(len, cut(material.target_tokenizer, first)))
+        count = sum(1 for _ in material.some_sentences())
+        every = max(1, FEWEST_EPOCHS * units * count // max(1, len(first) * wanted))
+    return islice(material.some_sentences(), 0, None, every)
 
 
 def cut(tokenizer: PreTrainedTokenizerFast, sentences: Iterable[str]) -> Iterator[list[int]]:
@@ -184,14 +189,22 @@ def cut(tokenizer: PreTrainedTokenizerFast, sentences: Iterable[str]) -> Iterato
         )["input_ids"]
 
 
-def learn(text: Units, what: str, *, width: int, seed: int, n_grams: bool = False) -> WordVectors:
+def learn(
+    text: Units,
+    what: str,
+    *,
+    width: int,
+    seed: int,
+    n_grams: bool = False,
+    units: int = UNITS_READ,
+) -> WordVectors:
     """Learn static vectors on one thread; the same text and seed give the same vectors.
 
     CBOW with 10 negative samples and a window of 5 (Mikolov et al. 2013), with character n-grams of
-    3 to 6 if asked for (Bojanowski et al. 2017). The text is read as often as makes five million
-    units, at least 3 times (as in FOCUS) and at most 20: vectors of a few hundred thousand words
-    that are read 3 times all point the same way. The pieces of a tokenizer have none:
-    their spelling is the tokenizer's, not the language's.
+    3 to 6 if asked for (Bojanowski et al. 2017). The text is read as often as makes `units` units,
+    at least 3 times (as in FOCUS) and at most 20: vectors of a few hundred thousand words that are
+    read 3 times all point the same way. The pieces of a tokenizer have none: their spelling is the
+    tokenizer's, not the language's.
 
     Units that occur less than 10 times (FOCUS, Dobler and de Melo 2023) get no vector.
 
@@ -201,6 +214,7 @@ def learn(text: Units, what: str, *, width: int, seed: int, n_grams: bool = Fals
         width: of the vectors.
         seed: of the first vectors and of the samples.
         n_grams: add the vectors of character n-grams.
+        units: to be read, every reading of the text counted.
 
     Raises:
         RecipeError: gensim is not installed.
@@ -220,7 +234,7 @@ def learn(text: Units, what: str, *, width: int, seed: int, n_grams: bool = Fals
         window=5,
         min_count=MINIMUM_COUNT,
         negative=NEGATIVES,
-        epochs=min(MOST_EPOCHS, max(FEWEST_EPOCHS, math.ceil(UNITS_READ / len(text.ids)))),
+        epochs=min(MOST_EPOCHS, max(FEWEST_EPOCHS, math.ceil(units / len(text.ids)))),
         alpha=LEARNING_RATE,
         workers=1,
         seed=seed % 2**32,

@@ -200,6 +200,12 @@ class Resources(Section):
     sentences: Annotated[int, Field(ge=1)] = 1_000_000
     """Learn static vectors from at most this many sentences a language; of the target's, never from
     more than the phases train on."""
+    vector_width: Annotated[int, Field(ge=1)] = 300
+    """Numbers in a static vector of a piece, as in FOCUS."""
+    vector_units: Annotated[int, Field(ge=1)] | None = None
+    """Learn static vectors of pieces from about so many of them, every reading of the text counted,
+    spread over the text. None reads the whole text, until five million are read and 3 times at
+    least."""
 
 
 class Method(Section):
