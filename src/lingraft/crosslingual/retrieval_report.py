@@ -68,13 +68,13 @@ class Report(Scores):
         self, chosen: Sequence[Chosen], ways: Sequence[Way], resamples: int = 4_000
     ) -> None:
         sets = list(chosen[0].found.test)
-        super().__init__(sets, AVERAGE, Resampling(resamples), self._accuracy, self._accuracies)
+        super().__init__(sets, AVERAGE, Resampling(resamples))
         self.chosen, self.ways = chosen, ways
 
-    def _accuracy(self, one: Chosen, name: str) -> float:
+    def on_set(self, one: Chosen, name: str) -> float:
         return float(one.found.test[name].curve(self.ways)[one.layer])
 
-    def _accuracies(self, one: Chosen, name: str) -> Array:
+    def on_draws(self, one: Chosen, name: str) -> Array:
         gains_N = one.found.test[name].gains(self.ways)[one.layer]
         parts = self.resampling.parts(len(gains_N), f"pairs of {name}")
         return np.concatenate([weights_RN @ gains_N / len(gains_N) for weights_RN in parts])

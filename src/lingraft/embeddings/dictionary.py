@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CASCADE = ("exact", *(rule for rule, _ in STAGES))
+CASCADE = ("exact", *STAGES)
 """The rules by which a translation is found in the source."""
 
 
