@@ -8,8 +8,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from lingraft.embeddings.common import Plan
-from lingraft.embeddings.lexicon import ORDER, read_each
 from lingraft.embeddings.match import STAGES, Cascade, find_matches, lower
+from lingraft.embeddings.material import ORDER, read_each
 from lingraft.errors import DataError
 from lingraft.tokenizer.vocabulary import Canonical
 
