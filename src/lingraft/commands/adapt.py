@@ -23,8 +23,12 @@ if TYPE_CHECKING:
     from lingraft.recipe import Recipe
     from lingraft.recipe.shorthand import ShortForm
 
+BESIDE_A_RECIPE = ["recipe", "out_dir", "seed", "settings", "resume", "overwrite", "push_to_hub"]
+"""Parameters that go with a recipe."""
+
 
 def command(
+    context: typer.Context,
     recipe: Annotated[
         Path | None,
         typer.Argument(help="A recipe (TOML). Without one, give --source, --text and --lang."),
@@ -166,35 +170,17 @@ def command(
     to a finished run, take --join in the place of --source.
     """
     began = time.monotonic()
-    needed: dict[str, object] = {"--source": source, "--text": text, "--lang": lang}
-    sizes: dict[str, object] = {
-        "--method": method,
-        "--preset": preset,
-        "--baseline": baseline,
-        "--vocab-size": vocab_size,
-        "--minutes": minutes,
-        "--hours": hours,
-        "--tokens": tokens,
-        "--steps": steps,
-        "--yes": yes,
-        "--learning-rate": learning_rate,
-        "--batch-tokens": batch_tokens,
-        "--lexicons": lexicons,
-        "--language-field": language_field,
-        "--join": join,
-        "--kept": kept,
-        "--replay": replay,
-        "--replay-share": replay_share,
-        "--no-probe": not probe,
-    }
     assignments = list(settings or [])
     assignments += [f"export.push_to_hub={json.dumps(push_to_hub)}"] if push_to_hub else []
     assignments += [f"seed={seed}"] if seed is not None else []
     if recipe is not None:
-        chosen = _from_file(recipe, needed | sizes, assignments)
+        ask.check_beside_recipe(
+            context, [name for name in context.params if name not in BESIDE_A_RECIPE]
+        )
+        chosen = read_recipe(recipe, assignments)
     else:
         texts = _texts(text or [], lang, language_field)
-        needed |= {"--lang": texts}
+        needed: dict[str, object] = {"--source": source or join, "--text": text, "--lang": texts}
         budget = budgets.chosen(minutes=minutes, hours=hours, tokens=tokens, steps=steps)
         default = budgets.default_preset(
             {"method": method} | texts, assignments, joins=join is not None, yes=yes
@@ -215,7 +201,6 @@ def command(
         if join is not None:
             if source is not None:
                 raise RecipeError("--join: the run's model is the source; leave --source out")
-            needed |= {"--source": join}
             data = _joined(join, texts, data)
         if replay or replay_share is not None:
             data = replayed(data, replay or [], replay_share)
@@ -283,17 +268,6 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
     own = {key: plain[key] | data[key] for key in ("tokenizer", "method")}
     own["evaluation"] = plain.get("evaluation", {}) | data["evaluation"]
     return plain | own | {key: data[key] for key in ("resources", "baselines")}
-
-
-def _from_file(recipe: Path, shorthand: dict[str, object], assignments: list[str]) -> Recipe:
-    """The recipe in a file; `shorthand` holds the options that do not go with one."""
-    given = [name for name, value in shorthand.items() if value is not None and value is not False]
-    if given:
-        raise RecipeError(
-            f"{given[0]}: belongs to the form without a recipe; "
-            "with one, use --set (say --set seed=1)"
-        )
-    return read_recipe(recipe, assignments)
 
 
 def _languages(data: dict[str, Any]) -> str:
