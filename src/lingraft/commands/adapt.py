@@ -16,7 +16,7 @@ from lingraft.recipe.decoding import load
 from lingraft.recipe.joining import joined
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.recipe.shorthand import tables as tables_of
-from lingraft.recipe.streams import by_field, named_texts, replayed
+from lingraft.recipe.streams import by_field, named_texts, plain_streams, replayed
 from lingraft.rundir import Run
 
 if TYPE_CHECKING:
@@ -259,11 +259,8 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
     if not (run.model_path / "config.json").is_file():
         raise DataError(f"{path}: the run has no model yet; finish it (--resume) before you join")
     theirs = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
-    new = texts.get("streams") or [
-        {"name": code.lower(), "language": code, "corpus": texts["corpus"]}
-        for code in [texts.get("language")]
-        if code
-    ]
+    alone = {texts["language"]: texts["corpus"]["text"]} if "language" in texts else {}
+    new = texts.get("streams") or plain_streams(alone)
     plain = joined(theirs, str(run.model_path), new)
     own = {key: plain[key] | data[key] for key in ("tokenizer", "method")}
     own["evaluation"] = plain.get("evaluation", {}) | data["evaluation"]
