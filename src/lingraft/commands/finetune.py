@@ -22,17 +22,12 @@ if TYPE_CHECKING:
 
 
 COMPARE = "See what is more than luck, and where the models go wrong:"
-NAMES = {
-    "tasks": "task",
-    "train_languages": "train-language",
-    "selection_languages": "select-on",
-    "labels": "label",
-    "plug_in": "teacher",
-}
-"""Of keys of the recipe, the options that are called otherwise."""
+BESIDE_A_RECIPE = ["models", "out_dir", "settings", "keep_models", "resume", "overwrite"]
+"""Parameters that go with a recipe."""
 
 
 def command(
+    context: typer.Context,
     models: Annotated[
         list[str],
         typer.Argument(
@@ -146,12 +141,11 @@ def command(
         precision=precision,
     )
     if len(models) == 1 and models[0].endswith(".toml"):
-        if given:
-            name = NAMES.get(first := next(iter(given)), first)
-            raise RecipeError(
-                f"--{name.replace('_', '-')}: belongs to the form without a recipe; "
-                "write it into the recipe, or change settings with --set"
-            )
+        ask.check_beside_recipe(
+            context,
+            [name for name in context.params if name not in BESIDE_A_RECIPE],
+            "write it into the recipe, or change settings with --set",
+        )
         chosen, base = recipes.read_finetune(Path(models[0]), settings or [])
     else:
         if "tasks" not in given:

@@ -14,7 +14,7 @@ import typer
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 Settings = Annotated[
     list[str] | None,
@@ -126,6 +126,29 @@ def is_first_process() -> bool:
 def given(**values: Any) -> dict[str, Any]:
     """The options that were given."""
     return {key: value for key, value in values.items() if value not in (None, [])}
+
+
+def check_beside_recipe(
+    context: typer.Context,
+    alone: Iterable[str],
+    mend: str = "with one, use --set (say --set seed=1)",
+) -> None:
+    """Refuse options that do not go with a recipe.
+
+    Args:
+        context: of this call.
+        alone: parameters of the form without a recipe.
+        mend: what to do.
+
+    Raises:
+        RecipeError: one was given.
+    """
+    parameters = {parameter.name: parameter for parameter in context.command.params}
+    for name in alone:
+        value = context.params[name]
+        if value not in (None, (), [], parameters[name].get_default(context)):
+            spelt = parameters[name].secondary_opts if value is False else parameters[name].opts
+            raise RecipeError(f"{spelt[0]}: belongs to the form without a recipe; {mend}")
 
 
 def pair_of(text: str) -> tuple[str, str]:

@@ -250,12 +250,20 @@ def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
     """
     found = [_named(name, base) for name in recipe.tasks]
     found += [task_of(section, base) for section in recipe.custom]
-    names = [task.name for task in found]
+    check_distinct([task.name for task in found])
+    check_paper(found, recipe.paper)
+    return [with_settings(task, recipe) for task in found]
+
+
+def check_distinct(names: Sequence[str]) -> None:
+    """Refuse tasks of one name.
+
+    Raises:
+        RecipeError: there are such.
+    """
     for name in names:
         if names.count(name) > 1:
             raise RecipeError(f"tasks: {name} is there twice; results would share a folder")
-    check_paper(found, recipe.paper)
-    return [with_settings(task, recipe) for task in found]
 
 
 def check_paper(tasks: Sequence[Task], paper: str | None) -> None:
