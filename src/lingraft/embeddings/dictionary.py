@@ -8,8 +8,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from lingraft.embeddings.common import Plan
-from lingraft.embeddings.lexicon import ORDER, read_each
 from lingraft.embeddings.match import STAGES, Cascade, find_matches, lower
+from lingraft.embeddings.material import ORDER, read_each
 from lingraft.errors import DataError
 from lingraft.tokenizer.vocabulary import Canonical
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CASCADE = ("exact", *(rule for rule, _ in STAGES))
+CASCADE = ("exact", *STAGES)
 """The rules by which a translation is found in the source."""
 
 

@@ -15,8 +15,8 @@ from lingraft.embeddings import vectors
 from lingraft.embeddings.alignment import align
 from lingraft.embeddings.common import Combination, Plan
 from lingraft.embeddings.focus import without_row
-from lingraft.embeddings.lexicon import read_lexicons
 from lingraft.embeddings.match import find_exact_matches
+from lingraft.embeddings.material import read_lexicons
 from lingraft.embeddings.segmentation import Segmenter
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@
 | `duplicates` | pass 2: which documents and sentences occurred before, over all parts |
 | `shards` | pass 3: what is kept, as JSON lines by split, with its statistics |
 | `passes` | the passes as functions, and the processes that go through them |
-| `blocks` | a pass as a datatrove pipeline block |
-| `executors` | has Slurm or Ray run them |
+| `executors` | has Slurm or Ray run them, by datatrove |
 | `job` | puts it together |
 
 The text does not depend on how the sources are cut, nor on the number of processes.

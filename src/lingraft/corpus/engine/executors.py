@@ -1,20 +1,49 @@
-"""Has Slurm or Ray run the passes of a job, by datatrove's executors."""
+"""Has Slurm or Ray run the passes of a job, by datatrove's executors.
+
+datatrove has blocks of its own for repetition, near-duplicates and language, which need a word
+tokenizer or a model for each language from further packages, and its executors know no order of
+parts, so that which of two duplicates stays depends on the cut. So only its executors are used.
+"""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from datatrove.pipeline.base import PipelineStep
+
 from lingraft.corpus.engine import passes
-from lingraft.corpus.extras import require
+from lingraft.corpus.engine.plan import Folder
 from lingraft.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lingraft.corpus.engine.job import Cluster, Kind
-    from lingraft.corpus.engine.plan import Folder, Plan
+    from lingraft.corpus.engine.plan import Plan
 
 MINIMUM = {"slurm": ("partition", "time"), "ray": ()}
+
+
+class Pass(PipelineStep):
+    """One pass; the task's number is that of a part, or of a bucket of hashes.
+
+    It reads the plan from the folder, so that it can be sent to another machine as it is.
+    """
+
+    type = "corpus"
+
+    def __init__(self, out: str, name: str) -> None:
+        self.name = name
+        super().__init__()
+        self.folder = Folder(Path(out))
+
+    def run(self, data: Any, rank: int = 0, world_size: int = 1) -> Iterator[Any]:
+        passes.run_task(self.folder, self.name, rank)
+        yield from ()
 
 
 def build(folder: Folder, plan: Plan, cluster: Cluster) -> dict[str, Any]:
@@ -22,19 +51,16 @@ def build(folder: Folder, plan: Plan, cluster: Cluster) -> dict[str, Any]:
 
     Raises:
         RecipeError: an option that the executor does not have, or one that it needs is missing.
-        DataError: datatrove is not installed.
     """
-    module = require(f"datatrove.executor.{cluster.kind}", f"--executor {cluster.kind}", "corpus")
+    module = importlib.import_module(f"datatrove.executor.{cluster.kind}")
     kind = getattr(module, f"{cluster.kind.title()}PipelineExecutor")
     _check_options(kind, cluster)
-    from lingraft.corpus.engine import blocks
-
     made: dict[str, Any] = {}
     before = None
     for name, (_, tasks) in passes.passes(plan).items():
         job = {"job_name": f"lingraft-{name}"} if cluster.kind == "slurm" else {}
         before = made[name] = kind(
-            pipeline=[blocks.Pass(str(folder.out.absolute()), name)],
+            pipeline=[Pass(str(folder.out.absolute()), name)],
             tasks=tasks,
             workers=cluster.processes or -1,
             logging_dir=str(folder.logs(name).absolute()),

@@ -11,6 +11,7 @@ from lingraft.corpus.cleaning import scripts
 from lingraft.corpus.engine import passes
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.plan import Folder
+from lingraft.corpus.extras import require
 from lingraft.corpus.readers import documents
 from lingraft.corpus.result import log_result
 from lingraft.errors import RecipeError
@@ -111,6 +112,7 @@ def make(
 
 def _hand_over(folder: Folder, plan: Plan, cluster: Cluster) -> None:
     """Have a scheduler run the passes, all that the last one waits for."""
+    require("datatrove", f"--executor {cluster.kind}", "corpus")
     from lingraft.corpus.engine import executors
 
     built = executors.build(folder, plan, cluster)

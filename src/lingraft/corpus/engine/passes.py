@@ -17,7 +17,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
 
 from lingraft import workers
-from lingraft.corpus.cleaning.steps import SentenceFilter, document_steps
+from lingraft.corpus.cleaning.steps import SentenceFilter, cleaned
 from lingraft.corpus.engine import duplicates, parts, shards
 from lingraft.corpus.engine.summary import finish
 from lingraft.errors import DataError
@@ -58,8 +58,7 @@ def _clean(folder: Folder, rank: int, ticker: Ticker | None) -> None:
         return
     plan, progress = folder.plan(), parts.Progress(ticker=ticker)
     found = parts.documents(plan.parts[rank], plan.section, progress)
-    for step in document_steps(plan.section, progress.tally):
-        found = step(found)
+    found = cleaned(found, plan.section, progress.tally)
     parts.write(found, _judge(folder, plan.fingerprint), progress, folder.part(rank))
 
 
