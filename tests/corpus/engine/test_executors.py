@@ -95,6 +95,7 @@ def test_a_changed_file_or_setting_changes_the_fingerprint(section: Corpus, sour
         ("slurm", {"time": "1:00:00"}, "--executor slurm: needs --executor-option partition"),
         ("slurm", {"partiton": "cpu"}, "no such option; allowed: .*partition"),
         ("ray", {"logging_dir": "x"}, "the ray executor has no such option"),
+        ("local", {"time": "1:00"}, "--executor-option time: is for jobs of a cluster"),
     ],
 )
 def test_options_of_a_cluster_are_checked(
