@@ -98,6 +98,8 @@ def command(
     ] = None,
     cut: ask.Cut = None,
     train_examples: ask.TrainExamples = None,
+    train_sizes: ask.TrainSizes = None,
+    learning_rates: ask.LearningRates = None,
     precision: ask.Precision = None,
     keep_models: Annotated[
         bool, typer.Option("--keep-models", help="Keep the best weights of every seed.")
@@ -133,6 +135,8 @@ def command(
         labels=ask.names_in([label] if label else None),
         cut=ask.shares_in(cut),
         train_examples=train_examples,
+        train_sizes=ask.numbers_in(train_sizes, "--train-sizes"),
+        learning_rates=ask.numbers_in(learning_rates, "--learning-rates"),
         paper=paper,
         precision=precision,
     )

@@ -89,6 +89,21 @@ Cut = Annotated[
     ),
 ]
 TrainExamples = Annotated[int | None, typer.Option(min=1, help="Train on so many examples only.")]
+TrainSizes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N,N…",
+        help="Train on so many examples, and on so many …: a learning curve.",
+    ),
+]
+LearningRates = Annotated[
+    str | None,
+    typer.Option(
+        metavar="R,R…",
+        help="Try each of these learning rates once for each model and task, and take the best "
+        "on the development set for all seeds.",
+    ),
+]
 Precision = Annotated[str | None, typer.Option(help="Precision of training: auto, bf16 or fp32.")]
 ResumeSeeds = Annotated[
     bool, typer.Option("--resume", help="Train seeds again whose inputs have changed.")
@@ -152,6 +167,19 @@ def names_in(values: str | Sequence[str] | None) -> list[str]:
     """The names in `A,B` and several options of it."""
     texts = [values] if isinstance(values, str) else values or []
     return [name.strip() for text in texts for name in text.split(",") if name.strip()]
+
+
+def numbers_in(text: str | None, option: str) -> list[float]:
+    """The numbers in `1e-4,3e-4`; whole ones as integers.
+
+    Raises:
+        RecipeError: something else is among them.
+    """
+    try:
+        found = [float(name) for name in names_in(text)]
+    except ValueError:
+        raise RecipeError(f"{option} {text}: write numbers with commas between them") from None
+    return [int(one) if one.is_integer() else one for one in found]
 
 
 def shares_in(text: str | None) -> dict[str, float] | None:
