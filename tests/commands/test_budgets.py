@@ -27,7 +27,7 @@ def test_what_is_no_number_of_tokens_is_refused(text):
 @pytest.mark.parametrize("unit", ["minutes", "hours", "steps"])
 def test_an_option_names_its_unit(unit):
     values = dict.fromkeys(("minutes", "hours", "tokens", "steps")) | {unit: 3}
-    assert budgets.chosen(**values) == {"value": 3, "unit": unit}
+    assert budgets.chosen(values) == {"value": 3, "unit": unit}
 
 
 ONE, TWO = [{"name": "de"}], [{"name": "de"}, {"name": "fr"}]

@@ -11,11 +11,12 @@ from lingraft.models.families import FAMILIES
 from lingraft.models.graft import Vocabulary, rebuild
 from lingraft.models.loading import stock_class
 from lingraft.models.packed import PackedModel, check_isolation
-from lingraft.models.parts import itl_layers, part_of, sizes_by_part, tied_once
+from lingraft.models.parts import part_of, sizes_by_part, tied_once
 from lingraft.models.plans import layer_plan
 from lingraft.models.source import load_model
 from lingraft.pipeline.sizes import grafted_sizes
 from lingraft.recipe.methods import recipe_from
+from lingraft.recipe.places import Places
 from lingraft.training.loop import train_phase
 
 LLAMA = FAMILIES["llama"]
@@ -103,7 +104,7 @@ def test_an_untied_head_is_a_matrix_of_its_own_that_trains_with_the_embeddings(
     assert all(torch.equal(tensors[name], rows.bias_V) for name in record.output_bias)
     names = tied_once(tensors, record, tied=False)
     sizes = sizes_by_part(
-        {name: tensors[name].numel() for name in names}, record, itl_layers(3, 1, 0)
+        {name: tensors[name].numel() for name in names}, record, Places(1, 0).inserted(3)
     )
     assert sum(sizes.values()) == sum(parameter.numel() for parameter in target.parameters())
     assert sizes["embeddings"] == 2 * 320 * 32

@@ -2,8 +2,9 @@ import pytest
 
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES
-from lingraft.models.parts import itl_layers, layer_index, part_of, tied_once, trained_parts
+from lingraft.models.parts import layer_index, part_of, tied_once, trained_parts
 from lingraft.recipe import PARTS
+from lingraft.recipe.places import Places
 
 ROBERTA = FAMILIES["roberta"]
 
@@ -27,7 +28,7 @@ ROBERTA = FAMILIES["roberta"]
     ],
 )
 def test_a_tensor_of_roberta_belongs_to_its_part(name, part):
-    assert part_of(name, ROBERTA, itl_layers(14, 1, 1)) == part
+    assert part_of(name, ROBERTA, Places(1, 1).inserted(14)) == part
 
 
 def test_a_tensor_that_the_record_does_not_foresee_is_an_error():
@@ -43,9 +44,9 @@ def test_the_number_of_a_layer_is_read_whole():
 
 
 def test_the_translation_layers_are_the_first_and_the_last():
-    assert itl_layers(14, 1, 1) == {0, 13}
-    assert itl_layers(6, 2, 1) == {0, 1, 5}
-    assert itl_layers(4, 0, 0) == frozenset()
+    assert Places(1, 1).inserted(14) == {0, 13}
+    assert Places(2, 1).inserted(6) == {0, 1, 5}
+    assert Places(0, 0).inserted(4) == frozenset()
 
 
 def test_all_means_every_part():

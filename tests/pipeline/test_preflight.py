@@ -42,8 +42,9 @@ def test_trainable_parameters_are_those_of_the_phases(family, adapted):
 @pytest.mark.parametrize("layers", [(0, 0, 0), (0, 2, 0), (2, 0, 0), (1, 0, 1)])
 def test_inserted_layers_are_counted_as_the_graft_makes_them(family, layers, adapted, tiny_model):
     from lingraft.models.graft import rebuild
-    from lingraft.models.parts import itl_layers, sizes_by_part, tied_once
+    from lingraft.models.parts import sizes_by_part, tied_once
     from lingraft.models.plans import layer_plan
+    from lingraft.recipe.places import Places
 
     before, after, every = layers
     keys = zip(("before", "after", "every"), layers, strict=True)
@@ -57,7 +58,7 @@ def test_inserted_layers_are_counted_as_the_graft_makes_them(family, layers, ada
     tensors = graft.state_dict()
     sizes = {name: tensors[name].numel() for name in tied_once(tensors, record)}
     depth = graft.config.num_hidden_layers
-    expected = sizes_by_part(sizes, record, itl_layers(depth, before, after, every))
+    expected = sizes_by_part(sizes, record, Places(before, after, every).inserted(depth))
     assert plan.by_part == expected
 
 

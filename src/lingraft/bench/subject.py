@@ -19,7 +19,6 @@ from lingraft.models.families import check_masked, family_of
 from lingraft.models.graft import build, deeper_config
 from lingraft.models.loading import stock_class
 from lingraft.models.modules import wanted_by
-from lingraft.models.parts import itl_layers
 from lingraft.models.plans import layer_plan
 from lingraft.pretrained import load as pretrained
 from lingraft.recipe import Batch
@@ -120,7 +119,7 @@ class Subject:
             loaded = source.load_model(str(Run.existing(self.run).stage("graft").path / "model"))
             check_masked(loaded.family, "bench")
             depth = int(getattr(loaded.model.config, loaded.family.depth_key))
-            return loaded.model, loaded.family, itl_layers(depth, *graft.places)
+            return loaded.model, loaded.family, graft.places.inserted(depth)
         for module in wanted_by(graft):
             raise RecipeError(
                 f"graft.{module.part}: bench builds no {module.part} from a recipe; "
@@ -136,7 +135,7 @@ class Subject:
         return (
             build(model_class, target, self.recipe.seed),
             family,
-            itl_layers(len(plan), *graft.places),
+            graft.places.inserted(len(plan)),
         )
 
     def _config(self) -> PreTrainedConfig:

@@ -181,7 +181,6 @@ def command(
     else:
         texts = _texts(text or [], lang, language_field)
         needed: dict[str, object] = {"--source": source or join, "--text": text, "--lang": texts}
-        budget = budgets.chosen(minutes=minutes, hours=hours, tokens=tokens, steps=steps)
         default = budgets.default_preset(
             {"method": method} | texts, assignments, joins=join is not None, yes=yes
         )
@@ -190,6 +189,10 @@ def command(
             "method": method,
             "preset": preset or default,
             "vocab_size": vocab_size,
+            "minutes": minutes,
+            "hours": hours,
+            "tokens": tokens,
+            "steps": steps,
             "learning_rate": learning_rate,
             "batch_tokens": batch_tokens,
             "probe": None if probe else False,
@@ -197,7 +200,7 @@ def command(
             "kept": kept,
             "baselines": baseline,
         }
-        data = tables_of(short, texts, budget)
+        data = tables_of(short, texts, budgets.chosen(short))
         if join is not None:
             if source is not None:
                 raise RecipeError("--join: the run's model is the source; leave --source out")

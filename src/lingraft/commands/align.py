@@ -203,11 +203,8 @@ def _sets(gold: list[str], text: list[Path], base: int | None, outside: str) -> 
 
 def _named(entry: str) -> tuple[str, Path]:
     """Name and file of `NAME=FILE`; a file alone is called as it is, without its suffix."""
-    name, equals, file = entry.partition("=")
-    if not equals or Path(entry).exists():
-        path = Path(entry)
+    name, path = ask.named_file(entry, "--gold")
+    if not name:
         name = re.sub(r"(\.(jsonl|txt|gz|xz|bz2|zst|tsv))+$", "", path.name.lower())
         name = re.sub(r"[^a-z0-9._+-]+", "-", name).strip("-.") or "gold"
-        return name, path
-    ask.check_folder_name(name, "--gold")
-    return name, Path(file)
+    return name, path

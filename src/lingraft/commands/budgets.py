@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lingraft.recipe import Recipe
+    from lingraft.recipe.shorthand import ShortForm
 
 FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9}
 NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*([kmbg]?)", re.IGNORECASE)
@@ -34,19 +35,18 @@ def count(text: str, option: str) -> float:
     return value
 
 
-def chosen(
-    *, minutes: float | None, hours: float | None, tokens: str | None, steps: int | None
-) -> dict[str, Any] | None:
-    """The budget that the options stand for, as plain data; None where none is given.
+def chosen(form: ShortForm) -> dict[str, Any] | None:
+    """The budget of a short form, as plain data; None where none is given.
 
     Raises:
         RecipeError: several are given.
     """
+    tokens = form.get("tokens")
     values = {
-        "minutes": minutes,
-        "hours": hours,
-        "tokens": None if tokens is None else count(tokens, "--tokens"),
-        "steps": steps,
+        "minutes": form.get("minutes"),
+        "hours": form.get("hours"),
+        "tokens": None if tokens is None else count(str(tokens), "--tokens"),
+        "steps": form.get("steps"),
     }
     given = [(unit, value) for unit, value in values.items() if value is not None]
     if len(given) > 1:

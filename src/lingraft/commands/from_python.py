@@ -56,19 +56,9 @@ def recipe_of(form: ShortForm, out: str | Path | None, settings: Sequence[str] =
     if form.get("preset") is None:
         default = budgets.default_preset({"method": form.get("method"), **texts}, assignments)
         form = {**form, "preset": default}
-    data = {"name": Path(out).resolve().name or "run"} | tables(form, texts, _budget(form))
+    data = {"name": Path(out).resolve().name or "run"} | tables(form, texts, budgets.chosen(form))
     budgets.check_given(data, assignments)
     return recipe_from(data, assignments, "lingraft.adapt")
-
-
-def _budget(form: ShortForm) -> dict[str, Any] | None:
-    tokens = form.get("tokens")
-    return budgets.chosen(
-        minutes=form.get("minutes"),
-        hours=form.get("hours"),
-        tokens=None if tokens is None else str(tokens),
-        steps=form.get("steps"),
-    )
 
 
 def _texts(text: Any, language: str | None) -> dict[str, Any]:

@@ -236,6 +236,19 @@ def labelled(models: Sequence[str], labels: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def named_file(entry: str, option: str) -> tuple[str, Path]:
+    """Name and file of NAME=FILE; of a file alone no name.
+
+    Raises:
+        RecipeError: the name cannot be that of a folder.
+    """
+    name, equals, file = entry.partition("=")
+    if not equals or Path(entry).exists():
+        return "", Path(entry)
+    check_folder_name(name, option)
+    return name, Path(file)
+
+
 def check_folder_name(name: str, option: str) -> None:
     """Refuse what cannot be the name of a folder of results.
 

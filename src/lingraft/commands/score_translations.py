@@ -89,11 +89,10 @@ def _named(entries: list[str]) -> dict[str, Path]:
     """The files by the names of their systems; a file alone is called as it is."""
     found: dict[str, Path] = {}
     for entry in entries:
-        name, equals, file = entry.partition("=")
-        if not equals or Path(entry).exists():
-            name, file = Path(entry).name, entry
+        name, path = ask.named_file(entry, "system")
+        name = name or path.name
         ask.check_folder_name(name, "system")
         if name in found:
             raise RecipeError(f"two systems would be called '{name}'; name them: SYSTEM=FILE")
-        found[name] = Path(file)
+        found[name] = path
     return found

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models.modules import owner_of
 from lingraft.recipe import PARTS
-from lingraft.recipe.places import Places
 from lingraft.recipe.selectors import ALIASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lingraft.models.families import Family
+    from lingraft.recipe.places import Places
 
 
 def layer_index(name: str, family: Family) -> int | None:
@@ -73,27 +73,18 @@ def part_of(name: str, family: Family, itl_layers: frozenset[int]) -> str:
     )
 
 
-def itl_layers(num_layers: int, before: int, after: int, every: int = 0) -> frozenset[int]:
-    """Indices of the inserted layers in a grafted model of `num_layers` layers."""
-    return Places(before, after, every).inserted(num_layers)
-
-
-def translation_layers(
-    config: Any, family: Family, before: int, after: int, every: int = 0
-) -> frozenset[int]:
+def translation_layers(config: Any, family: Family, places: Places) -> frozenset[int]:
     """Numbers of the inserted layers of a grafted model, in each list of layers.
 
     Args:
         config: of the grafted model.
         family: its record.
-        before: as in the recipe's [graft] (`Places`).
-        after: likewise.
-        every: likewise.
+        places: as the recipe's [graft] has them.
     """
     return frozenset(
         one.first + index
         for one in family.lists
-        for index in itl_layers(int(getattr(config, one.depth_key)), before, after, every)
+        for index in places.inserted(int(getattr(config, one.depth_key)))
     )
 
 

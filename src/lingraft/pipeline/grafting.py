@@ -343,7 +343,7 @@ def _counts(model: PreTrainedModel, loaded: source.LoadedSource, recipe: Recipe)
     depths = [int(getattr(model.config, one.depth_key)) for one in family.lists]
     source_layers = sum(map(places.source_layers, depths))
     between = sum(depths) - source_layers - stacks * (places.before + places.after)
-    itl = translation_layers(model.config, family, *places)
+    itl = translation_layers(model.config, family, places)
     return {
         "model_type": family.model_type,
         "layers": {

@@ -46,7 +46,7 @@ def prepared(
         phase=section,
         training=recipe.training,
         family=loaded.family,
-        itl_layers=translation_layers(loaded.model.config, loaded.family, *recipe.graft.places),
+        itl_layers=translation_layers(loaded.model.config, loaded.family, recipe.graft.places),
         new_rows=new_rows(run.stage("graft").path, section),
         readings=readings(shards, recipe, section, tokenizer),
         vocabulary=TokenIds.of(tokenizer, loaded.family.kind),
