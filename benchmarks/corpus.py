@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 PASS = re.compile(r"corpus: pass (\S+) took ([\d.]+) s")
 OPTIONS: list[str] = []
 COPY_EVERY, SAMPLE_SECONDS = 20, 0.2
-STEP_BATCH = 256
 
 
 @dataclass
@@ -178,8 +177,8 @@ def steps(dump: Path, xml_bytes: int, stored: int) -> dict[str, dict[str, float]
     seconds = {"reading (bz2, XML, wikitext)": clock() - begin}
     judge = SentenceFilter(section, "en")
     begin = clock()
-    for start in range(0, len(documents), STEP_BATCH):
-        near_duplicates.band_keys(documents[start : start + STEP_BATCH])
+    for document in documents:
+        near_duplicates.band_keys(document)
     seconds["near-duplicates"] = clock() - begin
     begin = clock()
     sentences = [sentence for text in documents for sentence in judge.split(text)]

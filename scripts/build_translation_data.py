@@ -35,7 +35,7 @@ from build_study_data import stretches
 
 from lingraft.corpus.cleaning.decontamination import Evaluations
 from lingraft.corpus.cleaning.sentences import splitter
-from lingraft.corpus.pairs import Checker, Limits, Pair
+from lingraft.corpus.pairs import Checker, Pair
 from lingraft.corpus.split import position, split_of
 from lingraft.tasks.sentences import lines
 
@@ -70,7 +70,7 @@ VALID, TEST, SPLIT_SEED = 0.05, 0.1, 0
 DEV_PAIRS, TEST_PAIRS = 500, 1_000
 FEWEST_WORDS = 4
 """Of the English side of a held-out pair: titles and menu entries are not tested."""
-LIMITS = Limits(max_characters=400)
+MAX_CHARACTERS = 400
 Sides = tuple[str, str]
 """English and the other language."""
 Pages = dict[str, list[tuple[str, list[Sides]]]]
@@ -115,7 +115,7 @@ def held_out(
 
 def checked(pairs: Iterable[Sides], dropped: Counter[str], language: str = "ko") -> Iterator[Sides]:
     """Pairs that pass lingraft's own checks; why the others do not is counted."""
-    checker = Checker(("Latn",), SCRIPTS[language], LIMITS, dropped=dropped)
+    checker = Checker(("Latn",), SCRIPTS[language], MAX_CHARACTERS, dropped=dropped)
     for pair in checker.check(Pair(target=other, source=english) for english, other in pairs):
         yield pair.source, pair.target
 

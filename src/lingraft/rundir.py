@@ -152,6 +152,17 @@ def removed_on_failure(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file beside `path` that gets its name at the end, and is deleted if there is no end."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Name the file where a library writes: safetensors, torch and tokenizers raise no OSError.
 

@@ -1,7 +1,7 @@
 """Worker processes that end with the process that started them, however it ends.
 
 A worker watches once it has imported this module, so nothing heavy belongs here: numpy and
-datatrove take seconds on a busy machine, in which a worker would not notice.
+transformers take seconds on a busy machine, in which a worker would not notice.
 """
 
 from __future__ import annotations

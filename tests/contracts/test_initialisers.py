@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from typing import NamedTuple
 
@@ -251,15 +250,10 @@ def test_what_needs_material_says_so_in_a_line(name, sources, run):
 
 
 @names
-def test_options_are_keyword_only_and_documented(name):
-    plan = INITIALISERS[name].plan
-    parameters = list(inspect.signature(plan).parameters.values())
-    assert [p.name for p in parameters[:4]] == ["source_VD", "source", "target", "material"]
-    assert all(p.kind is p.KEYWORD_ONLY for p in parameters[4:])
-    assert all(p.default is not p.empty for p in parameters[4:])
-    assert plan.__doc__ is not None
-    assert all(f"        {p.name}: " in plan.__doc__ for p in parameters[4:])
-    assert ("Material: " in plan.__doc__) is (name in NEEDING)
+def test_the_docstring_says_what_of_the_material_it_needs(name):
+    documented = INITIALISERS[name].plan.__doc__
+    assert documented is not None
+    assert ("Material: " in documented) is (name in NEEDING)
 
 
 def test_the_recipe_knows_which_run_the_source():

@@ -11,12 +11,10 @@ import pytest
 
 from lingraft.corpus import stage
 from lingraft.corpus.engine import job
-from lingraft.corpus.engine.executors import Cluster
+from lingraft.corpus.engine.job import Cluster
 from lingraft.corpus.split import SPLITS, split_of
 from lingraft.errors import DataError
 from lingraft.recipe import Corpus
-
-pytest.importorskip("datatrove")
 
 WORDS = ["사람", "학교", "바다", "하늘", "책상", "나무", "구름", "시간", "마음", "노래", "도시"]
 SHARES = {"valid": 0.02, "test": 0.02}

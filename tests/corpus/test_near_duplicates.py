@@ -37,7 +37,11 @@ def similarity(left: str, right: str) -> float:
 def fresh(texts: Sequence[str]) -> list[bool]:
     """Which texts agree in no band with an earlier one."""
     ranks = np.zeros(len(texts), np.int8)
-    again = {at for keys in band_keys(texts).T for at in repeated(keys, ranks).tolist()}
+    again = {
+        at
+        for keys in np.array([band_keys(text) for text in texts]).T
+        for at in repeated(keys, ranks).tolist()
+    }
     return [at not in again for at in range(len(texts))]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lingraft.corpus import pairs
-from lingraft.corpus.pairs import Checker, Limits, Pair
+from lingraft.corpus.pairs import Checker, Pair
 from lingraft.corpus.readers.lines import Reading
 from lingraft.corpus.readers.parallel import Layout, read
 from lingraft.errors import DataError
@@ -69,7 +69,7 @@ def test_a_side_in_another_language_is_dropped_by_the_function_given() -> None:
 
 
 def test_no_scripts_switch_the_script_check_off() -> None:
-    checker = Checker(limits=Limits())
+    checker = Checker()
     assert list(checker.check([Pair("ねこ", "고양이")]))
 
 

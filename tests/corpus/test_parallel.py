@@ -54,7 +54,7 @@ def test_json_lines_give_both_languages_nested_or_not(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "{\n")
     found, reading = read(path)
     assert found == [("one", "하나"), ("two", "둘")]
-    assert reading.dropped == {parallel.MISSING_LANGUAGE: 2, parallel.BROKEN_JSON: 1}
+    assert reading.dropped == {tmx.MISSING_LANGUAGE: 2, parallel.BROKEN_JSON: 1}
 
 
 def test_json_lines_without_the_languages_are_refused(tmp_path: Path) -> None:

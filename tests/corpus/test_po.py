@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from lingraft.corpus.readers import po
+from lingraft.corpus.readers import parallel, po
 from lingraft.corpus.readers.documents import Source
 from lingraft.corpus.readers.lines import Reading
+from lingraft.corpus.readers.parallel import Layout
 from lingraft.errors import DataError
 from lingraft.recipe import Corpus
 
@@ -56,7 +57,9 @@ def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
 
 def pairs(path: Path) -> tuple[list[tuple[str, str]], Reading]:
     reading = Reading()
-    return [(p.source, p.target) for p in po.read_pairs(path, 100_000, reading)], reading
+    return [
+        (p.source, p.target) for p in parallel.read([path], Layout("en", "ko"), reading)
+    ], reading
 
 
 def test_pairs_are_messages_with_their_translation(tmp_path: Path) -> None:

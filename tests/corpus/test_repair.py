@@ -6,17 +6,16 @@ from lingraft.errors import DataError
 TEXT = "고양이가 따뜻한 아랫목에서 하루 종일 자고 있었다. 그리고 다시 잤다."
 
 
-def test_text_read_in_the_wrong_encoding_is_brought_back_and_counted() -> None:
+def test_text_read_in_the_wrong_encoding_is_brought_back() -> None:
     pytest.importorskip("ftfy")
-    broken = [TEXT.encode().decode("latin-1"), "naïve cafÃ© &amp; bar"]
-    fixed, counts = repair.repair([*broken, TEXT, "“따옴표” ﬁ ａ"])
-    assert fixed == [TEXT, "naïve café & bar", TEXT, "“따옴표” ﬁ ａ"]
-    assert counts == {repair.REPAIRED: 2}
+    assert repair.repair(TEXT.encode().decode("latin-1")) == (TEXT, True)
+    assert repair.repair("naïve cafÃ© &amp; bar") == ("naïve café & bar", True)
 
 
-def test_text_in_order_counts_nothing() -> None:
+@pytest.mark.parametrize("text", [TEXT, "“따옴표” ﬁ ａ"])
+def test_text_in_order_stays(text: str) -> None:
     pytest.importorskip("ftfy")
-    assert repair.repair([TEXT]) == ([TEXT], {})
+    assert repair.repair(text) == (text, False)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
@@ -50,7 +49,7 @@ def test_bytes_that_are_no_text_have_no_encoding() -> None:
 def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ftfy", None)
     with pytest.raises(DataError, match=r'pip install "lingraft\[clean\]"'):
-        repair.repair([TEXT])
+        repair.repair(TEXT)
 
 
 @pytest.mark.parametrize(

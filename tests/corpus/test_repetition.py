@@ -3,7 +3,7 @@ import random
 import pytest
 
 from lingraft.corpus.cleaning import repetition
-from lingraft.corpus.cleaning.repetition import Limits
+from lingraft.recipe import Repetition
 
 rng = random.Random(0)
 VOCABULARY = ["".join(rng.choices("가나다라마바사아자차카타파하", k=3)) for _ in range(3_000)]
@@ -14,7 +14,7 @@ def sentence(length: int = 12) -> str:
 
 
 def reason(document: str, **limits: float) -> str:
-    return repetition.REASONS[repetition.reasons([document], Limits(**limits))[0]]  # type: ignore[arg-type]
+    return repetition.reason(document, Repetition(**limits))  # type: ignore[arg-type]
 
 
 PROSE = "\n".join(sentence() for _ in range(40))
@@ -25,7 +25,7 @@ SAME = sentence()
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        (PROSE, repetition.KEPT),
+        (PROSE, ""),
         ("\n".join([PROSE] + [SAME] * 30), repetition.REPEATED_LINES),
         (f"{PROSE}\n\n{PROSE}", repetition.REPEATED_LINES),
         ("\n".join(f"• {line}" for line in PROSE.splitlines()), repetition.LIST),
@@ -35,8 +35,8 @@ SAME = sentence()
             " ".join(f"{sentence(12)} {PHRASES[n % 5]}" for n in range(20)),
             repetition.REPEATED_PHRASES,
         ),
-        ("짧은 글\n짧은 글\n짧은 글", repetition.KEPT),
-        ("", repetition.KEPT),
+        ("짧은 글\n짧은 글\n짧은 글", ""),
+        ("", ""),
     ],
 )
 def test_a_document_is_dropped_for_the_first_reason_that_applies(
@@ -56,10 +56,10 @@ def test_one_in_three_repeated_lines_is_the_limit() -> None:
     lines = [sentence(3) for _ in range(70)]
     # Long lines make the repeated ones a small share of the characters.
     lines[:5] = [sentence(200) for _ in range(5)]
-    assert reason("\n".join(lines + ["끝 줄."] * 30)) == repetition.KEPT
+    assert reason("\n".join(lines + ["끝 줄."] * 30)) == ""
     assert reason("\n".join(lines + ["끝 줄."] * 33)) == repetition.REPEATED_LINES
 
 
 def test_a_long_document_without_repetition_is_kept() -> None:
     long = "\n".join(sentence() for _ in range(4_000))
-    assert reason(long) == repetition.KEPT
+    assert reason(long) == ""

@@ -17,7 +17,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from lingraft.crosslingual import pairs as sets
 from lingraft.crosslingual.encoder import Encoder
-from lingraft.crosslingual.retrieval import WAYS, Answers, answers_of
+from lingraft.crosslingual.retrieval import WAYS, Answers, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +74,7 @@ def test_accuracies_are_those_of_scikit_learn(
     family: str, tiny_source: Callable[[str], Any]
 ) -> None:
     folder, pairs = str(tiny_source(family)), made_up(80)
-    answers = answers_of(Encoder.load(folder), pairs, "mean")
+    answers = Answers.of(pairs.language, nearest(Encoder.load(folder), pairs, "mean"))
     expected_LW = reference(folder, list(pairs.english), list(pairs.other))
     found_LW = np.stack([answers.accuracies(way) for way in WAYS], axis=1)
     np.testing.assert_allclose(found_LW, expected_LW)
@@ -87,7 +87,7 @@ def test_accuracies_on_real_test_sets_are_those_of_scikit_learn(language: str) -
     (pairs,) = sets.read([str(TATOEBA)], [language])
     pairs = pairs.first(60)
     folder = str(ROOT / "demo" / "source")
-    answers = answers_of(Encoder.load(folder), pairs, "mean")
+    answers = Answers.of(pairs.language, nearest(Encoder.load(folder), pairs, "mean"))
     expected_LW = reference(folder, list(pairs.english), list(pairs.other))
     found_LW = np.stack([answers.accuracies(way) for way in WAYS], axis=1)
     np.testing.assert_allclose(found_LW, expected_LW)

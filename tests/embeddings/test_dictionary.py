@@ -19,21 +19,19 @@ def vocabulary(kind: str, *pieces: str) -> Vocabulary:
 def run(tmp_path, tiny_tokenizer):
     """Calls it with a source of three words and a lexicon: `run(lexicon, "▁집", …)`."""
 
-    def call(lexicon, *pieces, source=("Ġhouse", "Ġdog", "Ġcaf"), **options):
+    def call(lexicon, *pieces):
         path = tmp_path / "lexicon.txt"
         path.write_text(lexicon, encoding="utf-8")
         tokenizer = tiny_tokenizer("roberta")
         named = (str(path),) if lexicon else ()
         material = Material(tokenizer, tokenizer, tuple, Resources(lexicons=named), 0)
         source_VD = torch.arange(640.0).reshape(320, 2)
-        known = Vocabulary.of(tokenizer) if source is None else vocabulary("byte-bpe", *source)
         return INITIALISERS["dictionary"].function(
             source_VD,
-            known,
+            vocabulary("byte-bpe", "Ġhouse", "Ġdog", "Ġcaf"),
             vocabulary("unigram", *pieces),
             generator=torch.Generator().manual_seed(0),
             material=material,
-            **options,
         )
 
     return call
@@ -60,17 +58,6 @@ def test_translations_and_words_match_in_the_cascade_of_match(run):
 def test_only_pieces_that_start_a_word_are_looked_up(run):
     made = run("집 house\n", "▁집", "집", "▁집집")
     assert made.provenance.rules == ("dictionary", "fresh", "fresh")
-
-
-def test_the_pieces_of_a_translation_are_averaged_only_when_asked_for(run, tiny_tokenizer):
-    options = {"source": None, "average_pieces": True}
-    assert run("새 bird\n", "▁새", source=None).provenance.rules == ("fresh",)
-    made = run("새 bird\n", "▁새", **options)
-    ids = tiny_tokenizer("roberta")(" bird", add_special_tokens=False)["input_ids"]
-    assert len(ids) > 1
-    assert made.provenance.rules == ("combined",)
-    expected = torch.arange(640.0).reshape(320, 2)[ids].mean(dim=0)
-    assert torch.allclose(made.target_UD[0], expected)
 
 
 def test_a_lexicon_with_its_columns_swapped_is_refused_with_what_was_counted(run):

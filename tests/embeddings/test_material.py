@@ -7,8 +7,7 @@ import lzma
 import pytest
 
 from lingraft.corpus.pairs import Pair
-from lingraft.embeddings.lexicon import read_lexicons
-from lingraft.embeddings.material import files, read_pairs
+from lingraft.embeddings.material import files, read_lexicons, read_pairs
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe import Resources
 

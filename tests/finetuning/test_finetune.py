@@ -115,6 +115,52 @@ def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(nli, tmp_path):
     assert contents(folder) == contents(tmp_path / "straight" / "M" / "klue-nli" / "seed-0")
 
 
+def test_the_learning_rate_that_is_best_on_the_development_set_is_taken_for_all_seeds(
+    nli, tmp_path
+):
+    """A chosen rate gives the very result of a call with that rate; the trials are no results."""
+    two = ("--label", "M", "--learning-rates", "1e-9,1e-2", "--seeds", 2)
+    changes = SHORT_RUN.replace("epochs=2", "epochs=20")
+    ended = nli(tmp_path / "tried", *two, changes=changes)
+    assert ended.status == 0, ended.err
+    folder = tmp_path / "tried/M/klue-nli"
+    tried = {
+        name: json.loads((folder / "learning-rates" / name / "scores.json").read_text())
+        for name in ("1e-09", "0.01")
+    }
+    scores = json.loads((folder / "seed-0/scores.json").read_text())
+    assert scores["learning_rates"] == {name: one["best"]["score"] for name, one in tried.items()}
+    assert scores["learning_rates"]["0.01"] > scores["learning_rates"]["1e-09"]
+    assert scores["settings"]["learning_rate"] == 1e-2
+    assert [one.seed for one in outcomes(tmp_path / "tried")] == [0, 1]
+
+    alone = changes.replace("learning_rate=0.001", "learning_rate=0.01")
+    assert nli(tmp_path / "alone", "--label", "M", changes=alone).status == 0
+    assert contents(folder / "seed-0") == contents(tmp_path / "alone/M/klue-nli/seed-0")
+
+    before = (folder / "learning-rates/0.01/scores.json").stat().st_mtime_ns
+    assert nli(tmp_path / "tried", *two, changes=changes).status == 0
+    assert (folder / "learning-rates/0.01/scores.json").stat().st_mtime_ns == before
+    third = nli(tmp_path / "tried", "--label", "M", "--learning-rates", "1e-2", changes=changes)
+    assert third.status != 0
+    assert "learning_rates" in third.err
+
+
+def test_every_training_size_is_a_task_of_its_own(nli, tmp_path, command):
+    ended = nli(tmp_path, "--label", "M", "--train-sizes", "2,4")
+    assert ended.status == 0, ended.err
+    found = outcomes(tmp_path)
+    assert [(one.task, one.data["train_examples"]) for one in found] == [
+        ("klue-nli@2", 2), ("klue-nli@4", 4),
+    ]  # fmt: skip
+    assert nli(tmp_path / "four", "--label", "M", "--train-examples", 4).status == 0
+    curve, alone = tmp_path / "M/klue-nli@4/seed-0", tmp_path / "four/M/klue-nli/seed-0"
+    assert contents(curve) == contents(alone)
+    compared = command("compare", tmp_path, "--out", tmp_path / "page.html")
+    assert compared.status == 0, compared.err
+    assert "klue-nli@2" in compared.out
+
+
 def test_temporary_files_of_a_killed_process_go_with_the_next_call(nli, tmp_path):
     seed = tmp_path / "M" / "klue-nli" / "seed-0"
     seed.mkdir(parents=True)

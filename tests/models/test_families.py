@@ -1,11 +1,11 @@
 from pathlib import Path
 
 import pytest
+from script_modules import load
 from transformers import AutoConfig
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import FAMILIES, REFUSED, family_of
-from lingraft.models.families.page import markdown
 from lingraft.models.kinds import KINDS
 from lingraft.models.loading import stock_class
 
@@ -50,4 +50,4 @@ def test_every_family_is_of_a_known_kind_and_has_a_stock_class_for_it():
 
 def test_the_page_of_families_is_what_the_records_say():
     page = Path(__file__).parents[2] / "docs" / "families.md"
-    assert markdown() in page.read_text("utf-8")
+    assert load("record_pages").families() in page.read_text("utf-8")

@@ -30,7 +30,7 @@ def graph(tiny_model, tiny_source):
         tied = record.decoder not in shapes
         sizes = grafted_sizes(shapes, record, recipe, tied=tied)
         made = trainable(recipe, recipe.phases[0], shapes, record, sizes, tied=tied)
-        _, layout = layers_of(shapes, record, recipe)
+        _, layout = layers_of(shapes, record, recipe, tied=True)
         layout = type(layout)(record, layout.itl, layout.depths, tied)
         selection = Selection(recipe.phases[0], layout)
         model = tiny_model(family)

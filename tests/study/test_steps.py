@@ -11,7 +11,7 @@ from tiny_study import Ended, Here, kinds, run_here, write_study
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import run as finetuning_run
-from lingraft.rundir import Run
+from lingraft.rundir import Run, read_json
 from lingraft.study import cell, estimate, grid, planning, rows, runner, steps
 from lingraft.study.planning import TASKS_TO_DO
 from lingraft.study.results import collect as in_order
@@ -322,6 +322,25 @@ def test_a_process_is_asked_for_training_and_then_for_each_task_with_its_missing
     first, second = steps.jobs(planned.todo)
     assert first == {"step": "train", "initial_loss": False}
     assert (second["recipe"]["tasks"], second["seeds"]) == (["korsts"], [5])
+
+
+def test_a_learning_curve_is_a_task_a_size_with_a_learning_rate_of_its_own(make, tmp_path):
+    curve = KORSTS + "train_sizes = [2, 4]\nlearning_rates = [1e-3, 1e-4]\n"
+    study = make(tmp_path, '[[grids]]\nmethod = ["scratch"]\n' + curve)
+    tally, _ = run_here(study, tmp_path / "out")
+    assert (tally.done, tally.failed) == (1, [])
+    assert {(row.task, row.train_examples, row.seed) for row in task_rows(tmp_path / "out")} == {
+        (f"korsts@{size}", size, seed) for size in (2, 4) for seed in (0, 1)
+    }
+    cell = tmp_path / "out/cells/scratch-s0/tasks/cell"
+    for path in cell.glob("*/seed-*/scores.json"):
+        scores = read_json(path)
+        tried = scores["learning_rates"]
+        assert sorted(tried) == ["0.0001", "0.001"]
+        assert tried[f"{scores['settings']['learning_rate']:g}"] == max(tried.values())
+    (planned,) = planning.plan(study, ["scratch-s0"], tmp_path / "out/results.jsonl")
+    assert not planned.todo
+    assert all(step.is_done(Run(tmp_path / "out/cells/scratch-s0")) for step in planned.steps[1:])
 
 
 def test_a_cell_process_that_dies_in_its_tasks_leaves_a_line_that_names_the_task(make, tmp_path):

@@ -1,6 +1,6 @@
 """A vocabulary without the pieces that a text never has: what stays beside them."""
 
-from lingraft.tokenizer.extension import state_of
+from lingraft.tokenizer.files import state_of
 from lingraft.tokenizer.trimming import without_unused
 
 

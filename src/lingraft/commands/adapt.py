@@ -16,15 +16,19 @@ from lingraft.recipe.decoding import load
 from lingraft.recipe.joining import joined
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.recipe.shorthand import tables as tables_of
-from lingraft.recipe.streams import by_field, named_texts, replayed
+from lingraft.recipe.streams import by_field, named_texts, plain_streams, replayed
 from lingraft.rundir import Run
 
 if TYPE_CHECKING:
     from lingraft.recipe import Recipe
     from lingraft.recipe.shorthand import ShortForm
 
+BESIDE_A_RECIPE = ["recipe", "out_dir", "seed", "settings", "resume", "overwrite", "push_to_hub"]
+"""Parameters that go with a recipe."""
+
 
 def command(
+    context: typer.Context,
     recipe: Annotated[
         Path | None,
         typer.Argument(help="A recipe (TOML). Without one, give --source, --text and --lang."),
@@ -166,35 +170,17 @@ def command(
     to a finished run, take --join in the place of --source.
     """
     began = time.monotonic()
-    needed: dict[str, object] = {"--source": source, "--text": text, "--lang": lang}
-    sizes: dict[str, object] = {
-        "--method": method,
-        "--preset": preset,
-        "--baseline": baseline,
-        "--vocab-size": vocab_size,
-        "--minutes": minutes,
-        "--hours": hours,
-        "--tokens": tokens,
-        "--steps": steps,
-        "--yes": yes,
-        "--learning-rate": learning_rate,
-        "--batch-tokens": batch_tokens,
-        "--lexicons": lexicons,
-        "--language-field": language_field,
-        "--join": join,
-        "--kept": kept,
-        "--replay": replay,
-        "--replay-share": replay_share,
-        "--no-probe": not probe,
-    }
     assignments = list(settings or [])
     assignments += [f"export.push_to_hub={json.dumps(push_to_hub)}"] if push_to_hub else []
     assignments += [f"seed={seed}"] if seed is not None else []
     if recipe is not None:
-        chosen = _from_file(recipe, needed | sizes, assignments)
+        ask.check_beside_recipe(
+            context, [name for name in context.params if name not in BESIDE_A_RECIPE]
+        )
+        chosen = read_recipe(recipe, assignments)
     else:
         texts = _texts(text or [], lang, language_field)
-        needed |= {"--lang": texts}
+        needed: dict[str, object] = {"--source": source or join, "--text": text, "--lang": texts}
         budget = budgets.chosen(minutes=minutes, hours=hours, tokens=tokens, steps=steps)
         default = budgets.default_preset(
             {"method": method} | texts, assignments, joins=join is not None, yes=yes
@@ -215,7 +201,6 @@ def command(
         if join is not None:
             if source is not None:
                 raise RecipeError("--join: the run's model is the source; leave --source out")
-            needed |= {"--source": join}
             data = _joined(join, texts, data)
         if replay or replay_share is not None:
             data = replayed(data, replay or [], replay_share)
@@ -274,26 +259,12 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
     if not (run.model_path / "config.json").is_file():
         raise DataError(f"{path}: the run has no model yet; finish it (--resume) before you join")
     theirs = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
-    new = texts.get("streams") or [
-        {"name": code.lower(), "language": code, "corpus": texts["corpus"]}
-        for code in [texts.get("language")]
-        if code
-    ]
+    alone = {texts["language"]: texts["corpus"]["text"]} if "language" in texts else {}
+    new = texts.get("streams") or plain_streams(alone)
     plain = joined(theirs, str(run.model_path), new)
     own = {key: plain[key] | data[key] for key in ("tokenizer", "method")}
     own["evaluation"] = plain.get("evaluation", {}) | data["evaluation"]
     return plain | own | {key: data[key] for key in ("resources", "baselines")}
-
-
-def _from_file(recipe: Path, shorthand: dict[str, object], assignments: list[str]) -> Recipe:
-    """The recipe in a file; `shorthand` holds the options that do not go with one."""
-    given = [name for name, value in shorthand.items() if value is not None and value is not False]
-    if given:
-        raise RecipeError(
-            f"{given[0]}: belongs to the form without a recipe; "
-            "with one, use --set (say --set seed=1)"
-        )
-    return read_recipe(recipe, assignments)
 
 
 def _languages(data: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from lingraft.errors import RecipeError
 from lingraft.recipe import Corpus, Section
 
 if TYPE_CHECKING:
-    from lingraft.corpus.engine.executors import Kind
+    from lingraft.corpus.engine.job import Kind
 
 COLUMN = re.compile(r"\s*[0-9]{1,6}\s*")
 
@@ -232,13 +232,9 @@ def _make(
     overwrite: bool,
 ) -> dict[str, Any] | None:
     from lingraft.corpus.engine import job
-    from lingraft.corpus.extras import require
-
-    require("datatrove", "lingraft corpus", "corpus")
-    from lingraft.corpus.engine.executors import Cluster
 
     part_bytes = None if shard_mb is None else int(shard_mb * 2**20)
-    settings = job.Settings(Cluster(*cluster), part_bytes, overwrite)
+    settings = job.Settings(job.Cluster(*cluster), part_bytes, overwrite)
     return job.make(chosen.corpus, chosen.language, folder, settings)
 
 

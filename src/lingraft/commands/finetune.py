@@ -22,17 +22,12 @@ if TYPE_CHECKING:
 
 
 COMPARE = "See what is more than luck, and where the models go wrong:"
-NAMES = {
-    "tasks": "task",
-    "train_languages": "train-language",
-    "selection_languages": "select-on",
-    "labels": "label",
-    "plug_in": "teacher",
-}
-"""Of keys of the recipe, the options that are called otherwise."""
+BESIDE_A_RECIPE = ["models", "out_dir", "settings", "keep_models", "resume", "overwrite"]
+"""Parameters that go with a recipe."""
 
 
 def command(
+    context: typer.Context,
     models: Annotated[
         list[str],
         typer.Argument(
@@ -103,6 +98,8 @@ def command(
     ] = None,
     cut: ask.Cut = None,
     train_examples: ask.TrainExamples = None,
+    train_sizes: ask.TrainSizes = None,
+    learning_rates: ask.LearningRates = None,
     precision: ask.Precision = None,
     keep_models: Annotated[
         bool, typer.Option("--keep-models", help="Keep the best weights of every seed.")
@@ -138,16 +135,17 @@ def command(
         labels=ask.names_in([label] if label else None),
         cut=ask.shares_in(cut),
         train_examples=train_examples,
+        train_sizes=ask.numbers_in(train_sizes, "--train-sizes"),
+        learning_rates=ask.numbers_in(learning_rates, "--learning-rates"),
         paper=paper,
         precision=precision,
     )
     if len(models) == 1 and models[0].endswith(".toml"):
-        if given:
-            name = NAMES.get(first := next(iter(given)), first)
-            raise RecipeError(
-                f"--{name.replace('_', '-')}: belongs to the form without a recipe; "
-                "write it into the recipe, or change settings with --set"
-            )
+        ask.check_beside_recipe(
+            context,
+            [name for name in context.params if name not in BESIDE_A_RECIPE],
+            "write it into the recipe, or change settings with --set",
+        )
         chosen, base = recipes.read_finetune(Path(models[0]), settings or [])
     else:
         if "tasks" not in given:

@@ -14,7 +14,7 @@ import typer
 from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 Settings = Annotated[
     list[str] | None,
@@ -89,6 +89,21 @@ Cut = Annotated[
     ),
 ]
 TrainExamples = Annotated[int | None, typer.Option(min=1, help="Train on so many examples only.")]
+TrainSizes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N,N…",
+        help="Train on so many examples, and on so many …: a learning curve.",
+    ),
+]
+LearningRates = Annotated[
+    str | None,
+    typer.Option(
+        metavar="R,R…",
+        help="Try each of these learning rates once for each model and task, and take the best "
+        "on the development set for all seeds.",
+    ),
+]
 Precision = Annotated[str | None, typer.Option(help="Precision of training: auto, bf16 or fp32.")]
 ResumeSeeds = Annotated[
     bool, typer.Option("--resume", help="Train seeds again whose inputs have changed.")
@@ -113,6 +128,29 @@ def given(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value not in (None, [])}
 
 
+def check_beside_recipe(
+    context: typer.Context,
+    alone: Iterable[str],
+    mend: str = "with one, use --set (say --set seed=1)",
+) -> None:
+    """Refuse options that do not go with a recipe.
+
+    Args:
+        context: of this call.
+        alone: parameters of the form without a recipe.
+        mend: what to do.
+
+    Raises:
+        RecipeError: one was given.
+    """
+    parameters = {parameter.name: parameter for parameter in context.command.params}
+    for name in alone:
+        value = context.params[name]
+        if value not in (None, (), [], parameters[name].get_default(context)):
+            spelt = parameters[name].secondary_opts if value is False else parameters[name].opts
+            raise RecipeError(f"{spelt[0]}: belongs to the form without a recipe; {mend}")
+
+
 def pair_of(text: str) -> tuple[str, str]:
     """Name and value of --executor-option name=value.
 
@@ -129,6 +167,19 @@ def names_in(values: str | Sequence[str] | None) -> list[str]:
     """The names in `A,B` and several options of it."""
     texts = [values] if isinstance(values, str) else values or []
     return [name.strip() for text in texts for name in text.split(",") if name.strip()]
+
+
+def numbers_in(text: str | None, option: str) -> list[float]:
+    """The numbers in `1e-4,3e-4`; whole ones as integers.
+
+    Raises:
+        RecipeError: something else is among them.
+    """
+    try:
+        found = [float(name) for name in names_in(text)]
+    except ValueError:
+        raise RecipeError(f"{option} {text}: write numbers with commas between them") from None
+    return [int(one) if one.is_integer() else one for one in found]
 
 
 def shares_in(text: str | None) -> dict[str, float] | None:

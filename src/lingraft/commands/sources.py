@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,12 +12,19 @@ from lingraft.commands import options as ask
 from lingraft.commands.study import end
 from lingraft.errors import RecipeError
 from lingraft.recipe.methods import read_recipe, recipe_from
+from lingraft.recipe.shorthand import tables as tables_of
+from lingraft.recipe.streams import named_texts
 
 if TYPE_CHECKING:
     from lingraft.recipe import Recipe
+    from lingraft.recipe.shorthand import ShortForm
+
+ALONE = ("vocab_size", "learning_rate", "batch_tokens", "text", "lang")
+"""Parameters of the form without a recipe."""
 
 
 def command(
+    context: typer.Context,
     recipe: Annotated[
         Path | None,
         typer.Argument(help="A recipe (TOML), or the folder of a run. Or use --text and --lang."),
@@ -80,12 +87,18 @@ def command(
     from lingraft.probing import sources
 
     chosen = sources.candidates(ask.names_in(candidates), source_text or [])
-    shorthand = {
-        "vocab_size": vocab_size,
-        "learning_rate": learning_rate,
-        "batch_tokens": batch_tokens,
-    }
-    asked = _recipe(recipe, {"--text": text, "--lang": lang}, shorthand, settings or [], chosen)
+    if recipe is not None:
+        ask.check_beside_recipe(context, ALONE)
+        path = recipe / "recipe.toml" if recipe.is_dir() else recipe
+        asked = read_recipe(path, settings or [])
+    else:
+        short: ShortForm = {
+            "source": chosen[0].model,
+            "vocab_size": vocab_size,
+            "learning_rate": learning_rate,
+            "batch_tokens": batch_tokens,
+        }
+        asked = _from_options(short, text, lang, settings or [])
     base = sources.base_of(asked, chosen[0], steps, words, ask.names_in(train))
     from lingraft.probing import sources_page as results
 
@@ -116,36 +129,12 @@ def command(
         end(tally)
 
 
-def _recipe(
-    path: Path | None,
-    text: dict[str, Any],
-    shorthand: dict[str, Any],
-    settings: list[str],
-    chosen: list[Any],
+def _from_options(
+    short: ShortForm, text: list[str] | None, lang: str | None, settings: list[str]
 ) -> Recipe:
-    """The recipe that is named, or the one that the options stand for."""
-    given = [f"--{name.replace('_', '-')}" for name, value in shorthand.items() if value]
-    given += [name for name, value in text.items() if value]
-    if path is not None:
-        if given:
-            raise RecipeError(
-                f"{given[0]}: belongs to the form without a recipe; "
-                "with one, use --set (say --set seed=1)"
-            )
-        return read_recipe(path / "recipe.toml" if path.is_dir() else path, settings)
-    missing = [name for name, value in text.items() if not value]
+    """The recipe that the options stand for."""
+    missing = [name for name, value in (("--text", text), ("--lang", lang)) if not value]
     if missing:
         raise RecipeError(f"give a recipe, or --text and --lang; missing: {', '.join(missing)}")
-    tokens = shorthand["batch_tokens"]
-    data: dict[str, Any] = {
-        "name": str(text["--lang"]),
-        "language": text["--lang"],
-        "corpus": {"text": list(text["--text"])},
-        "source": {"model": chosen[0].model},
-        "tokenizer": ask.given(vocab_size=shorthand["vocab_size"]),
-        "method": ask.given(
-            learning_rate=shorthand["learning_rate"],
-            batch=None if tokens is None else {"size": tokens, "unit": "tokens"},
-        ),
-    }
+    data = {"name": lang} | tables_of(short, named_texts(text or [], lang), None)
     return recipe_from(data, settings, "command line")

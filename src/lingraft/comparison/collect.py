@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import outcomes
-from lingraft.finetuning.outcomes import language_of
+from lingraft.finetuning.outcomes import language_of, unsized
 from lingraft.rundir import fingerprint
 from lingraft.tasks import TASKS
 from lingraft.tasks.definition import decode, task_of
@@ -280,8 +280,8 @@ def _task(outcome: Outcome, split: str) -> Task:
         name = languages.names.get(language, name)
         definition = languages.definitions.get(language)
     if definition is None:
-        if name in TASKS:
-            return TASKS[name]
+        if unsized(name) in TASKS:
+            return TASKS[unsized(name)]
         raise DataError(
             f"{outcome.folder}: lingraft has no task {name}, and its scores.json has no "
             "task_definition, as one of your own would; fine-tune it again"

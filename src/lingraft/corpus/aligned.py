@@ -71,7 +71,8 @@ def checked(
     checker = pairs.Checker(
         scripts.of_language(source),
         scripts.of_language(target, section.scripts),
-        pairs.Limits(section.max_characters, min_script_share=section.min_script_share),
+        section.max_characters,
+        section.min_script_share,
     )
     if section.identify_language:
         probability = section.min_language_probability

@@ -69,14 +69,19 @@ def inputs(section: recipe.Corpus) -> list[dict[str, Any]]:
     Raises:
         DataError: a file is missing or of an unknown kind, or a directory holds no text.
     """
-    entries: list[dict[str, Any]] = []
     sources = documents.resolve(section.text)
     sources += [documents.Source(str(p), p) for p in evaluations.files_of(section.decontaminate)]
-    for source in sources:
-        if source.path is None:
-            entries.append({"name": source.name})
-            continue
-        with reading_errors(source.path):
-            stat = source.path.stat()
-        entries.append({"name": source.name, "bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns})
-    return entries
+    return [entry(source.name, source.path) for source in sources]
+
+
+def entry(name: str, path: Path | None) -> dict[str, Any]:
+    """Name, size in bytes and time of change of a file; of a Hub dataset the name.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    if path is None:
+        return {"name": name}
+    with reading_errors(path):
+        stat = path.stat()
+    return {"name": name, "bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns}

@@ -23,19 +23,6 @@ if TYPE_CHECKING:
 SETTINGS = aligned.PAIR_SETTINGS | {"valid", "test", "split_seed"}
 
 
-def inputs(section: recipe.Corpus, languages: tuple[str, str]) -> list[dict[str, Any]]:
-    """The files that the stage will read, with their sizes.
-
-    Raises:
-        DataError: a file is missing.
-    """
-    found = parallel.files(section.text, parallel.Layout(*languages))
-    stats = [(str(path), path.stat()) for path in found]
-    return [
-        {"name": name, "bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns} for name, stat in stats
-    ]
-
-
 def prepare(section: recipe.Corpus, languages: tuple[str, str], out: Path) -> dict[str, Any]:
     """Read, check and split sentence pairs; which split a pair goes to is a function of its text.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from lingraft.corpus.cleaning import clean, dedup, scripts
 from lingraft.errors import DataError
+from lingraft.rundir import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,25 +34,10 @@ class Pair(NamedTuple):
     source: str
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What a pair must keep to.
-
-    Attributes:
-        max_characters: of either side.
-        max_ratio: of the longer to the shorter side in characters, 10 added to both so that short
-            sentences are not dropped for a word. Of 274,497 English-Korean pairs of manuals, 1,000
-            English-Chinese and 3,575 English-German ones, 99.9 % and more are below 4.3.
-        min_script_share: share of the letters of each side that belong to its language's scripts;
-            a side without letters passes.
-    """
-
-    max_characters: int = 5_000
-    max_ratio: float = 4.5
-    min_script_share: float = 0.1
-
-
-LENGTH_SMOOTHING = 10
+MAX_RATIO, LENGTH_SMOOTHING = 4.5, 10
+"""Of the longer to the shorter side in characters, 10 added to both so that short sentences are not
+dropped for a word. Of 274,497 English-Korean pairs of manuals, 1,000 English-Chinese and 3,575
+English-German ones, 99.9 % and more are below 4.3."""
 
 
 @dataclass
@@ -61,7 +47,9 @@ class Checker:
     Attributes:
         source_scripts: ISO 15924 codes of the source language; none switches the check off.
         target_scripts: of the target language.
-        limits: see `Limits`.
+        max_characters: of either side.
+        min_script_share: share of the letters of each side that belong to its language's scripts;
+            a side without letters passes.
         source_foreign: tells which texts are in another language than the source's (say
             `LanguageIdentifier.foreign`); None switches the check off.
         target_foreign: of the target language.
@@ -71,7 +59,8 @@ class Checker:
 
     source_scripts: tuple[str, ...] = ()
     target_scripts: tuple[str, ...] = ()
-    limits: Limits = field(default_factory=Limits)
+    max_characters: int = 5_000
+    min_script_share: float = 0.1
     source_foreign: Callable[[Sequence[str]], NDArray[np.bool_]] | None = None
     target_foreign: Callable[[Sequence[str]], NDArray[np.bool_]] | None = None
     dropped: Counter[str] = field(default_factory=Counter)
@@ -106,13 +95,13 @@ class Checker:
             return EMPTY
         if pair.source.casefold() == pair.target.casefold():
             return IDENTICAL
-        if long > self.limits.max_characters:
+        if long > self.max_characters:
             return TOO_LONG
         ratio = (long + LENGTH_SMOOTHING) / (short + LENGTH_SMOOTHING)
-        return LENGTH_RATIO if ratio > self.limits.max_ratio else KEPT
+        return LENGTH_RATIO if ratio > MAX_RATIO else KEPT
 
     def _by_script(self, batch: list[Pair]) -> list[str]:
-        limit = self.limits.min_script_share
+        limit = self.min_script_share
         _, source = scripts.shares([pair.source for pair in batch], self.source_scripts)
         _, target = scripts.shares([pair.target for pair in batch], self.target_scripts)
         conditions = [source < limit, target < limit]
@@ -149,18 +138,17 @@ def write_tsv(pairs: Iterable[Pair], path: Path) -> int:
         DataError: the file cannot be written.
     """
     count = 0
-    partial = path.with_name(path.name + ".partial")
     try:
-        with partial.open("w", encoding="utf-8", newline="\n") as file:
+        with (
+            replacing(path) as partial,
+            partial.open("w", encoding="utf-8", newline="\n") as file,
+        ):
             for pair in pairs:
                 file.write("\t".join(" ".join(side.split()) for side in pair) + "\n")
                 count += 1
-        partial.replace(path)
     except OSError as error:
         raise DataError(
             f"{path}: cannot be written: {error.strerror or error}; "
             "make room or choose another place"
         ) from None
-    finally:
-        partial.unlink(missing_ok=True)
     return count

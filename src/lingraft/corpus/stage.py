@@ -118,7 +118,7 @@ def _make(
     plan = planning.make(section, language)
     documents.tell(section.text)
     folder.save(plan)
-    passes.run(folder, plan)
+    passes.run(folder, plan, passes.deciding(plan))
     decisions, counts = Decisions(folder), shards.Counts()
     for rank in range(len(plan.parts)):
         for row in shards.kept(decisions, rank, counts):

@@ -64,9 +64,10 @@ def inputs_of(stream: Stream) -> list[dict[str, Any]]:
     Raises:
         DataError: one is missing.
     """
-    if stream.pair is not None:
-        return pair_stage.inputs(stream.corpus, stream.pair)
-    return text_inputs.inputs(stream.corpus)
+    if stream.pair is None:
+        return text_inputs.inputs(stream.corpus)
+    paths = parallel.files(stream.corpus.text, parallel.Layout(*stream.pair))
+    return [text_inputs.entry(str(path), path) for path in paths]
 
 
 def prepare(recipe: Recipe, out: Path) -> dict[str, Any]:

@@ -42,13 +42,7 @@ class Counts:
 
     def between(self, begin: int, end: int | None) -> Counts:
         """Those of some sentences."""
-        part = slice(begin, end)
-        return Counts(
-            self.predicted_B[part],
-            self.sure_B[part],
-            self.found_sure_B[part],
-            self.found_possible_B[part],
-        )
+        return Counts(*(column_B[begin:end] for column_B in vars(self).values()))
 
     def precision(self) -> float | None:
         """Share of the predicted links that are possible; None where none is predicted."""

@@ -65,7 +65,7 @@ class Reading(Scores):
     """
 
     def __init__(self, names: Sequence[str], dev: int, resampling: Resampling, method: str) -> None:
-        super().__init__(names, MEAN, resampling, self._rate, self._rates)
+        super().__init__(names, MEAN, resampling)
         self.dev, self.method = dev, method
 
     # -- numbers
@@ -79,10 +79,10 @@ class Reading(Scores):
         parts = [result.sets[name].counts.between(0, self.dev or None) for name in self.names]
         return float(np.mean([part.error_rate() for part in parts]))
 
-    def _rate(self, one: Result, name: str) -> float:
+    def on_set(self, one: Result, name: str) -> float:
         return 100 * self.scored(one, name).error_rate()
 
-    def _rates(self, one: Result, name: str) -> Array:
+    def on_draws(self, one: Result, name: str) -> Array:
         counts = self.scored(one, name)
         drawn_R: Array = counts.error_rates(self.resampling.draws(len(counts.sure_B), name))
         return 100 * drawn_R

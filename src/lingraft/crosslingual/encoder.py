@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 import torch
 from transformers import AutoModel
 
-from lingraft.errors import DataError
 from lingraft.models.padding import batches_by_length, padded
 from lingraft.pretrained.load import (
     load_model,
-    load_tokenizer,
     longest_text,
+    padding_tokenizer,
     quiet_transformers,
 )
 
@@ -61,11 +60,7 @@ class Encoder:
             UnsupportedModelError: transformers has no encoder of its kind.
         """
         quiet_transformers()
-        tokenizer = load_tokenizer(name, revision)
-        if tokenizer.pad_token_id is None:
-            raise DataError(
-                f"{name}: its tokenizer has no padding token, so texts cannot be padded"
-            )
+        tokenizer = padding_tokenizer(name, revision)
         model, _ = load_model(AutoModel, name, revision)
         longest = longest_text(model.config, int(tokenizer.pad_token_id))
         device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -14,7 +14,15 @@ import numpy as np
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.pretrained.checkpoints import folder_of, weights_fingerprint
-from lingraft.rundir import Run, checkpoint_digests, fingerprint, read_json, write_json, writing
+from lingraft.rundir import (
+    Run,
+    checkpoint_digests,
+    fingerprint,
+    read_json,
+    replacing,
+    write_json,
+    writing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -178,14 +186,9 @@ def keep_arrays(path: Path, inputs: str, arrays: Mapping[str, Array]) -> None:
     Raises:
         DataError: it cannot be written.
     """
-    partial = path.with_name(f".{path.name}.partial.npz")
-    try:
-        with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            np.savez(partial, allow_pickle=False, inputs=np.array(inputs), **arrays)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with writing(path), replacing(path) as partial, partial.open("wb") as file:
+        np.savez(file, allow_pickle=False, inputs=np.array(inputs), **arrays)
 
 
 @contextlib.contextmanager

@@ -67,15 +67,15 @@ def read(folder: Path) -> list[Measured]:
             f"{folder}: holds no results of mteb; expected are files MODEL/REVISION/TASK.json with "
             "'scores'"
         )
-    models: dict[tuple[str, ...], str] = {}
+    seen: set[tuple[str, ...]] = set()
     for one in found:
         key = (one.model, one.task, one.split, one.subset)
-        if key in models:
+        if key in seen:
             raise DataError(
                 f"{folder}: {one.task} of {one.model} is there twice (two revisions, say); give "
                 "the folder of one"
             )
-        models[key] = one.model
+        seen.add(key)
     return found
 
 

@@ -7,6 +7,7 @@ repaired or left out: a line that is no pair is an error. No torch here.
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,7 +173,7 @@ def _named(path: Path) -> _Place | None:
 def _of_language(code: str, places: Iterable[_Place], names: Sequence[str]) -> _Place:
     """The pairs of a language: its code, else the same language's (kor, cmn), else none."""
     places = list(places)
-    for known in (str, _plain, _macro):
+    for known in (str, _subtag, functools.partial(_subtag, macro=True)):
         wanted = known(code)
         for place in places:
             if known(place.language) == wanted:
@@ -181,16 +182,9 @@ def _of_language(code: str, places: Iterable[_Place], names: Sequence[str]) -> _
     raise DataError(f"{', '.join(names)}: no pairs of '{code}' with English; there are: {there}")
 
 
-def _plain(code: str) -> str:
+def _subtag(code: str, *, macro: bool = False) -> str:
     try:
-        return langcodes.standardize_tag(code).partition("-")[0]
-    except LanguageTagError:
-        return code
-
-
-def _macro(code: str) -> str:
-    try:
-        return langcodes.standardize_tag(code, macro=True).partition("-")[0]
+        return langcodes.standardize_tag(code, macro=macro).partition("-")[0]
     except LanguageTagError:
         return code
 

@@ -48,6 +48,12 @@ class Answers:
     scores: Mapping[Way, Array]
     """[L, N] Its cosine."""
 
+    @classmethod
+    def of(cls, language: str, arrays: Mapping[str, Array]) -> Answers:
+        """Out of the arrays of `nearest`."""
+        by_way = (dict(zip(WAYS, arrays[name], strict=True)) for name in ("places", "scores"))
+        return cls(language, *by_way)
+
     def __len__(self) -> int:
         return int(self.places[WAYS[0]].shape[1])
 
@@ -99,49 +105,18 @@ class Found:
         return int(np.argmax(self.curve(ways, split)))
 
 
-def answers_of(encoder: Encoder, pairs: Pairs, pool: Pool) -> Answers:
-    """Encode both sides and search, at every layer."""
+def nearest(encoder: Encoder, pairs: Pairs, pool: Pool) -> dict[str, Array]:
+    """Encode both sides and search at every layer: places and scores [2, L, N], by way."""
     from lingraft.crosslingual.pooling import sentence_vectors  # torch
     from lingraft.crosslingual.search import both_ways
 
     english_LND = sentence_vectors(encoder, pairs.english, pool)
     other_LND = sentence_vectors(encoder, pairs.other, pool)
-    found = [both_ways(x_ND, y_ND) for x_ND, y_ND in zip(english_LND, other_LND, strict=True)]
-    by_way = dict(zip(WAYS, zip(*found, strict=True), strict=True))
-    return Answers(
-        pairs.language,
-        {way: np.stack([one.places_NK[:, 0] for one in of]) for way, of in by_way.items()},
-        {way: np.stack([one.scores_NK[:, 0] for one in of]) for way, of in by_way.items()},
-    )
-
-
-class Saved:
-    """The answers of one model on disk: `OUT/LABEL/SPLIT-LANGUAGE.npz`; what is there is kept."""
-
-    def __init__(self, folder: Path, label: str, mark: str, pool: Pool) -> None:
-        self.folder, self.mark, self.pool = folder / label, mark, pool
-
-    def _inputs(self, pairs: Pairs) -> str:
-        return fingerprint(FORMAT, self.mark, self.pool, pairs.english, pairs.other)
-
-    def _path(self, pairs: Pairs, split: Split) -> Path:
-        return self.folder / f"{split}-{pairs.language}.npz"
-
-    def load(self, pairs: Pairs, split: Split) -> Answers | None:
-        """The answers, if they were made from the same inputs."""
-        kept = kept_arrays(self._path(pairs, split), self._inputs(pairs))
-        if kept is None:
-            return None
-        by_way = (dict(zip(WAYS, kept[name], strict=True)) for name in ("places", "scores"))
-        return Answers(pairs.language, *by_way)
-
-    def save(self, answers: Answers, pairs: Pairs, split: Split) -> None:
-        """Write the answers; the file appears when it is complete."""
-        arrays = {
-            "places": np.stack([answers.places[way].astype(np.int32) for way in WAYS]),
-            "scores": np.stack([answers.scores[way] for way in WAYS]),
-        }
-        keep_arrays(self._path(pairs, split), self._inputs(pairs), arrays)
+    layers = [both_ways(x_ND, y_ND) for x_ND, y_ND in zip(english_LND, other_LND, strict=True)]
+    ways = list(zip(*layers, strict=True))
+    places = [[one.places_NK[:, 0].astype(np.int32) for one in way] for way in ways]
+    scores = [[one.scores_NK[:, 0] for one in way] for way in ways]
+    return {"places": np.array(places), "scores": np.array(scores)}
 
 
 def find(
@@ -167,24 +142,26 @@ def find(
     splits: dict[Split, Sequence[Pairs]] = {"test": test, "dev": dev}
     result = []
     for label, name in models.items():
-        saved = Saved(out, label, marks[label], pool)
         encoder: Encoder | None = None
         by_split: dict[Split, dict[str, Answers]] = {"test": {}, "dev": {}}
         for split, sets in splits.items():
             for pairs in sets:
-                answers = saved.load(pairs, split)
-                if answers is None:
+                path = out / label / f"{split}-{pairs.language}.npz"
+                inputs = fingerprint(FORMAT, marks[label], pool, pairs.english, pairs.other)
+                arrays = kept_arrays(path, inputs)
+                if fresh := arrays is None:
                     if encoder is None:
                         from lingraft.crosslingual.encoder import Encoder  # torch
 
                         encoder = Encoder.load(name)
-                    answers = answers_of(encoder, pairs, pool)
-                    saved.save(answers, pairs, split)
+                    arrays = nearest(encoder, pairs, pool)
+                    keep_arrays(path, inputs, arrays)
+                answers = by_split[split][pairs.language] = Answers.of(pairs.language, arrays)
+                if fresh:
                     logger.info(
                         "%s, %s (%s): at best %.1f %%, the mean of both directions",
                         *(label, pairs.language, split),
                         answers.curve(WAYS).max(),
                     )
-                by_split[split][pairs.language] = answers
         result.append(Found(label, name, marks[label], by_split["test"], by_split["dev"]))
     return result

@@ -51,10 +51,6 @@ class Chosen:
         return self.found.label
 
 
-def _shown(value: float) -> str:
-    return numbers.fixed(value, 1)
-
-
 class Report(Scores):
     """Everything that is made from the answers of some models.
 
@@ -68,13 +64,13 @@ class Report(Scores):
         self, chosen: Sequence[Chosen], ways: Sequence[Way], resamples: int = 4_000
     ) -> None:
         sets = list(chosen[0].found.test)
-        super().__init__(sets, AVERAGE, Resampling(resamples), self._accuracy, self._accuracies)
+        super().__init__(sets, AVERAGE, Resampling(resamples))
         self.chosen, self.ways = chosen, ways
 
-    def _accuracy(self, one: Chosen, name: str) -> float:
+    def on_set(self, one: Chosen, name: str) -> float:
         return float(one.found.test[name].curve(self.ways)[one.layer])
 
-    def _accuracies(self, one: Chosen, name: str) -> Array:
+    def on_draws(self, one: Chosen, name: str) -> Array:
         gains_N = one.found.test[name].gains(self.ways)[one.layer]
         parts = self.resampling.parts(len(gains_N), f"pairs of {name}")
         return np.concatenate([weights_RN @ gains_N / len(gains_N) for weights_RN in parts])
@@ -98,26 +94,23 @@ class Report(Scores):
             for one in self.chosen:
                 value = self.value(one, language)
                 rank = BEST if len(self.chosen) > 1 and value == best else 0
-                mean = Cell(_shown(value), rank=rank)
-                each = [_shown(self.of_way(one, language, way)) for way in self.ways]
+                mean = Cell(numbers.fixed(value, 1), rank=rank)
+                each = [numbers.fixed(self.of_way(one, language, way), 1) for way in self.ways]
                 cells = [*each, mean] if len(each) > 1 else [mean]
                 count = (
                     numbers.ABSENT
                     if language == AVERAGE
-                    else numbers.count(self._pairs_of(one, language))
+                    else numbers.count(len(one.found.test[language]))
                 )
                 role: Role = "total" if language == AVERAGE else ""
                 names = (language, one.found.label, count, str(one.layer))
                 rows.append(row(*names, *cells, self.bounds(one, language), role=role))
         return table("Nearest neighbours: accuracy in percent", columns, rows, self._notes())
 
-    def _pairs_of(self, one: Chosen, language: str) -> int:
-        return len(one.found.test[language])
-
     def _notes(self) -> list[str]:
         notes = [f"{one.found.label}: {CHOSEN[one.how]}." for one in self.chosen]
         chance = {
-            language: 100 / self._pairs_of(self.chosen[0], language) for language in self.names
+            language: 100 / len(self.chosen[0].found.test[language]) for language in self.names
         }
         low, high = min(chance.values()), max(chance.values())
         shown = f"{low:.2g}" if low == high else f"{low:.2g} to {high:.2g}"

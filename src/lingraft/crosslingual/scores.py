@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,42 +12,38 @@ from lingraft.report.table import Column, table
 from lingraft.stats import interval
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from lingraft.report.table import Table
     from lingraft.stats import Array, Difference, Resampling
 
-    OnSet = Callable[[Any, str], Any]
 
-
-class Scores:
+class Scores(ABC):
     """Of models that have a `label` and a `layer`, in percent; all are drawn the same sentences.
 
     Args:
         names: of the sets.
         whole: what the mean over them is called.
         resampling: of the sentences.
-        on_set: a model's score on a set.
-        on_draws: [R] the same on every draw of the set's sentences.
     """
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        whole: str,
-        resampling: Resampling,
-        on_set: OnSet,
-        on_draws: OnSet,
-    ) -> None:
+    def __init__(self, names: Sequence[str], whole: str, resampling: Resampling) -> None:
         self.names, self.whole, self.resampling = list(names), whole, resampling
         self.columns = [*self.names, *([whole] if len(self.names) > 1 else [])]
-        self._on_set, self._on_draws = on_set, on_draws
         self._drawn: dict[tuple[str, int | None, str], Array] = {}
+
+    @abstractmethod
+    def on_set(self, one: Any, name: str) -> float:
+        """A model's score on a set."""
+
+    @abstractmethod
+    def on_draws(self, one: Any, name: str) -> Array:
+        """[R] The same on every draw of the set's sentences."""
 
     def value(self, one: Any, name: str) -> float:
         """The score on a set, or the mean over the sets."""
         names = self.names if name == self.whole else [name]
-        return float(np.mean([self._on_set(one, each) for each in names]))
+        return float(np.mean([self.on_set(one, each) for each in names]))
 
     def drawn(self, one: Any, name: str) -> Array:
         """[R] As `value`, on every draw."""
@@ -54,7 +51,7 @@ class Scores:
         if key not in self._drawn:
             whole = name == self.whole
             each = [self.drawn(one, each) for each in self.names] if whole else []
-            self._drawn[key] = np.mean(each, axis=0) if whole else self._on_draws(one, name)
+            self._drawn[key] = np.mean(each, axis=0) if whole else self.on_draws(one, name)
         return self._drawn[key]
 
     def bounds(self, one: Any, name: str) -> str:

@@ -56,20 +56,21 @@ class Systems:
             DataError: a file cannot be read, is empty, or has another number of lines than the
                 first reference.
         """
-        right = [_lines(path) for path in references]
-        paths = [*references, *systems.values(), *([source] if source else [])]
-        said = [_lines(path) for path in systems.values()]
-        read = [_lines(source)] if source else []
-        for path, found in zip(paths, [*right, *said, *read], strict=True):
-            if len(found) != len(right[0]):
+        texts = {path: _lines(path) for path in (*references, *systems.values())}
+        if source:
+            texts[source] = _lines(source)
+        count = len(texts[references[0]])
+        for path, found in texts.items():
+            if len(found) != count:
                 raise DataError(
-                    f"{path} has {len(found):,} lines and {references[0]} has {len(right[0]):,}; "
+                    f"{path} has {len(found):,} lines and {references[0]} has {count:,}; "
                     "line n of one must translate line n of the other"
                 )
-        for name, found in zip(systems, said, strict=True):
-            if empty := sum(not line for line in found):
-                logger.warning("%s: %s of %s lines are empty", name, empty, f"{len(found):,}")
-        return cls(dict(zip(systems, said, strict=True)), right, *read)
+        for name, path in systems.items():
+            if empty := sum(not line for line in texts[path]):
+                logger.warning("%s: %s of %s lines are empty", name, empty, f"{count:,}")
+        said = {name: texts[path] for name, path in systems.items()}
+        return cls(said, [texts[path] for path in references], texts[source] if source else ())
 
 
 def _lines(path: Path) -> list[str]:

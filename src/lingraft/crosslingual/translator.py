@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import torch
 from transformers import AutoModelForSeq2SeqLM
 
-from lingraft.errors import DataError, RecipeError, UnsupportedModelError
+from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models import generation
-from lingraft.pretrained.load import load_config, load_model, load_tokenizer
+from lingraft.pretrained.load import load_config, load_model, padding_tokenizer
 from lingraft.tokenizer.frame import languages, target_setting
 
 if TYPE_CHECKING:
@@ -69,11 +69,7 @@ class Translator:
                 "lingraft encoder-decoder makes one of an encoder, which lingraft finetune "
                 "then teaches to translate"
             )
-        tokenizer = load_tokenizer(name)
-        if tokenizer.pad_token_id is None:
-            raise DataError(
-                f"{name}: its tokenizer has no padding token, so texts cannot be padded"
-            )
+        tokenizer = padding_tokenizer(name)
         model, _ = load_model(AutoModelForSeq2SeqLM, name)
         _choose_languages(name, model, tokenizer, settings)
         device = "cuda" if torch.cuda.is_available() else "cpu"

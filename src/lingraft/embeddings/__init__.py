@@ -1,4 +1,4 @@
-"""Initialisers of the new word embeddings: one pure function a file, one line here.
+"""Initialisers of the new word embeddings: a pure function each, one line here.
 
 An initialiser says of what each new row is made (`Plan`); `Initialiser.function` makes the rows.
 The result is float32 on the CPU whatever the source's type; the source is not touched; what is
@@ -11,38 +11,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
 
     from lingraft.embeddings.common import Initialised, Plan
-    from lingraft.embeddings.material import Material
+    from lingraft.embeddings.material import Inputs, Material
     from lingraft.tokenizer.vocabulary import Vocabulary
-
-
-class Function(Protocol):
-    """What every initialiser looks like; options of its own are keyword-only and have a default.
-
-    Its docstring says what of the material it needs; the arguments are those of
-    `Initialiser.function`, which also says what is raised.
-    """
-
-    def __call__(
-        self,
-        source_VD: torch.Tensor,
-        source: Vocabulary,
-        target: Vocabulary,
-        material: Material | None,
-    ) -> Plan: ...
 
 
 @dataclass(frozen=True)
 class Initialiser:
     """An entry of the table of initialisers, which is read without torch."""
 
-    module: str
-    """A file of this package, and the function in it."""
+    where: str
+    """A file of this package and a function in it."""
     summary: str
     """What it does, in a line."""
     paper: str
@@ -53,9 +39,10 @@ class Initialiser:
     """Whether it runs the source model."""
 
     @property
-    def plan(self) -> Function:
-        """Loads torch."""
-        found: Function = getattr(import_module(f"{__name__}.{self.module}"), self.module)
+    def plan(self) -> Callable[[Inputs], Plan]:
+        """The function, whose docstring says what of the material it needs; loads torch."""
+        module, name = self.where.split(".")
+        found: Callable[[Inputs], Plan] = getattr(import_module(f"{__name__}.{module}"), name)
         return found
 
     def function(
@@ -67,7 +54,6 @@ class Initialiser:
         generator: torch.Generator,
         copy_special_tokens: bool = False,
         material: Material | None = None,
-        **options: Any,
     ) -> Initialised:
         """The new rows.
 
@@ -79,7 +65,6 @@ class Initialiser:
             copy_special_tokens: copy the rows of the special tokens (all but padding) from the
                 source, by role.
             material: tokenizers, text, lexicons and vectors to learn from; most need it.
-            options: the initialiser's own.
 
         Raises:
             RecipeError: there is no material, or it lacks what the initialiser needs.
@@ -87,76 +72,74 @@ class Initialiser:
             UnsupportedModelError: the source's tokenizer has more pieces than the model has rows.
         """
         from lingraft.embeddings.common import build  # loads torch
+        from lingraft.embeddings.material import Inputs
 
+        plan = self.plan(Inputs(source_VD, source, target, material))
+        special = copy_special_tokens
         return build(
-            source_VD,
-            source,
-            target,
-            self.plan(source_VD, source, target, material, **options),
-            generator=generator,
-            copy_special_tokens=copy_special_tokens,
+            source_VD, source, target, plan, generator=generator, copy_special_tokens=special
         )
 
 
 INITIALISERS: dict[str, Initialiser] = {
     "random": Initialiser(
-        "random", "every row drawn from N(0, 0.02)", "XPT (Lee et al. 2021), §3.2; SPEC H.1"
+        "random.random", "every row drawn from N(0, 0.02)", "XPT (Lee et al. 2021), §3.2; SPEC H.1"
     ),
     "random-statistics": Initialiser(
-        "random_statistics",
+        "random.random_statistics",
         "every row drawn with the mean and deviation of the source's rows",
         "WECHSEL (Minixhofer et al. 2022), §3.2; SPEC H.1",
     ),
     "match": Initialiser(
-        "match",
+        "match.match",
         "rows of pieces that the source has too are copied, the others drawn from N(0, 0.02)",
         "MetaXLM (Chi et al. 2021), §3.2; SPEC G.1",
     ),
     "dictionary": Initialiser(
-        "dictionary",
+        "dictionary.dictionary",
         "as match, then words of a bilingual lexicon get the row of a translation",
         "MetaXLM (Chi et al. 2021), §3.2 (+Dict); SPEC G.2",
     ),
     "mean": Initialiser(
-        "mean",
+        "mean.mean",
         "the mean of the source pieces that the new piece is made of",
         "FVT (Gee et al. 2022), §3; SPEC G.1",
     ),
     "length-weighted": Initialiser(
-        "length_weighted",
+        "mean.length_weighted",
         "as mean, each source piece weighed by its length",
         "weights ours; SPEC G.1 has the plain mean",
     ),
     "first-piece": Initialiser(
-        "first_piece",
+        "mean.first_piece",
         "the first of the source pieces that the new piece is made of; for output projections",
         "EEVE (Kim et al. 2024, arXiv 2402.14714), its output rows; SPEC G.1 has the plain mean",
     ),
     "focus": Initialiser(
-        "focus",
+        "focus.focus",
         "shared pieces copied, the others a sparse mean of them by use in the target's text",
         "FOCUS (Dobler and de Melo 2023), §3; SPEC G.1",
         learns_from_text=True,
     ),
     "wechsel": Initialiser(
-        "wechsel",
+        "wechsel.wechsel",
         "a mean of the nearest source pieces in a space of word vectors of both languages",
         "WECHSEL (Minixhofer et al. 2022), §3; SPEC G.1",
         learns_from_text=True,
     ),
     "omp": Initialiser(
-        "omp",
+        "omp.omp",
         "shared pieces copied, the others a sum of 16 of them found by matching pursuit",
         "Goddard and Fernandes Neto 2025 (arXiv 2506.06607), §3; SPEC G.1",
         learns_from_text=True,
     ),
     "ramen": Initialiser(
-        "ramen",
+        "ramen.ramen",
         "a mean of the likely translations, learnt from sentence pairs",
         "RAMEN (Tran 2020), §3.1; SPEC G.1",
     ),
     "token-distillation": Initialiser(
-        "token_distillation",
+        "token_distillation.token_distillation",
         "as mean, then trained so that the source's hidden states stay as they were on real text",
         "Dobler et al. 2026 (arXiv 2505.20133), §3; SPEC G.1 has the mean that it starts from",
         learns_from_text=True,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lingraft.embeddings.lexicon import ORDER
+from lingraft.embeddings.material import ORDER
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:

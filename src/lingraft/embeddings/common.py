@@ -57,15 +57,17 @@ class Combination(NamedTuple):
     @classmethod
     def mean(cls, source_ids: Iterable[int], rule: str = "mean") -> Combination:
         """The mean of rows; a row that is named twice counts twice."""
-        found, times = np.unique(np.fromiter(source_ids, dtype=np.int64), return_counts=True)
-        return cls(found, (times / times.sum()).astype(np.float32), rule)
+        ids = list(source_ids)
+        return cls.weighted(ids, [1.0] * len(ids), rule)
 
     @classmethod
-    def weighted(cls, source_ids: Sequence[int], weights: Sequence[float]) -> Combination:
+    def weighted(
+        cls, source_ids: Sequence[int], weights: Sequence[float], rule: str = "combined"
+    ) -> Combination:
         """A mean of rows with weights; those of a row that is named twice add up."""
         found, places = np.unique(np.asarray(source_ids, np.int64), return_inverse=True)
         shares = np.bincount(places, np.asarray(weights, np.float64))
-        return cls(found, (shares / shares.sum()).astype(np.float32))
+        return cls(found, (shares / shares.sum()).astype(np.float32), rule)
 
 
 @dataclass(frozen=True)
@@ -102,11 +104,7 @@ class Provenance:
             [U] float32 on the CPU: the value of the row that was copied, the same weighted sum
             where rows were combined, 0 elsewhere.
         """
-        values_V1 = source_V.detach()[:, None]
-        target_U1 = torch.zeros(len(self.rules), 1)
-        _copy(target_U1, values_V1, self.source_ids)
-        _combine(target_U1, values_V1, self.combinations)
-        return target_U1[:, 0]
+        return self._carried(source_V[:, None], torch.zeros(len(self.rules), 1))[:, 0]
 
     def carry_rows(self, source_VD: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """Rows of an output projection that is not tied, carried over as the embeddings were.
@@ -120,6 +118,9 @@ class Provenance:
         """
         target_UD = torch.empty(len(self.rules), source_VD.shape[1])
         target_UD.normal_(0.0, STANDARD_DEVIATION, generator=generator)
+        return self._carried(source_VD, target_UD)
+
+    def _carried(self, source_VD: torch.Tensor, target_UD: torch.Tensor) -> torch.Tensor:
         _copy(target_UD, source_VD.detach(), self.source_ids)
         _combine(target_UD, source_VD.detach(), self.combinations)
         return target_UD

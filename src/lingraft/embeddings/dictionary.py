@@ -1,7 +1,4 @@
-"""Matching by spelling, then by meaning: what MetaXLM does with bilingual lexicons.
-
-Shape letters: V source vocabulary, D width of the embeddings.
-"""
+"""Matching by spelling, then by meaning: what MetaXLM does with bilingual lexicons."""
 
 from __future__ import annotations
 
@@ -10,37 +7,26 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from lingraft.embeddings.common import Combination, Plan
-from lingraft.embeddings.lexicon import ORDER, read_each
+from lingraft.embeddings.common import Plan
 from lingraft.embeddings.match import STAGES, Cascade, find_matches, lower
-from lingraft.embeddings.material import needed
-from lingraft.embeddings.segmentation import Segmenter
+from lingraft.embeddings.material import ORDER, read_each
 from lingraft.errors import DataError
 from lingraft.tokenizer.vocabulary import Canonical
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
-    import torch
-
     from lingraft.corpus.lexicon import Lexicon
-    from lingraft.embeddings.material import Material
+    from lingraft.embeddings.material import Inputs
     from lingraft.tokenizer.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
-CASCADE = ("exact", *(rule for rule, _ in STAGES))
+CASCADE = ("exact", *STAGES)
 """The rules by which a translation is found in the source."""
 
 
-def dictionary(
-    source_VD: torch.Tensor,
-    source: Vocabulary,
-    target: Vocabulary,
-    material: Material | None,
-    *,
-    average_pieces: bool = False,
-) -> Plan:
+def dictionary(inputs: Inputs) -> Plan:
     """Copy rows as `match` does; then, for pieces that are whole words, that of a translation.
 
     Each piece that starts a word and is not matched is looked up in the dictionaries, one after the
@@ -56,43 +42,31 @@ def dictionary(
 
     Material: its `resources.lexicons` are read.
 
-    Options:
-        average_pieces: where no translation is one piece, take the mean of the pieces of the first
-            that has any.
-
     The plan's `lexicons` say what each dictionary gave.
 
     Raises:
         RecipeError: there is no lexicon.
         DataError: a lexicon cannot be read or is the other way round, or none translates any piece.
     """
-    given = needed(material, "dictionary")
+    given = inputs.needed("dictionary")
     lexicons = read_each(given.resources, "dictionary")
-    matches = find_matches(source, target)
-    cascade = Cascade.of(source)
-    words = _unmatched(target, matches)
+    matches = find_matches(inputs.source, inputs.target)
+    cascade = Cascade.of(inputs.source)
+    words = _unmatched(inputs.target, matches)
     for name, lexicon in lexicons.items():
         check_direction(name, lexicon, words.values(), cascade)
-    segment = Segmenter(given.source_tokenizer) if average_pieces else None
-    combinations: dict[int, Combination] = {}
     hits: dict[str, Counter[str]] = {name: Counter() for name in lexicons}
     for target_id, word in words.items():
-        translations: list[str] = []
         for name, lexicon in lexicons.items():
             meanings = _translations(lexicon, word)
             hits[name]["words"] += bool(meanings)
-            translations += meanings
             row = next((hit for text in meanings if (hit := _row(text, cascade))), None)
             if row is not None:
                 hits[name][row[0]] += 1
                 matches[target_id] = ("dictionary", row[1])
                 break
-        else:
-            ids = _pieces(translations, segment)
-            if ids:
-                combinations[target_id] = Combination.mean(ids, "combined")
     _check_use(lexicons, hits)
-    return Plan(matches, combinations, lexicons=_told(lexicons, hits))
+    return Plan(matches, lexicons=_told(lexicons, hits))
 
 
 def _check_use(lexicons: Mapping[str, Lexicon], hits: Mapping[str, Counter[str]]) -> None:
@@ -180,13 +154,3 @@ def _translations(lexicon: Lexicon, word: str) -> list[str]:
 def _row(translation: str, cascade: Cascade) -> tuple[str, int] | None:
     """The rule and the id of the source's piece that is the translation."""
     return cascade.find(Canonical(True, translation.encode()))
-
-
-def _pieces(translations: list[str], segment: Segmenter | None) -> list[int]:
-    if segment is None:
-        return []
-    cut = (
-        [index for word in translation.split() for index in segment(Canonical(True, word.encode()))]
-        for translation in translations
-    )
-    return next((ids for ids in cut if ids), [])

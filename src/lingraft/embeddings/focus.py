@@ -1,6 +1,6 @@
 """New rows as a few rows that both vocabularies have, weighted by how alike the pieces are used.
 
-Shape letters: V source vocabulary, D width of the embeddings, U target vocabulary, E width of the
+Shape letters: U target vocabulary, E width of the
 static vectors, A anchors (pieces of both vocabularies that have a static vector), B some rows.
 """
 
@@ -14,24 +14,18 @@ import torch
 from lingraft.embeddings import vectors
 from lingraft.embeddings.common import Combination, Plan
 from lingraft.embeddings.match import find_matches
-from lingraft.embeddings.material import needed
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lingraft.embeddings.material import Material
+    from lingraft.embeddings.material import Inputs
     from lingraft.tokenizer.vocabulary import Vocabulary
 
 ROWS_AT_ONCE = 512
 
 
-def focus(
-    source_VD: torch.Tensor,
-    source: Vocabulary,
-    target: Vocabulary,
-    material: Material | None,
-) -> Plan:
+def focus(inputs: Inputs) -> Plan:
     """Copy the rows of pieces that both vocabularies have; make the others out of those.
 
     The weights are the sparsemax of the cosines between static vectors of the target's pieces,
@@ -50,13 +44,12 @@ def focus(
         RecipeError: gensim is not installed.
         DataError: no piece that both vocabularies have gets a static vector.
     """
-    given = needed(material, "focus")
+    given = inputs.needed("focus")
     vectors_UE = vectors.target_piece_vectors(given)
-    matches = find_matches(source, target)
+    matches = find_matches(inputs.source, inputs.target)
     anchors = find_anchors(vectors_UE, matches, "focus")
-    return Plan(
-        matches, combine_alike(vectors_UE, anchors, without_row(vectors_UE, target, matches))
-    )
+    wanted = without_row(vectors_UE, inputs.target, matches)
+    return Plan(matches, combine_alike(vectors_UE, anchors, wanted))
 
 
 def find_anchors(

@@ -1,7 +1,4 @@
-"""Pieces that the source's vocabulary has too keep their embedding: what MetaXLM does.
-
-Shape letters: V source vocabulary, D width of the embeddings.
-"""
+"""Pieces that the source's vocabulary has too keep their embedding: what MetaXLM does."""
 
 from __future__ import annotations
 
@@ -14,11 +11,9 @@ from lingraft.embeddings.common import Plan
 from lingraft.tokenizer.vocabulary import Canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    import torch
-
-    from lingraft.embeddings.material import Material
+    from lingraft.embeddings.material import Inputs
     from lingraft.tokenizer.vocabulary import Vocabulary
 
 # The accents of Latin, Greek and Cyrillic. Other combining marks are no accents: the voicing mark
@@ -26,12 +21,7 @@ if TYPE_CHECKING:
 ACCENTS = re.compile("[\u0300-\u036f]")
 
 
-def match(
-    source_VD: torch.Tensor,
-    source: Vocabulary,
-    target: Vocabulary,
-    material: Material | None,
-) -> Plan:
+def match(inputs: Inputs) -> Plan:
     """Copy the rows of pieces that both vocabularies have; draw the others from N(0, 0.02).
 
     The padding row is zero.
@@ -48,7 +38,7 @@ def match(
     the marks that NFKD splits off, only the accents of Latin, Greek and Cyrillic (U+0300–U+036F)
     are dropped.
     """
-    return Plan(find_matches(source, target))
+    return Plan(find_matches(inputs.source, inputs.target))
 
 
 def nfkc(text: str) -> str:
@@ -67,36 +57,11 @@ def without_accents(text: str) -> str:
     return nfkc(stripped).lower()
 
 
-STAGES: tuple[tuple[str, Callable[[str], str]], ...] = (
-    ("nfkc", nfkc),
-    ("lower", lower),
-    ("accents", without_accents),
-)
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One normalised stage of the cascade: the source's pieces in that form."""
-
-    rule: str
-    normalise: Callable[[str], str]
-    index: dict[Canonical, int]
-
-    @classmethod
-    def of(cls, rule: str, normalise: Callable[[str], str], source: Vocabulary) -> Stage:
-        index: dict[Canonical, int] = {}
-        for source_id, form in enumerate(source.canonical):
-            key = normalised(form, normalise)
-            if key is not None:
-                index.setdefault(key, source_id)
-        return cls(rule, normalise, index)
-
-    def find(self, form: Canonical, exact: dict[Canonical, int]) -> int | None:
-        """The source id for a target piece, None if there is none."""
-        key = normalised(form, self.normalise)
-        if key is None:
-            return None
-        return exact.get(key, self.index.get(key))
+STAGES: dict[str, Callable[[str], str]] = {
+    "nfkc": nfkc,
+    "lower": lower,
+    "accents": without_accents,
+}
 
 
 def normalised(form: Canonical | None, normalise: Callable[[str], str]) -> Canonical | None:
@@ -110,30 +75,40 @@ def normalised(form: Canonical | None, normalise: Callable[[str], str]) -> Canon
     return Canonical(form.word_start, text.encode()) if text else None
 
 
+def _first(forms: Iterable[Canonical | None]) -> dict[Canonical, int]:
+    """The lowest id of each form."""
+    found: dict[Canonical, int] = {}
+    for index, form in enumerate(forms):
+        if form is not None:
+            found.setdefault(form, index)
+    return found
+
+
 @dataclass(frozen=True)
 class Cascade:
     """The source's pieces in the order in which a piece is looked for among them."""
 
     exact: dict[Canonical, int]
-    stages: tuple[Stage, ...]
+    stages: dict[str, dict[Canonical, int]]
+    """For each rule the pieces as they are, and those in the rule's normal form."""
 
     @classmethod
     def of(cls, source: Vocabulary) -> Cascade:
-        exact: dict[Canonical, int] = {}
-        for source_id, form in enumerate(source.canonical):
-            if form is not None:
-                exact.setdefault(form, source_id)
-        stages = [Stage.of(rule, normalise, source) for rule, normalise in STAGES]
-        return cls(exact, tuple(stages))
+        exact = _first(source.canonical)
+        stages = {
+            rule: _first(normalised(form, normalise) for form in source.canonical) | exact
+            for rule, normalise in STAGES.items()
+        }
+        return cls(exact, stages)
 
     def find(self, form: Canonical) -> tuple[str, int] | None:
         """The rule that hits first and the id of the source piece, None if no rule does."""
         if form in self.exact:
             return "exact", self.exact[form]
-        for stage in self.stages:
-            found = stage.find(form, self.exact)
-            if found is not None:
-                return stage.rule, found
+        for rule, index in self.stages.items():
+            key = normalised(form, STAGES[rule])
+            if key is not None and key in index:
+                return rule, index[key]
         return None
 
 
@@ -155,12 +130,8 @@ def find_exact_matches(source: Vocabulary, target: Vocabulary) -> dict[int, tupl
 
     Where the source has a piece of the very same spelling, that is the one.
     """
-    spelt: dict[str, int] = {}
-    exact: dict[Canonical, int] = {}
-    for source_id, form in enumerate(source.canonical):
-        if form is not None:
-            spelt[source.pieces[source_id]] = source_id
-            exact.setdefault(form, source_id)
+    exact = _first(source.canonical)
+    spelt = {source.pieces[i]: i for i, form in enumerate(source.canonical) if form is not None}
     matches: dict[int, tuple[str, int]] = {}
     for target_id, form in enumerate(target.canonical):
         if form is None or form not in exact:

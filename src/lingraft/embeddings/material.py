@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lingraft.corpus import lexicon
 from lingraft.corpus.pairs import Pair
 from lingraft.corpus.readers.lines import Reading, text_lines
 from lingraft.errors import DataError, RecipeError
@@ -19,11 +21,17 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from lingraft import recipe
+    from lingraft.corpus.lexicon import Lexicon
     from lingraft.models.families import Family
+    from lingraft.tokenizer.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 1 << 20
+ORDER = (
+    "the target-language word must come first in each line; "
+    "set resources.source_first = true if they are the other way round"
+)
 
 
 @dataclass(frozen=True)
@@ -61,18 +69,29 @@ class Material:
         return islice(iter(self.sentences()), self.resources.sentences)
 
 
-def needed(material: Material | None, initialiser: str) -> Material:
-    """The material, where an initialiser cannot do without.
+@dataclass(frozen=True)
+class Inputs:
+    """What every initialiser is given."""
 
-    Raises:
-        RecipeError: there is none.
-    """
-    if material is None:
-        raise RecipeError(
-            f"graft.embeddings: '{initialiser}' needs the tokenizers of a source model and of the "
-            "target, and there is no source; set source.model, or use 'random'"
-        )
-    return material
+    source_VD: torch.Tensor
+    """[V, D] the source's word embeddings, of any floating type."""
+    source: Vocabulary
+    target: Vocabulary
+    material: Material | None
+    """What there is to learn from; most initialisers need it."""
+
+    def needed(self, initialiser: str) -> Material:
+        """The material, where an initialiser cannot do without.
+
+        Raises:
+            RecipeError: there is none.
+        """
+        if self.material is None:
+            raise RecipeError(
+                f"graft.embeddings: '{initialiser}' needs the tokenizers of a source model and of "
+                "the target, and there is no source; set source.model, or use 'random'"
+            )
+        return self.material
 
 
 def files(names: Sequence[str], key: str, initialiser: str, what: str) -> list[Path]:
@@ -132,3 +151,34 @@ def read_pairs(paths: Iterable[Path], *, key: str, source_first: bool = False) -
             f"{skipped:,}",
         )
     return pairs
+
+
+def read_lexicons(resources: recipe.Resources, initialiser: str) -> Lexicon:
+    """Read the recipe's lexicons, the target-language word first or `source_first`.
+
+    Args:
+        resources: names the files: MUSE or TSV (perhaps .gz .xz .zst).
+        initialiser: who needs them, for messages.
+
+    Raises:
+        RecipeError: none is named.
+        DataError: a file is not there, cannot be read or holds no pair.
+    """
+    paths = files(resources.lexicons, "resources.lexicons", initialiser, "a bilingual lexicon")
+    return lexicon.read(paths, swap=resources.source_first)
+
+
+def read_each(resources: recipe.Resources, initialiser: str) -> dict[str, Lexicon]:
+    """As `read_lexicons`, each file by itself, in their order.
+
+    Returns:
+        By the file's name; by its whole path where two files have the same name.
+    """
+    paths = files(resources.lexicons, "resources.lexicons", initialiser, "a bilingual lexicon")
+    times = Counter(path.name for path in paths)
+    return {
+        path.name if times[path.name] == 1 else str(path): lexicon.read(
+            [path], swap=resources.source_first
+        )
+        for path in paths
+    }

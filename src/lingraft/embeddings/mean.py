@@ -1,7 +1,4 @@
-"""New pieces as the mean of the source's pieces that they are made of.
-
-Shape letters: V source vocabulary, D width of the embeddings.
-"""
+"""New pieces as a mean of the source's pieces that they are made of, or as the first of them."""
 
 from __future__ import annotations
 
@@ -9,24 +6,15 @@ from typing import TYPE_CHECKING
 
 from lingraft.embeddings.common import Combination, Plan
 from lingraft.embeddings.match import find_exact_matches
-from lingraft.embeddings.material import needed
 from lingraft.embeddings.segmentation import Segmenter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import torch
-
-    from lingraft.embeddings.material import Material
-    from lingraft.tokenizer.vocabulary import Vocabulary
+    from lingraft.embeddings.material import Inputs
 
 
-def mean(
-    source_VD: torch.Tensor,
-    source: Vocabulary,
-    target: Vocabulary,
-    material: Material | None,
-) -> Plan:
+def mean(inputs: Inputs) -> Plan:
     """Average the source rows of the pieces into which the source tokenizer cuts each new piece.
 
     A piece that the source has too (word start and bytes) keeps its own row; one that the source
@@ -40,29 +28,52 @@ def mean(
 
     Material: its source tokenizer is used.
     """
-    return composed("mean", source, target, material, Combination.mean)
+    return composed("mean", inputs, Combination.mean)
 
 
-def composed(
-    name: str,
-    source: Vocabulary,
-    target: Vocabulary,
-    material: Material | None,
-    combine: Callable[[Sequence[int]], Combination],
-) -> Plan:
+def length_weighted(inputs: Inputs) -> Plan:
+    """As `mean`, each part weighed by its bytes in UTF-8, a word start being one more.
+
+    Differs from the literature, which weighs output rows by length without saying in what unit:
+    bytes are ours, for pieces that are a part of a character have no length in characters.
+
+    Material: its source tokenizer is used.
+    """
+
+    def combine(ids: Sequence[int]) -> Combination:
+        forms = [inputs.source.canonical[index] for index in ids]
+        return Combination.weighted(
+            ids, [1 if form is None else form.word_start + len(form.text) for form in forms]
+        )
+
+    return composed("length-weighted", inputs, combine)
+
+
+def first_piece(inputs: Inputs) -> Plan:
+    """Give a new piece the row of the first source piece of its text; else as `mean`.
+
+    Meant for an output projection: where the source would have written the first part, it now
+    writes the whole. Pieces that begin alike get equal rows, which training has to tell apart.
+
+    Source: EEVE (Kim et al. 2024), the rows of the language-model head.
+
+    Material: its source tokenizer is used.
+    """
+    return composed("first-piece", inputs, lambda ids: Combination.mean(ids[:1], "combined"))
+
+
+def composed(name: str, inputs: Inputs, combine: Callable[[Sequence[int]], Combination]) -> Plan:
     """Copy the rows of pieces that the source has too; combine those of which others are made.
 
     Args:
         name: of the initialiser, for messages.
-        source: the source's vocabulary.
-        target: the new one.
-        material: its source tokenizer cuts the new pieces.
+        inputs: the source tokenizer of their material cuts the new pieces.
         combine: the row of a piece from the source ids of its parts, in their order.
     """
-    segment = Segmenter(needed(material, name).source_tokenizer)
-    matches = find_exact_matches(source, target)
+    segment = Segmenter(inputs.needed(name).source_tokenizer)
+    matches = find_exact_matches(inputs.source, inputs.target)
     combinations = {}
-    for target_id, form in enumerate(target.canonical):
+    for target_id, form in enumerate(inputs.target.canonical):
         if form is None or target_id in matches:
             continue
         ids = segment(form)

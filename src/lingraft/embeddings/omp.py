@@ -16,32 +16,25 @@ from lingraft.embeddings import vectors
 from lingraft.embeddings.common import Plan
 from lingraft.embeddings.focus import added_up, find_anchors, without_row
 from lingraft.embeddings.match import find_exact_matches
-from lingraft.embeddings.material import needed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lingraft.embeddings.common import Combination
-    from lingraft.embeddings.material import Material
-    from lingraft.tokenizer.vocabulary import Vocabulary
+    from lingraft.embeddings.material import Inputs
 
 ROWS_AT_ONCE = 512
+TERMS = 16
+"""Shared pieces a new piece, at most."""
 VANISHED = 1e-4
 """A residual that is this short, the vector being of length one, is rounding."""
 
 
-def omp(
-    source_VD: torch.Tensor,
-    source: Vocabulary,
-    target: Vocabulary,
-    material: Material | None,
-    *,
-    terms: int = 16,
-) -> Plan:
+def omp(inputs: Inputs) -> Plan:
     """Write each new piece's static vector as a sum of a few shared ones; add up their rows alike.
 
     Orthogonal matching pursuit: the shared piece that is most alike what is left is added, all
-    coefficients are fitted again by least squares, up to `terms` times or until nothing is left.
+    coefficients are fitted again by least squares, up to 16 times or until nothing is left.
     Pieces that both vocabularies have (word start and bytes) are copied; pieces without a static
     vector are drawn from N(0, 0.02); the padding row is zero.
 
@@ -54,20 +47,17 @@ def omp(
 
     Material: its target tokenizer, text and `resources.target_vectors` are used.
 
-    Options:
-        terms: at most so many shared pieces a new piece.
-
     Raises:
         RecipeError: gensim is not installed.
         DataError: no piece that both vocabularies have gets a static vector.
     """
-    given = needed(material, "omp")
+    given = inputs.needed("omp")
     vectors_UE = vectors.target_piece_vectors(given)
-    matches = find_exact_matches(source, target)
+    matches = find_exact_matches(inputs.source, inputs.target)
     anchors = find_anchors(vectors_UE, matches, "omp")
-    wanted = without_row(vectors_UE, target, matches)
-    combinations = combine_sparsely(vectors_UE, anchors, wanted, terms)
-    return Plan(matches, shortened(combinations, source_VD, list(anchors.values())))
+    wanted = without_row(vectors_UE, inputs.target, matches)
+    combinations = combine_sparsely(vectors_UE, anchors, wanted, TERMS)
+    return Plan(matches, shortened(combinations, inputs.source_VD, list(anchors.values())))
 
 
 def combine_sparsely(

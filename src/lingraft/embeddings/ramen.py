@@ -1,7 +1,4 @@
-"""New rows as the rows of their likely translations, learnt from sentence pairs.
-
-Shape letters: V source vocabulary, D width of the embeddings.
-"""
+"""New rows as the rows of their likely translations, learnt from sentence pairs."""
 
 from __future__ import annotations
 
@@ -14,31 +11,25 @@ import numpy as np
 from lingraft.embeddings import translation
 from lingraft.embeddings.common import Combination, Plan
 from lingraft.embeddings.match import find_exact_matches
-from lingraft.embeddings.material import files, needed, read_pairs
+from lingraft.embeddings.material import files, read_pairs
 from lingraft.embeddings.vectors import cut
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
-    import torch
     from numpy.typing import NDArray
 
-    from lingraft.embeddings.material import Material
+    from lingraft.embeddings.material import Inputs, Material
     from lingraft.tokenizer.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
 KEY = "resources.parallel"
 LONGEST = 100
+TRANSLATIONS = 10
+"""Source pieces a new piece, at most."""
 
 
-def ramen(
-    source_VD: torch.Tensor,
-    source: Vocabulary,
-    target: Vocabulary,
-    material: Material | None,
-    *,
-    translations: int = 10,
-) -> Plan:
+def ramen(inputs: Inputs) -> Plan:
     """Add up source rows by the probability that the new piece is translated so.
 
     The probabilities of IBM model 1 between the two vocabularies' pieces, learnt from sentence
@@ -54,21 +45,19 @@ def ramen(
     Material: its tokenizers and `resources.parallel` (target sentence, tab, source sentence) are
     used; of that at most `resources.sentences` pairs.
 
-    Options:
-        translations: at most so many source pieces a new piece.
-
     Raises:
         RecipeError: there is no parallel text.
         DataError: the parallel text cannot be read, or has no pair of sentences that are short
             enough (100 pieces).
     """
-    given = needed(material, "ramen")
-    table = translation.learn(_sentence_pairs(given, source, target), nothing=target.size)
-    matches = find_exact_matches(source, target)
+    given = inputs.needed("ramen")
+    pairs = _sentence_pairs(given, inputs.source, inputs.target)
+    table = translation.learn(pairs, nothing=inputs.target.size)
+    matches = find_exact_matches(inputs.source, inputs.target)
     combinations = {
         target_id: Combination(ids, (shares / shares.sum()).astype(np.float32))
-        for target_id, (ids, shares) in table.best(translations).items()
-        if target_id not in matches and target_id < target.size
+        for target_id, (ids, shares) in table.best(TRANSLATIONS).items()
+        if target_id not in matches and target_id < inputs.target.size
     }
     return Plan(matches, combinations)
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from lingraft.log import progress
-from lingraft.rundir import fingerprint
+from lingraft.rundir import fingerprint, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,10 +92,9 @@ class Training:
         """Write a checkpoint, whole or not at all."""
         assert self.file is not None
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.file.with_suffix(".partial")
         state = {"mark": mark, "step": step, "rows": rows_ND.detach()}
-        torch.save(state | {"moments": optimiser.state_dict()}, partial)
-        partial.replace(self.file)
+        with replacing(self.file) as partial:
+            torch.save(state | {"moments": optimiser.state_dict()}, partial)
 
     def resumed(self, mark: str, rows_ND: torch.Tensor, optimiser: torch.optim.Optimizer) -> int:
         """Put a checkpoint of the same training back; the steps that are done."""

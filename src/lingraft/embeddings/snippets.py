@@ -12,6 +12,7 @@ import numpy as np
 
 from lingraft.log import progress
 from lingraft.tokenizer.files import plain_backend
+from lingraft.tokenizer.shards import special_ids_around
 from lingraft.tokenizer.statistics import CHUNK, chunks
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def find(
         By number, token ids of the snippets, as if each were a text. Pieces that do not occur are
         left out.
     """
-    before, after = around(tokenizer)
+    backend = plain_backend(tokenizer)
+    before, after = special_ids_around(backend)
     room = tokens - len(before) - len(after)
     lengths: dict[int, list[int]] = defaultdict(list)
     for pattern in patterns:
@@ -63,7 +65,6 @@ def find(
             lengths[pattern[0]].append(len(pattern))
     found: dict[int, list[Array]] = defaultdict(list)
     lacking = len(patterns)
-    backend = plain_backend(tokenizer)
     with progress("token distillation: finding snippets", None, "sentences") as ticker:
         for chunk in chunks(sentences, CHUNK):
             for row in backend.encode_batch_fast(chunk, add_special_tokens=False):
@@ -97,14 +98,6 @@ def _window(ids: Sequence[int], start: int, length: int, room: int) -> Sequence[
     after = min(len(ids) - start - length, max(free - start, free // 2))
     begin = max(0, start - (free - after))
     return ids[begin : start + length + after]
-
-
-def around(tokenizer: PreTrainedTokenizerFast) -> tuple[list[int], list[int]]:
-    """Ids that a tokenizer puts before and behind a text."""
-    whole = list(tokenizer("0")["input_ids"])
-    bare = list(tokenizer("0", add_special_tokens=False)["input_ids"])
-    place = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
-    return whole[:place], whole[place + len(bare) :]
 
 
 def pair(ids: Array, pattern: Pattern, new_id: int) -> Pair:

@@ -19,7 +19,6 @@ from torch.nn import functional
 
 from lingraft.embeddings import snippets
 from lingraft.embeddings.common import Combination, Plan
-from lingraft.embeddings.material import needed
 from lingraft.embeddings.mean import composed
 from lingraft.embeddings.row_training import Training
 from lingraft.errors import RecipeError, UnsupportedModelError
@@ -33,10 +32,9 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel
 
-    from lingraft.embeddings.material import Material, Pretrained
+    from lingraft.embeddings.material import Inputs, Material, Pretrained
     from lingraft.embeddings.snippets import Array, Pair, Pattern
     from lingraft.models.packed import PackedBatch, PackedModel
-    from lingraft.tokenizer.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -47,12 +45,7 @@ LOGITS_AT_ONCE = 256
 """Tokens whose logits over the source's vocabulary are there at a time."""
 
 
-def token_distillation(
-    source_VD: torch.Tensor,
-    source: Vocabulary,
-    target: Vocabulary,
-    material: Material | None,
-) -> Plan:
+def token_distillation(inputs: Inputs) -> Plan:
     """Start as `mean`; train new rows so that the source's hidden states stay what they were.
 
     Snippets of the text in which a new piece occurs are read twice: split as the source's tokenizer
@@ -75,9 +68,9 @@ def token_distillation(
         RecipeError: there is no source model, or it has fewer layers than `layer` says.
         UnsupportedModelError: the source is no causal language model.
     """
-    given = needed(material, NAME)
+    given = inputs.needed(NAME)
     owner = _fitting(given.pretrained)
-    began, ids = _began(source, target, given)
+    began, ids = _began(inputs)
     found = snippets.find(
         ids,
         given.some_sentences(),
@@ -92,7 +85,7 @@ def token_distillation(
     )
     if not found:
         return began
-    start_ND = torch.stack([_row(began, source_VD, index) for index in found])
+    start_ND = torch.stack([_row(began, inputs.source_VD, index) for index in found])
     patterns = {index: pattern for pattern, index in ids.items() if index in found}
     with _running(owner) as packed:
         work = _Work(packed, owner, patterns, given)
@@ -102,9 +95,7 @@ def token_distillation(
     return began._replace(learnt=dict(zip(found, rows_ND, strict=True)))
 
 
-def _began(
-    source: Vocabulary, target: Vocabulary, material: Material
-) -> tuple[Plan, dict[Pattern, int]]:
+def _began(inputs: Inputs) -> tuple[Plan, dict[Pattern, int]]:
     """The plan of `mean`, and its new rows by the several tokens that the source writes instead.
 
     Of rows that are written alike, the first.
@@ -115,7 +106,7 @@ def _began(
         spelt.append(tuple(parts))
         return Combination.mean(parts)
 
-    began = composed(NAME, source, target, material, combine)
+    began = composed(NAME, inputs, combine)
     return began, {
         pattern: index
         for index, pattern in reversed(list(zip(began.combinations, spelt, strict=True)))

@@ -15,29 +15,21 @@ from lingraft.embeddings import vectors
 from lingraft.embeddings.alignment import align
 from lingraft.embeddings.common import Combination, Plan
 from lingraft.embeddings.focus import without_row
-from lingraft.embeddings.lexicon import read_lexicons
 from lingraft.embeddings.match import find_exact_matches
-from lingraft.embeddings.material import needed
+from lingraft.embeddings.material import read_lexicons
 from lingraft.embeddings.segmentation import Segmenter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.embeddings.material import Material
-    from lingraft.tokenizer.vocabulary import Vocabulary
+    from lingraft.embeddings.material import Inputs
 
 ROWS_AT_ONCE = 512
+NEIGHBOURS, TEMPERATURE = 10, 0.1
+"""Source pieces a row, and what their cosines are divided by in the softmax."""
 
 
-def wechsel(
-    source_VD: torch.Tensor,
-    source: Vocabulary,
-    target: Vocabulary,
-    material: Material | None,
-    *,
-    neighbours: int = 10,
-    temperature: float = 0.1,
-) -> Plan:
+def wechsel(inputs: Inputs) -> Plan:
     """Add up the rows of the source pieces that are nearest in a space of both languages.
 
     Word vectors of the two languages are turned into one space over a lexicon; a piece's vector is
@@ -56,16 +48,12 @@ def wechsel(
 
     Material: tokenizers, text, lexicons and vectors (or text of the source language).
 
-    Options:
-        neighbours: source pieces a row.
-        temperature: of the softmax.
-
     Raises:
         RecipeError: there is no lexicon, or nothing to have the source's vectors from;
             gensim is not installed.
         DataError: a resource cannot be read, or the lexicon translates no word that has a vector.
     """
-    given = needed(material, "wechsel")
+    given = inputs.needed("wechsel")
     lexicon = read_lexicons(given.resources, "wechsel")
     source_words = vectors.source_word_vectors(given, "wechsel")
     target_words = vectors.target_word_vectors(given)
@@ -79,9 +67,9 @@ def wechsel(
             (target_words, aligned.target_WE, given.target_tokenizer),
         )
     )
-    matches = find_exact_matches(source, target)
-    wanted = without_row(target_UE, target, matches)
-    return Plan(matches, combine_nearest(target_UE, source_VE, wanted, neighbours, temperature))
+    matches = find_exact_matches(inputs.source, inputs.target)
+    wanted = without_row(target_UE, inputs.target, matches)
+    return Plan(matches, combine_nearest(target_UE, source_VE, wanted, NEIGHBOURS, TEMPERATURE))
 
 
 def combine_nearest(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lingraft.finetuning.outcomes import metric_name
+from lingraft.finetuning.outcomes import metric_name, unsized
 from lingraft.report.table import markdown, plain, table
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def task_card(cell: Cell, scores: Mapping[str, Any]) -> str:
         eval_results=[
             EvalResult(
                 task_type=pipeline_tag,
-                dataset_type=task.name,
+                dataset_type=unsized(task.name),
                 dataset_name=task.title,
                 dataset_split=split,
                 metric_type=name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.finetuning import data as task_data
 from lingraft.finetuning import dropout, heads, partners, plugged, teachers, transfer
 from lingraft.finetuning.outcomes import split_in
-from lingraft.finetuning.recipe import HUB, tasks_of
+from lingraft.finetuning.recipe import HUB, sized, tasks_of
 from lingraft.pretrained.checkpoints import weights_fingerprint
 from lingraft.pretrained.load import load_config
 from lingraft.rundir import FORMAT, fingerprint
@@ -42,6 +42,8 @@ class Cell:
     """How cross-attention is plugged in; None leaves it out."""
     teacher: Path | None = None
     """Of translations without tags."""
+    rates: tuple[float, ...] = ()
+    """Learning rates to choose from (`rates`); empty takes that of the settings."""
 
     @property
     def shown(self) -> str:
@@ -106,6 +108,8 @@ class Cell:
             "seed": seed,
             "precision": precision,
         }
+        if self.rates:
+            parts["learning_rates"] = self.rates
         if self.transfer:
             parts |= self.transfer.decisive()
         if self.plug_in:
@@ -126,7 +130,11 @@ def plan(recipe: Finetune, base: Path) -> list[Cell]:
     if recipe.is_transfer:
         learnt = [(one.task, data, one) for one, data in transfer.plan(recipe, base)]
     else:
-        learnt = [(task, _alone(task, recipe, base), None) for task in tasks_of(recipe, base)]
+        learnt = [
+            (replace(task, name=task.name + end), _alone(task, one, base), None)
+            for task in tasks_of(recipe, base)
+            for one, end in sized(recipe)
+        ]
     models = [
         (model, label, heads.resolve(model, base))
         for model, label in zip(recipe.models, recipe.model_labels, strict=True)
@@ -141,7 +149,16 @@ def plan(recipe: Finetune, base: Path) -> list[Cell]:
                 teachers.check(teacher, task)
     digests = [task_data.fingerprint_of(data) for _, data, _ in learnt]
     return [
-        Cell(*model, _suited(task, recipe, model), data, digest, languages, plug_in, teacher)
+        Cell(
+            *model,
+            _suited(task, recipe, model),
+            data,
+            digest,
+            languages,
+            plug_in,
+            teacher,
+            recipe.learning_rates,
+        )
         for model in models
         for (task, data, languages), digest in zip(learnt, digests, strict=True)
     ]

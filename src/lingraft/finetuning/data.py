@@ -41,21 +41,26 @@ def load(task: Task, recipe: Finetune, base: Path) -> Data:
         data = from_hub(task)
         if shares is not None:
             raise RecipeError("cut: is for files; with data = 'hub' the official splits are there")
-    elif own_files(task):
-        data = splits.load(task, base, shares=shares, seed=seed)
-    elif recipe.data is None or recipe.data == HUB:
-        raise RecipeError(
-            f"--data: name the directory that holds the files of {task.name} "
-            f"({task.files_from})" + (", or 'hub'" if task.hub else "")
-        )
     else:
         data = splits.load(task, directory_of(task, recipe, base), shares=shares, seed=seed)
     return part_of(data, recipe.train_examples, task.name)
 
 
-def directory_of(task: Task, recipe: Finetune, base: Path) -> Path:
-    """Where a task's files are looked for; a user's own says where."""
-    return base if own_files(task) else base / Path(recipe.data or "").expanduser()
+def directory_of(task: Task, recipe: Finetune, base: Path, name: str = "") -> Path:
+    """Where a task's files are looked for; a user's own says where.
+
+    Raises:
+        RecipeError: the recipe does not say where; `name` is of the benchmark, where it has
+            several tasks.
+    """
+    if own_files(task):
+        return base
+    if recipe.data is None or recipe.data == HUB:
+        raise RecipeError(
+            f"--data: name the directory that holds the files of {name or task.name} "
+            f"({task.files_from})" + (", or 'hub'" if task.hub else "")
+        )
+    return base / Path(recipe.data).expanduser()
 
 
 def own_files(task: Task) -> bool:

@@ -43,6 +43,8 @@ SCORES = "scores.json"
 RESULTS = "results.jsonl"
 MANY = 8
 """Languages; a name has no more of them."""
+SIZED = "@"
+"""In a task's name, before the number of training examples of a learning curve: `korsts@100`."""
 KINDS: dict[str, type[Any]] = {
     "text": TextExample,
     "tagged": TaggedExample,
@@ -52,6 +54,11 @@ KINDS: dict[str, type[Any]] = {
     "translation": TranslationExample,
 }
 """What a line of examples-SPLIT.jsonl says under `kind`."""
+
+
+def unsized(task: str) -> str:
+    """The name of a task without the size of its training set."""
+    return task.partition(SIZED)[0]
 
 
 def split_in(split: str, language: str) -> str:

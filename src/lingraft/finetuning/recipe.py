@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from lingraft.errors import RecipeError
+from lingraft.finetuning.outcomes import SIZED
 from lingraft.recipe import Batch, Budget, Optimiser, Phase, Schedule, Validation
 from lingraft.recipe.base import Names, Section
 from lingraft.recipe.decoding import checked, load, override
@@ -67,10 +68,16 @@ class TaskOptions(Section):
     cut: Cut | None = None
     train_examples: Count | None = None
     """Train on this many examples only; smaller sets are contained in larger ones."""
+    train_sizes: Annotated[tuple[Count, ...], Field(strict=False)] = ()
+    """Train on this many examples, and this many …: a learning curve. Each size is a task of its
+    own, called `korsts@100`."""
     paper: str | None = None
     """Other settings that a task knows by this name, such as 'roberta2019'."""
     settings: Changes = Changes()
     """What differs from the tasks' own settings."""
+    learning_rates: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(strict=False)] = ()
+    """Each model is trained once with each of them on each task; the one that is best on the
+    development set is taken for all its seeds (`finetuning.rates`). Empty: the settings' own."""
 
 
 class PlugIn(Section):
@@ -143,6 +150,12 @@ class Finetune(TaskOptions):
             raise ValueError("plug_in is for models that are plugged in; say so (--plug in)")
         if self.plug_in.temperature and not self.plug_in.teacher:
             raise ValueError("plug_in.temperature is of a teacher's labels; name it (--teacher)")
+        if self.train_sizes and (self.train_examples or self.is_transfer):
+            other = "train_examples" if self.train_examples else "training across languages"
+            raise ValueError(f"train_sizes and {other} exclude each other; leave one out")
+        for key in ("train_sizes", "learning_rates"):
+            if len(set(getattr(self, key))) < len(getattr(self, key)):
+                raise ValueError(f"{key}: a value is there twice in {list(getattr(self, key))}")
         if not self.tasks and not self.custom:
             raise ValueError("tasks names none; give one, such as klue-nli (lingraft list tasks)")
         return self
@@ -215,6 +228,16 @@ def decode_finetune(
     return checked(Finetune, changed, where)
 
 
+def sized(recipe: Finetune) -> list[tuple[Finetune, str]]:
+    """The recipe with each of its training sizes alone, and the end of its tasks' names."""
+    if not recipe.train_sizes:
+        return [(recipe, "")]
+    return [
+        (recipe.model_copy(update={"train_examples": size, "train_sizes": ()}), f"{SIZED}{size}")
+        for size in recipe.train_sizes
+    ]
+
+
 def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
     """The tasks, with the settings that are to be used.
 
@@ -227,12 +250,20 @@ def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
     """
     found = [_named(name, base) for name in recipe.tasks]
     found += [task_of(section, base) for section in recipe.custom]
-    names = [task.name for task in found]
+    check_distinct([task.name for task in found])
+    check_paper(found, recipe.paper)
+    return [with_settings(task, recipe) for task in found]
+
+
+def check_distinct(names: Sequence[str]) -> None:
+    """Refuse tasks of one name.
+
+    Raises:
+        RecipeError: there are such.
+    """
     for name in names:
         if names.count(name) > 1:
             raise RecipeError(f"tasks: {name} is there twice; results would share a folder")
-    check_paper(found, recipe.paper)
-    return [with_settings(task, recipe) for task in found]
 
 
 def check_paper(tasks: Sequence[Task], paper: str | None) -> None:

@@ -6,14 +6,14 @@ import contextlib
 import logging
 import shutil
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
 from lingraft.finetuning import data as task_data
-from lingraft.finetuning import heads, outcomes, partners
+from lingraft.finetuning import heads, outcomes, partners, rates
 from lingraft.finetuning.card import task_card
 from lingraft.finetuning.cells import plan
 from lingraft.finetuning.coders.common import say_what_was_cut
@@ -138,22 +138,9 @@ class _Call:
         self.encoded: Encoded | None = None
 
     def run(self, cells: Sequence[Cell], seeds: Sequence[int]) -> list[Outcome]:
-        precision = str(self.environment["precision"])
-        jobs = [
-            Job(
-                cell,
-                seed,
-                self.out / cell.place / f"seed-{seed}",
-                cell.inputs(seed, precision),
-            )
-            for cell in cells
-            for seed in seeds
-        ]
         if self.accelerator.is_main_process:
             clear_temporary(self.out)
-            for job in jobs:
-                self.prepare(job)
-        self.accelerator.wait_for_everyone()
+        jobs = self.prepared([self.job(cell, seed) for cell in cells for seed in seeds])
         todo = [job for job in jobs if not job.is_done]
         logger.info(
             "finetune: %d models × %d tasks × %d seeds, %d done, %d to do",
@@ -163,6 +150,9 @@ class _Call:
             len(jobs) - len(todo),
             len(todo),
         )
+        choosing = [cell for cell in cells if any(job.cell is cell for job in todo)]
+        trials = [self.trial(cell, rate) for cell in choosing for rate in cell.rates]
+        todo = [job for job in self.prepared(trials) if not job.is_done] + todo
         started = time.monotonic()
         for number, job in enumerate(todo):
             left = ""
@@ -176,6 +166,23 @@ class _Call:
         self.accelerator.wait_for_everyone()
         folders = {job.folder for job in jobs}
         return [outcome for outcome in outcomes.outcomes(self.out) if outcome.folder in folders]
+
+    def job(self, cell: Cell, seed: int, below: str = "") -> Job:
+        """A cell with a seed, in its folder."""
+        folder = self.out / cell.place / (below or f"seed-{seed}")
+        return Job(cell, seed, folder, cell.inputs(seed, str(self.environment["precision"])))
+
+    def trial(self, cell: Cell, rate: float) -> Job:
+        """One of the trainings that choose a cell's learning rate."""
+        return self.job(rates.with_rate(cell, rate), rates.SEED, f"{rates.FOLDER}/{rate:g}")
+
+    def prepared(self, jobs: list[Job]) -> list[Job]:
+        """The same, with what is on disk made ready."""
+        if self.accelerator.is_main_process:
+            for job in jobs:
+                self.prepare(job)
+        self.accelerator.wait_for_everyone()
+        return jobs
 
     def prepare(self, job: Job) -> None:
         """Make sure that what is there belongs to this job; delete what does not.
@@ -209,6 +216,13 @@ class _Call:
 
     def one(self, job: Job) -> None:
         """Fine-tune, predict and score one seed."""
+        tried: dict[str, float] = {}
+        if job.cell.rates:
+            places = {rate: self.trial(job.cell, rate).folder for rate in job.cell.rates}
+            rate, tried = rates.best({at: place / SCORES for at, place in places.items()})
+            said = ", ".join(f"{at} {score:.1f}" for at, score in tried.items())
+            logger.info("%s: learning rate %g (on the selection split: %s)", job.name, rate, said)
+            job = replace(job, cell=rates.with_rate(job.cell, rate))
         cell, folder = job.cell, job.folder
         encoded = self.encode(cell)
         if self.accelerator.is_main_process:
@@ -251,14 +265,15 @@ class _Call:
             heads.restore(model, folder / "best")
         splits = self.predict(encoded, problem, folder)
         if self.accelerator.is_main_process:
-            self.finish(job, splits, result, steps)
+            self.finish(job, splits, result | {"learning_rates": tried}, steps)
             logger.info("%s: %s", job.name, shown(cell, splits))
         self.accelerator.wait_for_everyone()
         self.accelerator.free_memory()
 
     def encode(self, cell: Cell) -> Encoded:
-        """The cell's inputs; kept for its next seed."""
-        if self.encoded is None or self.encoded.cell is not cell:
+        """The cell's inputs; kept for its next seed or learning rate."""
+        kept = self.encoded
+        if kept is None or kept.cell.data is not cell.data or kept.cell.folder != cell.folder:
             task = cell.task
             tokenizer = heads.tokenizer_for(cell.folder, task)
             shape = heads.shape_of(cell.folder, task, tokenizer)
@@ -266,8 +281,8 @@ class _Call:
             items = {split: self.inputs(cell, coder, split) for split in cell.data.splits}
             for split in items:
                 say_what_was_cut(items[split], shape, f"{task.name} {split}")
-            self.encoded = Encoded(cell, tokenizer, shape, coder, items)
-        return self.encoded
+            kept = self.encoded = Encoded(cell, tokenizer, shape, coder, items)
+        return kept
 
     def inputs(self, cell: Cell, coder: Coder, split: str) -> list[Item]:
         """Of a split; for a model that is plugged in with their partners."""
@@ -332,6 +347,7 @@ class _Call:
             "signatures": signatures(task.metrics),
             "averaged": result.get("averaged", []),
             "settings": asdict(task.settings),
+            "learning_rates": result["learning_rates"],
             **(cell.said() if cell.plug_in else {}),
             "best": {
                 "step": best,

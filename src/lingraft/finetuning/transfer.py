@@ -17,7 +17,7 @@ from lingraft.finetuning import data as task_data
 from lingraft.finetuning import partners
 from lingraft.finetuning.families import ALL, named
 from lingraft.finetuning.outcomes import language_of, learnt, split_in
-from lingraft.finetuning.recipe import HUB, MEAN, check_paper, with_settings
+from lingraft.finetuning.recipe import HUB, MEAN, check_distinct, check_paper, with_settings
 from lingraft.tasks import Data, cut, find
 from lingraft.tasks.splits import DEV, SELECTION, TEST, TRAIN, cut_name, named_cut, read_split
 
@@ -94,15 +94,11 @@ class Files:
     def __init__(self, family: Family, recipe: Finetune, base: Path) -> None:
         self.family, self.hub = family, recipe.data == HUB
         task = next(iter(family.tasks.values()))
-        own = task_data.own_files(task)
         if self.hub and task.hub is None:
             raise RecipeError(f"data: {family.name} is not on the Hub; name the directory (--data)")
-        if recipe.data is None and not own:
-            raise RecipeError(
-                f"--data: name the directory that holds the files of {family.name} "
-                f"({task.files_from})" + (", or 'hub'" if task.hub else "")
-            )
-        self.directory = base if self.hub else task_data.directory_of(task, recipe, base)
+        self.directory = base
+        if not self.hub:
+            self.directory = task_data.directory_of(task, recipe, base, family.name)
         self.cut, self.plugged = recipe.cut, recipe.plug == "in"
         self._read: dict[tuple[str, str], list[Example]] = {}
 
@@ -197,10 +193,7 @@ def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
             "custom: a task in several languages is a TOML file of its own, named in tasks"
         )
     found = [_family(name, base, recipe) for name in recipe.tasks]
-    names = [family.name for family in found]
-    for name in names:
-        if names.count(name) > 1:
-            raise RecipeError(f"tasks: {name} is there twice; results would share a folder")
+    check_distinct([family.name for family in found])
     check_paper([task for family in found for task in family.tasks.values()], recipe.paper)
     _known_somewhere(recipe, found)
     for family in found:

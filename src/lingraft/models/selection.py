@@ -75,6 +75,27 @@ class Layout:
         return layer_index(name, self.family) in self.layers(found)
 
 
+def gains_of(
+    dimensions: Iterable[tuple[str, int]], family: Family, itl: frozenset[int]
+) -> frozenset[str]:
+    """Norms by which inserted blocks begin as the identity.
+
+    Args:
+        dimensions: of each tensor its name and how many it has.
+        family: the architecture's record.
+        itl: numbers of its inserted layers.
+    """
+    identity = family.identity
+    return frozenset(
+        name
+        for name, dimension in dimensions
+        if identity is not None
+        and identity.owns(name)
+        and (dimension == 1 and name.endswith("weight"))
+        and layer_index(name, family) in itl
+    )
+
+
 @dataclass(frozen=True)
 class Selection:
     """A phase's names, over a model."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lingraft.errors import RecipeError
 from lingraft.models.families import DECODER
 from lingraft.models.parts import goes_with_place, layer_index, part_of
-from lingraft.models.selection import Layout, Selection, chosen_maps
+from lingraft.models.selection import Layout, Selection, chosen_maps, gains_of
 from lingraft.recipe.run import KEEPING
 
 if TYPE_CHECKING:
@@ -42,13 +42,16 @@ class Trained:
     """Parameters of the layers' linear maps that stay as they are."""
 
 
-def layers_of(shapes: Shapes, family: Family, recipe: Recipe) -> tuple[Shapes, Layout]:
+def layers_of(
+    shapes: Shapes, family: Family, recipe: Recipe, *, tied: bool
+) -> tuple[Shapes, Layout]:
     """The tensors of the target's layers, inserted ones too, and where its parts are.
 
     Args:
         shapes: the source's tensors.
         family: its record.
         recipe: inserted layers.
+        tied: whether the output projection is the word embeddings.
     """
     found: Shapes = {}
     itl: set[int] = set()
@@ -65,14 +68,9 @@ def layers_of(shapes: Shapes, family: Family, recipe: Recipe) -> tuple[Shapes, L
             if name.startswith(prefix) and not goes_with_place(name, family):
                 ending = name.removeprefix(prefix)
                 found |= {f"{one.layers}.{index}.{ending}": shape for index in range(depth)}
-    identity = family.identity
-    gains = (
-        name
-        for name, shape in found.items()
-        if identity and identity.owns(name) and len(shape) == 1 and name.endswith("weight")
-        and layer_index(name, family) in itl
-    )  # fmt: skip
-    return found, Layout(family, frozenset(itl), tuple(depths), False, frozenset(gains))
+    dimensions = ((name, len(shape)) for name, shape in found.items())
+    gains = gains_of(dimensions, family, frozenset(itl))
+    return found, Layout(family, frozenset(itl), tuple(depths), tied, gains)
 
 
 def trainable(
@@ -97,14 +95,13 @@ def trainable(
     Raises:
         RecipeError: the phase names what the target has not.
     """
-    tensors, found = layers_of(shapes, family, recipe)
-    layout = Layout(family, found.itl, found.depths, tied, found.gains)
+    tensors, layout = layers_of(shapes, family, recipe, tied=tied)
     selection = Selection(phase, layout)
     total = sum(by_part[s.part] for s in selection.trained if s.part is not None)
     whole = [s for s in selection.trained if s.part is not None]
     some = [s for s in selection.trained if s.items]
     names = [*tensors, *(name for name in shapes if layer_index(name, family) is None)]
-    seen = {part_of(name, family, found.itl) for name in names}
+    seen = {part_of(name, family, layout.itl) for name in names}
     if all(part in seen for part, count in by_part.items() if count):
         selection.check_rated(names)  # else modules that the source lacks have names yet unknown
     adapted = _adapted(selection, tensors)

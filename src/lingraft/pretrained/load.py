@@ -143,6 +143,19 @@ def load_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenize
         return AutoTokenizer.from_pretrained(where, revision=revision, trust_remote_code=False)
 
 
+def padding_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenizerBase:
+    """The tokenizer of a checkpoint that reads texts of several lengths at once.
+
+    Raises:
+        DataError: there is none, it is broken, or it cannot pad.
+        UnsupportedModelError: it needs Python code of its own.
+    """
+    tokenizer = load_tokenizer(name, revision)
+    if tokenizer.pad_token_id is None:
+        raise DataError(f"{name}: its tokenizer has no padding token, so texts cannot be padded")
+    return tokenizer
+
+
 def load_generation(name: str, config: PreTrainedConfig) -> GenerationConfig:
     """How a checkpoint writes: its generation_config.json, else what its configuration says.
 

@@ -107,31 +107,3 @@ def hint(name: str) -> str:
         return ""
     close = difflib.get_close_matches(name.casefold(), list(models()), n=3, cutoff=0.7)
     return f" (lingraft list models has {', '.join(close)})" if close else ""
-
-
-def markdown() -> str:
-    """docs/models.md."""
-    titles = [name.replace("_", " ") for name in COLUMNS]
-    lines = [
-        "# Models",
-        "",
-        "<!-- Made from src/lingraft/catalogue.tsv by",
-        "python -c 'from lingraft import catalogue; print(catalogue.markdown(), end=str())'",
-        "Change that file, not this one. -->",
-        "",
-        "Source and baseline models by name, as the papers' tables have them. The command",
-        "`lingraft list models` prints most of it. A name can be given wherever a model is: as",
-        "`source.model` in a recipe, `--source`, and the model of `lingraft finetune` and",
-        "`evaluate`. It stands for the Hub id; a folder of that name comes first.",
-        "Sizes are spelt as in the source. A cell is empty where the table leaves it open or our",
-        "copy cannot be read. The Hub ids are ours. The papers give no licences: read a",
-        "model's page before you build on it.",
-        "",
-        "| " + " | ".join(titles) + " |",
-        "|" + "---|" * len(titles),
-    ]
-    for known in models().values():
-        cells = (str(getattr(known, column)).replace("|", "\\|") for column in COLUMNS)
-        lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", "Sources:", "", *(f"- {key}: {text}." for key, text in SOURCES.items())]
-    return "\n".join(lines) + "\n"

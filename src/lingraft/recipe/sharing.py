@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lingraft.errors import RecipeError
 from lingraft.recipe import Budget, Data, Method, Recipe
+from lingraft.recipe.streams import check_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,12 +58,7 @@ def replayed(recipe: Recipe) -> tuple[Data, ...]:
     if not replay:
         return ()
     names = [stream.name for stream in recipe.texts]
-    for name in replay:
-        if name not in names:
-            known = ", ".join(filter(None, names)) or "none; give [[streams]]"
-            raise RecipeError(
-                f"method.replay: there is no stream '{name}'; the recipe's streams: {known}"
-            )
+    check_names("method.replay", replay, names)
     if len(replay) == len(names) or sum(replay.values()) >= 1:
         raise RecipeError(
             "method.replay: leaves no tokens for the target's text; replay fewer streams, or in "

@@ -12,7 +12,7 @@ from lingraft.recipe.base import Section
 from lingraft.recipe.corpus import Corpus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lingraft.recipe.phase import Phase
 
@@ -85,16 +85,16 @@ def check_streams(language: str | None, corpus: Corpus | None, streams: tuple[St
                 )
 
 
-def check_names(key: str, wanted: Sequence[str], names: Sequence[str]) -> None:
+def check_names(key: str, wanted: Iterable[str], names: Sequence[str]) -> None:
     """Check that streams which a key of the recipe names are there.
 
     Raises:
-        ValueError: one is not.
+        RecipeError: one is not.
     """
     for name in wanted:
         if name not in names:
             known = ", ".join(filter(None, names)) or "none; give [[streams]]"
-            raise ValueError(f"{key}: there is no stream '{name}'; the recipe's streams: {known}")
+            raise RecipeError(f"{key}: there is no stream '{name}'; the recipe's streams: {known}")
 
 
 def check_data(phase: Phase, names: tuple[str, ...]) -> None:
@@ -103,14 +103,9 @@ def check_data(phase: Phase, names: tuple[str, ...]) -> None:
     Raises:
         ValueError: an unknown stream, one under the same objective twice, or some weights only.
     """
+    check_names(f"phase '{phase.name}': data", [entry.stream for entry in phase.data], names)
     seen = set()
     for entry in phase.data:
-        if entry.stream not in names:
-            known = ", ".join(name for name in names if name) or "none; give [[streams]]"
-            raise ValueError(
-                f"phase '{phase.name}': data: there is no stream '{entry.stream}'; "
-                f"the recipe's streams: {known}"
-            )
         key = (entry.stream, entry.objective or phase.objective)
         if key in seen:
             raise ValueError(
@@ -174,11 +169,7 @@ def named_texts(texts: Sequence[str], language: str | None) -> dict[str, Any]:
     """
     if language is not None:
         return {"language": language, "corpus": {"text": list(texts)}}
-    named: dict[str, list[str]] = {}
-    for text in texts:
-        code, _, path = text.partition("=")
-        if path and CODE.fullmatch(code):
-            named.setdefault(code, []).append(path)
+    named = _by_language(texts)
     if not named:
         return {}
     if sum(map(len, named.values())) < len(texts):
@@ -186,11 +177,38 @@ def named_texts(texts: Sequence[str], language: str | None) -> dict[str, Any]:
             "--text: some texts are given as LANGUAGE=PATH and some are not; give all of them so, "
             "or none (then --lang names the language)"
         )
-    streams = [
-        {"name": code.lower(), "language": code, "corpus": {"text": paths}}
-        for code, paths in named.items()
+    return {"streams": plain_streams(named)}
+
+
+def _by_language(texts: Sequence[str], otherwise: str | None = None) -> dict[str, list[str]]:
+    """Paths of LANGUAGE=PATH by language; of a path alone by `otherwise`, or left out."""
+    named: dict[str, list[str]] = {}
+    for text in texts:
+        code, _, path = text.partition("=")
+        if path and CODE.fullmatch(code):
+            named.setdefault(code, []).append(path)
+        elif otherwise is not None:
+            named.setdefault(otherwise, []).append(text)
+    return named
+
+
+def plain_streams(
+    texts: Mapping[str, Sequence[str]], field: str | None = None
+) -> list[dict[str, Any]]:
+    """Streams as plain data, each called as its language.
+
+    Args:
+        texts: paths by language.
+        field: of the rows, names their language: a stream reads its own alone.
+    """
+    return [
+        {
+            "name": code.lower(),
+            "language": code,
+            "corpus": {"text": list(paths)} | ({"where": {field: code}} if field else {}),
+        }
+        for code, paths in texts.items()
     ]
-    return {"streams": streams}
 
 
 def replayed(data: dict[str, Any], texts: Sequence[str], share: float | None) -> dict[str, Any]:
@@ -206,11 +224,7 @@ def replayed(data: dict[str, Any], texts: Sequence[str], share: float | None) ->
     """
     if not texts:
         raise RecipeError("--replay-share: needs text to read again; name it with --replay en.txt")
-    by_language: dict[str, list[str]] = {}
-    for text in texts:
-        code, _, path = text.partition("=")
-        named = bool(path and CODE.fullmatch(code))
-        by_language.setdefault(code if named else "en", []).append(path if named else text)
+    by_language = _by_language(texts, "en")
     short = {key: data[key] for key in ("language", "corpus") if key in data}
     targets = list(data.get("streams") or ())
     if short:
@@ -221,10 +235,7 @@ def replayed(data: dict[str, Any], texts: Sequence[str], share: float | None) ->
             f"--replay: '{min(both)}' is a language of --text already; "
             "give the source's, as en=en.txt"
         )
-    again = [
-        {"name": code.lower(), "language": code, "corpus": {"text": paths}}
-        for code, paths in by_language.items()
-    ]
+    again = plain_streams(by_language)
     each = (REPLAY_SHARE if share is None else share) / len(again)
     names = [stream["name"] for stream in targets]
     return {
@@ -252,12 +263,4 @@ def by_field(texts: Sequence[str], field: str, languages: Sequence[str]) -> dict
                 f"--language-field {field}: its value '{code}' is no language code; name those to "
                 "read with --lang de,fr, or write streams with corpus.where"
             )
-    streams = [
-        {
-            "name": code.lower(),
-            "language": code,
-            "corpus": {"text": list(texts), "where": {field: code}},
-        }
-        for code in languages
-    ]
-    return {"streams": streams}
+    return {"streams": plain_streams(dict.fromkeys(languages, texts), field)}

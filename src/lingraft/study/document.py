@@ -12,7 +12,15 @@ from lingraft.errors import DataError
 from lingraft.report import numbers
 from lingraft.report.table import fold, folded
 from lingraft.stats import Resampling
-from lingraft.study import causal_tables, page, plots, stream_tables, tables, task_tables
+from lingraft.study import (
+    causal_tables,
+    learning_curves,
+    page,
+    plots,
+    stream_tables,
+    tables,
+    task_tables,
+)
 from lingraft.study.results import collect, size_text
 from lingraft.study.rows import read
 
@@ -122,11 +130,12 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
     drawings = page.figures(results, resampling)
     shown = [*drawings["data_figures"], *drawings["factor_figures"]]
     of_tasks = [*drawings["task_figures"], *drawings["task_factor_figures"]]
+    of_examples = [*drawings["curve_figures"], *drawings["curve_factor_figures"]]
     curves = [*drawings["loss_figures"][-1:], *drawings["initialiser_figures"][-1:]]
     folder = path.parent.name
     pictures = {
         drawing.name: _picture(drawing, f"{folder}/{name}-{drawing.name}.svg")
-        for drawing in (*shown, *of_tasks, *curves)
+        for drawing in (*shown, *of_tasks, *of_examples, *curves)
     }
     notes = path.with_name(name + NOTES)
     text = notes.read_text(encoding="utf-8").strip() if notes.is_file() else ""
@@ -142,6 +151,8 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
         *_tasks(results, resampling),
         *_behind([pictures[drawing.name] for drawing in of_tasks if drawing.name in pictures]),
         *_task_factors(results, resampling),
+        *_under("How many examples it is worth", of_examples, pictures),
+        *_example_factors(results, resampling),
         *_initialisers(results, resampling),
         *_under(
             "Bits per byte while training" if causal_tables.shown(results) else "Losses",
@@ -151,7 +162,8 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
         *_machines(results),
     ]
     svgs |= {
-        f"{name}-{drawing.name}.svg": drawing.alone() for drawing in (*shown, *of_tasks, *curves)
+        f"{name}-{drawing.name}.svg": drawing.alone()
+        for drawing in (*shown, *of_tasks, *of_examples, *curves)
     }
     return "\n\n".join(part for part in parts if part) + "\n", svgs
 
@@ -244,6 +256,14 @@ def _task_factors(results: Results, resampling: Resampling) -> Iterable[str]:
     table = tables.factors(results, resampling, results.task_metrics)
     if table is not None:
         yield f"How many times more sentences {results.reference()} needs for the same score:"
+        yield _shown(table)
+
+
+def _example_factors(results: Results, resampling: Resampling) -> Iterable[str]:
+    curve = learning_curves.of(results)
+    table = tables.factors(curve, resampling, curve.task_metrics) if curve else None
+    if table is not None:
+        yield f"How many times more examples {results.reference()} needs for the same score:"
         yield _shown(table)
 
 

@@ -91,13 +91,17 @@ def cost_of(recipe: Recipe) -> Cost:
 
 
 def fine_tuning(model: Cost, plan: TaskPlan) -> Cost:
-    """What one fine-tuning takes of a model whose training costs so much."""
+    """What one fine-tuning takes of a model whose training costs so much.
+
+    The trainings that choose a learning rate are shared out among the seeds.
+    """
     body, flops = model.body, None
+    runs = 1 + len(plan.section.learning_rates) / len(plan.section.seeds)
     if body is not None:
         # Of training, and of a forward pass through what is scored.
         train, read = throughput.flops_per_token(body, body), 2 * body
-        flops = plan.train_tokens * train + plan.read_tokens * read
-    return Cost(plan.train_tokens + plan.read_tokens, flops)
+        flops = runs * (plan.train_tokens * train + plan.read_tokens * read)
+    return Cost(runs * (plan.train_tokens + plan.read_tokens), flops)
 
 
 def total(costs: Sequence[Cost]) -> Cost:

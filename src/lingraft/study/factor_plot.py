@@ -12,7 +12,8 @@ from lingraft.study import panels
 from lingraft.study.analysis import incomparable
 from lingraft.study.factor import BELOW, NOT_REACHED, factor
 from lingraft.study.metrics import LOSS, metric_named
-from lingraft.study.plots import HEIGHT, log_axis, sentences_axis
+from lingraft.study.plots import HEIGHT, log_axis, sizes_axis
+from lingraft.study.results import SENTENCES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,21 +47,23 @@ def factors(results: Results, metric: str, resampling: Resampling) -> Figure | N
         axes.axhline(1, color=FAINT, linewidth=1)
         log_axis(axes, "y")
         axes.set_ylabel(f"× data for {reference}")
-        sentences_axis(axes, sizes, form)
+        sizes_axis(axes, sizes, results.counted, form)
         axes.margins(x=0.05)
 
     title = "PPL" if metric == LOSS else metric_named(metric).title
+    kind = "factor" if results.counted == SENTENCES else "curve-factor"
     told = [f"{label}: {', '.join(f.shown()[0] for f in of)}" for label, of in lines.items()]
     return Figure(
-        name=f"factor-{title.lower().replace('/', '-').replace('@', '').replace(' ', '-')}",
+        name=f"{kind}-{title.lower().replace('/', '-').replace('@', '').replace(' ', '-')}",
         draw=draw,
         height=HEIGHT,
         names=tuple(indices.items()),
         panels=panels.of(results, indices),
-        description=f"Data-efficiency factor by {title} against sentences. " + "; ".join(told),
-        caption=f"How many times more sentences {reference} needs for the same {title}, with 95 % "
-        f"intervals. ▲: not reached with all that {reference} had, which is a lower bound; ▼: "
-        f"{reference}'s smallest size is already better.",
+        description=f"Data-efficiency factor by {title} against {results.counted}. "
+        + "; ".join(told),
+        caption=f"How many times more {results.counted} {reference} needs for the same {title}, "
+        f"with 95 % intervals. ▲: not reached with all that {reference} had, which is a lower "
+        f"bound; ▼: {reference}'s smallest size is already better.",
     )
 
 

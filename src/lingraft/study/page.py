@@ -15,6 +15,7 @@ from lingraft.study import (
     causal_tables,
     factor_plot,
     grid,
+    learning_curves,
     plots,
     recipe,
     stream_tables,
@@ -87,7 +88,7 @@ def render(
     failed = {failure.cell for failure in results.failures}
     compared = [causal_tables.differences_of(results, n, resampling) for n in results.sizes]
     tasks = [task_tables.scores(results, size) for size in reversed(results.sizes)]
-    metrics = results.task_metrics
+    metrics, curve = results.task_metrics, learning_curves.of(results)
     gained = [
         tables.differences(results, size, resampling, metrics) for size in reversed(results.sizes)
     ]
@@ -113,6 +114,7 @@ def render(
         tasks=[table for table in tasks if table is not None],
         task_differences=[table for table in gained if table is not None],
         task_factors=tables.factors(results, resampling, metrics),
+        curve_factors=tables.factors(curve, resampling, curve.task_metrics) if curve else None,
         task_notes=task_tables.about(results),
         initialisers=causal_tables.initialisers(results, resampling),
         machines=tables.machines(results),
@@ -130,7 +132,13 @@ def quality(results: Results, size: int | None) -> Table:
 
 def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]:
     """All figures that the results allow, by section of the page."""
-    drawn = {
+    curve = learning_curves.of(results)
+    of_curve = curve.task_metrics if curve else ()
+    drawn: dict[str, list[Figure | None]] = {
+        "curve_figures": [plots.against_data(curve or results, one) for one in of_curve],
+        "curve_factor_figures": [
+            factor_plot.factors(curve or results, one, resampling) for one in of_curve
+        ],
         "data_figures": [plots.against_data(results, metric) for metric in plots.AGAINST_DATA],
         "factor_figures": [
             factor_plot.factors(results, metric, resampling) for metric in (LOSS, BITS)

@@ -20,7 +20,7 @@ from lingraft.study import panels
 from lingraft.study.analysis import incomparable
 from lingraft.study.metrics import BITS, PERPLEXITY, TASK, UNIGRAMS, metric_named
 from lingraft.study.notes import asked
-from lingraft.study.results import Array, size_text
+from lingraft.study.results import SENTENCES, Array, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,17 +69,17 @@ def against_data(results: Results, metric: str) -> Figure | None:
             if mean is not None:
                 figure.level(axes, mean, label)
         axes.set_ylabel(_quantity(metric))
-        sentences_axis(axes, sizes, form)
+        sizes_axis(axes, sizes, results.counted, form)
 
     direction = "lower" if record.lower else "higher"
     return Figure(
-        name=f"data-{_file_name(metric)}",
+        name=f"{'data' if results.counted == SENTENCES else 'curve'}-{_file_name(metric)}",
         draw=draw,
         height=HEIGHT,
         names=tuple(indices.items()),
         panels=panels.of(results, indices),
-        description=_described(lines, metric),
-        caption=f"{record.title} against sentences of training text ({direction} is better). "
+        description=_described(lines, metric, results.counted),
+        caption=f"{record.title} against {results.counted_text} ({direction} is better). "
         f"Points: mean over the seeds; bands: lowest to highest seed.{_other_words(lines, metric)}",
     )
 
@@ -101,17 +101,17 @@ def _quantity(metric: str) -> str:
     return units.get(metric, f"{metric_named(metric).title} (%)")
 
 
-def _described(lines: dict[str, list[Group]], metric: str) -> str:
+def _described(lines: dict[str, list[Group]], metric: str, counted: str) -> str:
     record = metric_named(metric)
     ends = [
         f"{label}: "
         + ", ".join(
-            f"{record.show(group.mean(metric))} with {group.sentences:,} sentences"
+            f"{record.show(group.mean(metric))} with {group.sentences:,} {counted}"
             for group in groups[:: max(1, len(groups) - 1)]
         )
         for label, groups in lines.items()
     ]
-    return f"{record.title} against sentences. " + "; ".join(ends)
+    return f"{record.title} against {counted}. " + "; ".join(ends)
 
 
 def _line(axes: Axes, groups: Sequence[Group], metric: str, index: int) -> None:
@@ -123,10 +123,10 @@ def _line(axes: Axes, groups: Sequence[Group], metric: str, index: int) -> None:
     figure.line(axes, x, means, index, spread=spread, marker="o", markersize=3.5)
 
 
-def sentences_axis(axes: Axes, sizes: Sequence[int], form: str) -> None:
-    """Sizes of the text along the foot, as labels where they do not touch."""
+def sizes_axis(axes: Axes, sizes: Sequence[int], counted: str, form: str) -> None:
+    """Sizes along the foot, as labels where they do not touch."""
     axes.set_xscale("log")
-    axes.set_xlabel("sentences")
+    axes.set_xlabel(counted)
     apart = math.log(sizes[-1] / sizes[0]) / (6 if form == "narrow" else 14)
     ticks: list[int] = []
     for size in sizes:

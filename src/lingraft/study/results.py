@@ -28,6 +28,7 @@ PLACES = ("method", "sentences", "seed")
 """Axes that every table knows; any other becomes part of the row's label."""
 REFERENCES = ("scratch", "xlm")
 """Methods from random weights, which others are measured against; the first that is there."""
+SENTENCES, EXAMPLES = "sentences", "examples"
 Key = tuple[int, ...]
 """Which model of a group: its seed; fine-tuned, its seed and that of the fine-tuning."""
 
@@ -143,6 +144,13 @@ class Results:
     """In the order in which they were run."""
     floors: tuple[Group, ...] = ()
     """Of methods that do not train, beside others: they have no size and stand at every one."""
+    counted: str = SENTENCES
+    """What sizes are of: sentences of text, or examples of a task (`learning_curves`)."""
+
+    @property
+    def counted_text(self) -> str:
+        """What sizes count, as captions say it."""
+        return "examples of the task" if self.counted == EXAMPLES else "sentences of training text"
 
     @property
     def sizes(self) -> tuple[int | None, ...]:

@@ -6,7 +6,7 @@ Nothing here loads torch: the plan and the results need no model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import RecipeError
 from lingraft.finetuning import data as task_data
 from lingraft.finetuning import outcomes
-from lingraft.finetuning.recipe import tasks_of
+from lingraft.finetuning.recipe import sized, tasks_of
 from lingraft.pipeline.preflight import BYTES_PER_TOKEN
 from lingraft.recipe import Recipe, Training
 from lingraft.recipe.records import METHODS
@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from lingraft.tasks import Data, Task
     from lingraft.tasks.examples import Example
 
-DECISIVE = ("task", "data", "kind", "labels", "metrics", "selection", "spans", "settings")
+DECISIVE = (
+    "task", "data", "kind", "labels", "metrics", "selection", "spans", "settings", "learning_rates",
+)  # fmt: skip
 """Of what fine-tuning writes down about a seed (`inputs`): what is the same in every cell."""
 
 
@@ -76,6 +78,8 @@ class TaskPlan:
     section: StudyTask
     task: Task
     """With the settings that are used."""
+    size: int | None
+    """Of the training set, as one point of a learning curve."""
     fingerprint: str
     """Of everything that decides a result beside the cell and the seed."""
     train_tokens: float
@@ -169,6 +173,8 @@ def jobs(steps: Sequence[Step]) -> list[dict[str, Any]]:
     for step in steps:
         if isinstance(step, TaskStep):
             recipe = step.plan.section.finetune(step.training)
+            if step.plan.size:
+                recipe = recipe.model_copy(update={"train_sizes": (step.plan.size,)})
             table = recipe.model_dump(mode="json", exclude_none=True)
             job = {"step": "finetune", "recipe": table, "seeds": []}
             tasks.setdefault(step.plan.task.name, job)["seeds"].append(step.seed)
@@ -181,10 +187,10 @@ def task_plans(study: Study) -> list[TaskPlan]:
     Raises:
         LingraftError: a task is not known, or its files are missing or broken.
     """
-    return [_task_plan(section) for section in study.tasks]
+    return [plan for section in study.tasks for plan in _plans_of(section)]
 
 
-def _task_plan(section: StudyTask) -> TaskPlan:
+def _plans_of(section: StudyTask) -> Iterable[TaskPlan]:
     for method in section.methods:
         if method not in METHODS:
             raise RecipeError(
@@ -193,14 +199,19 @@ def _task_plan(section: StudyTask) -> TaskPlan:
             )
     recipe = section.finetune(Training())
     (task,) = tasks_of(recipe, Path())
-    data = task_data.load(task, recipe, Path())
-    inputs = {"task": task.name, "data": task_data.fingerprint_of(data), **task.decisive()}
-    return TaskPlan(section, task, _fingerprint(inputs), *_tokens(task, data))
+    for one, end in sized(recipe):
+        named = replace(task, name=task.name + end)
+        data = task_data.load(task, one, Path())
+        inputs = {"task": named.name, "data": task_data.fingerprint_of(data), **task.decisive()}
+        if recipe.learning_rates:
+            inputs["learning_rates"] = list(recipe.learning_rates)
+        size = one.train_examples if end else None
+        yield TaskPlan(section, named, size, _fingerprint(inputs), *_tokens(task, data))
 
 
 def _fingerprint(inputs: dict[str, Any]) -> str:
     """Of what decides a result beside the cell and the seed; other keys do not count."""
-    return fingerprint({key: inputs.get(key) for key in DECISIVE})
+    return fingerprint({key: inputs[key] for key in DECISIVE if key in inputs})
 
 
 def _tokens(task: Task, data: Data) -> tuple[float, float]:

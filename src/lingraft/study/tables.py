@@ -202,7 +202,7 @@ def factors(
     if not rows:
         return None
     title = f"times the data that {reference} needs"
-    return table(title, ("method", "sentences", *titles(metrics)), rows, notes)
+    return table(title, ("method", results.counted, *titles(metrics)), rows, notes)
 
 
 def _factor(

@@ -14,6 +14,7 @@ import numpy as np
 from lingraft.errors import DataError
 from lingraft.rundir import fingerprint, write_rows
 from lingraft.stats import Resampling
+from lingraft.tasks.predictions import with_tuples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -148,12 +149,8 @@ def read(path: Path) -> list[Answered]:
     """
     try:
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        return [Answered(**_tuples(row)) for row in rows]
+        return [Answered(**with_tuples(row)) for row in rows]
     except FileNotFoundError:
         raise DataError(f"{path}: is missing; run the evaluation stage again") from None
     except (ValueError, TypeError) as error:
         raise DataError(f"{path}: is broken ({error}); run the evaluation stage again") from None
-
-
-def _tuples(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}

@@ -64,7 +64,5 @@ def example(row: Row, definition: Definition) -> TaggedExample:
     for character in characters:
         if len(character) != 1:
             raise row.error(f"{character!r} is not one character")
-    for tag in tags:
-        if tag not in definition.labels:
-            raise row.error(f"unknown tag {tag!r}; allowed: {', '.join(definition.labels)}")
+    row.check_known("tag", tags, definition.labels)
     return TaggedExample(row.identifier(["guid"]), characters, tags, characters=True)

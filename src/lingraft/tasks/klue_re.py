@@ -34,8 +34,7 @@ def example(row: Row, definition: Definition) -> RelationExample:
             f"subject {subject.start}–{subject.end} and object {obj.start}–{obj.end} overlap"
         )
     label = row.text(["label"])
-    if label not in definition.labels:
-        raise row.error(f"unknown label {label!r}; allowed: {', '.join(definition.labels)}")
+    row.check_known("label", [label], definition.labels)
     return RelationExample(row.text(["guid"]), text, subject, obj, label)
 
 

@@ -8,7 +8,6 @@ B.3–B.8); tables of papers hold the latter.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from lingraft.errors import DataError
 from lingraft.tasks import mlqa, span_metrics, tagging_metrics, translation_metrics, weighted
 from lingraft.tasks.dependency import metrics as parsing_metrics
-from lingraft.tasks.predictions import LabelPrediction, ScorePrediction
+from lingraft.tasks.predictions import LabelPrediction, ScorePrediction, of_kind
 from lingraft.tasks.weighted import Tally
 
 if TYPE_CHECKING:
@@ -34,12 +33,9 @@ SIMILAR = 3.0
 
 
 def _labels(examples: Sequence[Any], predictions: Sequence[Prediction]) -> Tally:
-    units = []
-    for example, prediction in zip(examples, predictions, strict=True):
-        if not isinstance(prediction, LabelPrediction):
-            raise DataError(f"prediction {prediction.id}: has no label; this task needs one")
-        units.append([(example.label, prediction.label)])
-    return Tally(units)
+    said = of_kind(predictions, LabelPrediction, "label")
+    pairs = zip(examples, said, strict=True)
+    return Tally([(example.label, prediction.label)] for example, prediction in pairs)
 
 
 def _scores(examples: Sequence[Any], predictions: Sequence[Prediction]) -> tuple[Array, Array]:
@@ -133,7 +129,7 @@ METRICS: dict[str, Metric] = {
     "squad_answers": span_metrics.squad_answers,
     "squad1_answers": span_metrics.squad1_answers,
     **{
-        f"mlqa_answers_{language}": partial(span_metrics.mlqa_answers, language=language)
+        f"mlqa_answers_{language}": span_metrics.mlqa_answers(language)
         for language in mlqa.LANGUAGES
     },
     **{name: translation_metrics.of(name) for name in translation_metrics.SCORERS},

@@ -125,6 +125,20 @@ def align(examples: Sequence[Example], predictions: Iterable[Prediction]) -> lis
     return aligned
 
 
+def of_kind(predictions: Iterable[Prediction], kind: type[Saved], what: str) -> list[Saved]:
+    """The predictions, which must be of one kind; `what` says what others lack.
+
+    Raises:
+        DataError: one is of another kind.
+    """
+    found: list[Saved] = []
+    for prediction in predictions:
+        if not isinstance(prediction, kind):
+            raise DataError(f"prediction {prediction.id}: has no {what}; this task needs one")
+        found.append(prediction)
+    return found
+
+
 def save(path: Path, predictions: Iterable[Prediction]) -> None:
     """Write one JSON object a line; the file appears when it is complete."""
     lines = (json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in predictions)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -122,6 +122,16 @@ class Row:
             if not isinstance(value, str):
                 raise self.error(f"column {names[0]!r} holds {_short(value)}; it must hold strings")
         return tuple(values)
+
+    def check_known(self, what: str, values: Iterable[str], known: Collection[str]) -> None:
+        """Refuse a label that the task does not have; `what` says what it is.
+
+        Raises:
+            DataError: there is one.
+        """
+        for value in values:
+            if value not in known:
+                raise self.error(f"unknown {what} {value!r}; allowed: {', '.join(known)}")
 
     def error(self, problem: str) -> DataError:
         """An error that names the place."""

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.errors import DataError
 from lingraft.tasks import weighted
 from lingraft.tasks.examples import SpanExample
 from lingraft.tasks.mlqa import normalise_mlqa
-from lingraft.tasks.predictions import SpanPrediction
+from lingraft.tasks.predictions import SpanPrediction, of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -79,11 +78,10 @@ def _answers(
 ) -> list[tuple[str | None, list[str]]]:
     """What was said, and the gold answers: [""] where the passage does not say."""
     found = []
-    for example, prediction in zip(examples, predictions, strict=True):
+    said = of_kind(predictions, SpanPrediction, "answer text")
+    for example, prediction in zip(examples, said, strict=True):
         assert isinstance(example, SpanExample)
         assert example.answers is not None
-        if not isinstance(prediction, SpanPrediction):
-            raise DataError(f"prediction {prediction.id}: has no answer text; this task needs one")
         found.append((prediction.text, [answer.text for answer in example.answers] or [""]))
     return found
 
@@ -123,43 +121,33 @@ def klue_answers(
 
 
 def squad1_answers(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, Score]:
-    """Exact match and F1 of words where every question has an answer (SQuAD 1.1's script)."""
-    return _words_scored(examples, predictions, normalise_squad)
-
-
-def mlqa_answers(
     examples: Sequence[Example],
     predictions: Sequence[Prediction],
     labels: Sequence[str],
     *,
-    language: str,
+    clean: Callable[[str], str] = normalise_squad,
+    f1: Callable[[str, str], float] = token_f1_of_words,
 ) -> dict[str, Score]:
-    """Exact match and F1 of words by MLQA's script, which knows the language of the answers.
+    """Exact match and F1 of words, the best over the gold answers (SQuAD 1.1's script).
 
-    Raises:
-        DataError: MLQA has no rules for the language.
+    Args:
+        examples: of questions.
+        predictions: one for each.
+        labels: none.
+        clean: what is done with an answer first (MLQA's script knows its language).
+        f1: of the words of two answers.
     """
-    return _words_scored(examples, predictions, partial(normalise_mlqa, language=language))
-
-
-def _words_scored(
-    examples: Sequence[Example], predictions: Sequence[Prediction], clean: Callable[[str], str]
-) -> dict[str, Score]:
     answers = _answers(examples, predictions)
     return {
         "exact_match": weighted.mean(_best(answers, clean, str.__eq__)),
-        "f1": weighted.mean(_best(answers, clean, token_f1_of_words)),
+        "f1": weighted.mean(_best(answers, clean, f1)),
     }
 
 
-def squad_answers(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
-) -> dict[str, Score]:
-    """Exact match and F1 of words, the best over the gold answers (SQuAD's script)."""
-    answers = _answers(examples, predictions)
-    return {
-        "exact_match": weighted.mean(_best(answers, normalise_squad, str.__eq__)),
-        "f1": weighted.mean(_best(answers, normalise_squad, token_f1)),
-    }
+squad_answers = partial(squad1_answers, f1=token_f1)
+"""The same where a passage need not have an answer (SQuAD 2.0's script)."""
+
+
+def mlqa_answers(language: str) -> Callable[..., dict[str, Score]]:
+    """The same by MLQA's script, which knows the language of the answers."""
+    return partial(squad1_answers, clean=partial(normalise_mlqa, language=language))

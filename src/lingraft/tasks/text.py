@@ -60,8 +60,7 @@ def _label(row: Row, definition: Definition) -> str | None:
     if value is None:
         return None
     label = definition.aliases.get(value, value)
-    if label not in definition.labels:
-        raise row.error(f"unknown label {label!r}; allowed: {', '.join(definition.labels)}")
+    row.check_known("label", [label], definition.labels)
     return label
 
 

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lingraft.corpus.extras import require
-from lingraft.errors import DataError
 from lingraft.tasks.examples import TranslationExample
-from lingraft.tasks.predictions import TranslationPrediction
+from lingraft.tasks.predictions import TranslationPrediction, of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -135,12 +134,9 @@ def of(name: str) -> Callable[..., dict[str, Score]]:
         examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
     ) -> dict[str, Score]:
         said, right = [], []
-        for example, prediction in zip(examples, predictions, strict=True):
+        found = of_kind(predictions, TranslationPrediction, "translation")
+        for example, prediction in zip(examples, found, strict=True):
             assert isinstance(example, TranslationExample)
-            if not isinstance(prediction, TranslationPrediction):
-                raise DataError(
-                    f"prediction {prediction.id}: has no translation; this task needs one"
-                )
             said.append(prediction.translation)
             right.append(example.translation)
         language = getattr(examples[0], "language", "en")

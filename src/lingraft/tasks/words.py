@@ -81,9 +81,7 @@ def example(row: Row, definition: Definition) -> TaggedExample:
     tags = row.strings(columns.tags)
     if len(words) != len(tags) or not words:
         raise row.error(f"has {len(words)} words and {len(tags)} tags; the numbers must be equal")
-    for tag in tags:
-        if tag not in definition.labels:
-            raise row.error(f"unknown label {tag!r}; allowed: {', '.join(definition.labels)}")
+    row.check_known("label", tags, definition.labels)
     return TaggedExample(row.identifier(columns.id), words, tags)
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sentencepiece
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from tokenizers import models, pre_tokenizers
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.log import progress
-from lingraft.tokenizer.merges import count_characters, cut, repeated
+from lingraft.tokenizer.merges import count_characters, cut, repeated, train_bpe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -142,17 +142,14 @@ def train_byte_bpe(
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     if section.vocab_size < len(alphabet) + frame.specials:
         raise _too_small(section, len(alphabet) + frame.specials)
-    learner = Tokenizer(models.BPE())
-    learner.pre_tokenizer = pre_tokenizer
-    trainer = trainers.BpeTrainer(
+    model: models.BPE = train_bpe(
+        sample.normalised(normaliser, "reading"),
+        pre_tokenizer,
         vocab_size=section.vocab_size - len(frame.last),
         min_frequency=MIN_FREQUENCY,
         special_tokens=list(frame.tokens),
         initial_alphabet=alphabet,
-        show_progress=False,
-    )
-    learner.train_from_iterator(sample.normalised(normaliser, "reading"), trainer)
-    model: models.BPE = learner.model
+    ).model
     return model
 
 
@@ -183,17 +180,14 @@ def train_sp_bpe(
         for part in cut(spelt, digits, UNKNOWN):
             if part != [UNKNOWN]:
                 parts["".join(part)] += count
-    learner = Tokenizer(models.BPE())
-    learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    trainer = trainers.BpeTrainer(
+    model: models.BPE = train_bpe(
+        repeated(parts),
+        pre_tokenizers.WhitespaceSplit(),
         vocab_size=section.vocab_size,
         min_frequency=MIN_FREQUENCY,
         special_tokens=fixed,
         initial_alphabet=sorted(allowed),
-        show_progress=False,
-    )
-    learner.train_from_iterator(repeated(parts), trainer)
-    model: models.BPE = learner.model
+    ).model
     return model
 
 
@@ -217,15 +211,23 @@ def train_wordpiece(
     pre_tokenizer = pre_tokenizer or pre_tokenizers.BertPreTokenizer()
     rare = _rare_characters(sample, normaliser, section.character_coverage)
 
-    def words(what: str) -> Iterator[str]:
-        for sentence in sample.normalised(normaliser, what):
-            yield rare.sub(" ", sentence) if rare is not None else sentence
+    def learn(what: str, size: int, known: list[str], min_frequency: int) -> dict[str, int]:
+        text = sample.normalised(normaliser, what)
+        learnt: dict[str, int] = train_bpe(
+            text if rare is None else (rare.sub(" ", sentence) for sentence in text),
+            pre_tokenizer,
+            vocab_size=size,
+            min_frequency=min_frequency,
+            special_tokens=known,
+            continuing_subword_prefix="##",
+        ).get_vocab()
+        return learnt
 
-    alphabet = sorted(_learn_merges(words("finding characters"), pre_tokenizer, 0, [], 1))
+    alphabet = sorted(learn("finding characters", 0, [], 1))
     size = section.vocab_size - frame.specials
     if size < len(alphabet):
         raise _too_small(section, len(alphabet) + frame.specials)
-    learnt = _learn_merges(words("reading"), pre_tokenizer, size, alphabet, MIN_FREQUENCY)
+    learnt = learn("reading", size, alphabet, MIN_FREQUENCY)
     pieces = sorted(learnt, key=lambda piece: learnt[piece])
     vocabulary = [*frame.tokens, *(piece for piece in pieces if piece not in frame.tokens)]
     return models.WordPiece(
@@ -233,23 +235,6 @@ def train_wordpiece(
         unk_token=frame.roles["unk_token"],
         max_input_chars_per_word=MAX_WORD_CHARACTERS,
     )
-
-
-def _learn_merges(
-    text: Iterator[str], pre_tokenizer: Any, size: int, alphabet: list[str], min_frequency: int
-) -> dict[str, int]:
-    learner = Tokenizer(models.BPE(continuing_subword_prefix="##"))
-    learner.pre_tokenizer = pre_tokenizer
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        min_frequency=min_frequency,
-        special_tokens=alphabet,
-        continuing_subword_prefix="##",
-        show_progress=False,
-    )
-    learner.train_from_iterator(text, trainer)
-    vocabulary: dict[str, int] = learner.get_vocab()
-    return vocabulary
 
 
 def _rare_characters(sample: Sample, normaliser: Any, coverage: float) -> re.Pattern[str] | None:

@@ -26,7 +26,7 @@ from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.algorithms import SPECIAL_SCORE, Sample
 from lingraft.tokenizer.frame import ROLES, frame_of
-from lingraft.tokenizer.merges import continue_merges
+from lingraft.tokenizer.merges import bare_tokenizer, continue_merges
 from lingraft.tokenizer.replacement import learn, replace
 from lingraft.tokenizer.state import check_chat, check_continues, outside, pieces_of, reserved_ids
 from lingraft.tokenizer.trimming import CONTINUES, trim
@@ -86,7 +86,7 @@ def make(
             f"must say one of {', '.join(tokenizer_files.TRAINED)}"
         )
     _check_source(source, pad_id, causal=causal)
-    state = state_of(source)
+    state = tokenizer_files.state_of(source)
     if mode == "keep":
         return wrapped(state, source), {"source": len(source), "added": 0, "unreachable": 0}
     sample = Sample(sentences, section.train_sentences, seed)
@@ -136,11 +136,6 @@ def _check(ours: PreTrainedTokenizerFast, made: dict[str, Any], pad_id: int | No
             f"the source tokenizer's vocabulary cannot be changed: '{[*moved, ours.pad_token][0]}' "
             'would get another id; use tokenizer.kind = "source" for a vocabulary of its own'
         )
-
-
-def state_of(source: PreTrainedTokenizerFast) -> dict[str, Any]:
-    """tokenizer.json of a tokenizer that cuts and pads nothing."""
-    return tokenizer_files.state_of(source) | {"truncation": None, "padding": None}
 
 
 def wrapped(state: dict[str, Any], source: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
@@ -258,14 +253,7 @@ CHANGES: dict[str, Callable[[recipe.Tokenizer, dict[str, Any], Sample], Made]] =
 
 def _reached(state: dict[str, Any], pieces: Sequence[str]) -> list[bool]:
     """Whether the model answers with a piece when a word (or the end of one) is spelt like it."""
-    bare: dict[str, Any] = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [],
-    }
-    bare |= dict.fromkeys(("normalizer", "pre_tokenizer", "post_processor", "decoder"))
-    model = Tokenizer.from_str(json.dumps(bare | {"model": state["model"]}))
+    model = bare_tokenizer(state["model"])
     if state["model"]["type"] != "WordPiece":
         return [model.encode(piece).tokens == [piece] for piece in pieces]
     starts = [piece for piece in state["model"]["vocab"] if len(piece) == 1]

@@ -249,6 +249,6 @@ def fast(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
 
 
 def state_of(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
-    """What its tokenizer.json holds, as plain data of its own."""
+    """What its tokenizer.json holds, as plain data of its own; nothing is cut or padded."""
     state: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
-    return state
+    return state | {"truncation": None, "padding": None}

@@ -27,7 +27,7 @@ from lingraft.tokenizer.state import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lingraft.tokenizer.algorithms import Sample
 
@@ -74,7 +74,7 @@ def continue_merges(
         common = [char for char in counts if counts[char] >= min_count and char not in known]
         characters = sorted(common, key=lambda char: (-counts[char], char))[:wanted]
     ids = known | {char: max(known.values()) + 1 + i for i, char in enumerate(characters)}
-    model = _model({**state["model"], "vocab": ids})
+    model: Any = bare_tokenizer({**state["model"], "vocab": ids}).model
     sequences: Counter[str] = Counter()
     whole = not _needs_cutting(state)
     digits = single_digits(known)
@@ -147,11 +147,16 @@ def _needs_cutting(state: Mapping[str, Any]) -> bool:
     return kind_of_state(state) == "sp-bpe"
 
 
-def _model(model: Mapping[str, Any]) -> Any:
-    parts = dict.fromkeys(("truncation", "padding", "normalizer", "pre_tokenizer"))
-    parts |= dict.fromkeys(("post_processor", "decoder"))
-    bare: dict[str, Any] = {"version": "1.0", "added_tokens": [], **parts, "model": model}
-    return Tokenizer.from_str(json.dumps(bare)).model
+def bare_tokenizer(model: Mapping[str, Any]) -> Tokenizer:
+    """A tokenizer that is nothing but its model, of the form that tokenizer.json has it in."""
+    parts = ("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder")
+    bare: dict[str, Any] = {
+        "version": "1.0",
+        "added_tokens": [],
+        **dict.fromkeys(parts),
+        "model": model,
+    }
+    return Tokenizer.from_str(json.dumps(bare))
 
 
 def _learn(
@@ -180,12 +185,25 @@ def _learn(
 
 
 def _train(sequences: Mapping[str, int], size: int, min_count: int) -> list[tuple[str, str]]:
-    learner = Tokenizer(models.BPE())
-    learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    trainer = trainers.BpeTrainer(vocab_size=size, min_frequency=min_count, show_progress=False)
-    learner.train_from_iterator(repeated(sequences), trainer)
-    merges = json.loads(learner.to_str())["model"]["merges"]
+    words = pre_tokenizers.WhitespaceSplit()
+    learnt = train_bpe(repeated(sequences), words, vocab_size=size, min_frequency=min_count)
+    merges = json.loads(learnt.to_str())["model"]["merges"]
     return [(left, right) for left, right in merges]
+
+
+def train_bpe(text: Iterable[str], pre_tokenizer: Any, **settings: Any) -> Tokenizer:
+    """A tokenizer with the byte-pair merges that `tokenizers` learns from a text.
+
+    Args:
+        text: normalised.
+        pre_tokenizer: cuts it into words.
+        settings: of the library's trainer.
+    """
+    prefix = settings.get("continuing_subword_prefix")
+    learner = Tokenizer(models.BPE(continuing_subword_prefix=prefix) if prefix else models.BPE())
+    learner.pre_tokenizer = pre_tokenizer
+    learner.train_from_iterator(text, trainers.BpeTrainer(show_progress=False, **settings))
+    return learner
 
 
 def repeated(words: Mapping[str, int]) -> Iterator[str]:

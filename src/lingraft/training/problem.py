@@ -16,8 +16,8 @@ from lingraft.models import dropout, export, lora
 from lingraft.models.graft import is_tied
 from lingraft.models.packed import check_isolation
 from lingraft.models.paired import check_pairs
-from lingraft.models.parts import layer_index, trained_parts
-from lingraft.models.selection import Layout, Selection
+from lingraft.models.parts import trained_parts
+from lingraft.models.selection import Layout, Selection, gains_of
 from lingraft.models.stacks import packed_model
 from lingraft.objectives import objective_for
 from lingraft.training import throughput
@@ -95,14 +95,8 @@ def trained_by(job: Job, model: PreTrainedModel) -> Trained:
     """Put a phase's LoRA on a model, freeze what the phase does not train, in place."""
     family, phase = job.family, job.phase
     depths = tuple(int(getattr(model.config, one.depth_key)) for one in family.lists)
-    identity = family.identity
-    gains = frozenset(
-        name
-        for name, parameter in model.named_parameters()
-        if layer_index(name, family) in job.itl_layers
-        and (identity and identity.owns(name) and parameter.dim() == 1)
-        and name.endswith("weight")
-    )
+    dimensions = ((name, parameter.dim()) for name, parameter in model.named_parameters())
+    gains = gains_of(dimensions, family, job.itl_layers)
     layout = Layout(family, job.itl_layers, depths, is_tied(model), gains)
     selection = Selection(phase, layout)
     if phase.lora is not None:

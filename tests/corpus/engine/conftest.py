@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("datatrove")
-
 WORDS = (
     "사람", "학교", "바다", "하늘", "책상", "나무", "구름", "시간", "마음", "노래", "도시", "강물",
     "아침", "저녁", "이야기", "길",

@@ -9,7 +9,7 @@ from datatrove.executor import slurm as slurm_module
 
 from lingraft.corpus.engine import executors, job
 from lingraft.corpus.engine import plan as planning
-from lingraft.corpus.engine.executors import Cluster
+from lingraft.corpus.engine.job import Cluster
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe import Corpus
 

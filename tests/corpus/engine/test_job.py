@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from lingraft.corpus import stage
-from lingraft.corpus.engine import blocks, executors, job, parts, shards
+from lingraft.corpus.engine import job, parts, passes, shards
 from lingraft.corpus.engine import plan as planning
-from lingraft.corpus.engine.executors import Cluster
+from lingraft.corpus.engine.job import Cluster
 from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
@@ -169,7 +169,7 @@ def test_a_finished_corpus_is_not_made_again(
 ):
     section = corpus(sources)
     first = made(section, tmp_path / "out")
-    monkeypatch.setattr(executors, "run_here", None)
+    monkeypatch.setattr(passes, "run", None)
     assert made(section, tmp_path / "out") == first
 
 
@@ -223,17 +223,17 @@ def test_a_dump_that_is_cut_short_is_one_line_and_keeps_the_parts_that_are_done(
     made(corpus(sources), tmp_path / "out", settings(20_000, overwrite=True))
 
 
-class KillWorker(blocks.Pass):
-    def run(self, data: Any, rank: int = 0, world_size: int = 1) -> Any:
-        if self.name == "clean" and rank == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        yield from super().run(data, rank, world_size)
+def killed(folder: planning.Folder, name: str, rank: int) -> None:
+    assert name == "clean"
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    passes.run_task(folder, name, rank)  # in a worker nothing is patched
 
 
 def test_a_worker_that_is_killed_ends_the_run_with_one_line(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(blocks, "Pass", KillWorker)
+    monkeypatch.setattr(passes, "run_task", killed)
     with pytest.raises(DataError, match=r"a worker process was killed.*fewer --processes"):
         made(corpus(sources), tmp_path / "out", settings(processes=2))
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus.extras import require
+from lingraft.corpus.readers.columns import opened_parquet
 from lingraft.corpus.readers.lines import (
     Reading,
     kind,
@@ -112,13 +112,8 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _parquet(path: Path) -> Iterator[str]:
-    arrow, parquet = (require(name, str(path), "data") for name in ("pyarrow", "pyarrow.parquet"))
-    try:
-        with reading_errors(path):
-            rows = parquet.read_table(path).to_pylist()
-    except arrow.ArrowException as error:
-        raise DataError(f"{path}: broken Parquet data ({str(error).splitlines()[0]})") from None
-    yield from _strings(rows)
+    with opened_parquet(path) as file:
+        yield from _strings(file.read().to_pylist())
 
 
 FORMATS: dict[str, Callable[[Path], Iterator[str]]] = {

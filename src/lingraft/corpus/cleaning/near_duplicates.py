@@ -17,8 +17,6 @@ import numpy as np
 from lingraft.corpus.cleaning.clean import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 NEAR_DUPLICATE = "near duplicate"
@@ -32,20 +30,17 @@ BASE = np.uint64(0x9E3779B97F4A7C15)
 MIX_1, MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
-def band_keys(texts: Sequence[str]) -> NDArray[np.uint64]:
-    """A hash of every band of every text's signature.
+def band_keys(text: str) -> NDArray[np.uint64]:
+    """A hash of every band of a text's signature.
 
     Returns:
-        uint64 [N, BANDS]; equal in a column where the signatures agree in that band.
+        uint64 [BANDS]; equal to another text's where the signatures agree in that band.
     """
-    signatures_NP = np.zeros((len(texts), BANDS * ROWS), np.uint32)
-    for row, text in enumerate(texts):
-        signatures_NP[row] = signature(text)
-    places_NBR = signatures_NP.reshape(len(texts), BANDS, ROWS).astype(np.uint64)
-    keys_NB = np.zeros((len(texts), BANDS), np.uint64)
+    places_BR = signature(text).reshape(BANDS, ROWS).astype(np.uint64)
+    keys_B = np.zeros(BANDS, np.uint64)
     for place in range(ROWS):
-        keys_NB = _mix(keys_NB * BASE + places_NBR[:, :, place])
-    return keys_NB
+        keys_B = _mix(keys_B * BASE + places_BR[:, place])
+    return keys_B
 
 
 def signature(text: str) -> NDArray[np.uint32]:

@@ -9,12 +9,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import regex
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 EMAIL, PHONE, IP = "e-mail address", "telephone number", "IP address"
 PLACEHOLDERS = {EMAIL: "<email>", PHONE: "<phone>", IP: "<ip>"}
@@ -42,20 +38,16 @@ IPV4_PATTERN = regex.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)")
 IPV6_PATTERN = regex.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:])")
 
 
-def mask(texts: Sequence[str]) -> tuple[list[str], Counter[str]]:
+def mask(text: str) -> tuple[str, Counter[str]]:
     """Put placeholders where e-mail addresses, telephone numbers and public IP addresses stand.
 
     Private, loopback and documentation addresses stay: they name nobody, and manuals are full of
     them. Applying it twice changes nothing.
 
     Returns:
-        The texts, and how often each kind (EMAIL, PHONE, IP) was masked.
+        The text, and how often each kind (EMAIL, PHONE, IP) was masked.
     """
     counts: Counter[str] = Counter()
-    return [_mask_one(text, counts) for text in texts], counts
-
-
-def _mask_one(text: str, counts: Counter[str]) -> str:
     if "@" in text:
         text, count = EMAIL_PATTERN.subn(PLACEHOLDERS[EMAIL], text)
         counts[EMAIL] += count
@@ -83,5 +75,4 @@ def _mask_one(text: str, counts: Counter[str]) -> str:
         text = IPV4_PATTERN.sub(replace_address, text)
     if ":" in text:
         text = IPV6_PATTERN.sub(replace_address, text)
-    counts += Counter()  # drops kinds that were not found
-    return text
+    return text, +counts  # without kinds that were not found

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import codecs
-from collections import Counter
-from typing import TYPE_CHECKING
 
 from lingraft.corpus.extras import require
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 REPAIRED = "encoding repaired"
 # Codecs of Python that no page is written in: one that always fails, two that resolve escapes, two
@@ -17,7 +12,7 @@ REPAIRED = "encoding repaired"
 NOT_FOR_TEXT = {"undefined", "unicode-escape", "raw-unicode-escape", "idna", "punycode", "utf-7"}
 
 
-def repair(texts: Sequence[str]) -> tuple[list[str], Counter[str]]:
+def repair(text: str) -> tuple[str, bool]:
     """Undo text that was decoded with the wrong encoding (한글 for í•œê¸€), by ftfy.
 
     Only the encoding is repaired, HTML entities are resolved in text without mark-up, and
@@ -26,7 +21,7 @@ def repair(texts: Sequence[str]) -> tuple[list[str], Counter[str]]:
     drops as damaged.
 
     Returns:
-        The texts, and how many of them changed (REPAIRED).
+        The text, and whether it changed.
 
     Raises:
         DataError: the package ftfy is not installed.
@@ -41,9 +36,8 @@ def repair(texts: Sequence[str]) -> tuple[list[str], Counter[str]]:
         normalization=None,
         explain=False,
     )
-    repaired = [ftfy.fix_text(text, config) for text in texts]
-    changed = sum(old != new for old, new in zip(texts, repaired, strict=True))
-    return repaired, Counter({REPAIRED: changed} if changed else {})
+    repaired: str = ftfy.fix_text(text, config)
+    return repaired, repaired != text
 
 
 def text_encoding(name: str) -> str | None:

@@ -7,7 +7,6 @@ Table A1), with `words` in place of English words so that they hold for scripts 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,74 +14,24 @@ import numpy as np
 from lingraft.corpus.cleaning.words import words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from numpy.typing import NDArray
+    from lingraft.recipe import Repetition
 
-KEPT = ""
 REPEATED_LINES, REPEATED_PARAGRAPHS = "repeated lines", "repeated paragraphs"
 FREQUENT_PHRASE, REPEATED_PHRASES = "one phrase too frequent", "repeated phrases"
 LIST, TEASERS = "mostly a list", "mostly cut-off lines"
-
-# Index in this tuple = the code that `reasons` gives.
-REASONS = (
-    KEPT,
-    REPEATED_LINES,
-    REPEATED_PARAGRAPHS,
-    FREQUENT_PHRASE,
-    REPEATED_PHRASES,
-    LIST,
-    TEASERS,
-)
 
 BULLETS = tuple("•‣▪▶●○■□◦‧∙·*-–ㆍ※")
 ELLIPSES = ("…", "...", "⋯")
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Above these shares a document is dropped; Gopher's values.
-
-    Attributes:
-        lines: share of the lines (or paragraphs) that occurred before in the document.
-        line_characters: share of the characters in such lines (or paragraphs).
-        frequent: for n = 2 3 4, share of the words' characters in the most frequent n-gram.
-        repeated: for n = 5 … 10, share of the words' characters in n-grams that occurred before.
-        bullets: share of the lines that begin with a bullet.
-        ellipses: share of the lines that end with an ellipsis.
-        min_words: shorter documents are not judged; a few words repeat easily.
-    """
-
-    lines: float = 0.30
-    line_characters: float = 0.20
-    frequent: tuple[float, ...] = (0.20, 0.18, 0.16)
-    repeated: tuple[float, ...] = (0.15, 0.14, 0.13, 0.12, 0.11, 0.10)
-    bullets: float = 0.90
-    ellipses: float = 0.30
-    min_words: int = 50
+def reason(document: str, limits: Repetition) -> str:
+    """The reason for which a document is dropped, the first that applies; '' where it is kept."""
+    return next((name for name, holds in _checks(document, limits) if holds), "")
 
 
-def reasons(documents: Sequence[str], limits: Limits | None = None) -> NDArray[np.int8]:
-    """Why each document is dropped, the first reason that applies; 0 for those that are kept.
-
-    Args:
-        documents: texts with their line ends; empty lines part paragraphs.
-        limits: None takes Gopher's.
-
-    Returns:
-        int8, an index into `REASONS` for each document.
-    """
-    limits = limits or Limits()
-    codes = [REASONS.index(reason(document, limits)) for document in documents]
-    return np.array(codes, np.int8)
-
-
-def reason(document: str, limits: Limits) -> str:
-    """The reason for which one document is dropped, or KEPT."""
-    return next((name for name, holds in _checks(document, limits) if holds), KEPT)
-
-
-def _checks(document: str, limits: Limits) -> Iterator[tuple[str, bool]]:
+def _checks(document: str, limits: Repetition) -> Iterator[tuple[str, bool]]:
     """Each reason and whether it holds; a generator, so that none is worked out after the first."""
     tokens = words(document)
     if len(tokens) < limits.min_words:
@@ -99,7 +48,7 @@ def _checks(document: str, limits: Limits) -> Iterator[tuple[str, bool]]:
     yield REPEATED_PHRASES, _repeats_phrases(tokens, limits.repeated)
 
 
-def _repeats(pieces: list[str], limits: Limits) -> bool:
+def _repeats(pieces: list[str], limits: Repetition) -> bool:
     counts = Counter(pieces)
     repeated = sum(counts.values()) - len(counts)
     characters = sum(len(piece) * (count - 1) for piece, count in counts.items())

@@ -8,7 +8,6 @@ each document can be cleaned on its own, in any process.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from lingraft.corpus.cleaning.evaluations import texts_of
 from lingraft.corpus.cleaning.language_id import LanguageIdentifier
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
 
 SAMPLES = 5
 SAMPLE_CHARACTERS = 300
-
-
-Step = Callable[[Iterable["Document"]], Iterator["Document"]]
 
 
 @dataclass
@@ -68,51 +64,32 @@ class Tally:
                 self.show(reason, text)
 
 
-def document_steps(section: recipe.Corpus, tally: Tally) -> list[Step]:
-    """What the recipe asks to be done to whole documents, in order.
-
-    Masking comes before everything that shows a sample of what it drops.
-
-    Returns:
-        Functions from documents to documents, which they change in place or leave out.
-    """
-    steps: list[Step] = []
-    if section.repair_encoding:
-        steps.append(lambda documents: repaired(documents, tally))
-    if section.mask_personal_data:
-        steps.append(lambda documents: masked(documents, tally))
-    if section.repetition is not None:
-        limits = repetition.Limits(**section.repetition.model_dump())
-        steps.append(lambda documents: without_repetition(documents, limits, tally))
-    return steps
-
-
-def repaired(documents: Iterable[Document], tally: Tally) -> Iterator[Document]:
-    """Documents with the wrong decoding undone."""
-    for document in documents:
-        [document.text], changed = repair.repair([document.text])
-        tally.changed += changed
-        yield document
-
-
-def masked(documents: Iterable[Document], tally: Tally) -> Iterator[Document]:
-    """Documents with placeholders for personal data."""
-    for document in documents:
-        [document.text], changed = personal.mask([document.text])
-        tally.changed += changed
-        yield document
-
-
-def without_repetition(
-    documents: Iterable[Document], limits: repetition.Limits, tally: Tally
+def cleaned(
+    documents: Iterable[Document], section: recipe.Corpus, tally: Tally
 ) -> Iterator[Document]:
-    """Documents that do not mostly repeat themselves."""
+    """Documents with what the recipe asks to be done to whole ones.
+
+    Masking comes before what shows a sample of what it drops.
+
+    Args:
+        documents: changed in place.
+        section: what is asked for.
+        tally: gets what was changed or left out.
+    """
     for document in documents:
-        reason = repetition.reason(document.text, limits)
-        if reason == repetition.KEPT:
-            yield document
-        else:
+        if section.repair_encoding:
+            document.text, changed = repair.repair(document.text)
+            tally.changed += Counter({repair.REPAIRED: int(changed)})
+        if section.mask_personal_data:
+            document.text, masked = personal.mask(document.text)
+            tally.changed += masked
+        reason = ""
+        if section.repetition is not None:
+            reason = repetition.reason(document.text, section.repetition)
+        if reason:
             tally.drop(reason, document.text)
+        else:
+            yield document
 
 
 class SentenceFilter:

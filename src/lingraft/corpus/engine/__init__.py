@@ -6,9 +6,8 @@
 | `parts` | pass 1: a part cleaned, and the hashes that duplicates are found by |
 | `duplicates` | pass 2: which documents and sentences occurred before, over all parts |
 | `shards` | pass 3: what is kept, as JSON lines by split, with its statistics |
-| `passes` | the passes as functions, and one process that goes through them |
-| `blocks` | a pass as a datatrove pipeline block |
-| `executors` | runs them here, or has Slurm or Ray run them |
+| `passes` | the passes as functions, and the processes that go through them |
+| `executors` | has Slurm or Ray run them, by datatrove |
 | `job` | puts it together |
 
 The text does not depend on how the sources are cut, nor on the number of processes.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from lingraft.corpus.cleaning.near_duplicates import BANDS
 from lingraft.corpus.engine.parts import writing_errors
 from lingraft.corpus.split import RANKED, Bounds, Split, bounds, position
+from lingraft.rundir import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -212,11 +212,5 @@ def lowest(positions: NDArray[np.float64], wanted: int) -> NDArray[np.bool_]:
 
 
 def _save(path: Path, decision: NDArray[np.int64] | NDArray[np.float64]) -> None:
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        with writing_errors(path):
-            with partial.open("wb") as file:
-                np.save(file, decision)
-            partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with writing_errors(path), replacing(path) as partial, partial.open("wb") as file:
+        np.save(file, decision)

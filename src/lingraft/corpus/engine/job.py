@@ -4,24 +4,44 @@ from __future__ import annotations
 
 import logging
 import shutil
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from lingraft.corpus.cleaning import scripts
+from lingraft.corpus.engine import passes
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.plan import Folder
 from lingraft.corpus.extras import require
 from lingraft.corpus.readers import documents
 from lingraft.corpus.result import log_result
+from lingraft.errors import RecipeError
 from lingraft.rundir import Run, read_json
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft import recipe
-    from lingraft.corpus.engine.executors import Cluster
+    from lingraft.corpus.engine.plan import Plan
 
 logger = logging.getLogger(__name__)
+
+
+Kind = Literal["local", "slurm", "ray"]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Who runs the tasks.
+
+    Attributes:
+        kind: this machine, or a scheduler.
+        processes: how many tasks at a time; None is one here, and no limit on a cluster.
+        options: further arguments of datatrove's executor, say partition and time of Slurm.
+    """
+
+    kind: Kind = "local"
+    processes: int | None = None
+    options: dict[str, str | int | float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -29,12 +49,12 @@ class Settings:
     """How a job is run; nothing here changes the text.
 
     Attributes:
-        cluster: who runs the tasks; None is this process alone.
+        cluster: who runs the tasks.
         part_bytes: bytes on disk that a part should have; None leaves it to the plan.
         overwrite: delete the corpus that the folder holds, if it is another.
     """
 
-    cluster: Cluster | None = None
+    cluster: Cluster = Cluster()
     part_bytes: int | None = None
     overwrite: bool = False
 
@@ -61,11 +81,13 @@ def make(
         RecipeError: the language, a script or an option of the cluster is not valid.
         DataError: something cannot be read or written, or the folder holds another corpus.
     """
-    require("datatrove", "lingraft corpus", "corpus")
-    from lingraft.corpus.engine import executors
-
     scripts.of_language(language, section.scripts)
-    cluster = settings.cluster or executors.Cluster()
+    cluster = settings.cluster
+    if cluster.options and cluster.kind == "local":
+        raise RecipeError(
+            f"--executor-option {next(iter(cluster.options))}: is for jobs of a cluster; name it "
+            "too (--executor slurm or ray)"
+        )
     made = planning.make(section, language, settings.part_bytes)
     documents.tell(section.text)
     folder = Folder(out)
@@ -75,13 +97,10 @@ def make(
             folder.clear_partial()
             if folder.fingerprint() is None:
                 folder.save(made)
-            built = executors.build(folder, made, cluster)
-            executors.check_installed(cluster.kind)
-            if cluster.kind != "local":
-                logger.info("corpus: %s parts go to %s", len(made.parts), cluster.kind)
-                built["finish"].run()
+            if cluster.kind == "local":
+                passes.run(folder, made, passes.passes(made), cluster.processes or 1)
             else:
-                executors.run_here(built, made, cluster.processes or 1)
+                _hand_over(folder, made, cluster)
         if not folder.done.is_file():
             return None
         if folder.work.exists():
@@ -89,3 +108,14 @@ def make(
         result: dict[str, Any] = read_json(folder.done)["result"]
         log_result(result, section)
         return result
+
+
+def _hand_over(folder: Folder, plan: Plan, cluster: Cluster) -> None:
+    """Have a scheduler run the passes, all that the last one waits for."""
+    require("datatrove", f"--executor {cluster.kind}", "corpus")
+    from lingraft.corpus.engine import executors
+
+    built = executors.build(folder, plan, cluster)
+    executors.check_installed(cluster.kind)
+    logger.info("corpus: %s parts go to %s", len(plan.parts), cluster.kind)
+    built["finish"].run()

@@ -179,7 +179,7 @@ class PartWriter:
     def add(self, document: Document) -> None:
         """Take one document."""
         if self.section.near_duplicates:
-            self.bands.append(near_duplicates.band_keys([document.text])[0])
+            self.bands.append(near_duplicates.band_keys(document.text))
         pieces = self.judge.split(document.text)
         self.waiting.append((document, pieces))
         self.sentences_waiting += len(pieces)

@@ -1,4 +1,4 @@
-"""The passes of a corpus, in their order, and one process that goes through them.
+"""The passes of a corpus, in their order, and what goes through them on one machine.
 
 Each is a function of the folder and the number of a task; a task that is done already is not done
 again. Which of two equal sentences stays, and how much a small corpus holds out, can be said only
@@ -12,15 +12,20 @@ import functools
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, wait
+from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
 
-from lingraft.corpus.cleaning.steps import SentenceFilter, document_steps
+from lingraft import workers
+from lingraft.corpus.cleaning.steps import SentenceFilter, cleaned
 from lingraft.corpus.engine import duplicates, parts, shards
 from lingraft.corpus.engine.summary import finish
+from lingraft.errors import DataError
 from lingraft.log import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from concurrent.futures import Future, ProcessPoolExecutor
 
     from lingraft.corpus.engine.plan import Folder, Plan
     from lingraft.log import Ticker
@@ -53,8 +58,7 @@ def _clean(folder: Folder, rank: int, ticker: Ticker | None) -> None:
         return
     plan, progress = folder.plan(), parts.Progress(ticker=ticker)
     found = parts.documents(plan.parts[rank], plan.section, progress)
-    for step in document_steps(plan.section, progress.tally):
-        found = step(found)
+    found = cleaned(found, plan.section, progress.tally)
     parts.write(found, _judge(folder, plan.fingerprint), progress, folder.part(rank))
 
 
@@ -84,15 +88,33 @@ def _finish(folder: Folder, rank: int, ticker: Ticker | None) -> None:
     finish(folder)
 
 
-def run(folder: Folder, plan: Plan) -> None:
-    """Clean and decide in this process, a task at a time; nothing is written of what is kept.
+def deciding(plan: Plan) -> list[str]:
+    """The passes after which it is known what is kept; nothing of that is written yet."""
+    return ["clean", *(NAMES[name] for name in duplicates.tasks(plan))]
+
+
+def run(folder: Folder, plan: Plan, names: Iterable[str], processes: int = 1) -> None:
+    """Go through passes on this machine, a task at a time or several.
+
+    When a task fails, those that run at the same time are finished, so that their work is kept.
+
+    Args:
+        folder: of the job.
+        plan: the one that lies there.
+        names: of the passes, in their order.
+        processes: at a time.
 
     Raises:
-        DataError: something cannot be read or written.
+        DataError: something cannot be read or written; or a worker was killed.
     """
-    tasks = passes(plan)
-    for name in ("clean", *(name for name in NAMES.values() if name in tasks)):
-        task, count = tasks[name]
+    if processes > 1:
+        with workers.pool(processes) as pool:
+            for name in names:
+                with told(name, plan) as ticker:
+                    _run_pass(pool, folder, name, plan, ticker)
+        return
+    for name in names:
+        task, count = passes(plan)[name]
         with told(name, plan) as ticker:
             for rank in range(count):
                 done = ticker.count
@@ -100,6 +122,34 @@ def run(folder: Folder, plan: Plan) -> None:
                 size = megabytes(name, plan, rank)
                 ticker.update(done + size if size else ticker.count)
     _judge.cache_clear()
+
+
+def _run_pass(
+    pool: ProcessPoolExecutor, folder: Folder, name: str, plan: Plan, ticker: Ticker
+) -> None:
+    _, count = passes(plan)[name]
+    futures = {pool.submit(run_task, folder, name, rank): rank for rank in range(count)}
+    waiting: set[Future[None]] = set(futures)
+    try:
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in sorted(done, key=futures.__getitem__):
+                future.result()
+                ticker.advance(megabytes(name, plan, futures[future]))
+    except BrokenProcessPool:
+        raise DataError(
+            "corpus: a worker process was killed, most likely for want of memory; "
+            "the parts that are done are kept: run the same command with fewer --processes"
+        ) from None
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+def run_task(folder: Folder, name: str, rank: int) -> None:
+    """Run one task of a pass, in a process of its own."""
+    task, _ = passes(folder.plan())[name]
+    task(folder, rank, None)
 
 
 @contextlib.contextmanager

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import functools
 import shutil
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
+from typing import TYPE_CHECKING
 
-from lingraft import recipe
+from pydantic import TypeAdapter
+
+from lingraft import recipe  # noqa: TC001
 from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.inputs import inputs
 from lingraft.corpus.readers import documents, wikimedia
 from lingraft.corpus.readers.lines import reading_errors
 from lingraft.corpus.readers.wiki import streams
 from lingraft.errors import DataError
-from lingraft.rundir import FORMAT, clear_temporary, fingerprint, read_json, write_json
+from lingraft.rundir import FORMAT, clear_temporary, fingerprint, read_json, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,6 +56,9 @@ class Plan:
     section: recipe.Corpus
     parts: tuple[Part, ...]
     buckets: int
+
+
+PLANS = TypeAdapter(Plan)
 
 
 def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -> Plan:
@@ -212,11 +217,7 @@ class Folder:
         """Write the plan, from which every task works."""
         for name in ("parts", "decisions", "written", "logs"):
             (self.work / name).mkdir(parents=True, exist_ok=True)
-        plain = asdict(plan) | {"section": plan.section.model_dump(mode="json")}
-        for part in plain["parts"]:
-            for source in part["sources"]:
-                source["path"] = source["path"] and str(source["path"])
-        write_json(self.work / "plan.json", plain)
+        write_text(self.work / "plan.json", PLANS.dump_json(plan).decode())
 
     def plan(self) -> Plan:
         """The plan that was saved."""
@@ -226,19 +227,7 @@ class Folder:
 
 @functools.lru_cache(maxsize=4)
 def _load(path: Path, changed_ns: int) -> Plan:
-    plain: dict[str, Any] = read_json(path)
-    parts = tuple(
-        Part(tuple(_source(source) for source in part["sources"]), part["bytes"])
-        for part in plain["parts"]
-    )
-    section = recipe.Corpus.model_validate(plain["section"])
-    return Plan(plain["fingerprint"], plain["language"], section, parts, plain["buckets"])
-
-
-def _source(plain: dict[str, Any]) -> documents.Source:
-    span = tuple(plain["span"]) if plain["span"] else None
-    assert span is None or len(span) == 2
-    return documents.Source(plain["name"], plain["path"] and Path(plain["path"]), span)
+    return PLANS.validate_json(path.read_bytes())
 
 
 def check_free(folder: Folder, plan: Plan, *, overwrite: bool) -> None:

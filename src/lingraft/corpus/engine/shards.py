@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from lingraft.corpus.engine.parts import writing_errors
 from lingraft.corpus.readers.lines import EMPTY
 from lingraft.corpus.result import NOT_IN_SUBSET, PLACES
 from lingraft.corpus.split import SPLITS
-from lingraft.rundir import read_json, write_json
+from lingraft.rundir import read_json, replacing, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -147,20 +146,17 @@ def write(
         DataError: something cannot be written.
     """
     decisions = Decisions(folder)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(writing_errors(folder.out))
+    with writing_errors(folder.out), contextlib.ExitStack() as stack:
         files: dict[Split, TextIO] = {}
         batch: list[str] = []
-        paths = {split: folder.shard(split, rank) for split in SPLITS}
-        partial = {s: p.with_name(f".{p.name}.{os.getpid()}.partial") for s, p in paths.items()}
-        for path in partial.values():
-            stack.callback(path.unlink, missing_ok=True)
         for document in found:
             sentences, places = document["sentences"], document["places"]
             split = decisions.side(document["id"])
             if split not in files:
-                partial[split].parent.mkdir(parents=True, exist_ok=True)
-                files[split] = stack.enter_context(partial[split].open("w", encoding="utf-8"))
+                path = folder.shard(split, rank)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                partial = stack.enter_context(replacing(path))
+                files[split] = stack.enter_context(partial.open("w", encoding="utf-8"))
             row = {"id": document["id"], **document["metadata"], "text": "\n".join(sentences)}
             if places[-1] >= len(places):  # something before the last one was left out
                 row[PLACES] = places
@@ -172,10 +168,8 @@ def write(
                 _measure_sentences(batch, counts)
                 batch = []
         _measure_sentences(batch, counts)
-        for split, file in files.items():
-            file.close()
-            partial[split].replace(paths[split])
         counts.domains = Counter(dict(counts.domains.most_common(TOP_DOMAINS)))
+    with writing_errors(folder.out):
         write_json(folder.written(rank), vars(counts))
 
 

@@ -5,6 +5,7 @@ They have the form of the readers in `lingraft.corpus.readers.documents`.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.extras import require
@@ -18,6 +19,7 @@ from lingraft.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from lingraft import recipe
     from lingraft.corpus.readers.documents import Row, Source
@@ -42,6 +44,26 @@ def no_column(source: Source, column: str, columns: Sequence[str]) -> DataError:
     )
 
 
+@contextlib.contextmanager
+def opened_parquet(path: Path) -> Iterator[Any]:
+    """Open a .parquet file.
+
+    Raises:
+        DataError: the file is broken or unreadable, or pyarrow is not installed.
+    """
+    arrow = require("pyarrow", str(path), "data")
+    parquet = require("pyarrow.parquet", str(path), "data")
+    try:
+        with reading_errors(path), parquet.ParquetFile(path) as file:
+            yield file
+    except arrow.ArrowException as error:
+        first = str(error).splitlines()[0]
+        raise DataError(
+            f"{path}: broken Parquet data ({first}); nothing was kept; "
+            "copy or download the file again"
+        ) from None
+
+
 def read_parquet(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:
     """A .parquet file: a row a document.
 
@@ -49,20 +71,41 @@ def read_parquet(source: Source, section: recipe.Corpus, reading: Reading) -> It
         DataError: the file is broken, has no such field, or pyarrow is not installed.
     """
     assert source.path is not None
-    arrow = require("pyarrow", source.name, "data")
-    parquet = require("pyarrow.parquet", source.name, "data")
-    try:
-        with reading_errors(source.path), parquet.ParquetFile(source.path) as file:
-            columns = _parquet_columns(source, section, file.schema_arrow, arrow)
-            for batch in file.iter_batches(PARQUET_BATCH_ROWS, columns=columns):
-                yield from _parquet_rows(batch, section, reading, arrow)
-    except (arrow.ArrowException, arrow.ArrowInvalid) as error:
-        first = str(error).splitlines()[0]
-        raise DataError(
-            f"{source.name}: broken Parquet data ({first}); nothing was kept; "
-            "copy or download the file again"
-        ) from None
+    with opened_parquet(source.path) as file:
+        arrow = require("pyarrow", source.name, "data")
+        columns = _parquet_columns(source, section, file.schema_arrow, arrow)
+        beside = (section.id_column, *KEPT_FIELDS, *(section.where or ()))
+        for batch in file.iter_batches(PARQUET_BATCH_ROWS, columns=columns):
+            texts = batch.column(section.text_column)
+            if arrow.types.is_dictionary(texts.type):
+                texts = texts.dictionary_decode()
+            # As bytes: Arrow does not check that strings are UTF-8.
+            data = texts.cast(arrow.large_binary()).to_pylist()
+            others = [name for name in columns if name in beside]
+            rows = batch.select(others).to_pylist() if others else [{}] * len(data)
+            for one, row in zip(data, rows, strict=True):
+                text = _wanted(one, row, section, reading)
+                if text is not None:
+                    yield row.get(section.id_column), text, facts(row)
     reading.bytes_read += source.path.stat().st_size
+
+
+def _wanted(
+    text: Any, row: Mapping[str, Any], section: recipe.Corpus, reading: Reading
+) -> str | None:
+    """The text of a row; None, and counted, if it is not asked for, missing, too long or broken."""
+    if not meets(row, section):
+        reading.drop(NOT_WHERE)
+    elif not isinstance(text, str | bytes):
+        reading.drop(NO_TEXT_FIELD)
+    elif len(text) > section.max_line_bytes:
+        reading.drop(LINE_TOO_LONG)
+    else:
+        try:
+            return text.decode() if isinstance(text, bytes) else text
+        except UnicodeDecodeError:
+            reading.drop(BROKEN_UTF8)
+    return None
 
 
 def _parquet_columns(source: Source, section: recipe.Corpus, schema: Any, arrow: Any) -> list[str]:
@@ -86,35 +129,6 @@ def _parquet_columns(source: Source, section: recipe.Corpus, schema: Any, arrow:
     return [name for name in dict.fromkeys(wanted) if name in schema.names]
 
 
-def _parquet_rows(
-    batch: Any, section: recipe.Corpus, reading: Reading, arrow: Any
-) -> Iterator[Row]:
-    texts = batch.column(section.text_column)
-    if arrow.types.is_dictionary(texts.type):
-        texts = texts.dictionary_decode()
-    # As bytes: Arrow does not check that strings are UTF-8.
-    texts = texts.cast(arrow.large_binary()).to_pylist()
-    named = section.id_column in batch.schema.names
-    names = batch.column(section.id_column).to_pylist() if named else [None] * len(texts)
-    beside = (*KEPT_FIELDS, *(section.where or ()))
-    kept = [name for name in dict.fromkeys(beside) if name in batch.schema.names]
-    rows = batch.select(kept).to_pylist() if kept else [{}] * len(texts)
-    for name, data, row in zip(names, texts, rows, strict=True):
-        if not meets(row, section):
-            reading.drop(NOT_WHERE)
-        elif data is None:
-            reading.drop(NO_TEXT_FIELD)
-        elif len(data) > section.max_line_bytes:
-            reading.drop(LINE_TOO_LONG)
-        else:
-            try:
-                text = data.decode("utf-8")
-            except UnicodeDecodeError:
-                reading.drop(BROKEN_UTF8)
-                continue
-            yield name, text, facts(row)
-
-
 def facts(row: Mapping[str, Any]) -> dict[str, str | int]:
     """What a row says about its document."""
     found = {name: row.get(name) for name in KEPT_FIELDS}
@@ -127,36 +141,24 @@ def read_hub(source: Source, section: recipe.Corpus, reading: Reading) -> Iterat
     Raises:
         DataError: the dataset cannot be read, has no such field, or datasets is not installed.
     """
+    for number, row in enumerate(_streamed(source, section)):
+        if not number and section.text_column not in row:
+            raise no_column(source, section.text_column, list(row))
+        text = _wanted(row.get(section.text_column), row, section, reading)
+        if text is not None:
+            reading.bytes_read += len(text.encode("utf-8", "surrogatepass"))
+            yield row.get(section.id_column), text, facts(row)
+
+
+def _streamed(source: Source, section: recipe.Corpus) -> Iterator[dict[str, Any]]:
     datasets = require("datasets", source.name, "data")
     name, _, config = source.name.removeprefix(HUB_PREFIX).partition(":")
     try:
-        rows = iter(
-            datasets.load_dataset(name, config or None, split=section.hub_split, streaming=True)
+        yield from datasets.load_dataset(
+            name, config or None, split=section.hub_split, streaming=True
         )
-    except Exception as error:
+    except Exception as error:  # whatever its file systems, parsers and HTTP client raise
         raise _hub_error(source, error) from None
-    first = True
-    while True:
-        # The library raises whatever its file systems, parsers and HTTP client raise.
-        try:
-            row = next(rows, None)
-        except Exception as error:
-            raise _hub_error(source, error) from None
-        if row is None:
-            return
-        if first and section.text_column not in row:
-            raise no_column(source, section.text_column, list(row))
-        first = False
-        text = row.get(section.text_column)
-        if not meets(row, section):
-            reading.drop(NOT_WHERE)
-        elif not isinstance(text, str):
-            reading.drop(NO_TEXT_FIELD)
-        elif len(text) > section.max_line_bytes:
-            reading.drop(LINE_TOO_LONG)
-        else:
-            reading.bytes_read += len(text.encode("utf-8", "surrogatepass"))
-            yield row.get(section.id_column), text, facts(row)
 
 
 def _hub_error(source: Source, error: Exception) -> DataError:

@@ -27,6 +27,7 @@ from lingraft.corpus.readers.columns import (
     read_parquet,
 )
 from lingraft.corpus.readers.lines import (
+    BROKEN_JSON,
     COMPRESSED,
     EMPTY,
     Reading,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-BROKEN_JSON = "broken JSON"
 TABLES = {".jsonl", ".ndjson", ".json", ".parquet", "hub"}
 """Formats with a row a document, whose fields `corpus.where` can ask for."""
 MAX_DOCUMENT_CHARACTERS = 100_000_000

@@ -6,9 +6,9 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus.extras import require
 from lingraft.corpus.readers import documents
-from lingraft.corpus.readers.lines import Reading, json_value, reading_errors, text_lines
+from lingraft.corpus.readers.columns import opened_parquet
+from lingraft.corpus.readers.lines import Reading, json_value, text_lines
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
@@ -57,12 +57,7 @@ def _json(path: Path, field: str) -> Iterator[Any]:
 
 
 def _parquet(path: Path, field: str) -> Iterable[Any]:
-    parquet = require("pyarrow.parquet", str(path), "data")
-    arrow = require("pyarrow", str(path), "data")
-    try:
-        with reading_errors(path), parquet.ParquetFile(path) as file:
-            if field in file.schema_arrow.names:
-                for batch in file.iter_batches(columns=[field]):
-                    yield from batch.column(0).to_pylist()
-    except arrow.ArrowException as error:
-        raise DataError(f"{path}: broken Parquet data ({str(error).splitlines()[0]})") from None
+    with opened_parquet(path) as file:
+        if field in file.schema_arrow.names:
+            for batch in file.iter_batches(columns=[field]):
+                yield from batch.column(0).to_pylist()

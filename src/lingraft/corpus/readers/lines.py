@@ -31,6 +31,7 @@ WRONG_ENCODING_ODDS = 9
 
 LINE_TOO_LONG = "line too long"
 BROKEN_UTF8 = "broken UTF-8"
+BROKEN_JSON = "broken JSON"
 EMPTY = "empty"
 # Half of a surrogate pair, which JSON can write (\ud800) and UTF-8 cannot.
 SURROGATE = re.compile("[\ud800-\udfff]")

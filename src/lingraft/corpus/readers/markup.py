@@ -109,13 +109,14 @@ def decode_html(data: bytes, declared: str | None = None) -> str | None:
     return None if decoded is None else decoded[0]
 
 
-def html_to_text(page: str, *, main: bool = True) -> str:
+def html_to_text(page: str) -> str:
     """The text of a page: paragraphs, headings and list items on lines of their own.
+
+    Menus, headers, footers, comments and the like are left out by resiliparse's rules (lists right
+    below the top of a page count as menus).
 
     Args:
         page: HTML, broken or not.
-        main: leave out menus, headers, footers, comments and the like, by resiliparse's rules
-            (lists right below the top of a page count as menus).
 
     Returns:
         The text; empty where there is none.
@@ -125,7 +126,7 @@ def html_to_text(page: str, *, main: bool = True) -> str:
     """
     extract = require("resiliparse.extract.html2text", "HTML", "web")
     text = extract.extract_plain_text(
-        page, main_content=main, alt_texts=False, list_bullets=False, links=False, comments=False
+        page, main_content=True, alt_texts=False, list_bullets=False, links=False, comments=False
     )
     return str(text).strip()
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.pairs import Pair
 from lingraft.corpus.readers import po, tmx
 from lingraft.corpus.readers.lines import (
+    BROKEN_JSON,
     BROKEN_UTF8,
     COMPRESSED,
     LINE_TOO_LONG,
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 FEW_COLUMNS = "too few columns"
-BROKEN_JSON = "broken JSON"
-MISSING_LANGUAGE = "a language missing"
 MAX_LINE_BYTES = 10_000_000
 
 
@@ -69,19 +68,19 @@ def read(names: Iterable[str | Path], layout: Layout, reading: Reading) -> Itera
     for name in names:
         path = Path(name).expanduser()
         moses = _moses_files(path, layout)
-        if moses is not None:
-            yield from _moses(*moses, layout, reading)
-            continue
-        if not path.is_file():
+        if moses is None and not path.is_file():
             raise _missing(name, layout)
         suffix = kind(path)
-        if suffix not in FORMATS:
+        if moses is None and suffix not in FORMATS:
             raise DataError(
                 f"{name}: unknown kind of parallel text; allowed: {' '.join(FORMATS)} "
                 f"(also with {' '.join(COMPRESSED)}) and Moses pairs "
                 f"NAME.{layout.source} NAME.{layout.target}"
             )
-        yield from FORMATS[suffix](path, layout, reading)
+        found = _moses(*moses, layout, reading) if moses else FORMATS[suffix](path, layout, reading)
+        for pair in found:
+            reading.documents += 1
+            yield pair
 
 
 def files(names: Iterable[str | Path], layout: Layout) -> list[Path]:
@@ -142,12 +141,9 @@ def _moses(source: Path, target: Path, layout: Layout, reading: Reading) -> Iter
             reading.drop(LINE_TOO_LONG)
             continue
         try:
-            pair = Pair(right.decode(), left.decode())
+            yield Pair(right.decode(), left.decode())
         except UnicodeDecodeError:
             reading.drop(BROKEN_UTF8)
-            continue
-        reading.documents += 1
-        yield pair
 
 
 def _tsv(path: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
@@ -161,7 +157,6 @@ def _tsv(path: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
                 bad += 1
             continue
         good += 1
-        reading.documents += 1
         yield Pair(cells[right], cells[left])
     if bad and not good:
         raise DataError(
@@ -183,10 +178,9 @@ def _json_lines(path: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
             continue
         sides = _sides(row, layout)
         if sides is None:
-            reading.drop(MISSING_LANGUAGE)
+            reading.drop(tmx.MISSING_LANGUAGE)
             continue
         good += 1
-        reading.documents += 1
         yield sides
     if rows and not good:
         raise DataError(
@@ -204,17 +198,9 @@ def _sides(row: Any, layout: Layout) -> Pair | None:
     return Pair(target, source) if isinstance(source, str) and isinstance(target, str) else None
 
 
-def _po(path: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
-    return po.read_pairs(path, layout.max_line_bytes, reading)
-
-
-def _tmx(path: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
-    return tmx.read_pairs(path, layout.source, layout.target, reading)
-
-
 FORMATS: dict[str, Callable[[Path, Layout, Reading], Iterator[Pair]]] = {
     ".tsv": _tsv,
     ".jsonl": _json_lines,
-    ".po": _po,
-    ".tmx": _tmx,
+    ".po": po.read_pairs,
+    ".tmx": tmx.read_pairs,
 }

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from lingraft import recipe
     from lingraft.corpus.readers.documents import Source
+    from lingraft.corpus.readers.parallel import Layout
 
 FUZZY, OBSOLETE, UNTRANSLATED = "fuzzy message", "obsolete message", "untranslated message"
 BROKEN_MESSAGE = "broken message"
@@ -115,16 +116,14 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[t
         yield None, "\n".join(dict.fromkeys(message.translations))
 
 
-def read_pairs(path: Path, max_line_bytes: int, reading: Reading) -> Iterator[Pair]:
+def read_pairs(path: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
     """Message and translation, with line ends turned into spaces.
 
     Raises:
         DataError: the file cannot be read, is cut short, or is no .po file.
     """
-    for message in translated(path, max_line_bytes, reading):
-        for pair in message.pairs():
-            reading.documents += 1
-            yield pair
+    for message in translated(path, layout.max_line_bytes, reading):
+        yield from message.pairs()
 
 
 def translated(path: Path, max_line_bytes: int, reading: Reading) -> Iterator[Message]:

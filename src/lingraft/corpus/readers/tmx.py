@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from lingraft.corpus.readers.parallel import Layout
+
 MISSING_LANGUAGE = "a language missing"
 UNIT_TOO_LONG = "translation unit too long"
 MAX_UNIT_CHARACTERS = 1_000_000
@@ -94,7 +96,7 @@ class Units:
         )
 
 
-def read_pairs(path: Path, source: str, target: str, reading: Reading) -> Iterator[Pair]:
+def read_pairs(path: Path, layout: Layout, reading: Reading) -> Iterator[Pair]:
     """The pairs of two languages in a TMX file.
 
     A language matches its regional forms ('ko' is also ko-KR), the exact form first; of several
@@ -102,19 +104,17 @@ def read_pairs(path: Path, source: str, target: str, reading: Reading) -> Iterat
 
     Args:
         path: a .tmx file, plain or compressed, in any encoding that its XML declaration names.
-        source: BCP 47 code.
-        target: BCP 47 code.
+        layout: names the languages by their BCP 47 codes.
         reading: counts units, and those that lack a language or are too long.
 
     Raises:
         DataError: the file is unreadable, cut short, no XML or no TMX, or declares entities.
     """
     for unit in units(path, reading):
-        sides = _side(unit, source), _side(unit, target)
+        sides = _side(unit, layout.source), _side(unit, layout.target)
         if sides[0] is None or sides[1] is None:
             reading.drop(MISSING_LANGUAGE)
         else:
-            reading.documents += 1
             yield Pair(sides[1], sides[0])
 
 

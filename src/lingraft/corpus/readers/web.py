@@ -56,45 +56,38 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[t
                 ) from None
             if record is None:
                 break
-            page = _page(record, warc, section, reading) if record.record_type & kinds else None
-            if page is not None:
-                yield page
+            if record.record_type & kinds:
+                page = _page(record, warc, section)
+                if isinstance(page, str):
+                    reading.drop(page)
+                else:
+                    yield page
     if not count:
         raise DataError(f"{source.name}: holds no WARC record; rename it or leave it out")
 
 
-def _page(
-    record: Any, warc: Any, section: recipe.Corpus, reading: Reading
-) -> tuple[object, str] | None:
-    """Address and text of a record, or None, and counted."""
-    if record.content_length > section.max_line_bytes:
-        reading.drop(LINE_TOO_LONG)
-        return None
+def _page(record: Any, warc: Any, section: recipe.Corpus) -> tuple[object, str] | str:
+    """Address and text of a record, or why it is left out."""
+    limit = section.max_line_bytes
+    if record.content_length > limit:
+        return LINE_TOO_LONG
     try:
         body = record.reader.read()
         if len(body) < record.content_length:
-            reading.drop(CUT_SHORT)
-            return None
+            return CUT_SHORT
         kind, charset, content = _content(record, body, warc)
         if kind is None:
-            reading.drop(NOT_OK)
-            return None
+            return NOT_OK
         if kind not in HTML_TYPES and kind != "text/plain":
-            reading.drop(NOT_TEXT)
-            return None
+            return NOT_TEXT
         # Compressed pages can be far larger than they were sent.
-        data = content.read(section.max_line_bytes + 1)
+        data = content.read(limit + 1)
     except (OSError, ValueError):
-        reading.drop(BROKEN_RECORD)
-        return None
-    if len(data) > section.max_line_bytes:
-        reading.drop(LINE_TOO_LONG)
-        return None
+        return BROKEN_RECORD
+    if len(data) > limit:
+        return LINE_TOO_LONG
     text, reason = _text(data, kind, charset)
-    if reason:
-        reading.drop(reason)
-        return None
-    return record.headers.get("WARC-Target-URI"), text
+    return reason or (record.headers.get("WARC-Target-URI"), text)
 
 
 def _content(record: Any, body: bytes, warc: Any) -> tuple[str | None, str | None, Any]:

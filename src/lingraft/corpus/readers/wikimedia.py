@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.extras import require
-from lingraft.corpus.readers.lines import Reading, json_value, text_lines
+from lingraft.corpus.readers.columns import NO_TEXT_FIELD
+from lingraft.corpus.readers.lines import BROKEN_JSON, Reading, json_value, text_lines
 from lingraft.corpus.readers.markup import NO_MAIN_TEXT
 from lingraft.errors import DataError
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from lingraft import recipe
     from lingraft.corpus.readers.documents import Source
 
-BROKEN_JSON, NO_TEXT_FIELD = "broken JSON", "no text field"
 OTHER_NAMESPACE, REDIRECT = "other namespace", "redirect"
 # Parts of a Wikipedia page that are no running text.
 NOT_PROSE = (

@@ -80,14 +80,8 @@ def example(row: Row, definition: Definition) -> ParseExample:
     for index, head in enumerate(heads, 1):
         if head == index:
             raise row.error(f"word {index} is its own head")
-    for relation in relations:
-        if relation not in definition.labels:
-            raise row.error(
-                f"unknown relation {relation!r}; allowed: {', '.join(definition.labels)}"
-            )
-    for tag in pos:
-        if tag not in POS:
-            raise row.error(f"unknown tag {tag!r}; allowed: {', '.join(POS)}")
+    row.check_known("relation", relations, definition.labels)
+    row.check_known("tag", pos, POS)
     return ParseExample(row.identifier(["guid"]), words, pos, heads, relations)
 
 
