@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import io
 import logging
 import os
@@ -35,7 +36,51 @@ def _one_thread() -> None:
     import torch
 
     os.environ["OMP_NUM_THREADS"] = "1"  # for processes that tests start
+    os.environ["HF_DEACTIVATE_ASYNC_LOAD"] = "1"  # threads that read a few kilobytes each
+    os.fsync = lambda _: None  # no test pulls a plug
     torch.set_num_threads(1)
+
+
+gc.disable()  # until everything is imported
+
+
+def pytest_collection_finish() -> None:
+    """What is imported stays: no collection of garbage walks through torch and transformers."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+RENDERED = {"report", "test_plots", "test_page"}
+"""Folders and modules whose tests look at the figures of pages."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _figures_of_pages(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A page's figures of one name are rendered once a module: a fifth of a tiny run's time.
+
+    The others are drawn too, but matplotlib does not write them down.
+    """
+    if {request.path.parent.name, request.path.stem} & RENDERED:
+        yield
+        return
+    from lingraft.report import figure
+
+    real, rendered = figure._svg, set[tuple[str, str]]()
+
+    def svg(shown: Any, form: str, *, legend: bool = False, hover: bool = False) -> str:
+        with pytest.MonkeyPatch.context() as patch:
+            if not legend and (shown.name, form) in rendered:
+                empty = "<svg></svg>"
+                patch.setattr(
+                    figure.MatplotlibFigure, "savefig", lambda _, file, **__: file.write(empty)
+                )
+            rendered.add((shown.name, form))
+            return real(shown, form, legend=legend, hover=hover)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figure, "_svg", svg)
+        yield
 
 
 def build(family: str) -> PreTrainedTokenizerBase:

@@ -151,13 +151,6 @@ def test_a_light_command_loads_nothing_heavy(adapted):
     loaded_by(IN_ONE_PROCESS.format(commands=commands, heavy=HEAVY))
 
 
-def test_what_compares_or_fine_tunes_loads_nothing_of_the_pipeline():
-    code = "import lingraft.comparison.page, lingraft.finetuning.run"
-    modules = loaded_by(code)
-    assert "lingraft.finetuning.run" in modules
-    assert [name for name in modules if name.startswith("lingraft.pipeline")] == []
-
-
 def test_check_says_what_will_be_done(adapted, command):
     recipe = adapted("bert") / "recipe.toml"
     out = command("check", recipe, "--set", "tokenizer.vocab_size=300").out

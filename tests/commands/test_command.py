@@ -107,7 +107,7 @@ def test_a_recipe_gives_language_and_settings(command, source, tmp_path):
         "test = 0.1\nmin_characters = 25\n"
     )
     out = tmp_path / "out"
-    ended = command("corpus", "--recipe", recipe, "--out", out, "--processes", 2)
+    ended = command("corpus", "--recipe", recipe, "--out", out)
     assert ended.status == 0, ended.err
     made = json.loads((out / "corpus.json").read_text())
     assert made["corpus"]["min_characters"] == 25

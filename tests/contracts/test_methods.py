@@ -128,8 +128,13 @@ def run_of(tmp_path_factory, tiny_source, korean_text, pair_streams, lexicon, on
     return run
 
 
+@functools.cache
+def model(folder):
+    return load_model(str(folder)).model
+
+
 def tensors(folder):
-    return dict(load_model(str(folder)).model.named_parameters())
+    return dict(model(folder).named_parameters())
 
 
 @pytest.mark.parametrize(("family", "method"), CASES)
@@ -140,7 +145,7 @@ def test_a_run_trains_what_its_phases_name_and_leaves_the_rest_bit_identical(
     graft = made.recipe.graft
     for index, phase in enumerate(made.recipe.phases):
         before, after = (tensors(stages.weights_before(made, i)) for i in (index, index + 1))
-        depth = load_model(str(stages.weights_before(made, index))).model.config.num_hidden_layers
+        depth = model(stages.weights_before(made, index)).config.num_hidden_layers
         itl = itl_layers(depth, graft.layers_before, graft.layers_after)
         named = trained_parts(phase.train, phase.name)
         assert before.keys() == after.keys()

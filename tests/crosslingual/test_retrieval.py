@@ -85,7 +85,7 @@ def test_accuracies_are_those_of_scikit_learn(
 @pytest.mark.parametrize("language", ["de", "ko"])
 def test_accuracies_on_real_test_sets_are_those_of_scikit_learn(language: str) -> None:
     (pairs,) = sets.read([str(TATOEBA)], [language])
-    pairs = pairs.first(150)
+    pairs = pairs.first(60)
     folder = str(ROOT / "demo" / "source")
     answers = Answers.of(pairs.language, nearest(Encoder.load(folder), pairs, "mean"))
     expected_LW = reference(folder, list(pairs.english), list(pairs.other))

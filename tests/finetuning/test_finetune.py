@@ -20,7 +20,7 @@ from lingraft.tasks import TASKS, Data, find
 
 OFFICIAL = Path(__file__).parents[1] / "tasks" / "official"
 FAST = "epochs=40,batch=2,learning_rate=0.005,warmup=0.1,max_length=64,checks_per_epoch=1"
-FAST += ",patience=0,classifier_dropout=0.0"
+FAST += ",patience=8,classifier_dropout=0.0"
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def same_files(tmp_path):
         ("klue-ner", "roberta", ",max_length=128"),
         ("klue-re", "modernbert", ",max_length=128"),
         ("klue-dp", "roberta", ",epochs=30,max_length=128"),
-        ("klue-mrc", "modernbert", ",doc_stride=32,max_query=40,max_length=128"),
+        ("klue-mrc", "modernbert", ",doc_stride=32,max_query=40,max_length=128,patience=16"),
         ("klue-nli", "gpt2", ""),
         ("klue-ner", "llama", ",max_length=128"),
         ("klue-mrc", "llama", ",doc_stride=32,max_query=40,max_length=128"),

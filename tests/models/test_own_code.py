@@ -14,6 +14,7 @@ from transformers import dynamic_module_utils
 import lingraft
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.source import load_model
+from lingraft.study import processes
 from lingraft.tokenizer import files as tokenizer_files
 
 ROOT = Path(__file__).parents[2]
@@ -81,6 +82,7 @@ def planted(tmp_path, tiny_source, monkeypatch):
     made = Planted(tmp_path, tiny_source)
     monkeypatch.setattr("builtins.input", made.answer)
     monkeypatch.setattr(dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr(processes, "start", tiny_study.Here())  # of probe and study
     monkeypatch.chdir(tmp_path)
     yield made
     assert not made.marker.exists()
@@ -94,6 +96,7 @@ def adapt(planted, text, adapted):
 
 def check(planted, text, adapted):
     lines = ['language = "ko"', "[source]", 'model = "source"', "[corpus]", f'text = ["{text}"]']
+    lines += ["[tokenizer]", "vocab_size = 300"]
     Path("recipe.toml").write_text("\n".join(lines), "utf-8")
     return ["check", "recipe.toml"]
 
@@ -143,7 +146,6 @@ def bench(planted, text, adapted):
 
 
 COMMANDS = [adapt, stage, evaluate, finetune, probe_source, study, probe]
-IN_A_PROCESS = pytest.param(study, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("arguments", [*COMMANDS, check, bench])
@@ -151,7 +153,7 @@ def test_no_command_runs_the_code_of_a_model(arguments, planted, korean_text, ad
     refused(planted.evil("model"), arguments(planted, korean_text, adapted), command)
 
 
-@pytest.mark.parametrize("arguments", [IN_A_PROCESS if one is study else one for one in COMMANDS])
+@pytest.mark.parametrize("arguments", COMMANDS)
 def test_no_command_runs_the_code_of_a_tokenizer(arguments, planted, korean_text, adapted, command):
     refused(planted.evil("tokenizer"), arguments(planted, korean_text, adapted), command)
 
@@ -197,19 +199,26 @@ def test_an_auto_map_of_any_form_is_one_line(auto_map, planted):
         load_model(str(source))
 
 
+@pytest.fixture(scope="module")
 def calls():
-    """Every call in the sources that can load a checkpoint: file, line, and the node."""
-    for folder in ("src", "benchmarks", "scripts"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                    yield f"{path.relative_to(ROOT)}:{node.lineno}", node
+    """Every call in the sources that loads a checkpoint, by file and line."""
+    paths = [
+        path for one in ("src", "benchmarks", "scripts") for path in (ROOT / one).rglob("*.py")
+    ]
+    texts = {path: path.read_text("utf-8") for path in paths}
+    return {
+        f"{path.relative_to(ROOT)}:{node.lineno}": node
+        for path, text in texts.items()
+        if any(name in text for name in LOADING)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if node.func.attr in LOADING
+    }
 
 
-def test_every_loading_call_in_the_sources_forbids_the_code():
-    found = {where: call for where, call in calls() if call.func.attr in LOADING}
-    assert len(found) >= 5
-    for where, call in found.items():
+def test_every_loading_call_in_the_sources_forbids_the_code(calls):
+    assert len(calls) >= 5
+    for where, call in calls.items():
         if getattr(call.func.value, "id", None) in DATA:
             continue
         given = {keyword.arg: keyword.value for keyword in call.keywords}
@@ -218,7 +227,7 @@ def test_every_loading_call_in_the_sources_forbids_the_code():
         assert trust.value is False, where
 
 
-def test_only_one_module_of_the_library_loads_what_others_have_saved():
-    found = [where for where, call in calls() if call.func.attr == "from_pretrained"]
+def test_only_one_module_of_the_library_loads_what_others_have_saved(calls):
+    found = [where for where, call in calls.items() if call.func.attr == "from_pretrained"]
     loading = {where.partition(":")[0] for where in found if where.startswith("src")}
     assert loading == {"src/lingraft/pretrained/load.py"}

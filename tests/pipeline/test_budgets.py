@@ -69,7 +69,7 @@ def asked(tiny_source, korean_text):
             "graft": {"embeddings": "mean"},
             "method": small | (method or {}),
             "training": {"row_tokens": 64, "checkpoint_steps": 5},
-            "evaluation": {"sentences": 20, "words": 5},
+            "evaluation": {"sentences": 20, "words": 5, "generated": 4},
         }
         return recipe_from(plain | tables)
 

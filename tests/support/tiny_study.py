@@ -95,5 +95,10 @@ class Ended:
 def run_here(study, out, **options):
     """Run a study in this process; the tally, and what was started."""
     here = options.pop("start", None) or Here()
-    logging.getLogger("lingraft").setLevel(logging.ERROR)
-    return runner.run(study, out, runner.Options(start=here, **options)), here
+    logger = logging.getLogger("lingraft")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        return runner.run(study, out, runner.Options(start=here, **options)), here
+    finally:
+        logger.setLevel(level)

@@ -8,6 +8,8 @@ refused first. Whatever a library raises over a broken checkpoint becomes one li
 from __future__ import annotations
 
 import contextlib
+import functools
+import json
 import logging
 import pickle
 from typing import TYPE_CHECKING, Any
@@ -255,15 +257,21 @@ def _check_size(auto: Any, config: PreTrainedConfig, folder: Path) -> None:
     """Refuse a configuration whose tensors would fill the memory before they are compared."""
     files = [path for kind in ("*.safetensors", "*.bin") for path in folder.glob(kind)]
     stored = sum(path.stat().st_size for path in files)
-    with torch.device("meta"):
-        model = auto.from_config(config, trust_remote_code=False)
-    parameters = sum(parameter.numel() for parameter in model.parameters())
+    parameters = _parameters(auto, type(config), config.to_json_string(use_diff=False))
     if stored and parameters > max(SMALL, stored / LEAST_BYTES):
         raise UnsupportedModelError(
             f"source model '{folder}': its config.json is that of a model of {parameters:,} "
             f"parameters, but its weights are {stored:,} bytes; "
             "put back the config.json that belongs to them, or download them again"
         )
+
+
+@functools.lru_cache(maxsize=64)
+def _parameters(auto: Any, kind: Any, settings: str) -> int:
+    """Of the model of a configuration as JSON: a run loads its few models many times."""
+    with torch.device("meta"):
+        model = auto.from_config(kind.from_dict(json.loads(settings)), trust_remote_code=False)
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def _reason(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import jinja2
@@ -10,8 +11,9 @@ if TYPE_CHECKING:
     from lingraft.report.next_step import NextStep
 
 
+@functools.cache
 def environment(*, autoescape: bool = True) -> jinja2.Environment:
-    """The templates; those of pages escape what they show."""
+    """The templates, compiled once a process; those of pages escape what they show."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader("lingraft.report"),
         autoescape=autoescape,
