@@ -18,12 +18,13 @@ from shared import alternating, table, write
 from lingraft.bench.measure import peak_memory
 from lingraft.bench.subject import Shape
 from lingraft.models.families import FAMILIES
-from lingraft.models.parts import itl_layers, part_of
+from lingraft.models.parts import part_of
 from lingraft.models.source import load_model
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import PARTS, Phase
 from lingraft.recipe import Training as Use
 from lingraft.recipe.methods import PRESETS
+from lingraft.recipe.places import Places
 from lingraft.training.loop import run_phase
 from lingraft.training.machine import accelerator_for, environment
 from lingraft.training.phase import Job
@@ -246,7 +247,7 @@ def train_with_lingraft(
             training=use,
             seed=0,
             fingerprint="",
-            itl_layers=itl_layers(loaded.model.config.num_hidden_layers, 1, 1),
+            itl_layers=Places(1, 1).inserted(loaded.model.config.num_hidden_layers),
             family=loaded.family,
             readings=(reading,),
             vocabulary=vocabulary,
@@ -290,7 +291,7 @@ def train_with_trainer(
             self.real = self.real + real(inputs)
             return super().compute_loss(model, inputs, *args, **kwargs)
 
-    itl = itl_layers(model.config.num_hidden_layers, 1, 1)
+    itl = Places(1, 1).inserted(model.config.num_hidden_layers)
     family = FAMILIES[model.config.model_type]
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(part_of(name, family, itl) in TRAINED[asked.phase])

@@ -236,7 +236,7 @@ def run_training(name: str, folder: Path) -> None:
             metrics_path=folder / "metrics.jsonl",
             fingerprint="",
             family=loaded.family,
-            itl_layers=translation_layers(loaded.model.config, loaded.family, *recipe.graft.places),
+            itl_layers=translation_layers(loaded.model.config, loaded.family, recipe.graft.places),
             readings=(Reading("", tokens, tokens, phase.objective, phase.masking),),
             vocabulary=text.token_ids(rows),
         ),

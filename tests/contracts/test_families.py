@@ -24,6 +24,7 @@ from lingraft.models.plans import layer_plans
 from lingraft.models.rows import pack
 from lingraft.models.stacks import packed_model
 from lingraft.recipe import PARTS
+from lingraft.recipe.places import Places
 
 DEPTH, SIZE = 2, 300
 IDS = {
@@ -145,7 +146,7 @@ def test_every_tensor_belongs_to_a_part(family, sources):
 def test_only_the_translation_layers_are_of_the_part_itl(family, sources):
     grafted, _ = graft(sources(family), family, 2, 1)
     record = FAMILIES[family]
-    itl = translation_layers(grafted.config, record, 2, 1)
+    itl = translation_layers(grafted.config, record, Places(2, 1))
     assert itl == set(new_layers(family, 2, 1))
     for name in grafted.state_dict():
         part, number = part_of(name, record, itl), layer_index(name, record)
@@ -162,7 +163,7 @@ def test_the_parts_add_up_to_the_parameters(family, sources):
     tensors = dict(grafted.named_parameters(remove_duplicate=False))
     tied = is_tied(grafted)
     sizes = {name: tensors[name].numel() for name in tied_once(tensors, record, tied=tied)}
-    totals = sizes_by_part(sizes, record, translation_layers(grafted.config, record, 1, 1))
+    totals = sizes_by_part(sizes, record, translation_layers(grafted.config, record, Places(1, 1)))
     assert sum(totals.values()) == sum(p.numel() for p in grafted.parameters())
     matrices = 1 if tied else 2
     assert totals["embeddings"] == matrices * grafted.get_input_embeddings().weight.numel()

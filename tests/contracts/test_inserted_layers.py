@@ -40,7 +40,7 @@ def run(model):
 def after_one_step(source, record):
     """How far AdamW at 1e-4 moves the logits, in their spread, where inserted layers train."""
     model = deepened(source, record, Places(every=2))
-    itl = translation_layers(model.config, record, *Places(every=2))
+    itl = translation_layers(model.config, record, Places(every=2))
     trained = [p for n, p in model.named_parameters() if layer_index(n, record) in itl]
     ids, before = run(model)
     torch.nn.functional.cross_entropy(before.flatten(0, 1), ids.flatten()).backward()

@@ -75,7 +75,7 @@ def test_phases_move_what_they_name_and_not_one_bit_of_other_rows_and_layers(
         before = load_model(str(run.weights(names[:index]))).model
         after = tensors(load_model(str(run.weights(names[: index + 1]))).model)
         record = FAMILIES[family]
-        itl = translation_layers(before.config, record, *recipe.graft.places)
+        itl = translation_layers(before.config, record, recipe.graft.places)
         depth = int(getattr(before.config, record.depth_key))
         selection = Selection(phase, Layout(record, itl, (depth,), is_tied(before)))
         for name, tensor in tensors(before).items():

@@ -46,12 +46,15 @@ def test_fingerprints_of_cells_are_those_of_before_there_were_tasks(tasks, tmp_p
 
 def test_what_is_left_of_a_cell_is_the_sum_of_its_steps():
     training = estimate.Cost(100.0, 1e6, 1_000, 600)
-    plan = SimpleNamespace(train_tokens=10.0, read_tokens=5.0)
+    section = SimpleNamespace(learning_rates=(), seeds=(0, 1))
+    plan = SimpleNamespace(train_tokens=10.0, read_tokens=5.0, section=section)
     tuning = estimate.fine_tuning(training, plan)
     left = estimate.total([tuning, tuning])
     assert (left.tokens, left.flops) == (30, 2 * 600 * (6 * 10 + 2 * 5))
     both = estimate.total([training, tuning, tuning])
     assert (both.tokens, both.flops) == (130, 1e6 + left.flops)
+    section.learning_rates = (1e-4, 3e-4)
+    assert estimate.fine_tuning(training, plan).tokens == 2 * tuning.tokens
     unknown = estimate.Cost(100.0, None)
     assert estimate.total([unknown, estimate.fine_tuning(unknown, plan)]).flops is None
 

@@ -257,7 +257,8 @@ def _check_size(auto: Any, config: PreTrainedConfig, folder: Path) -> None:
     """Refuse a configuration whose tensors would fill the memory before they are compared."""
     files = [path for kind in ("*.safetensors", "*.bin") for path in folder.glob(kind)]
     stored = sum(path.stat().st_size for path in files)
-    parameters = _parameters(auto, type(config), config.to_json_string(use_diff=False))
+    kind: Any = type(config)
+    parameters = _parameters(auto, kind, config.to_json_string(use_diff=False))
     if stored and parameters > max(SMALL, stored / LEAST_BYTES):
         raise UnsupportedModelError(
             f"source model '{folder}': its config.json is that of a model of {parameters:,} "
