@@ -158,6 +158,20 @@ VECTOR_ROWS = tuple(
 )
 NO_LAYERS = "within 0.01 nats without translation layers, for three quarters of the operations"
 NO_LAYERS_ROWS = (*(f"{KO}:auto-n25000-s{seed}" for seed in SEEDS), *WITH_FOCUS)
+
+
+def layers(where: str) -> tuple[Rule, Rule]:
+    """Of the translation layers before or after: none where that was measured, else one."""
+    key, unsure = (
+        f"graft.layers_{where}",
+        "the paper's translation layers: not measured at this size",
+    )
+    return (
+        Rule(key, f"no-layers-{where}", is_short, lambda _: 0, NO_LAYERS, NO_LAYERS_ROWS),
+        Rule(key, f"layers-{where}", always, lambda _: 1, unsure, ()),
+    )
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "method.name",
@@ -217,38 +231,8 @@ RULES: tuple[Rule, ...] = (
         VECTORS,
         VECTOR_ROWS,
     ),
-    Rule(
-        "graft.layers_before",
-        "no-layers-before",
-        is_short,
-        lambda _: 0,
-        NO_LAYERS,
-        NO_LAYERS_ROWS,
-    ),
-    Rule(
-        "graft.layers_before",
-        "layers-before",
-        always,
-        lambda _: 1,
-        "the paper's translation layers: not measured at this size",
-        (),
-    ),
-    Rule(
-        "graft.layers_after",
-        "no-layers-after",
-        is_short,
-        lambda _: 0,
-        NO_LAYERS,
-        NO_LAYERS_ROWS,
-    ),
-    Rule(
-        "graft.layers_after",
-        "layers-after",
-        always,
-        lambda _: 1,
-        "the paper's translation layers: not measured at this size",
-        (),
-    ),
+    *layers("before"),
+    *layers("after"),
     Rule(
         "tokenizer.vocab_size",
         "vocabulary",

@@ -193,8 +193,7 @@ class Resources(Section):
     source_text: Names = ()
     """Text of the source language, to learn static vectors from (files as in corpus.text)."""
     source_vectors: str | None = None
-    """Static word vectors of the source language (.vec, word2vec text format); learnt from
-    `source_text` where absent."""
+    """Static word vectors of the source language (.vec: word2vec's text format); else learnt."""
     target_vectors: str | None = None
     """Static word vectors of the target language; learnt from the training text where absent."""
     sentences: Annotated[int, Field(ge=1)] = 1_000_000
@@ -203,9 +202,7 @@ class Resources(Section):
     vector_width: Annotated[int, Field(ge=1)] = 300
     """Numbers in a static vector of a piece, as in FOCUS."""
     vector_units: Annotated[int, Field(ge=1)] | None = None
-    """Learn static vectors of pieces from about so many of them, every reading of the text counted,
-    spread over the text. None reads the whole text, until five million are read and 3 times at
-    least."""
+    """Read about so many pieces for them, every reading counted; None: the whole text, 3 times."""
 
 
 class Method(Section):
