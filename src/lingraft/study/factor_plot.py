@@ -13,7 +13,7 @@ from lingraft.study.analysis import incomparable
 from lingraft.study.factor import BELOW, NOT_REACHED, factor
 from lingraft.study.metrics import LOSS, metric_named
 from lingraft.study.plots import HEIGHT, log_axis, sizes_axis
-from lingraft.study.results import SENTENCES
+from lingraft.study.results import EXAMPLES, SENTENCES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,17 +41,18 @@ def factors(results: Results, metric: str, resampling: Resampling) -> Figure | N
     indices = {label: results.labels.index(label) for label in lines}
     sizes = sorted({one.size for of_label in lines.values() for one in of_label})
 
+    kind, data = ("factor", "data") if results.counted == SENTENCES else ("curve-factor", EXAMPLES)
+
     def draw(axes: Axes, form: str) -> None:
         for label, of_label in lines.items():
             _factor_line(axes, of_label, indices[label])
         axes.axhline(1, color=FAINT, linewidth=1)
         log_axis(axes, "y")
-        axes.set_ylabel(f"× data for {reference}")
+        axes.set_ylabel(f"× {data} for {reference}")
         sizes_axis(axes, sizes, results.counted, form)
         axes.margins(x=0.05)
 
     title = "PPL" if metric == LOSS else metric_named(metric).title
-    kind = "factor" if results.counted == SENTENCES else "curve-factor"
     told = [f"{label}: {', '.join(f.shown()[0] for f in of)}" for label, of in lines.items()]
     return Figure(
         name=f"{kind}-{title.lower().replace('/', '-').replace('@', '').replace(' ', '-')}",
