@@ -45,8 +45,8 @@ TABLE = {
     "kind": "translation",
     "files": {"train": "train.tsv", "test": "test.tsv"},
 }
-BY_HEART = 'steps=100,batch=8,batch_unit="examples",learning_rate=0.01,dropout=0,warmup=0.1'
-BY_HEART += ",attention_dropout=0,check_every=50"
+BY_HEART = 'steps=150,batch=8,batch_unit="examples",learning_rate=0.01,dropout=0,warmup=0.1'
+BY_HEART += ",attention_dropout=0,check_every=75"
 SHORT_RUN = "steps=8,batch=60,learning_rate=0.003,check_every=2,average_last=3,dropout=0.1"
 
 

@@ -94,6 +94,14 @@ def test_a_run_in_a_hurry_learns_no_vectors():
         assert decided(asked(), facts)["graft.embeddings"].value == wanted
 
 
+def test_static_vectors_are_narrow_only_where_that_was_measured():
+    keys = ("resources.vector_width", "resources.vector_units")
+    for tokens, wanted, sure in ((1e6, (64, 3_000_000), True), (1e8, (300, None), False)):
+        found = decided(asked(), replace(FACTS, tokens=tokens))
+        assert tuple(found[key].value for key in keys) == wanted
+        assert {found[key].sure for key in keys} == {sure}
+
+
 def test_a_larger_budget_gets_a_larger_batch():
     budgets = [10.0**power for power in range(4, 12)]
     sizes = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,9 +131,9 @@ def plan(recipe: Finetune, base: Path) -> list[Cell]:
         learnt = [(one.task, data, one) for one, data in transfer.plan(recipe, base)]
     else:
         learnt = [
-            (replace(task, name=task.name + end), _alone(task, one, base), None)
+            (named, _alone(task, one, base), None)
             for task in tasks_of(recipe, base)
-            for one, end in sized(recipe)
+            for named, one in sized(task, recipe)
         ]
     models = [
         (model, label, heads.resolve(model, base))

@@ -228,12 +228,15 @@ def decode_finetune(
     return checked(Finetune, changed, where)
 
 
-def sized(recipe: Finetune) -> list[tuple[Finetune, str]]:
-    """The recipe with each of its training sizes alone, and the end of its tasks' names."""
+def sized(task: Task, recipe: Finetune) -> list[tuple[Task, Finetune]]:
+    """A task with each training size, `korsts@100`, and the recipe of that size alone."""
     if not recipe.train_sizes:
-        return [(recipe, "")]
+        return [(task, recipe)]
     return [
-        (recipe.model_copy(update={"train_examples": size, "train_sizes": ()}), f"{SIZED}{size}")
+        (
+            replace(task, name=f"{task.name}{SIZED}{size}"),
+            recipe.model_copy(update={"train_examples": size, "train_sizes": ()}),
+        )
         for size in recipe.train_sizes
     ]
 

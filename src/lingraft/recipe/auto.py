@@ -162,13 +162,27 @@ NO_LAYERS_ROWS = (*(f"{KO}:auto-n25000-s{seed}" for seed in SEEDS), *WITH_FOCUS)
 
 def layers(where: str) -> tuple[Rule, Rule]:
     """Of the translation layers before or after: none where that was measured, else one."""
-    key, unsure = (
-        f"graft.layers_{where}",
-        "the paper's translation layers: not measured at this size",
-    )
+    key = f"graft.layers_{where}"
+    unsure = "the paper's translation layers: not measured at this size"
     return (
         Rule(key, f"no-layers-{where}", is_short, lambda _: 0, NO_LAYERS, NO_LAYERS_ROWS),
         Rule(key, f"layers-{where}", always, lambda _: 1, unsure, ()),
+    )
+
+
+def vectors(what: str, name: str, measured: int, papers: int | None) -> tuple[Rule, Rule]:
+    """Of FOCUS' static vectors: less where that was measured, else as much as in the paper."""
+    key, unsure = f"resources.vector_{what}", "as FOCUS has them: not measured at this size"
+    return (
+        Rule(
+            key,
+            name,
+            lambda facts: learns_vectors(facts) and is_short(facts),
+            lambda _: measured,
+            VECTORS,
+            VECTOR_ROWS,
+        ),
+        Rule(key, f"{name}-beyond", learns_vectors, lambda _: papers, unsure, ()),
     )
 
 
@@ -215,22 +229,8 @@ RULES: tuple[Rule, ...] = (
         "(pip install 'lingraft[vectors]')",
         (*WITH_MEAN, *RANDOM, *AT_LITTLE[1:]),
     ),
-    Rule(
-        "resources.vector_width",
-        "narrow-vectors",
-        learns_vectors,
-        lambda _: 64,
-        VECTORS,
-        VECTOR_ROWS,
-    ),
-    Rule(
-        "resources.vector_units",
-        "short-reading",
-        learns_vectors,
-        lambda _: 3_000_000,
-        VECTORS,
-        VECTOR_ROWS,
-    ),
+    *vectors("width", "narrow-vectors", 64, 300),
+    *vectors("units", "short-reading", 3_000_000, None),
     *layers("before"),
     *layers("after"),
     Rule(

@@ -127,12 +127,10 @@ def render(
 def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]:
     """All figures that the results allow, by section of the page."""
     curve = learning_curves.of(results)
-    of_curve = curve.task_metrics if curve else ()
-    drawn: dict[str, list[Figure | None]] = {
-        "curve_figures": [plots.against_data(curve or results, one) for one in of_curve],
-        "curve_factor_figures": [
-            factor_plot.factors(curve or results, one, resampling) for one in of_curve
-        ],
+    of_curve = [(curve, metric) for metric in curve.task_metrics] if curve else []
+    drawn = {
+        "curve_figures": [plots.against_data(*one) for one in of_curve],
+        "curve_factor_figures": [factor_plot.factors(*one, resampling) for one in of_curve],
         "data_figures": [plots.against_data(results, metric) for metric in plots.AGAINST_DATA],
         "factor_figures": [
             factor_plot.factors(results, metric, resampling) for metric in (LOSS, BITS)

@@ -6,7 +6,7 @@ Nothing here loads torch: the plan and the results need no model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,10 +76,9 @@ class TaskPlan:
     """A task as a study fine-tunes on it."""
 
     section: StudyTask
+    """Of a learning curve with one of its sizes."""
     task: Task
     """With the settings that are used."""
-    size: int | None
-    """Of the training set, as one point of a learning curve."""
     fingerprint: str
     """Of everything that decides a result beside the cell and the seed."""
     train_tokens: float
@@ -173,8 +172,6 @@ def jobs(steps: Sequence[Step]) -> list[dict[str, Any]]:
     for step in steps:
         if isinstance(step, TaskStep):
             recipe = step.plan.section.finetune(step.training)
-            if step.plan.size:
-                recipe = recipe.model_copy(update={"train_sizes": (step.plan.size,)})
             table = recipe.model_dump(mode="json", exclude_none=True)
             job = {"step": "finetune", "recipe": table, "seeds": []}
             tasks.setdefault(step.plan.task.name, job)["seeds"].append(step.seed)
@@ -199,14 +196,15 @@ def _plans_of(section: StudyTask) -> Iterable[TaskPlan]:
             )
     recipe = section.finetune(Training())
     (task,) = tasks_of(recipe, Path())
-    for one, end in sized(recipe):
-        named = replace(task, name=task.name + end)
+    for named, one in sized(task, recipe):
+        own = section
+        if recipe.train_sizes:
+            own = section.model_copy(update={"train_sizes": (one.train_examples,)})
         data = task_data.load(task, one, Path())
         inputs = {"task": named.name, "data": task_data.fingerprint_of(data), **task.decisive()}
         if recipe.learning_rates:
             inputs["learning_rates"] = list(recipe.learning_rates)
-        size = one.train_examples if end else None
-        yield TaskPlan(section, named, size, _fingerprint(inputs), *_tokens(task, data))
+        yield TaskPlan(own, named, _fingerprint(inputs), *_tokens(task, data))
 
 
 def _fingerprint(inputs: dict[str, Any]) -> str:
