@@ -28,6 +28,8 @@ Key = tuple[int, ...]
 
 RESAMPLES = 4_000
 LEVEL = 0.95
+FEWEST_BLOCKS = 5
+"""With fewer blocks of text no interval is given of a difference of two models on it."""
 CELLS = 2_000_000
 """Draws of many blocks come in parts of about this many numbers."""
 
@@ -123,6 +125,25 @@ class Resampling:
             p = min(1.0, 2 * (least + 1) / (self.resamples + 1))
         counts = (self.resamples, len(gains), len(means))
         return Difference(float(np.mean(means)), low, high, p, *counts, paired_t_test(means))
+
+    def between_texts(self, sums_2B: Array, counts_B: Array) -> Difference | None:
+        """How much higher a mean over a text is for one model than for another.
+
+        Args:
+            sums_2B: of both, over each block of the same text.
+            counts_B: what the sums are divided by; blocks of 0 do not count.
+
+        Returns:
+            None with fewer than `FEWEST_BLOCKS` blocks.
+        """
+        used_B = counts_B > 0
+        if used_B.sum() < FEWEST_BLOCKS:
+            return None
+        draws_RB = self.draws(int(used_B.sum()), "blocks")
+        means_R2 = (draws_RB @ sums_2B[:, used_B].T) / (draws_RB @ counts_B[used_B])[:, None]
+        ours, theirs = sums_2B.sum(1)
+        gain = float((ours - theirs) / counts_B.sum())
+        return self.difference({(0,): gain}, (means_R2[:, 0] - means_R2[:, 1])[:, None])
 
 
 def interval(drawn_R: Array, method: Any = "linear") -> tuple[float, float]:

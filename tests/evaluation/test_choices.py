@@ -156,4 +156,6 @@ def test_likelihoods_sum_to_one_over_all_single_tokens(scorer, tokenizer):
         scoring_rows.Item(context, np.array([len(context) - 1]), np.array([token]))
         for token in range(len(tokenizer))
     ]
-    assert np.exp(scoring._nats(scorer, items)).sum() == pytest.approx(1, abs=1e-4)
+    assert np.exp(-scoring_rows.surprisals(scorer, items, "")[0]).sum() == pytest.approx(
+        1, abs=1e-4
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lingraft.comparison import checks, retrieved, tables, transfer
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from lingraft.comparison.collect import Comparison, Part
     from lingraft.comparison.errors import Errors
     from lingraft.comparison.significance import Tested
-    from lingraft.comparison.transfer import Transfer
-    from lingraft.report.figure import Figure
     from lingraft.report.table import Table
     from lingraft.tasks import Task
 
@@ -72,10 +70,10 @@ def compare(
     languages = transfer.section(tables.settings_of(comparison), tested, found)
     curves = list(checks.curves(comparison))
     measured = harness.table_of(harness.collect((), lm_eval))
-    drawn = Drawn(scores, less, languages, curves, measured, tested)
-    made = {out: render(comparison, drawn, errors)} | _files(
-        out, comparison, tested, scores, less, errors
-    )
+    shown: dict[str, Any] = {"differences": less, "languages": languages, "curves": curves}
+    shown |= {"harness": measured, "errors": errors} | _context(comparison, tested, scores)
+    made = {out: page.render("comparison", **shown)}
+    made |= _files(out, comparison, tested, scores, less, errors)
     if measured is not None:
         made[out.with_name(f"{out.stem}-lm-eval.md")] = markdown(measured) + "\n"
     made |= {out.with_name(f"{out.stem}-{one.name}.svg"): one.alone() for one in curves}
@@ -88,25 +86,13 @@ def compare(
     return [scores, *xtreme, *([measured] if measured else [])], list(made)
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """What the page shows beside the errors."""
-
-    scores: Table
-    less: Table | None
-    languages: Transfer | None
-    curves: Sequence[Figure] = ()
-    harness: Table | None = None
-    tested: Sequence[Tested] = ()
-
-
-def render(comparison: Comparison, drawn: Drawn, errors: Sequence[Errors]) -> str:
-    """The page."""
+def _context(comparison: Comparison, tested: Sequence[Tested], scores: Table) -> dict[str, Any]:
+    """What the page says of the models and their scores."""
     runs = sum(len(runs) for part in comparison.parts for runs in part.runs.values())
-    context: dict[str, Any] = {
+    return {
         "title": f"{len(comparison.labels)} models after fine-tuning",
-        "verdict": tables.verdict(comparison, drawn.scores, drawn.tested),
-        "next_step": tables.next_step(comparison, drawn.scores, drawn.tested),
+        "verdict": tables.verdict(comparison, scores, tested),
+        "next_step": tables.next_step(comparison, scores, tested),
         "facts": [
             ("models", str(len(comparison.labels))),
             ("tasks", str(len({part.family for part in comparison.parts}))),
@@ -115,16 +101,10 @@ def render(comparison: Comparison, drawn: Drawn, errors: Sequence[Errors]) -> st
         ],
         "made_from": "saved scores and predictions",
         "unofficial": [part for part in comparison.parts if not part.official],
-        "scores": drawn.scores,
-        "languages": drawn.languages,
-        "curves": drawn.curves,
-        "harness": drawn.harness,
-        "differences": drawn.less,
+        "scores": scores,
         "reference": comparison.reference,
-        "errors": errors,
         "tasks": list({_whole(part).name: _whole(part) for part in comparison.parts}.values()),
     }
-    return page.render("comparison", **context)
 
 
 def _whole(part: Part) -> Task:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from lingraft.comparison.across import number_of, of_seeds, settings
+from lingraft.comparison.across import number_of, of_seeds, plain_cell, settings
 from lingraft.comparison.collect import OFFICIAL, differing_settings
 from lingraft.finetuning.outcomes import metric_name, summary, told
 from lingraft.report import numbers
@@ -43,11 +43,8 @@ class Score:
     def cell(self, label: str) -> Cell:
         """The score of a model, marked."""
         found = self.summaries.get(label)
-        if found is None:
-            return Cell(numbers.ABSENT)
-        under = "" if found.deviation is None else f"± {numbers.fixed(found.deviation, 1)}"
         sign = self.marks.get(label, "") + (OTHER_EXAMPLES if label in self.apart else "")
-        return Cell(numbers.fixed(found.mean, 1), under, self._rank(label), sign)
+        return replace(plain_cell(found, sign), rank=self._rank(label) if found else 0)
 
     def _rank(self, label: str) -> int:
         """1 for the best and 2 for the second best mean; 2 only among three or more."""

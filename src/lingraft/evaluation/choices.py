@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from lingraft.errors import DataError
-from lingraft.evaluation.scorer import Item
-from lingraft.log import progress
+from lingraft.evaluation.scorer import Item, surprisals
 from lingraft.tasks.choice_metrics import Answered
 
 if TYPE_CHECKING:
@@ -125,12 +123,12 @@ def answer(
             items.append(item)
             owners.append(number)
             cut += shortened
-    nats = _nats(scorer, items)
+    nats, _ = surprisals(scorer, items, "scoring choices")
     answers, place = [], 0
     for question in questions:
         own = slice(place, place + len(question.choices))
         sizes = tuple(len(item.targets) for item in items[own])
-        answers.append(Answered.of(question, [float(one) for one in nats[own]], sizes))
+        answers.append(Answered.of(question, [0.0 - float(one) for one in nats[own]], sizes))
         place = own.stop
     return Result(answers, cut)
 
@@ -146,17 +144,3 @@ def _item(ids: list[int], context: int, longest: int, question: Question) -> tup
     kept = np.array(ids[-(longest + 1) :], dtype=np.int64)
     read = kept[:-1]
     return Item(read, np.arange(len(read) - count, len(read)), kept[-count:]), len(kept) < len(ids)
-
-
-def _nats(scorer: Scorer, items: Sequence[Item]) -> Array:
-    """[I] Log-likelihood of the targets of each item."""
-    nats_I = np.zeros(len(items))
-    with progress("scoring choices", sum(len(item.targets) for item in items), "tokens") as ticker:
-        for where, logits_MV in scorer.logits(items):
-            targets_M = torch.tensor(
-                [int(items[i].targets[j]) for i, j in where], device=logits_MV.device
-            )
-            lost_M = torch.nn.functional.cross_entropy(logits_MV, targets_M, reduction="none")
-            np.add.at(nats_I, where[:, 0], -lost_M.double().cpu().numpy())
-            ticker.advance(len(where))
-    return nats_I

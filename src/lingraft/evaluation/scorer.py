@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from lingraft.errors import DataError
+from lingraft.log import progress
 from lingraft.models import loading
 from lingraft.models.families import FAMILIES, family_of
 from lingraft.models.kinds import KINDS
@@ -178,3 +179,28 @@ class Scorer:
             where = [(portion[row], j) for j in range(len(item.masked))]
             if where:
                 yield np.array(where), logits[row, torch.from_numpy(item.masked.astype(np.int64))]
+
+
+def surprisals(scorer: Scorer, items: Sequence[Item], what: str) -> tuple[Array, Array]:
+    """How likely the hidden tokens of each item are.
+
+    Args:
+        scorer: the model.
+        items: with their targets.
+        what: is scored, for the progress.
+
+    Returns:
+        [I] The sum of the targets' negative log-likelihoods in nats, and [I] how many of them are
+        the model's first choice.
+    """
+    nats_I, right_I = np.zeros(len(items)), np.zeros(len(items), dtype=np.int64)
+    with progress(what, sum(len(item.targets) for item in items), "tokens") as ticker:
+        for where, logits_MV in scorer.logits(items):
+            targets_M = torch.tensor(
+                [int(items[i].targets[j]) for i, j in where], device=logits_MV.device
+            )
+            nats_M = torch.nn.functional.cross_entropy(logits_MV, targets_M, reduction="none")
+            np.add.at(nats_I, where[:, 0], nats_M.double().cpu().numpy())
+            np.add.at(right_I, where[:, 0], (logits_MV.argmax(1) == targets_M).cpu().numpy())
+            ticker.advance(len(where))
+    return nats_I, right_I

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import regex
-import torch
 
 from lingraft.corpus.split import position
 from lingraft.evaluation.records import WordRecord, key, word_metrics
-from lingraft.evaluation.scorer import Item
-from lingraft.log import progress
+from lingraft.evaluation.scorer import Item, surprisals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -109,17 +107,8 @@ def measure(
     items = list(_items([found for found in tokens if found], int(tokenizer.mask_token_id)))
     lengths = [len(found[1]) if found else 0 for found in tokens]
     owner = np.repeat(np.arange(len(words)), lengths)
-    nats, right = np.zeros(len(words)), np.zeros(len(words), dtype=np.int64)
-    with progress("scoring words", len(items), "tokens") as ticker:
-        for where, logits_MV in scorer.logits(items):
-            targets_M = torch.tensor(
-                [int(items[i].targets[0]) for i, _ in where], device=logits_MV.device
-            )
-            nats_M = torch.nn.functional.cross_entropy(logits_MV, targets_M, reduction="none")
-            np.add.at(nats, owner[where[:, 0]], nats_M.double().cpu().numpy())
-            right_M = (logits_MV.argmax(1) == targets_M).cpu().numpy()
-            np.add.at(right, owner[where[:, 0]], right_M)
-            ticker.advance(len(where))
+    nats_I, right_I = surprisals(scorer, items, "scoring words")
+    nats, right = (np.bincount(owner, of_items, len(words)) for of_items in (nats_I, right_I))
     return [
         WordRecord(
             key(word.sentence, word.start, word.end),

@@ -77,17 +77,17 @@ def base_of(recipe: Recipe, steps: int, train: Sequence[str]) -> Recipe:
     return settled(recipe.model_copy(update=changes))
 
 
-def shortened(phase: Phase, steps: int, train: Sequence[str]) -> Phase:
-    """A phase of so many steps, with as many looks at the validation text as a probe needs."""
+def shortened(phase: Phase, steps: int, train: Sequence[str], looks: int = LOOKS) -> Phase:
+    """A phase of so many steps, with so many looks at the validation text."""
     warmup = phase.schedule.warmup if phase.schedule.warmup < 1 else WARMUP
-    looks = {"every_steps": math.ceil(steps / LOOKS), "patience": None}
+    often = {"every_steps": math.ceil(steps / looks), "patience": None}
     return phase.model_copy(
         update={
             "name": "probe",
             "train": tuple(train),
             "budget": Budget(value=steps, unit="steps"),
             "schedule": phase.schedule.model_copy(update={"warmup": warmup}),
-            "validation": phase.validation.model_copy(update=looks),
+            "validation": phase.validation.model_copy(update=often),
         }
     )
 
@@ -100,11 +100,24 @@ def study_of(base: Recipe, initialisers: Sequence[str], seeds: int) -> Study:
         initialisers: names.
         seeds: how many, counted up from the recipe's own.
     """
+    return along(AXIS, initialisers, base, seeds, "probe")
+
+
+def along(axis: str, values: Sequence[str], base: Recipe, seeds: int, where: str) -> Study:
+    """A study of one axis that keeps no weights and measures the loss before the first step too.
+
+    Args:
+        axis: dotted path of the recipe.
+        values: of the axis.
+        base: the recipe of every cell.
+        seeds: how many, counted up from the recipe's own.
+        where: what an error names.
+    """
     plain = base.model_dump(mode="json", exclude_none=True)
-    axes = {AXIS: list(initialisers), "seed": list(range(base.seed, base.seed + seeds))}
+    axes = {axis: list(values), "seed": list(range(base.seed, base.seed + seeds))}
     study: dict[str, Any] = {"name": base.name, "base": plain, "grids": [axes]}
     study |= {"keep": "none", "initial_loss": True, "set": {"phases": plain["phases"]}}
-    return studies.decode(study, "probe")
+    return studies.decode(study, where)
 
 
 def missing(recipe: Recipe, initialiser: str) -> str | None:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lingraft.errors import RecipeError
-from lingraft.probing.initialisers import shortened
+from lingraft.probing.initialisers import along, shortened
 from lingraft.recipe import Source, catalogue
 from lingraft.recipe.methods import settled
 from lingraft.recipe.run import KEEPING
 from lingraft.stats import Resampling, interval
-from lingraft.study import recipe as studies
 from lingraft.study.analysis import difference, replicates, shared_blocks
 from lingraft.study.metrics import BITS
 from lingraft.study.results import collect
@@ -116,12 +115,11 @@ def base_of(
             "of its own; compare them with one of the target's: set unigram, byte-bpe or wordpiece"
         )
     kind = ONE_KIND if recipe.tokenizer.kind == "source" else recipe.tokenizer.kind
-    phase = shortened(recipe.phases[0], steps, train or recipe.phases[0].train)
-    looks = phase.validation.model_copy(update={"every_steps": math.ceil(steps / LOOKS)})
+    phase = shortened(recipe.phases[0], steps, train or recipe.phases[0].train, LOOKS)
     changes = {
         "source": Source(model=first.model),
         "tokenizer": recipe.tokenizer.model_copy(update={"kind": kind}),
-        "phases": (phase.model_copy(update={"validation": looks}),),
+        "phases": (phase,),
         "baselines": (),
         "evaluation": recipe.evaluation.model_copy(
             update={"sentences": 200, "words": words, "samples": 0}
@@ -139,12 +137,7 @@ def study_of(base: Recipe, chosen: Sequence[Candidate], seeds: int) -> Study:
         chosen: the candidates.
         seeds: how many, counted up from the recipe's own.
     """
-    plain = base.model_dump(mode="json", exclude_none=True)
-    names = [candidate.label for candidate in chosen]
-    axes = {AXIS: names, "seed": list(range(base.seed, base.seed + seeds))}
-    study: dict[str, Any] = {"name": base.name, "base": plain, "grids": [axes]}
-    study |= {"keep": "none", "initial_loss": True, "set": {"phases": plain["phases"]}}
-    return studies.decode(study, "sources")
+    return along(AXIS, [candidate.label for candidate in chosen], base, seeds, "sources")
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ def probe_table(found: Sequence[Standing], steps: int) -> Table:
             f"{one.rank}{' =' if ranks.count(one.rank) > 1 else ''}",
             Cell(
                 numbers.fixed(one.bits, DECIMALS),
-                under=_between(one),
+                under=numbers.between(one.low, one.high, DECIMALS),
                 rank=BEST if one.rank == 1 and ranks.count(1) == 1 else 0,
             ),
             numbers.fixed(one.bits - best, DECIMALS),
@@ -188,12 +188,6 @@ def probe_table(found: Sequence[Standing], steps: int) -> Table:
         FEW_SEEDS,
     ]
     return table(f"after {steps} steps", head_row, rows, notes)
-
-
-def _between(one: Standing) -> str:
-    if one.low is None or one.high is None:
-        return ""
-    return f"[{one.low:.{DECIMALS}f}, {one.high:.{DECIMALS}f}]"
 
 
 # -- files

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from lingraft.stats import Difference
 
 SOURCE = "source untouched"
-FEWEST_BLOCKS = 5
-"""With fewer blocks of text no interval is given."""
 GROUPS = {"all": "all tokens", "new": "new tokens", "old": "old tokens"}
 CHOICE_TITLES = {
     "acc": "acc",
@@ -177,14 +175,9 @@ def difference(ours: Blocks, theirs: Blocks) -> Difference | None:
     if len(ours) != len(theirs):
         return None
     sums_2B, counts_2B = np.array([ours, theirs]).transpose(2, 0, 1)
-    used = counts_2B[0] > 0
-    if not np.array_equal(counts_2B[0], counts_2B[1]) or used.sum() < FEWEST_BLOCKS:
+    if not np.array_equal(*counts_2B):
         return None
-    resampling = Resampling()
-    draws_RB = resampling.draws(int(used.sum()), "blocks")
-    means = (draws_RB @ sums_2B[:, used].T) / (draws_RB @ counts_2B[:, used].T)
-    whole = float((sums_2B[0].sum() - sums_2B[1].sum()) / counts_2B[0].sum())
-    return resampling.difference({(0,): whole}, (means[:, 0] - means[:, 1])[:, None])
+    return Resampling().between_texts(sums_2B, counts_2B[0])
 
 
 def kept_table(judged: Sequence[Model]) -> Table | None:

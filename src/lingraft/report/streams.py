@@ -1,6 +1,6 @@
 """Several languages in one run: what each stream is, how it was drawn, and who is better in it.
 
-Shape letters: R resamples, B blocks of the test text.
+Shape letters: W words, B blocks of the test text.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from lingraft.report.variants import Variant
     from lingraft.rundir import Run
 
-FEWEST_BLOCKS = 5
-"""With fewer blocks of test text no interval is given."""
 PORTIONS = ("draws", "tokens")
 """What a phase counts of each stream, and a stream has a share of."""
 
@@ -88,21 +86,14 @@ def paired_bits(ours: Path, theirs: Path, stream: str, other: str) -> PairedBits
     where = np.array([first[key].block for key in common])
     characters = np.array([float(first[key].characters) for key in common])
     characters_B = np.bincount(where, weights=characters, minlength=records.BLOCKS)
-    used = characters_B > 0
-    resampling = Resampling()
-    drawn_RB = resampling.draws(int(used.sum()), "blocks")
-    totals, replicates = [], []
-    for words in (first, second):
-        bits = np.array([words[key].nats / math.log(2) for key in common])
-        bits_B = np.bincount(where, weights=bits, minlength=records.BLOCKS)
-        totals.append(float(bits.sum() / characters.sum()))
-        replicates.append((drawn_RB @ bits_B[used]) / (drawn_RB @ characters_B[used]))
-    gains = replicates[0] - replicates[1]
-    low = high = None
-    if int(used.sum()) >= FEWEST_BLOCKS:
-        found = resampling.difference({(0,): totals[0] - totals[1]}, gains[:, None])
-        low, high = found.low, found.high
-    return PairedBits(stream, other, len(common), totals[0], totals[1], low, high)
+    bits_2W = np.array(
+        [[side[key].nats / math.log(2) for key in common] for side in (first, second)]
+    )
+    bits_2B = np.array([np.bincount(where, bits_W, records.BLOCKS) for bits_W in bits_2W])
+    ours_bits, theirs_bits = (bits_2W.sum(1) / characters.sum()).tolist()
+    found = Resampling().between_texts(bits_2B, characters_B)
+    bounds = (found.low, found.high) if found else (None, None)
+    return PairedBits(stream, other, len(common), ours_bits, theirs_bits, *bounds)
 
 
 def words_file(variant: Variant, stream: str) -> Path:

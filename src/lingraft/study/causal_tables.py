@@ -6,15 +6,15 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lingraft.report.table import BEST, row, table
-from lingraft.study.analysis import incomparable
+from lingraft.report.table import row, table
 from lingraft.study.entries import mixed_means, named, spread
 from lingraft.study.metrics import BYTES, KEPT, metric_named
 from lingraft.study.notes import OTHER_WORDS, asked
 from lingraft.study.results import size_text
+from lingraft.study.tables import best_of, costs, differences, marked, measured, ranked, titles
 from lingraft.study.tables import cells as every_cell
-from lingraft.study.tables import costs, differences, marked, measured, titles
 from lingraft.study.tables import initialisers as side_by_side
+from lingraft.study.tables import quality as of_masked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,26 +57,21 @@ def compared(results: Results) -> tuple[str, ...]:
     )
 
 
-def quality(results: Results, sentences: int | None) -> Table | None:
-    """Every label at one size, mean ± sample standard deviation over the seeds."""
+def quality(results: Results, sentences: int | None) -> Table:
+    """`tables.quality` in the metrics of the study's kind of model."""
     metrics = shown(results)
     groups = measured(results.at(sentences), metrics)
     if not groups:
-        return None
+        return of_masked(results, sentences)
     main = _main(groups)
-    best = _best(groups, metrics, main)
+    alike = {
+        metric: [group for group in groups if _same(group, metric, main)] for metric in metrics
+    }
+    best = {metric: best_of(alike[metric], metric) for metric in metrics}
     rows = [
         row(
             named(group),
-            *(
-                replace(
-                    _measured(group, metric, main),
-                    rank=BEST
-                    if group.mean(metric) == best.get(metric, ...) and _same(group, metric, main)
-                    else 0,
-                )
-                for metric in metrics
-            ),
+            *(_measured(group, metric, main, best[metric]) for metric in metrics),
             *costs(group),
         )
         for group in groups
@@ -105,9 +100,11 @@ def _same(group: Group, metric: str, main: Group) -> bool:
     return not metric_named(metric).by_own or asked(group, metric) == asked(main, metric)
 
 
-def _measured(group: Group, metric: str, main: Group) -> Cell:
+def _measured(group: Group, metric: str, main: Group, best: float | None) -> Cell:
     cell = spread(group, metric)
-    return cell if _same(group, metric, main) else marked(cell, group, main, metric)
+    if _same(group, metric, main):
+        return ranked(cell, group, metric, best)
+    return marked(cell, group, main, metric)
 
 
 def _other_texts(groups: Sequence[Group], main: Group) -> tuple[str, ...]:
@@ -126,17 +123,6 @@ def _other_texts(groups: Sequence[Group], main: Group) -> tuple[str, ...]:
 def _bytes(group: Group) -> str:
     sizes = sorted({row.n for row in group.rows(BYTES).values()})
     return " and ".join(f"{size:,}" for size in sizes) + " bytes"
-
-
-def _best(groups: Sequence[Group], metrics: Sequence[str], main: Group) -> dict[str, float]:
-    """By metric, the best mean among groups that were asked for the same."""
-    best = {}
-    for metric in metrics:
-        rivals = [group for group in groups if group.rows(metric) and _same(group, metric, main)]
-        if len(rivals) > 1 and incomparable(rivals, metric) is None:
-            means = [group.mean(metric) or 0.0 for group in rivals]
-            best[metric] = min(means) if metric_named(metric).lower else max(means)
-    return best
 
 
 def differences_of(results: Results, sentences: int | None, resampling: Resampling) -> Table | None:

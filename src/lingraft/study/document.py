@@ -127,6 +127,7 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
     """The section of one study, and its figures by file name."""
     name = path.stem
     results, resampling = collect(read(path)), Resampling()
+    curve, several = learning_curves.of(results), len(results.sizes) > 1  # one size says nothing
     drawings = page.figures(results, resampling)
     shown = [*drawings["data_figures"], *drawings["factor_figures"]]
     of_tasks = [*drawings["task_figures"], *drawings["task_factor_figures"]]
@@ -147,12 +148,12 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
         *_tables(results, resampling),
         *_under("What more data brings", drawings["data_figures"], pictures),
         *_under("How much data it is worth", drawings["factor_figures"], pictures),
-        *_factors(results, resampling),
+        *(_factors(results, resampling) if several else ()),
         *_tasks(results, resampling),
         *_behind([pictures[drawing.name] for drawing in of_tasks if drawing.name in pictures]),
-        *_task_factors(results, resampling),
+        *_factors(results, resampling, results.task_metrics),
         *_under("How many examples it is worth", of_examples, pictures),
-        *_example_factors(results, resampling),
+        *_factors(curve, resampling, curve.task_metrics if curve else ()),
         *_initialisers(results, resampling),
         *_under(
             "Bits per byte while training" if causal_tables.shown(results) else "Losses",
@@ -218,7 +219,7 @@ def _differences(table: Table) -> str:
 def _tables(results: Results, resampling: Resampling) -> Iterable[str]:
     for size in reversed(results.sizes):
         yield f"### {size_text(size).capitalize()}"
-        yield _shown(causal_tables.quality(results, size) or tables.quality(results, size))
+        yield _shown(causal_tables.quality(results, size))
         less = causal_tables.differences_of(results, size, resampling)
         if less is not None:
             yield _differences(less)
@@ -230,10 +231,14 @@ def _tables(results: Results, resampling: Resampling) -> Iterable[str]:
                 yield _shown(table, *results.streams[:MOST_STREAMS])
 
 
-def _factors(results: Results, resampling: Resampling) -> Iterable[str]:
-    table = tables.factors(results, resampling)
-    if table is not None and len(results.sizes) > 1:  # of one size a factor says nothing
-        yield f"How many times more sentences {results.reference()} needs:"
+def _factors(
+    results: Results | None, resampling: Resampling, metrics: Sequence[str] = tables.REACHED
+) -> Iterable[str]:
+    """How much more data the reference needs: sentences of text, or examples of a task."""
+    table = results and tables.factors(results, resampling, metrics)
+    if results and table:
+        score = "" if metrics == tables.REACHED else " for the same score"
+        yield f"How many times more {results.counted} {results.reference()} needs{score}:"
         yield _shown(table)
 
 
@@ -250,21 +255,6 @@ def _tasks(results: Results, resampling: Resampling) -> Iterable[str]:
             yield _shown(table)
         if less is not None:
             yield _differences(less)
-
-
-def _task_factors(results: Results, resampling: Resampling) -> Iterable[str]:
-    table = tables.factors(results, resampling, results.task_metrics)
-    if table is not None:
-        yield f"How many times more sentences {results.reference()} needs for the same score:"
-        yield _shown(table)
-
-
-def _example_factors(results: Results, resampling: Resampling) -> Iterable[str]:
-    curve = learning_curves.of(results)
-    table = tables.factors(curve, resampling, curve.task_metrics) if curve else None
-    if table is not None:
-        yield f"How many times more examples {results.reference()} needs for the same score:"
-        yield _shown(table)
 
 
 def _initialisers(results: Results, resampling: Resampling) -> Iterable[str]:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lingraft.report.figure import Figure
-    from lingraft.report.table import Table
     from lingraft.study.results import Group, Results
     from lingraft.study.rows import AnyRow
 
@@ -101,7 +100,7 @@ def render(
         made_from="results.jsonl",
         failures=results.failures,
         missing=[cell for cell in planned if cell not in done | failed],
-        quality=[quality(results, size) for size in reversed(results.sizes)],
+        quality=[causal_tables.quality(results, size) for size in reversed(results.sizes)],
         differences=[table for table in reversed(compared) if table is not None],
         streams=[
             table
@@ -123,11 +122,6 @@ def render(
         settings=recipe.to_toml(study) if study else "",
         **figures(results, resampling),
     )
-
-
-def quality(results: Results, size: int | None) -> Table:
-    """Every metric of every label at one size, those of the study's kind of model."""
-    return causal_tables.quality(results, size) or tables.quality(results, size)
 
 
 def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]:

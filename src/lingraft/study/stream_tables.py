@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lingraft.report.table import BEST, row, table
+from lingraft.report.table import row, table
 from lingraft.report.variants import STREAM
 from lingraft.study import tables
 from lingraft.study.analysis import incomparable
@@ -48,6 +48,6 @@ def _values(group: Group, groups: list[Group], names: tuple[str, ...]) -> Iterat
         rivals = [other for other in groups if incomparable((group, other), name) is None]
         means = [mean for other in rivals if (mean := other.sound(name)) is not None]
         pick = min if metric_named(name).lower else max
-        chosen = len(means) > 1 and group.mean(name) == pick(means)
-        yield replace(spread(group, name), rank=BEST if chosen else 0)
+        best = pick(means) if len(means) > 1 else None
+        yield tables.ranked(spread(group, name), group, name, best)
     yield str(len(group.cells))

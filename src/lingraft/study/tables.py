@@ -96,8 +96,21 @@ def _best(groups: Sequence[Group], main: Group) -> dict[str, float]:
 def _measured(group: Group, metric: str, main: Group, best: dict[str, float]) -> Cell:
     cell = marked(spread(group, metric), group, main, metric)
     alike = asked(group, metric) == asked(main, metric)
-    chosen = alike and metric in best and group.mean(metric) == best[metric]
-    return replace(cell, rank=BEST if chosen else 0)
+    return ranked(cell, group, metric, best.get(metric) if alike else None)
+
+
+def ranked(cell: Cell, group: Group, metric: str, best: float | None) -> Cell:
+    """The cell, marked where the group's mean is the best one."""
+    return replace(cell, rank=BEST if best is not None and group.mean(metric) == best else 0)
+
+
+def best_of(groups: Iterable[Group], metric: str) -> float | None:
+    """The best mean of those groups that have a metric; None of one, or where they compare not."""
+    rivals = [group for group in groups if group.rows(metric)]
+    if len(rivals) < 2 or incomparable(rivals, metric) is not None:
+        return None
+    pick = min if metric_named(metric).lower else max
+    return pick(group.mean(metric) or 0.0 for group in rivals)
 
 
 def marked(cell: Cell, group: Group, main: Group, metric: str) -> Cell:

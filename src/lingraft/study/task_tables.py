@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lingraft.report.table import BEST, row, table
-from lingraft.study.analysis import incomparable
+from lingraft.report.table import row, table
 from lingraft.study.entries import mixed_means, named, spread
 from lingraft.study.results import size_text
-from lingraft.study.tables import measured, titles
+from lingraft.study.tables import best_of, measured, ranked, titles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from lingraft.report.table import Cell, Table
     from lingraft.study.results import Group, Results, TaskShown
@@ -24,7 +22,7 @@ def scores(results: Results, sentences: int | None) -> Table | None:
     groups = measured(results.at(sentences), metrics)
     if not groups:
         return None
-    best = _best(groups, metrics)
+    best = {metric: best_of(groups, metric) for metric in metrics}
     rows = [
         row(named(group), *_scores(group, metrics, best), _runs(group, metrics)) for group in groups
     ]
@@ -36,20 +34,9 @@ def scores(results: Results, sentences: int | None) -> Table | None:
     return table(size_text(sentences), head, rows, mixed_means(groups))
 
 
-def _best(groups: Sequence[Group], metrics: Sequence[str]) -> dict[str, float]:
-    """By metric, the best mean among groups that were scored on the same examples."""
-    best = {}
+def _scores(group: Group, metrics: Iterable[str], best: dict[str, float | None]) -> Iterable[Cell]:
     for metric in metrics:
-        measured = [group for group in groups if group.rows(metric)]
-        if len(measured) > 1 and incomparable(measured, metric) is None:
-            best[metric] = max(group.mean(metric) or 0.0 for group in measured)
-    return best
-
-
-def _scores(group: Group, metrics: Iterable[str], best: dict[str, float]) -> Iterable[Cell]:
-    for metric in metrics:
-        chosen = metric in best and group.mean(metric) == best[metric]
-        yield replace(spread(group, metric), rank=BEST if chosen else 0)
+        yield ranked(spread(group, metric), group, metric, best.get(metric))
 
 
 def _runs(group: Group, metrics: Iterable[str]) -> str:

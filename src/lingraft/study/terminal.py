@@ -41,7 +41,7 @@ def shown(results: Results, width: int, page: Path) -> Iterator[Table]:
         page: has all columns.
     """
     for size in results.sizes:
-        whole = causal_tables.quality(results, size) or tables.quality(results, size)
+        whole = causal_tables.quality(results, size)
         yield fitted(whole, results.at(size), width, page)
     for size in results.sizes:
         of_tasks = task_tables.scores(results, size)
