@@ -243,6 +243,15 @@ def test_a_single_phase_is_no_first_phase():
     assert (phase.optimiser.learning_rate, phase.schedule.warmup) == (0.5, 0.1)
 
 
+@pytest.mark.parametrize("name", ["xpt", "xpt-sp", "scratch"])
+def test_how_many_tokens_are_predicted_holds_for_every_phase(name):
+    for rate, wanted in ((None, 0.15), (0.3, 0.3)):
+        method = {"name": name} | ({"masking_rate": rate} if rate else {})
+        made = recipe(method=method, baselines=[{"method": "scratch"}])
+        rates = [phase.masking.rate for phase in (*made.phases, *baseline(made, 0).phases)]
+        assert set(rates) == {wanted}
+
+
 def test_a_warm_up_of_zero_is_a_value():
     assert [p.schedule.warmup for p in recipe(method={"warmup": 0}).phases] == [0, 0]
 
@@ -371,6 +380,11 @@ PAIRED = {
         {"name": "en-ko", "language": "en/ko", "corpus": {"text": ["en-ko.tsv"]}},
     ],
 }
+
+
+def test_how_many_tokens_are_predicted_holds_where_pairs_are_read():
+    made = recipe_from(PAIRED | {"method": {"name": "veco", "masking_rate": 0.4}})
+    assert {entry.masking.rate for phase in made.phases for entry in phase.data} == {0.4}
 
 
 def test_veco_takes_table_8_of_its_paper():

@@ -41,6 +41,10 @@ def suited(recipe: Recipe, family: Family | None, *, tied: bool | None = None) -
         return recipe
     for name in (recipe.method.name, *(section.method for section in recipe.baselines)):
         _check_kind(name, family)
+    if family.kind == "causal" and recipe.method.masking_rate is not None:
+        raise RecipeError(
+            f"method.masking_rate: {family.model_type} predicts every token; leave it out"
+        )
     if tied:
         recipe = with_tied_head(recipe)
     own = KINDS[family.kind].objective

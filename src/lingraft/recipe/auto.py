@@ -141,7 +141,7 @@ def is_short(facts: Facts) -> bool:
     return is_measured(facts) and facts.tokens <= MEASURED_TOKENS
 
 
-KO, LR, LONGER = "study-ko.jsonl", "study-ko-lr.jsonl", "study-ko-long.jsonl"
+KO, LR = "study-ko.jsonl", "study-ko-lr.jsonl"
 SEEDS = (0, 1, 2)
 ONE_PHASE = tuple(f"{KO}:{name}-n25000-s{seed}" for name in ("xpt-sp", "xpt") for seed in SEEDS)
 JA = "auto/ja.jsonl"
@@ -155,6 +155,19 @@ VECTOR_ROWS = tuple(
     f"auto/vectors.jsonl:xpt-sp-s{seed}-{end}"
     for end in ("300-0022", "64-1000000-b8ab", "64-3000000-01e7", "mean-1a66")
     for seed in (0, 1)
+)
+MASKING = "auto/masking.jsonl"
+MASKS = "lower bits per character than 0.15, 0.2, 0.3 and 0.5 at 0.3 M tokens, and than 0.15 at 1 M"
+MASK_ROWS = (
+    *(f"{MASKING}:xpt-sp-s{seed}-{end}" for end in ("0.4-4a7c", "0.3-4a3e") for seed in (0, 1)),
+    *(row for row in VECTOR_ROWS if "3000000" in row),
+)
+MASK_1M = tuple(
+    f"auto/masking-1m.jsonl:xpt-sp-s0-{end}"
+    for end in ("0.15-2048-1a9a", "0.4-2048-79f6", "0.4-1024-1ce8", "0.4-512-ac86")
+)
+MASK_STEPS = tuple(
+    f"{MASKING}:xpt-sp-s{seed}-0.4-{end}" for end in ("512-ac86", "256-227d") for seed in (0, 1)
 )
 NO_LAYERS = "within 0.01 nats without translation layers, for three quarters of the operations"
 NO_LAYERS_ROWS = (*(f"{KO}:auto-n25000-s{seed}" for seed in SEEDS), *WITH_FOCUS)
@@ -242,20 +255,31 @@ RULES: tuple[Rule, ...] = (
         (),
     ),
     Rule(
+        "method.masking_rate", "masks", is_short, lambda _: 0.4, MASKS, (*MASK_ROWS, *MASK_1M[:2])
+    ),
+    Rule(
+        "method.masking_rate",
+        "masks-beyond",
+        lambda facts: facts.kind == "masked",
+        lambda _: 0.3,
+        "what ModernBERT was pretrained with; not measured at this size",
+        (),
+    ),
+    Rule(
         "method.batch",
         "batch-little",
         lambda facts: is_measured(facts) and facts.tokens <= LITTLE,
-        lambda _: {"size": 1_024, "unit": "tokens"},
-        "at 0.3 M tokens lower than steps of 2,048 tokens: twice as many steps",
-        (f"{JA}:xpt-sp-s0-mean-0-0-1024-b3ec", AT_LITTLE[1]),
+        lambda _: {"size": 512, "unit": "tokens"},
+        "at 0.3 M tokens lower than steps of 256, 1,024 and 2,048 tokens",
+        (*MASK_STEPS, MASK_ROWS[0], f"{MASKING}:xpt-sp-s0-0.4-2048-79f6"),
     ),
     Rule(
         "method.batch",
         "batch",
         is_short,
-        lambda _: {"size": 2_048, "unit": "tokens"},
-        "what all cells of 0.5 to 3 M tokens had; others were not tried there",
-        (f"{KO}:xpt-sp-n25000-s0", f"{LONGER}:xpt-n25000-s0"),
+        lambda _: {"size": 1_024, "unit": "tokens"},
+        "at 1 M tokens lower than steps of 2,048 tokens, and 0.01 bits above 512 in less time",
+        MASK_1M[1:],
     ),
     Rule(
         "method.batch",
@@ -270,8 +294,11 @@ RULES: tuple[Rule, ...] = (
         "rate-narrow",
         is_measured,
         lambda _: MEASURED_RATE,
-        "the lowest validation loss of 1e-3, 2e-3 and 4e-3",
-        tuple(f"{LR}:xpt-n25000-s0-{end}" for end in ("0.001-8d84", "0.002-5eeb", "0.004-4a20")),
+        "the lowest of 1e-3, 2e-3 and 4e-3; at 0.3 M tokens of 1e-3, 2e-3 and 3e-3",
+        (
+            *(f"{LR}:xpt-n25000-s0-{end}" for end in ("0.001-8d84", "0.002-5eeb", "0.004-4a20")),
+            *(f"{MASKING}:xpt-sp-s0-0.4-512-{end}" for end in ("0.001-6ae0", "ac86", "0.003-710b")),
+        ),
     ),
     Rule(
         "method.learning_rate",

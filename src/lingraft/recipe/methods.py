@@ -90,7 +90,9 @@ def _read(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
                 f"method.replay: is not for '{recipe.method.name}', which reads pairs; leave it out"
             )
         return _pairs(recipe, stretch, preset)
-    return {"join_sentences": _joins(recipe.method, preset), "data": replayed(recipe)}
+    rate = recipe.method.masking_rate
+    masked = {} if rate is None else {"masking": Masking(rate=rate)}
+    return {"join_sentences": _joins(recipe.method, preset), "data": replayed(recipe), **masked}
 
 
 def _joins(method: Method, preset: Preset) -> bool:
@@ -116,7 +118,7 @@ def _pairs(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
                 stream=stream.name,
                 objective=first,  # type: ignore[arg-type]
                 also=tuple(more) if bilingual else (),  # type: ignore[arg-type]
-                masking=Masking(rate=settings.rates[bilingual]),
+                masking=Masking(rate=recipe.method.masking_rate or settings.rates[bilingual]),
                 max_tokens=settings.max_tokens[bilingual],
             )
         )

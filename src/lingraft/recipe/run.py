@@ -233,6 +233,9 @@ class Method(Section):
     sentences: Annotated[int, Field(ge=1)] | None = None
     """Train on this many sentences only, in every phase; the vocabulary is that of the whole text.
     """
+    masking_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of a sentence's tokens that is predicted, where words are masked; None takes 0.15, and
+    for methods that read pairs what their paper has."""
     join_sentences: bool | None = None
     """The model reads blocks of sentences (`phases.join_sentences`), not single ones. None takes
     the preset's: metaxlm2021 joins, the others do not."""
