@@ -72,7 +72,7 @@ def test_a_machine_that_becomes_fast_late_keeps_the_tokens(tmp_path):
 
 
 def test_a_little_time_to_spare_changes_nothing(tmp_path):
-    pace, _, _, done = trained(tmp_path, [10.8])
+    pace, _, _, done = trained(tmp_path, [10.6])
     assert (pace.changes, done) == ([], 1_000.0)
 
 

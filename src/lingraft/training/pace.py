@@ -38,7 +38,7 @@ TOLERANCE = 0.03
 """Of the phase's time: a smaller delay is left alone, it may pass."""
 WINDOW = 3
 """Looks back, to which the speed is taken."""
-SPARE, EARLY = 0.1, 0.35
+SPARE, EARLY = 0.07, 0.45
 """Of the phase's time: where it would end earlier than by this, it gets longer than it was planned,
 as long as no greater share of it is done ..."""
 SPARE_CUT, LATE = 0.05, 0.7
