@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -6,8 +8,9 @@ from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel
 from lingraft.objectives import OBJECTIVES
 from lingraft.objectives.common import LossSum
+from lingraft.recipe import Masking
 from lingraft.training.phase import WithObjective
-from lingraft.training.validation import Validator
+from lingraft.training.validation import HeldOut, Validator
 
 
 @pytest.fixture
@@ -34,6 +37,24 @@ def test_the_loss_does_not_depend_on_how_rows_are_cut_into_micro_batches(
     whole = validator(tiny_job()).losses(module, accelerator)["mlm"]
     cut = validator(tiny_job(training={"row_tokens": 64, "micro_batch_tokens": 64}))
     assert cut.losses(module, accelerator)["mlm"] == pytest.approx(whole, rel=1e-6)
+
+
+def look_of(job):
+    held_out = HeldOut.of(job.readings, job.vocabulary, job.phase, job.training)
+    ((look,),) = held_out.validators.values()
+    return look
+
+
+def test_the_loss_does_not_depend_on_how_many_tokens_training_hides(tiny_job, module, accelerator):
+    looks = [look_of(tiny_job(phase={"masking": {"rate": rate}})) for rate in (0.15, 0.4)]
+    losses = [look.losses(module, accelerator)["mlm"] for look in looks]
+    assert losses[0] == losses[1]
+
+
+def test_what_an_entry_of_the_data_hides_itself_is_hidden_in_validation_too(tiny_job):
+    job = tiny_job()
+    own = replace(job.readings[0], masking=Masking(rate=0.5))
+    assert look_of(replace(job, readings=(own,))).batcher.masking.rate == 0.5
 
 
 def test_looking_twice_gives_the_same_loss_with_dropout_configured(tiny_job, module, accelerator):

@@ -11,6 +11,7 @@ import torch
 from lingraft.errors import DataError
 from lingraft.models.parts import trained_parts
 from lingraft.objectives import objective_for
+from lingraft.recipe import Masking
 from lingraft.tokenizer.documents import Documents
 from lingraft.training import sharding
 from lingraft.training.accumulation import Totals
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from lingraft.objectives.common import Objective, TokenIds
-    from lingraft.recipe import Masking, Phase, Training
+    from lingraft.recipe import Phase, Training
     from lingraft.tokenizer.pairs import TokenPairs
     from lingraft.tokenizer.shards import Tokens
     from lingraft.training.data import Reading
@@ -49,6 +50,17 @@ def documents_for(sentences: int, lengths: Array) -> int:
         lengths: tokens in each of the documents.
     """
     return max(1, min(sentences, int(sentences * TOKENS_OF_A_SENTENCE / lengths.mean())))
+
+
+def hidden(reading: Reading, phase: Phase) -> Masking:
+    """What validation hides: of masked words 15 %, however many the phase hides in training.
+
+    With more hidden the loss is higher, and compares with no other run. What an entry of the
+    phase's data says itself is kept.
+    """
+    if reading.objective == "mlm" and reading.masking == phase.masking:
+        return reading.masking.model_copy(update={"rate": Masking().rate})
+    return reading.masking
 
 
 @dataclass(frozen=True)
@@ -131,7 +143,7 @@ class HeldOut:
                     vocabulary,
                     phase,
                     training,
-                    one.masking,
+                    hidden(one, phase),
                 )
                 for one in (reading, *reading.also)
             )
