@@ -108,7 +108,7 @@ def _smallest(owner: Array, token_keys: Array, ordinary: Array, wanted: Array) -
 
 MLM = Objective(
     name=TERM,
-    summary="masked language modelling: 15 % of the tokens hidden and predicted",
+    summary="masked language modelling: hidden tokens (15 % by default) are predicted",
     paper="Devlin et al. 2019; dynamic masking: Liu et al. 2019",
     corrupt=corrupt,
     counts=partial(counts_of_term, TERM),
