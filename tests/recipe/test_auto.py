@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lingraft.errors import RecipeError
-from lingraft.recipe import auto
+from lingraft.recipe import auto, choosing
 from lingraft.recipe.methods import is_open, promised, recipe_from, settled
 
 RESULTS = Path(__file__).parents[2] / "docs/results"
@@ -26,8 +26,8 @@ def asked(method=None, **tables):
 
 
 def decided(recipe, facts=FACTS):
-    early = auto.choices(recipe, facts, before_speed=True)
-    return {one.key: one for one in (*early, *auto.choices(recipe, facts, before_speed=False))}
+    early = choosing.choices(recipe, facts, before_speed=True)
+    return {one.key: one for one in (*early, *choosing.choices(recipe, facts, before_speed=False))}
 
 
 def committed(name):
@@ -63,8 +63,8 @@ def test_what_the_recipe_says_is_not_decided_for_it():
         tokenizer={"vocab_size": 700},
     )
     found = decided(recipe)
-    made = auto.applied(recipe, found.values())
-    given = {key for key, one in found.items() if one.rule == auto.GIVEN}
+    made = choosing.applied(recipe, found.values())
+    given = {key for key, one in found.items() if one.rule == choosing.GIVEN}
     assert {"method.name", "method.learning_rate", "graft.embeddings"} <= given
     assert (made.method.name, made.graft.embeddings, made.graft.layers_before) == (
         "xpt",
@@ -77,13 +77,13 @@ def test_what_the_recipe_says_is_not_decided_for_it():
 
 def test_what_a_method_prescribes_is_not_decided_either():
     found = decided(asked({"name": "scratch"}))
-    assert found["graft.embeddings"].rule == auto.GIVEN
+    assert found["graft.embeddings"].rule == choosing.GIVEN
     assert found["graft.embeddings"].value == "random"
 
 
 def test_a_vocabulary_that_is_kept_is_not_given_a_size():
     found = decided(asked(tokenizer={"kind": "keep"}))
-    assert found["tokenizer.vocab_size"].rule == auto.GIVEN
+    assert found["tokenizer.vocab_size"].rule == choosing.GIVEN
 
 
 def test_without_the_extra_vectors_the_next_best_initialiser_is_taken():
@@ -108,9 +108,9 @@ def test_short_runs_of_masked_models_predict_more_tokens():
     for tokens, wanted, sure in ((1e6, 0.4, True), (1e8, 0.3, False)):
         found = decided(asked(), replace(FACTS, tokens=tokens))
         assert (found[MASKS].value, found[MASKS].sure) == (wanted, sure)
-        assert {phase.masking.rate for phase in auto.applied(asked(), found.values()).phases} == {
-            wanted
-        }
+        assert {
+            phase.masking.rate for phase in choosing.applied(asked(), found.values()).phases
+        } == {wanted}
 
 
 def test_a_larger_budget_gets_a_larger_batch():
@@ -152,13 +152,13 @@ def test_the_measured_learning_rate_is_for_sources_like_those_measured():
 
 def test_the_recipe_is_complete_once_all_is_decided_and_stays_so():
     recipe = asked()
-    made = auto.applied(recipe, decided(recipe).values())
+    made = choosing.applied(recipe, decided(recipe).values())
     assert is_open(recipe)
     assert not is_open(settled(made))
     assert [phase.train for phase in made.phases] == [("all",)]
     assert (made.graft.layers_before, made.graft.layers_after) == (0, 0)
     assert made.phases[0].schedule.warmup == 0.1
-    assert auto.applied(made, decided(recipe).values()) == made
+    assert choosing.applied(made, decided(recipe).values()) == made
 
 
 def test_a_budget_in_time_is_open_and_promises_the_sum_of_its_phases():

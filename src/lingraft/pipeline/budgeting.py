@@ -26,7 +26,7 @@ from lingraft.pipeline.plans import completed
 from lingraft.pipeline.stages import family_now
 from lingraft.pipeline.suiting import suited
 from lingraft.pretrained import load as pretrained
-from lingraft.recipe import Budget, Recipe, auto
+from lingraft.recipe import Budget, Recipe, auto, choosing
 from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import is_open, promised, settled
 from lingraft.rundir import read_json, write_json, write_text
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.pipeline.stages import Context
-    from lingraft.recipe.auto import Choice, Facts
+    from lingraft.recipe.auto import Facts
+    from lingraft.recipe.choosing import Choice
     from lingraft.rundir import Run
 
 logger = logging.getLogger(__name__)
@@ -94,11 +95,11 @@ def choose(context: Context) -> Context:
         return context
     if context.accelerator.is_main_process and not knows(run, recipe):
         facts = _facts(context)
-        decided = auto.choices(recipe, facts, before_speed=True) if _is_auto(recipe) else []
+        decided = choosing.choices(recipe, facts, before_speed=True) if _is_auto(recipe) else []
         plan = {"asked": asked(recipe), "choices": [one.plain() for one in decided]}
         write_json(run.plan_path, plan | {"facts": asdict(facts), "fixed": None})
     context.accelerator.wait_for_everyone()
-    early = [auto.Choice(**one) for one in read_json(run.plan_path)["choices"]]
+    early = [choosing.Choice(**one) for one in read_json(run.plan_path)["choices"]]
     return replace(context, recipe=_with(recipe, early))
 
 
@@ -108,7 +109,7 @@ def _is_auto(recipe: Recipe) -> bool:
 
 def _with(recipe: Recipe, decided: Sequence[Choice]) -> Recipe:
     """The open recipe with what was decided, for its kind of source."""
-    return suited(auto.applied(recipe, decided), family_now(recipe)) if decided else recipe
+    return suited(choosing.applied(recipe, decided), family_now(recipe)) if decided else recipe
 
 
 def _facts(context: Context) -> Facts:
@@ -178,7 +179,7 @@ def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
         return context
     main, run = context.accelerator.is_main_process, context.run
     plan = read_json(run.plan_path)
-    early = [auto.Choice(**one) for one in plan["choices"]]
+    early = [choosing.Choice(**one) for one in plan["choices"]]
     graft = run.weights([])
     recipe, late = context.recipe, _late(request, context.recipe, plan["facts"])
     if late:
@@ -231,7 +232,7 @@ def _late(request: Recipe, recipe: Recipe, facts: dict[str, Any]) -> list[Choice
     if not _is_auto(request):
         return []
     known = replace(auto.Facts(**facts), phases=len(recipe.phases))
-    return auto.choices(request, known, before_speed=False)
+    return choosing.choices(request, known, before_speed=False)
 
 
 def _affordable(recipe: Recipe, speeds: list[speed.Speed]) -> float | None:

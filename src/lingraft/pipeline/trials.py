@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lingraft.pipeline.speed import Speed
     from lingraft.pipeline.stages import Context
     from lingraft.recipe import Recipe
-    from lingraft.recipe.auto import Choice
+    from lingraft.recipe.choosing import Choice
 
 logger = logging.getLogger(__name__)
 

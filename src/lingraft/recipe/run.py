@@ -231,19 +231,16 @@ class Method(Section):
     batch: Batch | None = None
     """None takes the preset's."""
     sentences: Annotated[int, Field(ge=1)] | None = None
-    """Train on this many sentences only, in every phase; the vocabulary is that of the whole text.
-    """
+    """Train on this many sentences only, in every phase; the vocabulary is of the whole text."""
     masking_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Share of a sentence's tokens that is predicted, where words are masked; None takes 0.15, and
-    for methods that read pairs what their paper has."""
+    """Share of the tokens that is masked and predicted; None takes the paper's, mostly 0.15."""
     join_sentences: bool | None = None
     """The model reads blocks of sentences (`phases.join_sentences`), not single ones. None takes
     the preset's: metaxlm2021 joins, the others do not."""
     learning_rate: Annotated[float, Field(gt=0)] | None = None
     """Peak learning rate of every phase; None takes the preset's."""
     max_gradient_norm: Annotated[float, Field(gt=0)] | None = None
-    """Clip the global gradient norm to this; None takes the preset's (metaxlm2021 clips at 1, the
-    others do not)."""
+    """Clip the global gradient norm to this; None takes the preset's (only metaxlm2021 clips)."""
     warmup: Annotated[float, Field(ge=0)] | None = None
     """Warm-up of every phase: below 1 a share of it, else a number of steps. None takes the
     preset's."""

@@ -1,0 +1,104 @@
+"""What the rules of preset `auto` decide of a recipe, and the recipe with it.
+
+What the recipe gives itself, or its method prescribes, is never decided for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lingraft.recipe import auto
+from lingraft.recipe.decoding import decode
+from lingraft.recipe.methods import expand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lingraft.recipe import Recipe
+
+GIVEN = "given"
+"""In place of a rule: the recipe says it itself, or its method does."""
+BEFORE_SPEED = ("method.name", "graft", "resources", "tokenizer")
+"""Keys, or tables of keys, that are decided before the speed is measured: text and graft need them.
+"""
+
+
+SECTIONS = ("method", "graft", "resources", "tokenizer")
+"""Of a recipe: those with keys that rules decide."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was decided for a key."""
+
+    key: str
+    value: Any
+    rule: str
+    """Name of the rule; 'given' where the recipe says it itself."""
+    why: str = ""
+    rows: tuple[str, ...] = ()
+    sure: bool = True
+    candidates: tuple[Any, ...] = field(default=())
+    tried: tuple[tuple[Any, float], ...] = field(default=())
+    """Values that a probe tried, and their validation losses in nats; infinite: it diverged."""
+
+    def plain(self) -> dict[str, Any]:
+        """For plan.json."""
+        return asdict(self)
+
+
+def choices(recipe: Recipe, facts: auto.Facts, *, before_speed: bool) -> list[Choice]:
+    """What the rules decide of an open recipe, in the table's order.
+
+    Args:
+        recipe: as it was asked for; what it gives itself is listed as given.
+        facts: of source, text, budget and machine.
+        before_speed: the keys that are needed before the speed is measured; else the others.
+    """
+    own, decided = given(recipe), {}
+    for rule in auto.RULES:
+        early = rule.key in BEFORE_SPEED or rule.key.partition(".")[0] in BEFORE_SPEED
+        if early != before_speed or rule.key in decided:
+            continue
+        if rule.key in own:
+            decided[rule.key] = Choice(rule.key, value_of(recipe, rule.key), GIVEN)
+        elif rule.holds(facts):
+            decided[rule.key] = Choice(
+                rule.key,
+                rule.value(facts),
+                rule.name,
+                rule.why,
+                rule.rows,
+                bool(rule.rows),
+                rule.candidates(facts) if rule.candidates else (),
+            )
+    return list(decided.values())
+
+
+def value_of(recipe: Recipe, key: str) -> Any:
+    """What a recipe says of a key, as plain data."""
+    section, _, name = key.partition(".")
+    return getattr(recipe, section).model_dump(mode="json").get(name)
+
+
+def applied(recipe: Recipe, decided: Iterable[Choice]) -> Recipe:
+    """The open recipe with what was decided; its phases are written out anew."""
+    changes: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+    for choice in decided:
+        if choice.rule != GIVEN:
+            section, _, name = choice.key.partition(".")
+            changes[section][name] = choice.value
+    plain = recipe.model_dump(mode="json", exclude_unset=True)
+    plain.pop("phases", None)
+    for section, values in changes.items():
+        plain[section] = plain.get(section, {}) | values
+    return expand(decode(plain))
+
+
+def given(recipe: Recipe) -> set[str]:
+    """The keys of rules that an open recipe decides itself, or that its method prescribes."""
+    keys = {f"{name}.{key}" for name in SECTIONS for key in getattr(recipe, name).model_fields_set}
+    if recipe.tokenizer.kind in ("keep", "trim", "extend"):
+        keys |= {"tokenizer.vocab_size", "graft.embeddings"}
+    return keys
