@@ -118,3 +118,11 @@ def test_a_method_for_another_kind_of_model_is_refused(tiny_source, korean_text)
     )
     with pytest.raises(RecipeError, match="method 'veco' is for masked language models, and a"):
         suited(recipe, FAMILIES["llama"])
+
+
+def test_a_causal_model_has_no_share_of_masked_tokens():
+    tables = {"source": {"model": "m"}, "method": {"name": "xpt-sp", "masking_rate": 0.4}}
+    recipe = recipe_from(SMALL | {"corpus": {"text": ["ko.txt"]}} | tables)
+    with pytest.raises(RecipeError, match=r"method\.masking_rate: llama predicts every token"):
+        suited(recipe, FAMILIES["llama"])
+    assert suited(recipe, FAMILIES["roberta"]).phases[0].masking.rate == 0.4
