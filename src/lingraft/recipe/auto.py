@@ -130,7 +130,7 @@ VECTOR_ROWS = tuple(
     for seed in (0, 1)
 )
 MASKING = "auto/masking.jsonl"
-MASKS = "lower bits per character than 0.15, 0.2 and 0.3 at 0.3 M tokens, like 0.5; lower at 1 M too"
+MASKS = "lower bits per character than 0.15, 0.2, 0.3 at 0.3 M tokens, like 0.5; lower at 1 M too"
 MASK_ROWS = (
     *(f"{MASKING}:xpt-sp-s{seed}-{end}" for end in ("0.4-4a7c", "0.3-4a3e") for seed in (0, 1)),
     *(row for row in VECTOR_ROWS if "3000000" in row),
