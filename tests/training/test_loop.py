@@ -18,7 +18,7 @@ from lingraft.training.data import Batcher
 from lingraft.training.loop import run_phase, train_phase
 from lingraft.training.phase import Stopped, WithObjective
 from lingraft.training.problem import MaskedText
-from lingraft.training.validation import Validator
+from lingraft.training.validation import HeldOut, Validator
 from lingraft.training.watch import Watch
 
 STEADY = {"shape": "constant", "warmup": 0}
@@ -278,9 +278,8 @@ def test_a_ruinous_learning_rate_leaves_the_best_weights_of_before(
     assert losses.index(min(losses)) + 1 == result["best"]["step"]
     kept = AutoModelForMaskedLM.from_pretrained(job.folder / "best")
     assert not torch.equal(kept.lm_head.dense.weight, model.lm_head.dense.weight)
-    look = Validator.of(
-        job.readings[0].valid, OBJECTIVES["mlm"], job.vocabulary, job.phase, job.training
-    )
+    held_out = HeldOut.of(job.readings, job.vocabulary, job.phase, job.training)
+    ((look,),) = held_out.validators.values()
     module = WithObjective(PackedModel(kept, job.family), OBJECTIVES["mlm"])
     assert look.losses(module, accelerator)["mlm"] == pytest.approx(min(losses), rel=1e-6)
 
