@@ -22,8 +22,6 @@ GIVEN = "given"
 BEFORE_SPEED = ("method.name", "graft", "resources", "tokenizer")
 """Keys, or tables of keys, that are decided before the speed is measured: text and graft need them.
 """
-
-
 SECTIONS = ("method", "graft", "resources", "tokenizer")
 """Of a recipe: those with keys that rules decide."""
 

@@ -202,7 +202,7 @@ class Resources(Section):
     vector_width: Annotated[int, Field(ge=1)] = 300
     """Numbers in a static vector of a piece, as in FOCUS."""
     vector_units: Annotated[int, Field(ge=1)] | None = None
-    """Read about so many pieces for them, every reading counted; None: the whole text, 3 times."""
+    """How many pieces are read for them; None: all text 3 times, up to 20 for five million."""
 
 
 class Method(Section):
@@ -240,7 +240,7 @@ class Method(Section):
     learning_rate: Annotated[float, Field(gt=0)] | None = None
     """Peak learning rate of every phase; None takes the preset's."""
     max_gradient_norm: Annotated[float, Field(gt=0)] | None = None
-    """Clip the global gradient norm to this; None takes the preset's (only metaxlm2021 clips)."""
+    """Clip the global gradient norm to this; None: the preset's (auto and metaxlm2021 have 1)."""
     warmup: Annotated[float, Field(ge=0)] | None = None
     """Warm-up of every phase: below 1 a share of it, else a number of steps. None takes the
     preset's."""
