@@ -137,7 +137,7 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--opponents", nargs="+", choices=SETUPS, default=list(SETUPS))
     parser.add_argument("--rates", nargs="+", type=float, default=[3e-4, 1e-3, 3e-3])
     parser.add_argument("--batch", type=int, default=32, help="sentences in the Trainer's step")
-    parser.add_argument("--masking", type=float, default=Masking().rate, help="share that they hide")
+    parser.add_argument("--masking", type=float, default=Masking().rate, help="share they hide")
     parser.add_argument("--shares", nargs="+", type=float, default=[0.3, 1.0], help="our budgets")
     parser.add_argument("--looks", type=int, default=20, help="our scorings in a whole budget")
     parser.add_argument("--words", type=int, default=200, help="held-out words that are scored")
