@@ -10,8 +10,11 @@ import pytest
 
 from lingraft.errors import RecipeError, TrainingError
 from lingraft.pipeline import adapt as pipeline
-from lingraft.pipeline import planning, speed
+from lingraft.pipeline import foreseeing, planning, preflight, speed
 from lingraft.pipeline.budgeting import Timekeeper
+from lingraft.pipeline.foreseeing import foreseen
+from lingraft.pipeline.memory import Machine
+from lingraft.pipeline.plans import completed
 from lingraft.pipeline.stages import graft_fingerprint
 from lingraft.recipe import auto
 from lingraft.recipe.methods import read_recipe, recipe_from
@@ -342,15 +345,50 @@ def test_another_request_is_not_mixed_up_with_the_runs(asked, tmp_path, monkeypa
     assert resumed.stage("phase-1").result()["steps"] == 7
 
 
-@pytest.mark.parametrize("family", ["bart", "llama"])
-def test_other_kinds_of_sources_are_decided_for_too_and_known_again(
+@pytest.mark.parametrize("family", ["roberta", "bart", "llama"])
+def test_every_kind_of_source_is_decided_for_as_foreseen_and_known_again(
     family, asked, tmp_path, monkeypatch
 ):
     recipe = asked({"budget": {"value": 4, "unit": "steps"}, "preset": "auto"}, family)
+    planned, foretold = foreseen(recipe)
     clock = Timekeeper(0.0, Clock(monkeypatch))
     run = pipeline.adapt(recipe, tmp_path / "run", time=clock)
     rules = {one["key"]: one for one in plan_of(run)["choices"]}
-    assert not rules["method.learning_rate"]["sure"]
+    assert {one.key: (one.rule, one.value) for one in foretold} == {
+        key: (one["rule"], one["value"]) for key, one in rules.items()
+    }
+    trained = completed(run)
+    assert [one.optimiser for one in planned.phases] == [one.optimiser for one in trained.phases]
+    assert preflight.check(planned).parameters == preflight.check(trained).parameters
+    assert rules["method.learning_rate"]["sure"] == (family == "roberta")
     done = {path: path.stat().st_mtime_ns for path in run.path.glob("*/done.json")}
     again = pipeline.adapt(recipe, tmp_path / "run", time=clock)
     assert {path: path.stat().st_mtime_ns for path in again.path.glob("*/done.json")} == done
+
+
+@pytest.mark.parametrize(
+    ("minutes", "machine", "rule"),
+    [
+        (1, Machine(1 << 34, is_gpu=False), "no-layers-before"),
+        (600, Machine(1 << 34, is_gpu=True), "layers-before"),
+    ],
+)
+def test_a_budget_in_time_is_foreseen_from_the_kind_of_machine(
+    minutes, machine, rule, asked, monkeypatch
+):
+    monkeypatch.setattr(foreseeing, "this_machine", lambda: machine)
+    monkeypatch.setattr(foreseeing, "operations", lambda *_: 1e8)
+    _, foretold = foreseen(
+        asked({"budget": {"value": minutes, "unit": "minutes"}, "preset": "auto"})
+    )
+    rules = {one.key: one.rule for one in foretold}
+    assert rules["graft.layers_before"] == rule
+    assert set(rules) >= {one.key for one in auto.RULES if "first_phase" not in one.key}
+
+
+def test_nothing_is_foreseen_where_nothing_is_open_or_the_source_is_elsewhere(asked):
+    steps = {"budget": {"value": 4, "unit": "steps"}}
+    recipe = asked(steps)
+    assert foreseen(recipe) == (recipe, [])
+    absent = asked(steps | {"preset": "auto"}, source={"model": "some/model"})
+    assert foreseen(absent) == (absent, [])

@@ -18,10 +18,19 @@ def command(
 ) -> None:
     """Say whether a recipe is sound and what it will do; loads and downloads no model."""
     from lingraft.pipeline import preflight
+    from lingraft.pipeline.foreseeing import foreseen
+    from lingraft.report.plan import decisions
     from lingraft.report.table import Column, table
 
-    plan = preflight.check(read_recipe(recipe, settings or []))
+    planned, decided = foreseen(read_recipe(recipe, settings or []))
+    plan = preflight.check(planned)
     console.line(f"{recipe}: sound")
+    if decided:
+        console.line(
+            "preset auto, from the text as stored and a rough speed:"
+        )
+    for line in decisions([one.plain() for one in decided]):
+        console.line(line)
     console.line(f"stages: {' → '.join(plan.stages)}")
     console.line(f"text: {plan.text_files} files, {plan.text_bytes / 1e6:,.1f} MB as stored")
     if plan.parameters:

@@ -12,8 +12,8 @@ phase trains, `training.pace` shortens it where the machine has become slower.
 
 from __future__ import annotations
 
-import importlib.util
 import logging
+import math
 import time
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from accelerate.utils import broadcast_object_list
 
-from lingraft.pipeline import planning, speed, trials
+from lingraft.pipeline import foreseeing, planning, speed, trials
 from lingraft.pipeline.plans import completed
 from lingraft.pipeline.stages import family_now
 from lingraft.pipeline.suiting import suited
@@ -50,11 +50,6 @@ MEASURING = 0.02
 MOST_MEASURING = 20.0
 EFFICIENCY = 0.3
 """Share of a large matrix product's speed that training reaches, for the first rough estimate."""
-USUAL_STEP = 2_048
-"""Tokens of a step, where rules need tokens and the recipe counts steps."""
-CHARACTERS_A_TOKEN = 3.0
-PREDICTED = 0.15
-"""Share of the tokens that are predicted."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +125,7 @@ def _facts(context: Context) -> Facts:
         tokens=tokens,
         seconds=promised(recipe),
         slowdown=slowdown,
-        has_vectors=importlib.util.find_spec("gensim") is not None,
+        has_vectors=foreseeing.has_vectors(),
     )
 
 
@@ -141,9 +136,8 @@ def _rough_tokens(context: Context, characters: int, width: int, depth: int) -> 
         Tokens, and how many times as long as alone the product took (1 of other budgets).
     """
     recipe = context.recipe
-    seconds = promised(recipe)
-    if seconds is None:
-        return sum(_tokens(phase.budget, characters) for phase in recipe.phases), 1.0
+    if promised(recipe) is None:
+        return foreseeing.tokens_of(recipe, characters, math.nan), 1.0
     wall, cpu = time.perf_counter(), time.process_time()
     bf16 = context.accelerator.mixed_precision == "bf16"
     device = context.accelerator.device
@@ -151,17 +145,9 @@ def _rough_tokens(context: Context, characters: int, width: int, depth: int) -> 
     passed, busy = time.perf_counter() - wall, time.process_time() - cpu
     on_gpu = device.type == "cuda"
     slowdown = 1.0 if on_gpu else max(1.0, passed * torch.get_num_threads() / max(busy, 1e-9))
-    predicted = PREDICTED * auto.vocabulary_for(characters) * width
-    a_token = 6 * (12 * depth * width**2 + predicted)
-    share = context.accelerator.num_processes / (1 + len(recipe.baselines))
-    speed_alone = EFFICIENCY * ceiling.flops_per_second / a_token
-    return speed_alone * seconds * share / slowdown, slowdown
-
-
-def _tokens(budget: Budget, characters: int) -> float:
-    if budget.unit == "epochs":
-        return budget.value * characters / CHARACTERS_A_TOKEN
-    return budget.value * (USUAL_STEP if budget.unit == "steps" else 1)
+    speed_alone = EFFICIENCY * ceiling.flops_per_second * context.accelerator.num_processes
+    tokens_a_second = speed_alone / foreseeing.operations(width, depth, characters) / slowdown
+    return foreseeing.tokens_of(recipe, characters, tokens_a_second), slowdown
 
 
 def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:

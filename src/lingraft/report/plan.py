@@ -9,6 +9,8 @@ from lingraft.report.table import Column, Table, table
 from lingraft.rundir import read_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lingraft.rundir import Run
 
 GIVEN = "given"
@@ -25,10 +27,7 @@ def lines(run: Run) -> list[str]:
     plan = _plan(run)
     if plan is None:
         return []
-    found = ["plan:"]
-    found += [
-        f"  {one['key']} = {_shown(one['value'])} ({_because(one)})" for one in plan["choices"]
-    ]
+    found = ["plan:", *decisions(plan["choices"])]
     for row in plan["stages"]:
         what = f"  {row['name']}: {numbers.duration(row['seconds'])}"
         if row["tokens"]:
@@ -47,6 +46,11 @@ def lines(run: Run) -> list[str]:
         if plan[key]
     ]
     return [*found, "; ".join([f"  all: {total}{aim}", *sizes])]
+
+
+def decisions(choices: Sequence[dict[str, Any]]) -> list[str]:
+    """What was decided, a line a key, from `Choice.plain`."""
+    return [f"  {one['key']} = {_shown(one['value'])} ({_because(one)})" for one in choices]
 
 
 def warnings(run: Run) -> list[str]:

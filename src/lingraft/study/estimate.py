@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lingraft.pipeline import preflight
+from lingraft.pipeline.foreseeing import foreseen
 from lingraft.training import throughput
 
 if TYPE_CHECKING:
@@ -68,11 +69,12 @@ def cost_of(recipe: Recipe) -> Cost:
     """What a cell takes; checks its recipe on the way.
 
     Parameters stand for operations (`throughput.flops_per_token`). Embedding rows are looked up,
-    and multiplied only where a token is predicted.
+    and multiplied only where a token is predicted. Of preset 'auto' what it would decide now.
 
     Raises:
         LingraftError: the recipe cannot work.
     """
+    recipe, _ = foreseen(recipe)
     plan = preflight.check(recipe)
     phases = {phase["name"]: float(phase["tokens_estimate"]) for phase in plan.phases}
     tokens = sum(phases.values())

@@ -1,0 +1,100 @@
+"""What preset 'auto' will decide, as far as it can be told before the text is read. No torch.
+
+`lingraft check` shows it, and a study's estimates count with it. The run itself decides when it has
+read its text and measured its speed (`pipeline.budgeting`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lingraft.models.families import family_of
+from lingraft.pipeline import preflight
+from lingraft.pipeline.memory import this_machine
+from lingraft.recipe import auto, choosing
+from lingraft.recipe.methods import is_open, promised
+
+if TYPE_CHECKING:
+    from lingraft.recipe import Budget, Recipe
+    from lingraft.recipe.choosing import Choice
+
+CHARACTERS_A_TOKEN = 3.0
+USUAL_STEP = 2_048
+"""Tokens of a step, where rules need tokens and the recipe counts steps."""
+PREDICTED = 0.15
+"""Share of the tokens that are predicted."""
+GPU, BF16_CORE, PLAIN_CORE = 3e13, 5e10, 1.5e10
+"""Operations a second of training, by the machine: a rough figure for budgets in time."""
+
+
+def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
+    """The recipe with what preset 'auto' would decide of it now, and what that is.
+
+    By the source's config, the bytes of the text as stored, and the budget; one in time is taken
+    at a rough speed of such machines. Nothing is decided where the recipe leaves nothing open, or
+    where the source is not on this machine.
+
+    Raises:
+        LingraftError: the recipe cannot work.
+    """
+    if not is_open(recipe) or recipe.method.preset != auto.AUTO:
+        return recipe, []
+    plan = preflight.check(recipe)
+    if plan.layers is None:
+        return recipe, []
+    characters = int(plan.text_bytes * CHARACTERS_A_TOKEN / preflight.BYTES_PER_TOKEN)
+    a_token = operations(plan.layers.width, plan.layers.number, characters)
+    facts = auto.Facts(
+        kind=family_of(plan.model_type).kind,
+        width=plan.layers.width,
+        characters=characters,
+        tokens=tokens_of(recipe, characters, _usual_speed() / a_token),
+        seconds=promised(recipe),
+        has_vectors=has_vectors(),
+    )
+    early = choosing.choices(recipe, facts, before_speed=True)
+    facts = replace(facts, phases=len(choosing.applied(recipe, early).phases))
+    decided = [*early, *choosing.choices(recipe, facts, before_speed=False)]
+    return choosing.applied(recipe, decided), decided
+
+
+def tokens_of(recipe: Recipe, characters: int, tokens_a_second: float) -> float:
+    """Tokens of the recipe's budget, shared with its baselines where it is in time.
+
+    Args:
+        recipe: with phases.
+        characters: of the training text, for epochs.
+        tokens_a_second: of training, for budgets in time.
+    """
+    seconds = promised(recipe)
+    if seconds is None:
+        return sum(_tokens(phase.budget, characters) for phase in recipe.phases)
+    return tokens_a_second * seconds / (1 + len(recipe.baselines))
+
+
+def _tokens(budget: Budget, characters: int) -> float:
+    if budget.unit == "epochs":
+        return budget.value * characters / CHARACTERS_A_TOKEN
+    return budget.value * (USUAL_STEP if budget.unit == "steps" else 1)
+
+
+def operations(width: int, depth: int, characters: int) -> float:
+    """Of training with one token, roughly: of an encoder so wide and deep on so much text."""
+    predicted = PREDICTED * auto.vocabulary_for(characters) * width
+    return 6 * (12 * depth * width**2 + predicted)
+
+
+def has_vectors() -> bool:
+    """Whether static word vectors can be learnt here."""
+    return importlib.util.find_spec("gensim") is not None
+
+
+def _usual_speed() -> float:
+    machine = this_machine()
+    if machine is not None and machine.is_gpu:
+        return GPU
+    bf16 = machine is not None and machine.bf16
+    return (os.cpu_count() or 1) * (BF16_CORE if bf16 else PLAIN_CORE)
