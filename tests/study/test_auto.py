@@ -59,6 +59,13 @@ def test_rules_decide_everything_of_the_method_but_its_budget(study):
     assert automatic.recipe.method.budget == said.recipe.method.budget
 
 
+def test_what_rules_decide_is_left_out_of_the_base_recipe(study):
+    said_in_base = BASE + '[graft]\nlayers_before = 2\nsource_weights = "random"\n'
+    automatic, said = grid.cells(study(said_in_base))
+    assert automatic.recipe.graft.model_fields_set == {"source_weights"}
+    assert said.recipe.graft.layers_before == 2
+
+
 def test_settings_of_all_cells_hold_for_it_too(study):
     set_in_all = STUDY.replace("[[grids]]", '[set]\n"method.warmup" = 0.25\n[[grids]]')
     automatic, _ = grid.cells(study(text=set_in_all))

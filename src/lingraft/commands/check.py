@@ -26,9 +26,7 @@ def command(
     plan = preflight.check(planned)
     console.line(f"{recipe}: sound")
     if decided:
-        console.line(
-            "preset auto, from the text as stored and a rough speed:"
-        )
+        console.line("preset auto, from the text as stored and a rough speed:")
     for line in decisions([one.plain() for one in decided]):
         console.line(line)
     console.line(f"stages: {' → '.join(plan.stages)}")

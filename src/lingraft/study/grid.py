@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
 from lingraft.recipe import Recipe
-from lingraft.recipe.auto import AUTO
+from lingraft.recipe.auto import AUTO, RULES
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import is_open, promised, recipe_from, settled
 from lingraft.rundir import fingerprint
@@ -31,6 +31,8 @@ PLACES = ("method", "sentences", "seed")
 """Axes that every cell has."""
 SHARED = ("budget", "sentences")
 """Of [method] of the base recipe, what a cell of method 'auto' takes over."""
+DECIDED = {rule.key for rule in RULES} - {"tokenizer.vocab_size"}
+"""Keys of the base recipe that such a cell does not take over."""
 DROPPED = ("phases", "baselines")
 """Tables of the base recipe that a cell does not take over."""
 
@@ -105,7 +107,7 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
     where = f"study '{study.name}', cell {_shown(point)}"
     if automatic := settings.get(ALIASES["method"]) == AUTO:
         del settings[ALIASES["method"]]
-        base = base | {"method": _left_to_rules(base)}
+        base = _left_to_rules(base)
     assignments = [f"{path}={inline(value)}" for path, value in settings.items()]
     try:
         recipe = recipe_from(base, assignments, where)
@@ -127,9 +129,20 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
 
 
 def _left_to_rules(base: dict[str, Any]) -> dict[str, Any]:
-    """[method] of the base recipe for a cell that rules decide: its budget and amount of text."""
+    """The base recipe for a cell that rules decide: what they would decide of it is left out.
+
+    The vocabulary stays, which cells share; of [method] the budget and the amount of text.
+    """
+    left = {
+        section: {key: one for key, one in keys.items() if f"{section}.{key}" not in DECIDED}
+        if isinstance(keys, dict)
+        else keys
+        for section, keys in base.items()
+    }
     method = base.get("method", {})
-    return {"preset": AUTO} | {key: method[key] for key in SHARED if key in method}
+    return left | {
+        "method": {"preset": AUTO} | {key: method[key] for key in SHARED if key in method}
+    }
 
 
 def _check_open(recipe: Recipe, where: str, *, automatic: bool) -> None:
