@@ -104,13 +104,22 @@ def test_static_vectors_are_narrow_only_where_that_was_measured():
         assert {found[key].sure for key in keys} == {sure}
 
 
-def test_short_runs_of_masked_models_predict_more_tokens():
-    for tokens, wanted, sure in ((1e6, 0.4, True), (1e8, 0.3, False)):
+def test_masked_models_predict_more_tokens_than_in_papers():
+    for tokens, sure in ((1e6, True), (1e8, False)):
         found = decided(asked(), replace(FACTS, tokens=tokens))
-        assert (found[MASKS].value, found[MASKS].sure) == (wanted, sure)
-        assert {
-            phase.masking.rate for phase in choosing.applied(asked(), found.values()).phases
-        } == {wanted}
+        assert (found[MASKS].value, found[MASKS].sure) == (0.4, sure)
+        phases = choosing.applied(asked(), found.values()).phases
+        assert {phase.masking.rate for phase in phases} == {0.4}
+
+
+def test_wider_sources_learn_more_slowly_and_a_probe_may_only_lower_their_rate():
+    rates = []
+    for width, sure in ((256, True), (384, True), (768, False), (2_048, False)):
+        rate = decided(asked(), replace(FACTS, width=width))["method.learning_rate"]
+        assert rate.sure == sure
+        assert max(rate.candidates, default=rate.value) == rate.value
+        rates.append(rate.value)
+    assert rates == [2e-3, 1e-3, 5e-4, 1.9e-4]
 
 
 def test_a_larger_budget_gets_a_larger_batch():

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 AUTO = "auto"
 FEWEST_TOKENS = 300_000
 """With fewer tokens of training a model may be no better than unigrams: none was measured."""
-MEASURED_WIDTH = 256
-MEASURED_RATE = 2e-3
-"""The peak learning rate that won at that width, in one phase."""
-LARGEST_RATE = 2e-3
+NARROW, WIDE = 320, 448
+"""Widths up to which results at 256, and at 384, are taken."""
+NARROW_RATE, MEASURED_WIDTH, MEASURED_RATE = 2e-3, 384, 1e-3
+"""The peak learning rates that won at 256 and at that width, in one phase."""
 SIZES, LARGEST = ((3e6, 4_000), (3e7, 8_000), (3e8, 16_000), (3e9, 32_000)), 50_000
 """Characters below which a vocabulary has so many pieces; of the largest texts."""
 TOKENS_A_PIECE = 50
 """Fewer training tokens for each piece are called too few by the report as well."""
-NARROW, MEASURED_TOKENS = 320, 3_000_000
+MEASURED_TOKENS = 3_000_000
 LITTLE = 600_000
 """Tokens of training up to which the results at 0.3 M are taken."""
 HURRIED = 60.0
@@ -86,18 +86,25 @@ def nearest_rate(facts: Facts) -> float:
     Differs from muP (Yang et al. 2022), which scales the hidden matrices alone; a starting point
     for trials, not a law.
     """
-    return float(f"{min(LARGEST_RATE, MEASURED_RATE * MEASURED_WIDTH / facts.width):.1g}")
+    return float(f"{min(NARROW_RATE, MEASURED_RATE * MEASURED_WIDTH / facts.width):.2g}")
 
 
-def around(facts: Facts) -> tuple[float, ...]:
-    """Three learning rates about the nearest one."""
-    middle = nearest_rate(facts)
-    return tuple(float(f"{rate:.1g}") for rate in (middle / 3, middle, middle * 2))
+def not_above(facts: Facts) -> tuple[float, ...]:
+    """The nearest learning rate and two lower ones.
+
+    None is higher: short trials favour what is fast at first.
+    """
+    return tuple(float(f"{nearest_rate(facts) / divisor:.2g}") for divisor in (4, 2, 1))
+
+
+def is_narrow(facts: Facts) -> bool:
+    """Whether the source is like the narrow ones of our studies."""
+    return facts.kind == "masked" and facts.width <= NARROW
 
 
 def is_measured(facts: Facts) -> bool:
-    """Whether the source is like those of our studies."""
-    return facts.kind == "masked" and facts.width <= NARROW
+    """Whether the source is like one of our studies."""
+    return facts.kind == "masked" and facts.width <= WIDE
 
 
 def is_hurried(facts: Facts) -> bool:
@@ -143,8 +150,23 @@ MASK_1M = tuple(
 MASK_STEPS = tuple(
     f"{MASKING}:xpt-sp-s{seed}-0.4-{end}" for end in ("512-ac86", "256-227d") for seed in (0, 1)
 )
-NO_LAYERS = "within 0.01 nats without translation layers, for three quarters of the operations"
-NO_LAYERS_ROWS = (*(f"{KO}:auto-n25000-s{seed}" for seed in SEEDS), *WITH_FOCUS)
+MINILM_1M = tuple(
+    f"auto/minilm-1m.jsonl:xpt-sp-s0-{end}"
+    for end in ("0.0005-4f2a", "0.001-8d84", "0.002-5eeb", "0.001-0.3-a746")
+)
+MINILM = "auto/minilm.jsonl:xpt-sp-s0"
+MINILM_RATES = tuple(f"{MINILM}-{end}" for end in ("0.001-8d84", "0.0005-4f2a", "0.002-5eeb"))
+MINILM_MASKS = tuple(f"{MINILM}-{end}" for end in ("0.001-8d84", "0.3-4a3e", "0.15-2435"))
+NO_LAYERS = (
+    "within 0.01 nats without translation layers, for three quarters of the operations; at width "
+    "384 and 0.3 M tokens far lower without"
+)
+NO_LAYERS_ROWS = (
+    *(f"{KO}:auto-n25000-s{seed}" for seed in SEEDS),
+    *WITH_FOCUS,
+    f"{MINILM}-0.001-8d84",
+    f"{MINILM}-1-1-13ea",
+)
 
 
 def layers(where: str) -> tuple[Rule, Rule]:
@@ -177,7 +199,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "method.name",
         "one-phase",
-        is_short,
+        lambda facts: is_narrow(facts) and is_short(facts),
         lambda _: "xpt-sp",
         "one phase ends as low as two at 1 M tokens, over three seeds",
         ONE_PHASE,
@@ -193,7 +215,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "graft.embeddings",
         "focus",
-        lambda facts: learns_vectors(facts) and is_short(facts),
+        lambda facts: learns_vectors(facts) and is_narrow(facts) and is_short(facts),
         lambda _: "focus",
         "lower than mean and random rows at 1 M tokens, with each of three seeds, and at 0.3 M",
         (*WITH_FOCUS, *WITH_MEAN, *RANDOM, *AT_LITTLE),
@@ -203,7 +225,7 @@ RULES: tuple[Rule, ...] = (
         "focus-beyond",
         learns_vectors,
         lambda _: "focus",
-        "the lowest of three initialisers at the sizes that were measured; not at this one",
+        "the lowest of three at width 256; at 384 mean was as low (0.3 M tokens, one seed)",
         (),
         lambda _: ("focus", "mean"),
     ),
@@ -229,14 +251,19 @@ RULES: tuple[Rule, ...] = (
         (),
     ),
     Rule(
-        "method.masking_rate", "masks", is_short, lambda _: 0.4, MASKS, (*MASK_ROWS, *MASK_1M[:2])
+        "method.masking_rate",
+        "masks",
+        is_short,
+        lambda _: 0.4,
+        MASKS,
+        (*MASK_ROWS, *MASK_1M[:2], MINILM_1M[1], MINILM_1M[3], *MINILM_MASKS),
     ),
     Rule(
         "method.masking_rate",
         "masks-beyond",
         lambda facts: facts.kind == "masked",
-        lambda _: 0.3,
-        "what ModernBERT was pretrained with; not measured at this size",
+        lambda _: 0.4,
+        "better than 0.15 for BERT-large (Wettig et al. 2023); not measured here at this size",
         (),
     ),
     Rule(
@@ -245,7 +272,7 @@ RULES: tuple[Rule, ...] = (
         lambda facts: is_measured(facts) and facts.tokens <= LITTLE,
         lambda _: {"size": 512, "unit": "tokens"},
         "at 0.3 M tokens lower than steps of 256, 1,024 and 2,048 tokens",
-        (*MASK_STEPS, MASK_ROWS[0], f"{MASKING}:xpt-sp-s0-0.4-2048-79f6"),
+        (*MASK_STEPS, MASK_ROWS[0], f"{MASKING}:xpt-sp-s0-0.4-2048-79f6", f"{MINILM}-1024-ace3"),
     ),
     Rule(
         "method.batch",
@@ -266,8 +293,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "method.learning_rate",
         "rate-narrow",
-        is_measured,
-        lambda _: MEASURED_RATE,
+        is_narrow,
+        lambda _: NARROW_RATE,
         "the lowest of 1e-3, 2e-3 and 4e-3; at 0.3 M tokens of 1e-3, 2e-3 and 3e-3",
         (
             *(f"{LR}:xpt-n25000-s0-{end}" for end in ("0.001-8d84", "0.002-5eeb", "0.004-4a20")),
@@ -276,12 +303,28 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "method.learning_rate",
+        "rate-wide-little",
+        lambda facts: is_measured(facts) and facts.tokens <= LITTLE,
+        lambda _: MEASURED_RATE / 2,
+        "the lowest of 5e-4, 1e-3 and 2e-3 at 0.3 M tokens with a source of width 384",
+        MINILM_RATES,
+    ),
+    Rule(
+        "method.learning_rate",
+        "rate-wide",
+        is_measured,
+        lambda _: MEASURED_RATE,
+        "the lowest of 5e-4, 1e-3 and 2e-3 at 1 M tokens with a source of width 384",
+        MINILM_1M[:3],
+    ),
+    Rule(
+        "method.learning_rate",
         "rate-by-width",
         always,
         nearest_rate,
-        "2e-3 at width 256, inversely with width: not measured here",
+        "1e-3 at width 384, inversely with width: not measured here",
         (),
-        around,
+        not_above,
     ),
     Rule(
         "method.warmup",
