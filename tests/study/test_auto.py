@@ -7,10 +7,12 @@ from tiny_study import run_here
 
 from lingraft.errors import RecipeError
 from lingraft.recipe.methods import read_recipe
-from lingraft.rundir import read_json
+from lingraft.rundir import Run, read_json
 from lingraft.study import grid, planning
+from lingraft.study.estimate import cost_of
 from lingraft.study.recipe import read_study
 from lingraft.study.rows import CurveRow, EndRow
+from lingraft.study.steps import TrainStep
 
 BASE = """
 name = "base"
@@ -70,6 +72,16 @@ def test_settings_of_all_cells_hold_for_it_too(study):
     set_in_all = STUDY.replace("[[grids]]", '[set]\n"method.warmup" = 0.25\n[[grids]]')
     automatic, _ = grid.cells(study(text=set_in_all))
     assert automatic.recipe.method.warmup == 0.25
+
+
+def test_its_progress_is_known_while_it_trains(study, tmp_path):
+    automatic, _ = grid.cells(study())
+    step = TrainStep(automatic.recipe, cost_of(automatic.recipe))
+    run = Run(tmp_path / "cell")
+    run.path.mkdir()
+    assert step.progress(run) == 0
+    run.metrics_path.write_text('{"phase": "phase-1", "tokens": 500}\n', encoding="utf-8")
+    assert step.progress(run) == pytest.approx(0.25)
 
 
 def test_it_trains_and_its_recipe_is_complete_in_the_end(study, tmp_path):

@@ -190,7 +190,7 @@ def _totals(chosen: Study, plans: list[CellPlan], todo: list[CellPlan]) -> list[
     from lingraft.study import estimate
 
     tokens = sum(one.left.tokens for one in todo)
-    disk = [estimate.disk_bytes(one.cell.recipe, one.training.cost, chosen.keep) for one in todo]
+    disk = [estimate.disk_bytes(one.training.cost, chosen.keep) for one in todo]
     known = sum(size for size in disk if size is not None)
     runs = sum(one.fine_tunings for one in todo)
     again = [one.cell.id for one in todo if one.trains_again]

@@ -175,9 +175,9 @@ def device_here() -> str:
     return torch.cuda.get_device_name(0) if torch.cuda.is_available() else "cpu"
 
 
-def disk_bytes(recipe: Recipe, cost: Cost, keep: str) -> int | None:
+def disk_bytes(cost: Cost, keep: str) -> int | None:
     """What the weights of a finished cell take on disk."""
     if cost.parameters is None:
         return None
-    copies = {"all": 1 + len(recipe.phases), "final": 1, "none": 0}[keep]
+    copies = {"all": 1 + len(cost.phases), "final": 1, "none": 0}[keep]
     return copies * cost.parameters * BYTES_PER_WEIGHT

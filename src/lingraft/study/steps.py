@@ -59,7 +59,7 @@ class TrainStep:
 
     def progress(self, run: Run) -> float:
         """Roughly, the share of it that is done."""
-        tokens = studydir.seen_tokens(run, self.recipe, self.cost.phases)
+        tokens = studydir.seen_tokens(run, self.cost.phases)
         return min(1.0, tokens / max(self.cost.tokens, 1.0))
 
     def rows(self, common: dict[str, Any], run: Run, seconds: float) -> Rows:

@@ -209,14 +209,19 @@ def prune(run: Run, recipe: Recipe, keep: str) -> None:
             shutil.rmtree(folder)
 
 
-def seen_tokens(run: Run, recipe: Recipe, budgets: dict[str, float]) -> float:
-    """Roughly how many tokens a cell that runs has trained on, from the end of metrics.jsonl."""
+def seen_tokens(run: Run, budgets: dict[str, float]) -> float:
+    """Roughly how many tokens a cell that runs has trained on, from the end of metrics.jsonl.
+
+    Args:
+        run: the cell's.
+        budgets: tokens of each phase, in order.
+    """
     row = _last_row(run.metrics_path)
     tokens = 0.0
-    for phase in recipe.phases:
-        if phase.name == row.get("phase"):
+    for name, budget in budgets.items():
+        if name == row.get("phase"):
             return tokens + float(row.get("tokens", 0))
-        tokens += budgets[phase.name]
+        tokens += budget
     return 0.0
 
 
