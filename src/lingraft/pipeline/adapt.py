@@ -94,21 +94,31 @@ def adapt(
             accelerator.init_trackers(
                 "lingraft", config={"recipe": json.dumps(recipe.model_dump(mode="json"))}
             )
-        context = Context(recipe, run, accelerator)
-        corpus_made = alone(context, "corpus", lambda: stages.corpus(context))
-        context = budgeting.choose(context)
-        tokenizer_made = alone(context, "tokenizer", lambda: stages.tokenizer(context, corpus_made))
-        context, grafted = decided(context, request, graft(context, tokenizer_made), time)
-        trained = train(context, grafted)
-        evaluated = alone(context, "evaluation", lambda: evaluating.evaluate(context, trained))
-        for index in range(len(recipe.baselines)):
-            compare(context, index, tokenizer_made)
-        alone(context, "model", lambda: export(context, trained, evaluated))
+        go_through(Context(recipe, run, accelerator), request, time)
         if main:
             logger.info("report: %s", report(run))
         if recipe.training.trackers:
             accelerator.end_training()
     return run
+
+
+def go_through(context: Context, request: Recipe, time: Timekeeper) -> None:
+    """Every stage of a run, up to the exported model.
+
+    Args:
+        context: of the run.
+        request: the recipe as it was asked for.
+        time: the clock that a budget in time goes by.
+    """
+    corpus_made = alone(context, "corpus", lambda: stages.corpus(context))
+    chosen = budgeting.choose(context)
+    tokenizer_made = alone(chosen, "tokenizer", lambda: stages.tokenizer(chosen, corpus_made))
+    fixed, grafted = decided(chosen, request, graft(chosen, tokenizer_made), time)
+    trained = train(fixed, grafted)
+    evaluated = alone(fixed, "evaluation", lambda: evaluating.evaluate(fixed, trained))
+    for index in range(len(fixed.recipe.baselines)):
+        compare(fixed, index, tokenizer_made)
+    alone(fixed, "model", lambda: export(fixed, trained, evaluated))
 
 
 def decided(
