@@ -195,6 +195,7 @@ def test_the_demos_table_counts_ties_where_there_are_any(demo: Any, rows: list[A
         *(
             "docs/veco.md",
             "docs/budgets.md",
+            "docs/budgets-measured.md",
             "docs/papers.md",
             "docs/differences.md",
             "docs/log.md",

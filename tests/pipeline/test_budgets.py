@@ -229,6 +229,7 @@ def unsure(monkeypatch):
     others = [one for one in auto.RULES if one.key != rule.key]
     monkeypatch.setattr(auto, "RULES", (*others[:1], rule, *others[1:]))
     monkeypatch.setattr(auto, "NARROW", 8)
+    monkeypatch.setattr(auto, "WIDE", 8)
 
 
 @pytest.fixture
