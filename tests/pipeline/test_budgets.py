@@ -311,7 +311,7 @@ def test_without_a_probe_the_rules_values_are_taken_and_one_line_says_so(
         pipeline.adapt(recipe, tmp_path / "run", time=clock)
     lines = [one.getMessage() for one in caplog.records if one.getMessage().startswith("probe:")]
     assert len(lines) == 1
-    assert lines[0].startswith("probe: graft.embeddings and method.learning_rate are by rule")
+    assert lines[0].startswith("probe: rules decide graft.embeddings and method.learning_rate; ")
     assert lines[0].endswith(said)
     assert tried == []
     choices = {one["key"]: one for one in plan_of(Run(tmp_path / "run"))["choices"]}

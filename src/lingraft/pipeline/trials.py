@@ -77,7 +77,7 @@ class Probe:
                 f"{trials} trials, and {FEWEST_STEPS} are needed"
             )
         if why:
-            logger.info("probe: %s are by rule; %s", " and ".join(opened), why)
+            logger.info("probe: rules decide %s; %s", " and ".join(opened), why)
             return [
                 replace(one, why=f"{one.why}; {why}", candidates=()) if one.key in opened else one
                 for one in choices
