@@ -134,8 +134,16 @@ def test_a_larger_budget_gets_a_larger_batch():
 def test_initialisers_are_compared_where_no_row_was_measured():
     measured = decided(asked())["graft.embeddings"]
     assert (measured.value, measured.sure, measured.candidates) == ("focus", True, ())
-    longer = decided(asked(), replace(FACTS, tokens=1e8))["graft.embeddings"]
-    assert (longer.value, longer.sure, longer.candidates) == ("focus", False, ("focus", "mean"))
+    wide = replace(FACTS, width=384)
+    for facts, sure in (
+        (replace(FACTS, tokens=1e8), False),
+        (replace(wide, tokens=1e6), True),
+        (replace(wide, tokens=3e5), False),
+        (replace(FACTS, width=768, tokens=1e6), False),
+    ):
+        choice = decided(asked(), facts)["graft.embeddings"]
+        assert (choice.value, choice.sure) == ("focus", sure)
+        assert choice.candidates == (() if sure else ("focus", "mean"))
 
 
 def test_more_text_gets_more_pieces():

@@ -7,7 +7,7 @@ candidates, which the run compares by short trials of the real model on the real
 (`pipeline.trials`).
 
 Rows are named FILE:CELL, in docs/results. They were compared by the loss on validation text; those
-of masking and of steps by the bits per character of held-out words.
+of masking, of steps and of the proof by the bits per character of held-out words.
 """
 
 from __future__ import annotations
@@ -157,6 +157,14 @@ MINILM_1M = tuple(
 MINILM = "auto/minilm.jsonl:xpt-sp-s0"
 MINILM_RATES = tuple(f"{MINILM}-{end}" for end in ("0.001-8d84", "0.0005-4f2a", "0.002-5eeb"))
 MINILM_MASKS = tuple(f"{MINILM}-{end}" for end in ("0.001-8d84", "0.3-4a3e", "0.15-2435"))
+PROOF = "proof/minilm-"
+WIDE_FOCUS = (
+    *(
+        f"{PROOF}{row}"
+        for row in ("ja.jsonl:xpt-sp-s0-0.001-8d84", "fr.jsonl:auto-s0", "ko.jsonl:auto-s0")
+    ),
+    *(f"{PROOF}{language}.jsonl:xpt-sp-s0-0.001-mean-026b" for language in ("ja", "fr", "ko")),
+)
 NO_LAYERS = (
     "within 0.01 nats without translation layers, for three quarters of the operations; at width "
     "384 and 0.3 M tokens far lower without"
@@ -219,6 +227,14 @@ RULES: tuple[Rule, ...] = (
         lambda _: "focus",
         "lower than mean and random rows at 1 M tokens, with each of three seeds, and at 0.3 M",
         (*WITH_FOCUS, *WITH_MEAN, *RANDOM, *AT_LITTLE),
+    ),
+    Rule(
+        "graft.embeddings",
+        "focus-wide",
+        lambda facts: learns_vectors(facts) and is_short(facts) and facts.tokens > LITTLE,
+        lambda _: "focus",
+        "lower than mean at width 384 and 1 M tokens in each of three languages",
+        WIDE_FOCUS,
     ),
     Rule(
         "graft.embeddings",
