@@ -263,10 +263,11 @@ def test_the_command_prints_the_scores_and_the_page_has_them(again, make, comman
         (KORSTS.replace("seeds = 2", "seeds = 0"), "tasks.0.seeds: must"),
         (KORSTS.replace("seeds", "seed"), "tasks.0.seed: no such key. Did you mean 'seeds'?"),
         (KORSTS + 'methods = ["xpt"]\n', "korsts: no cell has its methods and sentences"),
+        (KORSTS + 'methods = ["auto"]\n', "korsts: no cell has its methods and sentences"),
         (KORSTS + 'methods = ["xtp"]\n', "methods names 'xtp', which is no method"),
         (KORSTS + KORSTS, "korsts is there twice for cell untrained-s0"),
     ],
-    ids=["task", "files", "twice", "none", "key", "idle", "method", "same"],
+    ids=["task", "files", "twice", "none", "key", "idle", "auto", "method", "same"],
 )  # fmt: skip
 def test_what_is_wrong_with_a_task_is_one_line_before_anything_runs(body, message, make, tmp_path):
     with pytest.raises((RecipeError, DataError)) as caught:

@@ -17,6 +17,7 @@ from lingraft.finetuning import outcomes
 from lingraft.finetuning.recipe import sized, tasks_of
 from lingraft.pipeline.preflight import BYTES_PER_TOKEN
 from lingraft.recipe import Recipe, Training
+from lingraft.recipe.auto import AUTO
 from lingraft.recipe.records import METHODS
 from lingraft.rundir import fingerprint, read_json
 from lingraft.study import collect, estimate, studydir
@@ -189,10 +190,10 @@ def task_plans(study: Study) -> list[TaskPlan]:
 
 def _plans_of(section: StudyTask) -> Iterable[TaskPlan]:
     for method in section.methods:
-        if method not in METHODS:
+        if method not in (*METHODS, AUTO):
             raise RecipeError(
                 f"tasks: {section.name}: methods names '{method}', which is no method; "
-                f"there are {', '.join(METHODS)}"
+                f"there are {', '.join((*METHODS, AUTO))}"
             )
     recipe = section.finetune(Training())
     (task,) = tasks_of(recipe, Path())
