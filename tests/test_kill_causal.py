@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from forking import forked
 
+pytestmark = pytest.mark.slow
+
 KILLING = Path(__file__).parent / "support" / "killing.py"
 STEP = "lingraft.training.loop:_Trainer.take_step"
 WORDS = ("the", "old", "green", "house", "tree", "dog", "walks", "sees")

@@ -85,6 +85,12 @@ def test_yes_takes_the_papers_preset(command, short, tmp_path):
     assert not (tmp_path / "run/plan.json").exists()
 
 
+def test_yes_beside_a_budget_changes_nothing(command, short, tmp_path):
+    ended = command(*short, "--yes", "--steps", 2, "--batch-tokens", 200, "--vocab-size", 300)
+    assert ended.status == 0, ended.err
+    assert read_recipe(tmp_path / "run/recipe.toml").method.preset == "auto"
+
+
 def test_the_short_form_with_steps_is_decided_by_auto(command, short, tmp_path):
     small = ("--set", "graft.embeddings=mean", "--set", "evaluation.words=5")
     ended = command(*short, "--steps", 2, "--batch-tokens", 200, "--vocab-size", 300, *small)

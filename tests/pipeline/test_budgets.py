@@ -157,6 +157,7 @@ def test_a_run_that_was_cut_and_killed_goes_on_as_if_it_had_begun_with_the_cut(
     assert digest(runs[0]) == digest(runs[1])
 
 
+@pytest.mark.slow
 def test_a_machine_that_becomes_fast_early_trains_longer_and_goes_on_to_the_same_bits(
     asked, tmp_path, monkeypatch
 ):
@@ -217,6 +218,15 @@ def test_a_small_budget_is_said_to_be_too_small(asked, tmp_path, monkeypatch, ca
     run = pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch)))
     assert "the budget is too small" in caplog.text
     assert plan_of(run)["warnings"]
+
+
+@pytest.mark.parametrize(("steps", "warned"), [(18, True), (99, True), (100, False)])
+def test_few_large_steps_are_said_to_be_few(steps, warned):
+    row = planning.Row("phase-1", 700.0, tokens=1_000_000, steps=steps)
+    found = planning._warnings([row], None)
+    assert [
+        f"phase-1 has {steps} steps of about {1_000_000 // steps:,}" in one for one in found
+    ] == [True] * warned
 
 
 @pytest.fixture

@@ -181,13 +181,10 @@ def command(
     else:
         texts = _texts(text or [], lang, language_field)
         needed: dict[str, object] = {"--source": source or join, "--text": text, "--lang": texts}
-        default = budgets.default_preset(
-            {"method": method} | texts, assignments, joins=join is not None, yes=yes
-        )
         short: ShortForm = {
             "source": source,
             "method": method,
-            "preset": preset or default,
+            "preset": preset,
             "vocab_size": vocab_size,
             "minutes": minutes,
             "hours": hours,
@@ -200,6 +197,9 @@ def command(
             "kept": kept,
             "baselines": baseline,
         }
+        short["preset"] = preset or budgets.default_preset(
+            short | texts, assignments, joins=join is not None, yes=yes
+        )
         data = tables_of(short, texts, budgets.chosen(short))
         if join is not None:
             if source is not None:

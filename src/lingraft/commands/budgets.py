@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lingraft.recipe import Recipe
-    from lingraft.recipe.shorthand import ShortForm
 
 FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9}
 NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*([kmbg]?)", re.IGNORECASE)
@@ -35,7 +34,7 @@ def count(text: str, option: str) -> float:
     return value
 
 
-def chosen(form: ShortForm) -> dict[str, Any] | None:
+def chosen(form: Mapping[str, object]) -> dict[str, Any] | None:
     """The budget of a short form, as plain data; None where none is given.
 
     Raises:
@@ -64,16 +63,19 @@ def default_preset(
     else None, which takes that of the method's own paper.
 
     Args:
-        form: the method (`method`), and the `streams` that the texts stand for, where there are.
+        form: the method (`method`), the budget, and the `streams` that the texts stand for, where
+            there are.
         assignments: of --set.
         joins: whether the languages join those of a finished run.
-        yes: whether the paper's budget was agreed to.
+        yes: whether the paper's budget is taken where none is given.
     """
     method, streams = form.get("method"), form.get("streams", ())
     known = method is None or (method in METHODS and METHODS[method].preset == PAPER)
     by_hand = any(text.strip().startswith(("phases.", "phases=")) for text in assignments)
     measured = len(streams) < 2 and not joins  # of several languages no rule was measured
-    return AUTO if known and measured and not by_hand and not yes else None
+    budgeted = chosen(form) or any(text.strip().startswith("method.budget") for text in assignments)
+    papers = yes and not budgeted
+    return AUTO if known and measured and not by_hand and not papers else None
 
 
 def check_given(data: dict[str, Any], assignments: Sequence[str]) -> None:

@@ -26,6 +26,8 @@ LOOKS = 10
 LOOKING, EVALUATING = 0.05, 0.10
 """Shares of a budget in time above which less text is looked at, and scored."""
 FEWEST_LOOKED_AT, FEWEST_SENTENCES, FEWEST_WORDS = 100, 300, 100
+FEWEST_STEPS = 100
+"""Of a phase; the cells behind the rules (`recipe.auto`) have 146 and more."""
 CONTEXT = 2.0
 """A word stands in a sentence of so many times the mean length: long ones have more words."""
 LEAST_TRAINING = 0.2
@@ -244,7 +246,7 @@ def _ending(
 def _warnings(rows: list[Row], whole: float | None) -> tuple[str, ...]:
     tokens = sum(row.tokens or 0 for row in rows)
     if tokens >= FEWEST_TOKENS:
-        return ()
+        return tuple(_few_steps(row) for row in rows if 0 < (row.steps or 0) < FEWEST_STEPS)
     said = (
         f"the budget is too small: {tokens:,} tokens of training, and with fewer than "
         f"{FEWEST_TOKENS:,} a model may be no better than guessing by frequency"
@@ -254,6 +256,14 @@ def _warnings(rows: list[Row], whole: float | None) -> tuple[str, ...]:
         enough = whole + seconds * (FEWEST_TOKENS / max(tokens, 1) - 1)
         return (f"{said}; here that takes about {math.ceil(enough / 60):,} minutes",)
     return (f"{said}; give more (--tokens)",)
+
+
+def _few_steps(row: Row) -> str:
+    size = (row.tokens or 0) // (row.steps or 1)
+    return (
+        f"{row.name} has {row.steps:,} steps of about {size:,} tokens: with fewer than "
+        f"{FEWEST_STEPS} it learns little; make the steps smaller (--batch-tokens)"
+    )
 
 
 def _too_late(whole: float, needed: float) -> RecipeError:
