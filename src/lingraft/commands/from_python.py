@@ -54,7 +54,7 @@ def recipe_of(form: ShortForm, out: str | Path | None, settings: Sequence[str] =
     texts = _texts(text, form.get("language"))
     assignments = [*settings, *([] if form.get("seed") is None else [f"seed={form['seed']}"])]
     if form.get("preset") is None:
-        default = budgets.default_preset({"method": form.get("method"), **texts}, assignments)
+        default = budgets.default_preset({**form, **texts}, assignments)
         form = {**form, "preset": default}
     data = {"name": Path(out).resolve().name or "run"} | tables(form, texts, budgets.chosen(form))
     budgets.check_given(data, assignments)

@@ -262,7 +262,7 @@ def _few_steps(row: Row) -> str:
     size = (row.tokens or 0) // (row.steps or 1)
     return (
         f"{row.name} has {row.steps:,} steps of about {size:,} tokens: with fewer than "
-        f"{FEWEST_STEPS} it learns little; make the steps smaller (--batch-tokens)"
+        f"{FEWEST_STEPS} it learns little; give it more, or smaller steps (--batch-tokens)"
     )
 
 

@@ -189,11 +189,12 @@ def task_plans(study: Study) -> list[TaskPlan]:
 
 
 def _plans_of(section: StudyTask) -> Iterable[TaskPlan]:
+    known = (*METHODS, AUTO)
     for method in section.methods:
-        if method not in (*METHODS, AUTO):
+        if method not in known:
             raise RecipeError(
                 f"tasks: {section.name}: methods names '{method}', which is no method; "
-                f"there are {', '.join((*METHODS, AUTO))}"
+                f"there are {', '.join(known)}"
             )
     recipe = section.finetune(Training())
     (task,) = tasks_of(recipe, Path())
