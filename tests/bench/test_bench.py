@@ -123,6 +123,28 @@ def test_a_phase_that_the_recipe_lacks_is_refused(tiny):
         chosen(tiny, "3")
 
 
+UNCOUNTED = {
+    "reads pairs": "phases.0.objective='tlm'",
+    "has LoRA": "phases.0.lora={parts=['body']}",
+    "trains some rows": "phases.0.train=['embeddings.new']",
+    "clm is not for masked": "phases.0.objective='clm'",
+}
+
+
+@pytest.mark.parametrize("reason", UNCOUNTED)
+def test_a_phase_that_cannot_be_measured_is_refused_with_the_reason(reason):
+    changes = [UNCOUNTED[reason], *(["phases.0.train=['embeddings']"] if "LoRA" in reason else [])]
+    asked = subject(None, None, SHAPE, SHORT, 8, changes)
+    with pytest.raises(RecipeError, match=f"phase 'phase-1': {reason}"):
+        measured(asked, "phase-1", EFFORT)
+
+
+def test_a_new_layer_after_more_layers_than_there_are_is_refused():
+    asked = subject(None, None, SHAPE, SHORT, 8, ["method.name='blocks'"])
+    with pytest.raises(RecipeError, match=r"graft\.layers_every: 4 is more than"):
+        measured(asked, "phase-1", EFFORT)
+
+
 # -- measuring
 
 

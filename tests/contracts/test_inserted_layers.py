@@ -75,10 +75,19 @@ def test_a_family_that_ends_its_layers_with_a_norm_of_the_sum_has_no_silent_laye
         deepened(sources(family), FAMILIES[family], Places(after=1))
 
 
-def test_the_post_ln_opt_has_no_silent_layers(tiny_model):
-    source = tiny_model("opt", do_layer_norm_before=False)
+@pytest.mark.parametrize(
+    ("family", "key", "value"),
+    [
+        ("opt", "do_layer_norm_before", False),
+        ("bloom", "apply_residual_connection_post_layernorm", True),
+    ],
+)
+def test_the_post_ln_models_of_a_pre_ln_family_have_no_silent_layers(
+    family, key, value, tiny_model
+):
+    source = tiny_model(family, **{key: value})
     with pytest.raises(UnsupportedModelError, match="take 'copy' or 'random'"):
-        deepened(source, FAMILIES["opt"], Places(after=1))
+        deepened(source, FAMILIES[family], Places(after=1))
 
 
 @pytest.mark.parametrize("family", CAN)

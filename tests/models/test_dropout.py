@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from lingraft.models.dropout import Dropout, dropout, use_bits
+from lingraft.models.dropout import Dropout, dropout, keep_layers, use_bits
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
@@ -90,3 +90,15 @@ def test_activations_computed_again_see_the_same_mask():
         )
         gradients.append(torch.autograd.grad(y.sum(), x)[0])
     assert torch.equal(*gradients)
+
+
+@pytest.mark.parametrize("family", ["opt", "xglm", "m2m_100", "bart"])
+def test_no_layer_is_skipped_in_training(family, tiny_model):
+    keys = [key for key in vars(tiny_model(family).config) if key.endswith("layerdrop")]
+    assert keys
+    model = tiny_model(family, **dict.fromkeys(keys, 0.9)).train()
+    drops = [module for module in model.modules() if hasattr(module, "layerdrop")]
+    assert {module.layerdrop for module in drops} == {0.9}
+    keep_layers(model)
+    assert {module.layerdrop for module in drops} == {0.0}
+    assert {getattr(model.config, key) for key in keys} == {0.9}  # as the source has it

@@ -117,4 +117,7 @@ def test_an_untied_head_is_a_matrix_of_its_own_that_trains_with_the_embeddings(
     train_phase(tiny_job(phase=phase, family=record), target, accelerator)
     moved = {name for name, tensor in target.state_dict().items() if not tensor.equal(before[name])}
     assert moved == {record.word_embeddings, record.decoder}
+    train_phase(tiny_job("all", phase={"train": ["all"]}, family=record), target, accelerator)
+    fixed = {name for name, one in target.named_parameters() if not one.requires_grad}
+    assert fixed == {*record.output_bias[:-1]}  # the model has it, and never reads it
     assert {part_of(name, record, frozenset()) for name in moved} == {"embeddings"}

@@ -1,11 +1,14 @@
 import logging
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, BertModel, ElectraForPreTraining
 
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
-from lingraft.models.families import FAMILIES
-from lingraft.models.graft import rebuild
+from lingraft.models.families import FAMILIES, check_config
+from lingraft.models.families.refused import SETTINGS
+from lingraft.models.graft import Vocabulary, rebuild
 from lingraft.models.source import from_architecture, load_model
 from lingraft.pretrained.load import load_config
 from lingraft.recipe import Source
@@ -122,3 +125,47 @@ def test_an_impossible_architecture_is_a_recipe_error_on_one_line():
     with pytest.raises(RecipeError, match=r"^source\.architecture: ") as caught:
         from_architecture(source, 99, IDS, seed=4)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.key)
+def test_a_setting_that_a_record_does_not_hold_for_is_refused_with_its_value(setting):
+    others = [value for value in (True, False, 3, "relative_key") if value != setting.works]
+    for model_type in setting.families:
+        usual = AutoConfig.for_model(model_type).to_dict()
+        assert usual.get(setting.key, setting.default) == setting.default
+        config = {"model_type": model_type}
+        config |= {one.key: one.works for one in SETTINGS if model_type in one.families}
+        check_config("x", config)
+        for value in others:
+            with pytest.raises(UnsupportedModelError, match=f"x': {setting.key} is .*: .*; "):
+                check_config("x", config | {setting.key: value})
+
+
+def test_a_table_with_such_a_setting_is_refused_too():
+    table = {"model_type": "deberta-v2", "position_biased_input": True}
+    with pytest.raises(UnsupportedModelError, match=r"^source\.architecture: position_biased"):
+        from_architecture(Source(architecture=table), 100, {}, seed=0)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+@pytest.mark.parametrize("version", [4, 5])
+def test_an_untied_head_reads_its_own_bias_also_where_version_4_stored_it(
+    family, version, tiny_model, tmp_path
+):
+    model, record = tiny_model(family, tie_word_embeddings=False), FAMILIES[family]
+    stored, read = record.output_bias
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name in record.output_bias:
+            model.get_parameter(name).normal_(generator=generator)
+    model.save_pretrained(tmp_path)
+    expected = model.get_parameter(read)
+    if version == 4:
+        tensors = load_file(tmp_path / "model.safetensors")
+        expected = model.get_parameter(stored)
+        del tensors[read]
+        save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
+    loaded = load_model(str(tmp_path))
+    assert loaded.missing == frozenset()
+    assert torch.equal(loaded.model.get_parameter(read), expected)
+    assert torch.equal(Vocabulary.of(loaded.model, record, "").bias_V, expected)

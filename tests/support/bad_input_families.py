@@ -12,6 +12,7 @@ CONFIGURED = {
     "experts in a family that is not known": {"model_type": "dbrx", "num_experts": 4},
     "embeddings made for each layer": {"model_type": "gemma4_text"},
     "layers that are one and the same": {"model_type": "albert"},
+    "relative positions in a family that has none": {"position_embedding_type": "relative_key"},
     "layers with attention in chunks": {
         "model_type": "llama", "layer_types": ["chunked_attention", "full_attention"]
     },

@@ -1,6 +1,8 @@
 import dataclasses
 from collections import Counter
+from functools import partial
 from itertools import islice
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,13 +11,14 @@ from safetensors.torch import load_file
 from two_terms import TWO_TERMS
 
 from lingraft.corpus.streams import rebalanced, shares
+from lingraft.models import cross_attention, loading
 from lingraft.models.families import FAMILIES
 from lingraft.models.packed import PackedModel
 from lingraft.objectives import OBJECTIVES
 from lingraft.objectives.common import TokenIds
 from lingraft.recipe import Batch, Masking, Mixture
 from lingraft.tokenizer.blocks import Blocks
-from lingraft.tokenizer.pairs import Edges
+from lingraft.tokenizer.pairs import Edges, TokenPairs, translations
 from lingraft.training import checkpoint
 from lingraft.training.data import Batcher, Position, Reading
 from lingraft.training.loop import train_phase
@@ -302,3 +305,42 @@ def test_a_stream_with_a_share_has_that_share_of_the_tokens(tiny_tokens):
     plan = MixturePlan(lengths, found, Batch(size=64), 0, "phase-1")
     drawn = plan.drawn(300) * np.array([float(one.mean()) for one in lengths])
     assert drawn[2] / drawn.sum() == pytest.approx(0.1, abs=0.01)
+
+
+PAIRED = {
+    "also": ((("tlm", "pairs", ("ca_mlm",)),), {}),
+    "batches": ((("mlm", "alone", ()), ("ca_mlm", "pairs", ())), {"draw": "batches"}),
+    "sentences": ((("mlm", "alone", ()), ("ca_mlm", "pairs", ())), {}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", PAIRED)
+def test_two_processes_train_where_a_step_may_not_reach_cross_attention(
+    case, tiny_model, tiny_tokens, tiny_job, tmp_path
+):
+    def read(objective, name, others):
+        texts = [tiny_tokens(40), tiny_tokens(20, seed=1)]
+        longest = 64 if others or objective == "tlm" else None
+        if name == "pairs":
+            texts = [
+                TokenPairs(halves, translations(halves), Edges(1, 1), 64, longest)
+                for halves in (
+                    dataclasses.replace(text, starts=np.arange(0, len(text), 2)) for text in texts
+                )
+            ]
+        also = tuple(read(other, name, ()) for other in others)
+        return Reading(name, *texts, objective, Masking(), None, also, bilingual=name == "pairs")
+
+    readings, mixture = PAIRED[case]
+    phase = {"objective": "ca_mlm", "budget": {"value": 4}, "mixture": mixture}
+    job = tiny_job(
+        phase=phase,
+        training={"row_tokens": 64},
+        readings=tuple(read(*reading) for reading in readings),
+    )
+    model = tiny_model("roberta")
+    cross_attention.insert(model, FAMILIES["roberta"], 2, 0)
+    saved = SimpleNamespace(save_pretrained=partial(loading.save, model))
+    train_together(tmp_path, saved, [job])
+    assert len(rows_of(job)) == 4

@@ -127,6 +127,17 @@ def test_local_layers_are_credited_with_their_window_only(tiny_model):
     assert both[0].forward(short, 1) == both[1].forward(short, 1)
 
 
+@pytest.mark.parametrize("family", ["mistral", "phi3"])
+def test_where_every_layer_has_a_window_all_are_credited_with_it(family, tiny_model):
+    lengths = np.array([30])
+    narrow, wide = (
+        count(tiny_model(family, sliding_window=width), FAMILIES[family], frozenset())
+        for width in (4, None)
+    )
+    assert narrow.forward(lengths, 1) < wide.forward(lengths, 1)
+    assert narrow.forward(np.array([4]), 1) == wide.forward(np.array([4]), 1)
+
+
 def test_a_base_model_takes_the_operations_that_were_derived_by_hand():
     """14 layers of 768 and 50,000 pieces, sentences of 30 tokens, 14.5 % predicted: about 635
     million a token, and 437 million with a frozen body."""

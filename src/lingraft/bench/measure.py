@@ -22,10 +22,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lingraft.bench.memory import peak_bytes
 from lingraft.bench.subject import spread
+from lingraft.errors import RecipeError
 from lingraft.evaluation.intrinsic import MaskedText as HiddenText
 from lingraft.evaluation.intrinsic import mask_text, measure
 from lingraft.evaluation.scorer import Scorer
 from lingraft.models.parts import trained_parts
+from lingraft.objectives import objective_for
 from lingraft.recipe import Budget, Masking
 from lingraft.training import throughput
 from lingraft.training.data import Reading
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
     from lingraft.bench.subject import Subject
     from lingraft.evaluation.scorer import Item
+    from lingraft.recipe import Phase
     from lingraft.training.data import Step
     from lingraft.training.throughput import Ceiling
 
@@ -213,12 +216,33 @@ def measured(subject: Subject, what: str, effort: Effort, command: str = "") -> 
     }
 
 
+def check_counted(phase: Phase) -> None:
+    """Refuse a phase whose operations nobody counts.
+
+    Raises:
+        RecipeError: it reads pairs, or has LoRA.
+    """
+    objective = objective_for(phase.objective, trained_parts(phase.train, phase.name))
+    if objective.kind != "masked":
+        raise RecipeError(
+            f"phase '{phase.name}': {phase.objective} is not for masked language models, and bench "
+            "measures no others"
+        )
+    if "pairs" in objective.reads or phase.lora:
+        what = "has LoRA" if phase.lora else "reads pairs"
+        raise RecipeError(
+            f"phase '{phase.name}': {what}, and bench counts the operations of neither pairs nor "
+            "LoRA; measure another phase (--phase), or read the speed in the log of a run"
+        )
+
+
 def _training(
     subject: Subject, what: str, effort: Effort, accelerator: Accelerator
 ) -> dict[str, Any]:
+    phase = next(phase for phase in subject.recipe.phases if phase.name == what)
+    check_counted(phase)
     model, family, itl = subject.model()
     tokens, vocabulary = subject.text(rows(model))
-    phase = next(phase for phase in subject.recipe.phases if phase.name == what)
     steps = len(effort.stages) + 1  # its end is never reached: nothing is validated or saved
     validation = phase.validation.model_copy(update={"every_steps": steps})
     longer = {"budget": Budget(value=steps), "validation": validation}
@@ -235,6 +259,7 @@ def _training(
             fingerprint="",
             family=family,
             itl_layers=itl,
+            new_rows=subject.new_rows(phase),
             readings=(Reading("", tokens, tokens, phase.objective, phase.masking),),
             vocabulary=vocabulary,
         )

@@ -19,7 +19,8 @@ from lingraft.models.families import check_masked, family_of
 from lingraft.models.graft import build, deeper_config
 from lingraft.models.loading import stock_class
 from lingraft.models.modules import wanted_by
-from lingraft.models.plans import layer_plan
+from lingraft.models.plans import layer_plans
+from lingraft.pipeline.rows import names_rows, new_rows
 from lingraft.pretrained import load as pretrained
 from lingraft.recipe import Batch
 from lingraft.recipe.methods import read_recipe, recipe_from
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from lingraft.bench.text import TextShape
     from lingraft.models.families import Family
     from lingraft.objectives.common import TokenIds
-    from lingraft.recipe import Recipe
+    from lingraft.recipe import Phase, Recipe
     from lingraft.tokenizer.shards import Tokens
 
 MADE_UP = "made-up"
@@ -128,7 +129,7 @@ class Subject:
         config = self._config()
         family = family_of(config.model_type)
         check_masked(family, "bench")
-        plan = layer_plan(int(getattr(config, family.depth_key)), before, after, "random", every)
+        (plan,) = layer_plans(config, family, before, after, "random", every)
         target = deeper_config(config, family, plan, self._vocabulary(config))
         model_class = stock_class(target)
         assert model_class is not None, f"{family.model_type} has no class for its kind"
@@ -152,6 +153,21 @@ class Subject:
         if self.shape is None:
             size = self.recipe.tokenizer.most_rows(size)
         return {"vocab_size": size, **_specials()}
+
+    def new_rows(self, phase: Phase) -> tuple[bool, ...] | None:
+        """[V] whether the vocabulary stage added each row; None where the phase names no rows.
+
+        Raises:
+            RecipeError: it does, and without a run nobody knows which.
+        """
+        if self.run is not None:
+            return new_rows(Run.existing(self.run).stage("graft").path, phase)
+        if names_rows(phase):
+            raise RecipeError(
+                f"phase '{phase.name}': trains some rows of the vocabulary, which a run alone "
+                "knows; give the folder of a run of it"
+            )
+        return None
 
     def text(self, vocab_size: int) -> tuple[Tokens, TokenIds]:
         """Sentences and vocabulary: the run's, or made-up ones.

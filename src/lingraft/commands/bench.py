@@ -101,9 +101,9 @@ def chosen(asked: Subject, phase: str) -> list[str]:
         return [phase]
     if phase.isdecimal() and len(phase) < 9 and 1 <= int(phase) <= len(names):
         return [names[int(phase) - 1]]
+    phases = [f"a number from 1 to {len(names)}", *names] if names else []
     raise RecipeError(
-        f"--phase {phase}: there is no such phase; give a number from 1 to {len(names)}, "
-        f"{', '.join(names)}, {EVALUATION} or all"
+        f"--phase {phase}: there is no such phase; give {', '.join([*phases, EVALUATION])} or all"
     )
 
 

@@ -74,6 +74,17 @@ class Dropout(nn.Dropout):
         return dropout(input, self.p) if self.training and self.p else input
 
 
+def keep_layers(model: nn.Module) -> None:
+    """Let a model skip no layer in training (fairseq's LayerDrop), in place.
+
+    A layer that is skipped has no gradients: where few layers train there would be none at all, and
+    several processes would wait for each other's.
+    """
+    for module in model.modules():
+        if hasattr(module, "layerdrop"):
+            vars(module)["layerdrop"] = 0.0
+
+
 def use_bits(model: nn.Module) -> None:
     """Let every plain dropout of a model draw by bits; neither weights nor configuration change."""
     for module in model.modules():

@@ -218,12 +218,14 @@ class Vocabulary:
     @classmethod
     def of(cls, model: PreTrainedModel, family: Family, note: str) -> Vocabulary:
         """The vocabulary of a model."""
-        tensors = model.state_dict()
+        tensors, tied = model.state_dict(), is_tied(model)
+        biases = [tensors[name].flatten() for name in family.output_bias]
         return cls(
             tensors[family.word_embeddings],
-            tensors[family.output_bias[0]].flatten() if family.output_bias else None,
+            # Of two names the first is read where the head is tied, the last where it is not.
+            biases[0 if tied else -1] if biases else None,
             note,
-            None if is_tied(model) else tensors[family.decoder],
+            None if tied else tensors[family.decoder],
         )
 
     def tensors(self, family: Family) -> dict[str, torch.Tensor]:

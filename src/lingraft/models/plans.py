@@ -123,9 +123,10 @@ def check_identity(family: Family, config: Mapping[str, Any]) -> None:
         UnsupportedModelError: its layers end with a norm of the sum.
     """
     identity = family.identity
-    if identity is None or (identity.where and not config.get(identity.where, True)):
+    key, value = identity.where if identity and identity.where else ("", None)
+    if identity is None or config.get(key, value) != value:
         raise UnsupportedModelError(
             f"graft.layer_initialiser: 'identity' is not possible with this {family.model_type} "
-            "model: its layers end with a norm of what they read and add (post-LN), so none leaves "
-            "its input as it is; take 'copy' or 'random'"
+            "model: its layers pass on a norm of what they read (post-LN), so none leaves its "
+            "input as it is; take 'copy' or 'random'"
         )

@@ -59,6 +59,10 @@ class Layout:
             return "embeddings" if self.tied else "head"
         return "output_bias" if name in family.output_bias else None
 
+    def is_unread(self, name: str) -> bool:
+        """Whether a tensor is an untied head's first bias, which the model has but never reads."""
+        return not self.tied and name in self.family.output_bias[:-1]
+
     def layers(self, found: Selector) -> frozenset[int]:
         """Numbers of the layers that a name means, in every list."""
         lists = zip(self.family.lists, self.depths, strict=True)
@@ -188,6 +192,8 @@ class Selection:
         Raises:
             RecipeError: two names give it settings, and neither looks closer than the other.
         """
+        if self.layout.is_unread(name):
+            return ()
         matrix = self.layout.matrix_of(name)
         named = (s for s in (*self.trained, *self.rated) if s.matrix == matrix is not None)
         divided = any(s.rows in ("new", "old") for s in named)

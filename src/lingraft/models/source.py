@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from lingraft.models.graft import build
 from lingraft.pretrained.load import DEEPEST, load_config, quiet_transformers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from transformers import PreTrainedConfig, PreTrainedModel
 
@@ -72,7 +73,7 @@ def load_model(
             f"its config.json says ('{tensor}' is {list(stored)}, not {list(wanted)}); "
             "put back the config.json that belongs to the weights"
         )
-    missing = frozenset(info["missing_keys"])
+    missing = frozenset(info["missing_keys"]) - _read_bias(model, family, info["missing_keys"])
     if family.word_embeddings in missing:
         raise UnsupportedModelError(
             f"source model '{name}': its weights are not those of a {family.model_type} model, as "
@@ -95,6 +96,33 @@ def load_model(
     return LoadedSource(model.eval(), family, missing, tuple(sorted(info["unexpected_keys"])))
 
 
+def _read_bias(model: PreTrainedModel, family: Family, missing: Collection[str]) -> set[str]:
+    """Give an untied head the bias of its checkpoint, where transformers 4 stored it.
+
+    Version 4 stores the bias under the first of its two names alone; version 5 reads an untied
+    head's under the second, and says that it is missing.
+    """
+    first, *others = family.output_bias or ("",)
+    found = {name for name in others if name in missing and first not in missing}
+    for name in found:
+        model.get_parameter(name).data.copy_(model.get_parameter(first))
+    return found
+
+
+def config_of(source: Source) -> PreTrainedConfig:
+    """The configuration of the source, which may be `source.architecture`.
+
+    Raises:
+        DataError: as `load_config`.
+        RecipeError: transformers does not accept the table.
+        UnsupportedModelError: as `load_config`, or a setting that no record holds for.
+    """
+    if source.architecture is None:
+        return load_config(str(source.model), source.revision)
+    with _of_the_table():
+        return _from_table(source.architecture)
+
+
 def from_architecture(
     source: Source, vocab_size: int, special_ids: Mapping[str, int | None], seed: int
 ) -> LoadedSource:
@@ -102,14 +130,13 @@ def from_architecture(
 
     Raises:
         RecipeError: transformers does not accept the table.
+        UnsupportedModelError: a setting that no record holds for.
     """
     quiet_transformers()
     settings = dict(source.architecture or {})
-    family = family_of(str(settings.pop("model_type")))
-    try:
-        config = AutoConfig.for_model(
-            family.model_type, **settings | {"vocab_size": vocab_size} | dict(special_ids)
-        )
+    family = family_of(str(settings["model_type"]))
+    with _of_the_table():
+        config = _from_table(settings | {"vocab_size": vocab_size} | dict(special_ids))
         if family.decoder_list is not None:
             config.decoder_start_token_id = getattr(config, f"{family.decoder_start}_token_id")
         known = {*AutoConfig.for_model(family.model_type).to_dict(), *config.attribute_map}
@@ -122,9 +149,23 @@ def from_architecture(
         assert model_class is not None, f"{family.model_type} has no class for its kind"
         _check_size(model_class, config)
         return LoadedSource(build(model_class, config, seed).eval(), family, frozenset(), ())
+
+
+def _from_table(architecture: Mapping[str, Any]) -> PreTrainedConfig:
+    settings = dict(architecture)
+    config = AutoConfig.for_model(str(settings.pop("model_type")), **settings)
+    check_config("source.architecture", config.to_dict())
+    return config
+
+
+@contextlib.contextmanager
+def _of_the_table() -> Iterator[None]:
+    """Turn what transformers (some values), torch and Python (others) raise into one line."""
+    try:
+        yield
     except LingraftError:
         raise
-    except Exception as error:  # transformers checks some values, torch and Python others
+    except Exception as error:
         reason = " ".join(str(error).split())[:300]
         raise RecipeError(f"source.architecture: {reason}") from error
 

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from accelerate.utils import broadcast_object_list
 
+from lingraft.models.source import config_of
 from lingraft.pipeline import foreseeing, planning, speed, trials
 from lingraft.pipeline.plans import completed
 from lingraft.pipeline.stages import family_now
 from lingraft.pipeline.suiting import suited
-from lingraft.pretrained import load as pretrained
 from lingraft.recipe import Budget, Recipe, auto, choosing
 from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import is_open, promised, settled
@@ -111,12 +111,8 @@ def _facts(context: Context) -> Facts:
     recipe = context.recipe
     family = family_now(recipe)
     characters = context.run.stage("corpus").result()["splits"]["train"]["characters"]
-    if recipe.source.model is None:
-        config: Any = recipe.source.architecture
-        width, depth = config.get("hidden_size", 768), config.get(family.depth_key, 12)
-    else:
-        config = pretrained.load_config(recipe.source.model, recipe.source.revision)
-        width, depth = int(config.hidden_size), int(getattr(config, family.depth_key))
+    config = config_of(recipe.source)
+    width, depth = int(config.hidden_size), int(getattr(config, family.depth_key))
     tokens, slowdown = _rough_tokens(context, characters, width, depth)
     return auto.Facts(
         kind=family.kind,

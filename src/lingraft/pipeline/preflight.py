@@ -192,6 +192,7 @@ def source_of(recipe: Recipe) -> tuple[Family | None, Path | None]:
         UnsupportedModelError: it is of another family, or has modules.
     """
     if recipe.source.architecture is not None:
+        check_config("source.architecture", recipe.source.architecture)
         return family_of(str(recipe.source.architecture["model_type"])), None
     folder = _local_folder(str(recipe.source.model), recipe.source.revision)
     if folder is None:
@@ -221,8 +222,8 @@ def check(recipe: Recipe) -> Plan:
     files = check_inputs(recipe)
     family, folder = source_of(recipe)
     recipe = suited(recipe, family, tied=_is_tied(family, folder))
-    if family is not None and folder is not None:
-        config = _config(folder)
+    if family is not None:
+        config = _config(folder) if folder else recipe.source.architecture or {}
         positions = config.get("max_position_embeddings", config.get("n_positions"))
         if positions is not None:
             check_context(recipe, family, int(positions))

@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from transformers import AutoConfig
 
 from lingraft.embeddings.common import Initialised, Provenance
 from lingraft.errors import UnsupportedModelError
-from lingraft.pretrained.load import load_config
+from lingraft.models.source import config_of
 from lingraft.recipe.selectors import ROWS
 from lingraft.rundir import read_json
 
@@ -31,12 +30,7 @@ KEPT = "kept"
 
 def tied_now(recipe: Recipe) -> bool:
     """Whether the source's output projection is its word embeddings, by its configuration."""
-    if recipe.source.architecture is not None:
-        settings = dict(recipe.source.architecture)
-        config = AutoConfig.for_model(str(settings.pop("model_type")), **settings)
-    else:
-        config = load_config(str(recipe.source.model), recipe.source.revision)
-    return bool(config.tie_word_embeddings)
+    return bool(config_of(recipe.source).tie_word_embeddings)
 
 
 def new_rows(folder: Path, phase: Phase) -> tuple[bool, ...] | None:
@@ -46,8 +40,13 @@ def new_rows(folder: Path, phase: Phase) -> tuple[bool, ...] | None:
         folder: of the graft stage.
         phase: what trains.
     """
+    return added_rows(folder) if names_rows(phase) else None
+
+
+def names_rows(phase: Phase) -> bool:
+    """Whether a phase names rows of matrices."""
     names = (*phase.train, *phase.optimiser.rates, *phase.optimiser.weight_decays)
-    return added_rows(folder) if any(name in ROWS for name in names) else None
+    return any(name in ROWS for name in names)
 
 
 def added_rows(folder: Path) -> tuple[bool, ...]:

@@ -23,6 +23,7 @@ from lingraft.corpus.streams import read_lines
 from lingraft.embeddings import INITIALISERS
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import family_of
+from lingraft.models.source import config_of
 from lingraft.pipeline import grafting
 from lingraft.pipeline.jobs import prepared
 from lingraft.pipeline.preflight import named_files
@@ -113,23 +114,16 @@ def family_now(recipe: Recipe) -> Family:
     Raises:
         UnsupportedModelError: it has no record.
     """
-    if recipe.source.architecture is not None:
-        return family_of(str(recipe.source.architecture["model_type"]))
-    config = pretrained.load_config(str(recipe.source.model), recipe.source.revision)
-    return family_of(config.model_type)
+    return family_of(config_of(recipe.source).model_type)
 
 
 def position_settings(recipe: Recipe) -> tuple[int | None, int]:
     """The padding id that position rows depend on (or None), and the longest readable sentence."""
-    if recipe.source.architecture is not None:
-        settings: dict[str, Any] = dict(recipe.source.architecture)
-        family = family_of(str(settings["model_type"]))
-        pad, longest = 1, int(settings.get("max_position_embeddings", 512))
-    else:
-        config = pretrained.load_config(str(recipe.source.model), recipe.source.revision)
-        family = family_of(config.model_type)
-        pad = config.pad_token_id
-        longest = int(getattr(config, "max_position_embeddings", pretrained.USUAL_LENGTH))
+    config = config_of(recipe.source)
+    family = family_of(config.model_type)
+    # A model from a table gets a vocabulary of its own, whose padding is token 1.
+    pad = config.pad_token_id if recipe.source.architecture is None else 1
+    longest = int(getattr(config, "max_position_embeddings", pretrained.USUAL_LENGTH))
     if not family.pad_decides_positions:
         return None, pretrained.check_longest(recipe.source.model, longest)
     if pad is None:

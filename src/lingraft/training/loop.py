@@ -18,6 +18,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import torch
+from accelerate import DistributedDataParallelKwargs
 
 from lingraft.errors import TrainingError
 from lingraft.log import progress
@@ -70,6 +71,8 @@ def train_phase(job: Job, model: PreTrainedModel, accelerator: Accelerator) -> d
         Stopped: SIGTERM or SIGINT came; a checkpoint was written.
     """
     problem = MaskedText(job, model.to(accelerator.device))
+    unused = DistributedDataParallelKwargs(find_unused_parameters=True)
+    accelerator.ddp_handler = unused if problem.uneven else None
     flops = problem.useful_flops if problem.counted else None  # without it the log has no MFU
     parts = sorted(trained_parts(job.phase.train, job.phase.name))
     result = run_phase(job, problem, model, accelerator, flops, trained=problem.trained)

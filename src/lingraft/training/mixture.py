@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from lingraft.objectives.distillation import TERM
 from lingraft.training.data import Hidden, Position, Step, lay_out, number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lingraft.recipe import Batch, Mixture
     from lingraft.training.data import Batcher, Reading
@@ -226,15 +227,19 @@ class MixtureBatcher:
                     more[TERM].append(batcher.whole(own - start, TERM))
                 for other in self.also[number] if self.also else ():
                     more[other.objective.name].append(other.hide(own - start, epoch))
-        parts = [
-            lay_out(Hidden.together(hidden), self.batchers[0], rank, num_ranks)
-            # Pairs last: the last batch of a step must reach all parameters (DDP), and sentences
-            # do not reach cross-attention; a teacher's batches, which come first, not the head.
-            for hidden in sorted(by_objective.values(), key=lambda parts: parts[0].sides)
+
+        def laid(group: Mapping[str, list[Hidden]]) -> list[tuple[int, Step]]:
+            size = self.batchers[0]
+            return [
+                (hidden[0].sides, lay_out(Hidden.together(hidden), size, rank, num_ranks))
+                for hidden in group.values()
+            ]
+
+        again = [  # the same draws, which would count twice
+            (sides, replace(step, global_tokens=0, global_sentences=0))
+            for sides, step in laid(more)
         ]
-        again = (
-            lay_out(Hidden.together(hidden), self.batchers[0], rank, num_ranks)
-            for hidden in more.values()
-        )
-        extra = [replace(step, global_tokens=0, global_sentences=0) for step in again]
-        return Step.together([*extra, *parts])
+        # Pairs last: the last batch of a step must reach all parameters (DDP), and sentences do
+        # not reach cross-attention; a teacher's batches, which come first, not the head.
+        steps = sorted([*again, *laid(by_objective)], key=itemgetter(0))
+        return Step.together([step for _, step in steps])

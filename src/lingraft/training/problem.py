@@ -120,8 +120,11 @@ class MaskedText:
         everything = [one for reading in readings for one in (reading, *reading.also)]
         objectives = [objective_for(one.objective, trained) for one in everything]
         self.reads_pairs = any("pairs" in objective.reads for objective in objectives)
+        self.uneven = len({objective.sides for objective in objectives}) > 1
+        """Whether a step may hold no pairs, and then not reach cross-attention."""
         packed = packed_model(model, job.family)
         dropout.use_bits(model)
+        dropout.keep_layers(model)
         check_isolation(packed, job.vocabulary.pad)
         if any(objective.reads == "pairs" for objective in objectives):
             check_pairs(packed, job.vocabulary.pad)

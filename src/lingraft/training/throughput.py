@@ -215,8 +215,10 @@ def _attentions(model: PreTrainedModel, family: Family) -> Iterator[tuple[bool, 
         elif name.startswith((family.word_embeddings, *family.positions, *family.embedding_norm)):
             below |= parameter.requires_grad
     kinds: Sequence[str] = model.config.layer_types if family.types_of_layers else [""] * depth
+    width = getattr(model.config, "sliding_window", None)
     for index in range(depth):
-        window = int(model.config.sliding_window) if kinds[index] == "sliding_attention" else None
+        slides = family.window_everywhere or kinds[index] == "sliding_attention"
+        window = int(width) if slides and width is not None else None
         yield below or lowest < index or index in trained, window
 
 

@@ -38,8 +38,8 @@ class Identity:
     """Modules of a layer that write to the residual stream: weights and biases are set."""
     value: float = 0.0
     """To this; a norm that multiplies by 1 + weight is silent at -1."""
-    where: str | None = None
-    """Configuration key that must be true for it to hold (OPT 350m is post-LN)."""
+    where: tuple[str, bool] | None = None
+    """Configuration key and the value that it must have for it to hold (OPT 350m is post-LN)."""
 
     def owns(self, name: str) -> bool:
         """Whether a tensor, by its name within a layer or in the model, is one of them."""

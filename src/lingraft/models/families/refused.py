@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import UnsupportedModelError
@@ -55,6 +57,76 @@ TEXT_OF = {
 """For models that see or hear: which of the same house reads text alone."""
 TOWERS = ("vision_config", "audio_config", "vision_tower")
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+BERT_LIKE = ("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "electra")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A value of config.json that a family's record holds for."""
+
+    families: tuple[str, ...]
+    key: str
+    default: object
+    """What transformers takes where config.json has none."""
+    works: object
+    reason: str
+    """Why no other value does, and what to do."""
+
+
+SETTINGS = (
+    Setting(
+        BERT_LIKE,
+        "position_embedding_type",
+        "absolute",
+        "absolute",
+        "transformers 5 has no relative positions for it and would read it as another model; "
+        "choose one with absolute positions",
+    ),
+    Setting(
+        ("bart", "mbart", "m2m_100"),
+        "tie_word_embeddings",
+        True,
+        True,
+        "encoder, decoder and output then have embeddings each; choose a model that shares them",
+    ),
+    Setting(
+        ("gpt2",),
+        "scale_attn_by_inverse_layer_idx",
+        False,
+        False,
+        "its attention is scaled by a layer's number, so no layer can be inserted; choose another "
+        "model",
+    ),
+    Setting(
+        ("deberta-v2",),
+        "legacy",
+        True,
+        True,
+        "its head is another than the one that lingraft knows; choose xlm-roberta",
+    ),
+    Setting(
+        ("deberta-v2",),
+        "position_biased_input",
+        True,
+        False,
+        "only DeBERTa with relative positions alone is known; set it to false, as DeBERTa v2, v3 "
+        "and mDeBERTa have it",
+    ),
+    Setting(
+        ("deberta-v2",),
+        "conv_kernel_size",
+        0,
+        0,
+        "a convolution reads across the texts that share a row; choose mDeBERTa or DeBERTa v3",
+    ),
+    Setting(
+        ("modernbert",),
+        "decoder_bias",
+        True,
+        True,
+        "its head is known with an output bias alone; choose a model that has one",
+    ),
+)
 ATTENTIONS = ("full_attention", "sliding_attention")
 """What packed rows are isolated for; not chunked or linear attention."""
 
@@ -63,16 +135,18 @@ def check_config(name: str, config: Mapping[str, Any]) -> None:
     """Refuse a checkpoint that is no dense text model with weights that can be trained.
 
     Args:
-        name: directory or Hub id, for the message.
+        name: directory, Hub id or 'source.architecture', for the message.
         config: its config.json.
 
     Raises:
-        UnsupportedModelError: it has a vision or audio tower, quantised weights, experts, or layers
-            whose attention cannot be packed.
+        UnsupportedModelError: it has a vision or audio tower, quantised weights, experts, layers
+            whose attention cannot be packed, or a setting that its family's record does not hold
+            for.
     """
     reason = _reason(str(config.get("model_type")), config)
     if reason:
-        raise UnsupportedModelError(f"source model '{name}': {reason}")
+        named = name if name == "source.architecture" else f"source model '{name}'"
+        raise UnsupportedModelError(f"{named}: {reason}")
 
 
 def _reason(model_type: str, config: Mapping[str, Any]) -> str | None:
@@ -97,4 +171,8 @@ def _reason(model_type: str, config: Mapping[str, Any]) -> str | None:
             f"has layers of type {', '.join(others)}, in which rows would leak; choose a model "
             "with full or sliding attention"
         )
+    for setting in SETTINGS:
+        value = config.get(setting.key, setting.default)
+        if model_type in setting.families and value != setting.works:
+            return f"{setting.key} is {json.dumps(value)}: {setting.reason}"
     return None
