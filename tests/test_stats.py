@@ -129,3 +129,18 @@ def test_draws_depend_on_the_seed_and_on_what_is_drawn() -> None:
 )
 def test_a_t_test_that_cannot_be_made(gains: list[float], expected: float | None) -> None:
     assert paired_t_test(gains) == expected
+
+
+@pytest.mark.parametrize("seeds", [2, 5])
+def test_equal_models_whose_seeds_differ_more_than_texts_are_told_apart_by_the_larger_p(seeds):
+    """What docs/tasks.md says of marks: text differs 0.3 times as much as seeds do."""
+    generator, resampling = np.random.default_rng(1), Resampling(200)
+    bootstrap = larger = 0
+    for _ in range(400):
+        gains = generator.normal(0, 2**0.5, seeds) + generator.normal(0, 0.3, seeds)
+        drawn = gains + generator.normal(0, 0.3, (200, seeds))
+        found = resampling.difference({(n,): gain for n, gain in enumerate(gains)}, drawn)
+        bootstrap += found.p < 0.05
+        larger += found.larger_p < 0.05
+    assert bootstrap > {2: 100, 5: 32}[seeds]
+    assert larger < 36  # 20 expected, and 3.6 standard deviations

@@ -40,6 +40,14 @@ def two(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def five(tmp_path: Path) -> Path:
+    """As `two`, with five seeds."""
+    for label, quality in QUALITIES.items():
+        write_transfer(tmp_path, label, "pawsx", quality, n=400, seeds=tuple(range(5)))
+    return tmp_path
+
+
 def test_average_and_gap_are_those_of_the_scores(two: Path) -> None:
     (setting,) = settings_in(two)
     assert setting.languages == ("en", "de", "ko")
@@ -91,10 +99,10 @@ def test_answers_have_a_gap_of_f1_and_one_of_the_mean_with_exact_match(tmp_path:
     assert [row.cells[1].text for row in rows] == ["f1", "exact match", across.MEAN]
 
 
-def test_languages_and_their_mean_are_tested_against_the_reference(two: Path) -> None:
+def test_languages_and_their_mean_are_tested_against_the_reference(five: Path) -> None:
     found = {
         (one.title, one.label): one
-        for one in significance.differences(collect([two], "A"), resamples=200)
+        for one in significance.differences(collect([five], "A"), resamples=200)
     }
     assert set(found) == {(f"pawsx en→{one}", "B") for one in ("", "en", "de", "ko")}
     parts = [found[f"pawsx en→{one}", "B"].found.value for one in ("en", "de", "ko")]
@@ -106,8 +114,18 @@ def test_languages_and_their_mean_are_tested_against_the_reference(two: Path) ->
     assert mean.found.low < mean.found.value < (mean.found.high or 0)
 
 
-def test_marks_of_the_languages_stand_in_the_table(two: Path) -> None:
-    comparison = collect([two], "A")
+def test_two_seeds_that_agree_too_little_for_a_t_test_give_no_mark(two: Path) -> None:
+    found = significance.differences(collect([two], "A"), resamples=200)
+    differing = [one for one in found if one.found.p is not None and one.found.p < 0.05]
+    assert differing
+    for one in differing:
+        assert one.found.p_seeds is not None
+        assert one.mark == ("*" if one.found.p_seeds < 0.05 else "")
+    assert not all(one.mark for one in differing)
+
+
+def test_marks_of_the_languages_stand_in_the_table(five: Path) -> None:
+    comparison = collect([five], "A")
     tested = significance.differences(comparison, resamples=200)
     shown = transfer.section(tables.settings_of(comparison), tested)
     assert shown is not None

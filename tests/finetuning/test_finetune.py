@@ -186,6 +186,13 @@ def test_finished_seeds_are_kept_and_others_are_added(nli, tmp_path):
     assert {(row["seed"], row["metric"]) for row in rows} >= {(0, "accuracy"), (1, "macro_f1")}
     assert "±" in ended.out
 
+    # what was there and is asked for no more
+    inputs = tmp_path / "M" / "klue-nli" / "seed-0" / "inputs"
+    written = inputs.read_text()
+    inputs.write_text(json.dumps(json.loads(written) | {"learning_rates": [1e-3]}))
+    assert "differ in: learning_rates" in nli(tmp_path, "--label", "M").err
+    inputs.write_text(written)
+
     # other settings in the same folder
     changed = SHORT_RUN.replace("epochs=2", "epochs=1")
     refused = nli(tmp_path, "--label", "M", changes=changed)

@@ -11,7 +11,9 @@ import tiny_tokenizers
 import torch
 from right_answers import gold
 from tiny_shapes import ENCODERS
+from transformers import AutoConfig
 
+from lingraft.errors import UnsupportedModelError
 from lingraft.finetuning import heads
 from lingraft.finetuning.coders import biaffine
 from lingraft.finetuning.coders.biaffine import Parser
@@ -435,3 +437,9 @@ def test_a_model_with_cross_attention_is_fine_tuned_without_it(
     with torch.no_grad():
         wanted = model.base_model(input_ids=ids).last_hidden_state
         assert torch.equal(built.eval().base_model(input_ids=ids).last_hidden_state, wanted)
+
+
+def test_a_head_that_reads_a_text_where_padding_stands_is_refused():
+    with pytest.raises(UnsupportedModelError, match="classify a text at its end"):
+        heads.forward_of(AutoConfig.for_model("xlnet"), "sequence")
+    assert heads.forward_of(AutoConfig.for_model("xlnet"), "token")

@@ -44,6 +44,17 @@ def test_a_long_sentence_keeps_all_its_tags(family):
 
 
 @pytest.mark.parametrize("family", BUILDERS)
+def test_a_piece_whose_first_word_takes_more_tokens_without_its_space_loses_no_word(family):
+    """Byte-level BPE: ` the` is one token, and `the` at the start two."""
+    made = coder(family, 12)
+    whole = TaggedExample("long", ("the",) * 60, TAGS[:1] * 60)
+    items, tags = decoded(made, [whole])
+    assert tags == [whole.tags]
+    assert not any(item.cut for item in items)
+    assert sum(label != IGNORED for item in items for label in item.target) == 60
+
+
+@pytest.mark.parametrize("family", BUILDERS)
 def test_the_tokens_of_a_sentence_are_those_of_its_words(family):
     tokenizer = build(family)
     encoding = tokenizer(" ".join(WORDS)).encodings[0]

@@ -202,7 +202,7 @@ def test_finished_trainings_are_kept_and_other_languages_are_done_anew_only_when
     assert "1 done, 0 to do" in again.err
     wider = run(out, tagging, "--train-language", "en", "--test-languages", "de,ko")
     assert wider.status == 1
-    assert "differ in: data, test_languages" in wider.err
+    assert "differ in: data, metrics_by_language, test_languages" in wider.err
     chosen = run(out, tagging, *narrow, "--select-on", "de")
     assert "selection_languages" in chosen.err
     resumed = ("--train-language", "en", "--test-languages", "de,ko", "--resume")
@@ -328,3 +328,25 @@ def test_rows_without_tags_in_a_test_file_are_one_line(tagging, tmp_path, run):
     assert ended.status == 1
     assert "test-ko.jsonl" in ended.err
     assert ended.err.count("\n") == 1
+
+
+def test_no_translation_of_what_is_trained_on_chooses(tmp_path):
+    rows = {
+        "en": [f"a{number} good,{number % 2}" for number in range(40)],
+        "de": [f"b{number} gut,{number % 2}" for number in range(40)],
+    }
+    for language, lines in rows.items():
+        for split in ("train", "test"):
+            text = "\n".join(["text,label", *lines]) + "\n"
+            (tmp_path / f"{split}-{language}.csv").write_text(text)
+    (tmp_path / "mood.toml").write_text(
+        'name = "mood"\nkind = "classification"\nlanguages = ["en", "de"]\naligned = true\n'
+        'files = {train = "train-{lang}.csv", test = "test-{lang}.csv"}\n'
+    )
+    asked = {"models": ["x"], "tasks": ["mood.toml"], "train_languages": ["en", "de"]}
+    ((_, data),) = transfer.plan(decode_finetune(asked), tmp_path)
+    learnt = {one.id for one in data.splits["train"]}
+    chosen = {one.id for name in ("dev-en", "dev-de") for one in data.splits[name]}
+    assert len(data.splits["dev-en"]) == len(data.splits["dev-de"]) == 2
+    for number in chosen:
+        assert not {f"en/{number}", f"de/{number}"} & learnt

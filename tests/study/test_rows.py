@@ -27,7 +27,11 @@ CURVE = CurveRow(**COMMON, fingerprint="f", phase="phase-1", split="valid", poin
 
 def test_rows_come_back_as_they_were_written(tmp_path):
     path = tmp_path / "new" / "results.jsonl"
-    written = [metric(1.5), CURVE, end(message="한국어", machine={"device": "cpu", "cores": 2})]
+    written = [
+        metric(1.5),
+        CURVE,
+        end(message="한국어\u2028\u0085", machine={"device": "cpu", "cores": 2}),
+    ]
     rows.append(path, written[:1])
     rows.append(path, written[1:])
     assert rows.read(path) == written

@@ -216,3 +216,17 @@ def test_questions_have_a_fingerprint_of_all_that_is_asked(written):
         for changes in ({}, {"context": "x"}, {"label": 1}, {"choices": ["two", "four"]}, {"id": 7})
     }
     assert len(prints) == 4
+
+
+def test_questions_without_a_context_are_drawn_one_by_one_and_few_contexts_not_at_all():
+    def of(number, context):
+        question = Question(f"q{number}", context, ("a", "b"), 0, " ", "here")
+        return choice_metrics.Answered.of(question, (-1.0, -2.0), (1, 1))
+
+    free = [of(number, "") for number in range(30)]
+    assert len({one.context for one in free}) == 30
+    found = choice_metrics.difference(free, free, "acc")
+    assert (found.low, found.high, found.p) == (0, 0, 1)
+    few = [of(number, f"c{number % 4}") for number in range(30)]
+    found = choice_metrics.difference(few, few, "acc")
+    assert (found.value, found.low, found.high, found.p) == (0, None, None, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import tomllib
 from pathlib import Path
@@ -288,3 +289,14 @@ def test_json_that_no_tokenizer_takes_is_one_line(row: str, says: str, tmp_path:
     with pytest.raises(DataError, match=says) as caught:
         _task(tmp_path, toml, **{"train.jsonl": f'{{"text": "글", "label": "b"}}\n{row}\n'})
     assert "\n" not in str(caught.value)
+
+
+def test_labels_come_from_every_training_file_that_is_there(tmp_path: Path) -> None:
+    good = 'name = "mood"\nkind = "classification"\ncolumns.label = "mood"\n'
+    with gzip.open(tmp_path / "c.csv.gz", "wt") as file:
+        file.write("text,mood\nx,low\n")
+    files = {"a__csv": "text,mood\nx,up\n", "b__csv": "text,mood\nx,down\n"}
+    spelt = 'files = {train = [["absent.csv", "a.csv"], ["b.csv"], ["c.csv"]], dev = "a.csv"}'
+    assert _task(tmp_path, good + spelt, **files).labels == ("down", "low", "up")
+    with pytest.raises(DataError, match=r"absent\.csv: cannot be read"):
+        _task(tmp_path, good + 'files = {train = "absent.csv", dev = "a.csv"}')

@@ -73,6 +73,20 @@ def test_a_cut_is_named_in_the_data(tmp_path: Path) -> None:
     assert data.evaluation == ("dev",)
 
 
+def test_the_official_dev_can_be_cut_in_one_that_chooses_and_one_that_is_reported() -> None:
+    task = TASKS["klue-nli"]
+    official = load(task, OFFICIAL)
+    data = load(task, OFFICIAL, shares={"dev": 0.5, "test": 0.5}, seed=0)
+    assert data.splits["train"] == official.splits["train"]
+    both = [one.id for name in ("dev", "test") for one in data.splits[name]]
+    assert sorted(both) == sorted(one.id for one in official.splits["dev"])
+    assert data.names["train"] == "train"
+    assert data.names["test"] == "cut of dev (50 %, seed 0)"
+    assert data.evaluation == ("test",)
+    with pytest.raises(DataError, match="has no dev split that could be cut"):
+        load(TASKS["nsmc"], OFFICIAL, shares={"dev": 0.5, "test": 0.5})
+
+
 def test_official_splits_are_official() -> None:
     data = load(TASKS["korsts"], OFFICIAL)
     assert data.official

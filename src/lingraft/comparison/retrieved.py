@@ -132,7 +132,8 @@ def _reported(folder: Path) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
 
 def _rows(path: Path) -> list[dict[str, Any]]:
     try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = path.read_text(encoding="utf-8").split("\n")
+        return [json.loads(line) for line in lines if line]
     except FileNotFoundError:
         return []
     except ValueError:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lingraft.comparison.collect import answers
-from lingraft.stats import Difference, Resampling
+from lingraft.stats import FEWEST_BLOCKS, Difference, Resampling
 from lingraft.tasks.examples import document
 
 if TYPE_CHECKING:
@@ -44,15 +44,21 @@ class Tested:
     @property
     def mark(self) -> str:
         """'*' where the difference is significant at `LEVEL`."""
-        return "*" if self.found.p is not None and self.found.p < LEVEL else ""
+        p = self.found.larger_p
+        return "*" if p is not None and p < LEVEL else ""
 
 
 def replicates(
     part: Part, runs: Iterable[Run], resampling: Resampling
 ) -> dict[tuple[str, str, int], Array]:
-    """[R] By score, label and seed: what each run scores on every draw of documents."""
+    """[R] By score, label and seed: what each run scores on every draw of documents.
+
+    Nothing of a test set of fewer than `FEWEST_BLOCKS` documents: draws of so few tell too little.
+    """
     numbers: dict[str, int] = {}
     place_N = [numbers.setdefault(document(one), len(numbers)) for one in part.examples]
+    if len(numbers) < FEWEST_BLOCKS:
+        return {}
     scores = {
         (key, run.label, run.seed): score
         for run in runs
@@ -72,7 +78,8 @@ class _Gains:
 
     values: dict[Key, float]
     """On the whole test set, by seed."""
-    drawn_RS: Array
+    drawn_RS: Array | None
+    """On every draw; None where the test set has too few documents."""
 
 
 def differences(comparison: Comparison, resamples: int = RESAMPLES, seed: int = 0) -> list[Tested]:
@@ -107,7 +114,8 @@ def differences(comparison: Comparison, resamples: int = RESAMPLES, seed: int = 
                     one: float(np.mean([found.values[one] for found in several]))
                     for one in several[0].values
                 }
-                mean_RS = np.mean([found.drawn_RS for found in several], axis=0)
+                drawn = [found.drawn_RS for found in several if found.drawn_RS is not None]
+                mean_RS = np.mean(drawn, axis=0) if len(drawn) == len(several) else None
                 difference = resampling.difference(values, mean_RS)
                 tested.append(Tested(family, key, label, difference))
     return tested
@@ -127,7 +135,9 @@ def _gains(part: Part, reference: str, resampling: Resampling) -> dict[tuple[str
     return {
         (label, key): _Gains(
             {(one,): run.scores[key] - base[one].scores[key] for one, run in runs.items()},
-            np.stack([drawn[key, label, n] - drawn[key, reference, n] for n in runs], axis=1),
+            np.stack([drawn[key, label, n] - drawn[key, reference, n] for n in runs], axis=1)
+            if drawn
+            else None,
         )
         for label, runs in rivals.items()
         for key in part.keys

@@ -13,6 +13,7 @@ from lingraft.finetuning.outcomes import metric_name, summary, told
 from lingraft.report import numbers
 from lingraft.report.next_step import NextStep, command
 from lingraft.report.table import BEST, SECOND, Cell, Column, comma_separated, row, table
+from lingraft.stats import FEWEST_BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -244,25 +245,30 @@ def differences(comparison: Comparison, tested: Sequence[Tested]) -> Table | Non
 def _less(tested: Tested | None) -> Cell:
     if tested is None:
         return Cell(numbers.ABSENT)
-    found = tested.found
-    assert found.p is not None
-    return Cell(
-        numbers.signed(found.value, 1),
-        f"{numbers.between(found.low, found.high, 1, sign=True)} {numbers.probability(found.p)}",
-        mark=tested.mark,
-    )
+    found, value = tested.found, numbers.signed(tested.found.value, 1)
+    if found.p is None or found.low is None or found.high is None:
+        return Cell(value)
+    p = numbers.probability(found.p)
+    if found.p_seeds is not None:
+        of_seeds = numbers.probability(found.p_seeds).removeprefix("p ")
+        p += f", over {found.trained} seeds {of_seeds}"
+    between = numbers.between(found.low, found.high, 1, sign=True)
+    return Cell(value, f"{between} {p}", mark=tested.mark)
 
 
 def _tested_notes(tested: Sequence[Tested]) -> tuple[str, ...]:
     seeds = sorted({one.seeds for one in tested})
     over = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    single = " With one seed an interval tells of the test set alone." if seeds[0] == 1 else ""
+    single = " With one seed both tell of the test set alone." if seeds[0] == 1 else ""
+    more = " The second p is of a paired t-test over the seeds." if seeds[-1] > 1 else ""
+    few = any(one.found.p is None for one in tested)
+    without = f" Fewer than {FEWEST_BLOCKS} documents give neither." if few else ""
     return (
         "Points, with 95 % intervals and two-sided p: paired bootstrap, "
         f"{tested[0].found.resamples:,} draws of test examples and of the {over} "
-        f"seed{'s' if seeds != [1] else ''} that both models have.{single}",
-        f"* p < 0.05, not corrected: of {len(tested)} differences, about {len(tested) / 20:.1f} "
-        "would have a mark if the models were alike.",
+        f"seed{'s' if seeds != [1] else ''} that both models have.{more}{single}{without}",
+        f"* {'each p' if more else 'p'} < 0.05, not corrected for {len(tested)} differences"
+        f"{': one in twenty has a mark where models are alike' if len(tested) > 1 else ''}.",
     )
 
 
@@ -292,12 +298,24 @@ def score_rows(comparison: Comparison) -> list[dict[str, Any]]:
 
 def differences_sheet(tested: Sequence[Tested], reference: str) -> str:
     """Every difference, to full precision."""
-    head = ("model", "less", "task", "metric", "difference", "low", "high", "p", "seeds", "draws")
+    head = (
+        "model",
+        "less",
+        "task",
+        "metric",
+        "difference",
+        "low",
+        "high",
+        "p",
+        "p_seeds",
+        "seeds",
+        "draws",
+    )
     rows = []
     for one in tested:
         found = one.found
-        numbers_of = (found.value, found.low, found.high, found.p, one.seeds, found.resamples)
-        rows.append((one.label, reference, one.title, one.key, *numbers_of))
+        bounds = (found.value, found.low, found.high, found.p, found.p_seeds)
+        rows.append((one.label, reference, one.title, one.key, *bounds, one.seeds, found.resamples))
     return comma_separated(head, rows)
 
 

@@ -359,8 +359,13 @@ def forward_of(config: PreTrainedConfig, head: str) -> Any:
     """The forward function of the class that a head has for an architecture.
 
     Raises:
-        UnsupportedModelError: it has none.
+        UnsupportedModelError: it has none, or one that reads a text where padding stands.
     """
+    if head in ("sequence", "score") and getattr(config, "summary_type", None) == "last":
+        raise UnsupportedModelError(
+            f"models of type '{config.model_type}' classify a text at its end, where a batch has "
+            "padding (summary_type 'last'); choose an encoder such as BERT, RoBERTa or ModernBERT"
+        )
     try:
         return HEADS[head]._model_mapping[type(config)].forward
     except KeyError:

@@ -201,8 +201,8 @@ class _Call:
         present = read_json(mark) if mark.is_file() else {}
         differing = [
             key
-            for key, value in job.inputs.items()
-            if key != "fingerprint" and present.get(key) != value
+            for key in sorted({*job.inputs, *present} - {"fingerprint"})
+            if present.get(key) != job.inputs.get(key)
         ]
         if differing and job.is_done and not (self.options.resume or self.options.overwrite):
             raise RecipeError(

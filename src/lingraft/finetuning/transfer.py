@@ -348,7 +348,7 @@ def _taught(
         whole = files.examples(language, TRAIN)
         return whole, TRAIN, files.examples(language, DEV), files.name(language, DEV)
     lead = transfer.train[0]
-    led = files.plugged and task.aligned and language != lead and files.has(lead, origin)
+    led = task.aligned and language != lead and files.has(lead, origin)
     examples = files.examples(lead if led else language, origin)
     parts, names = named_cut(examples, shares, seed, origin)
     if led:
@@ -359,9 +359,14 @@ def _taught(
 def _followed(
     examples: Sequence[Example], lead: Mapping[str, Sequence[Example]]
 ) -> dict[str, list[Example]]:
-    """Examples cut where another language is: no translation of what is learnt chooses."""
+    """Examples cut where another language is: no translation of what is learnt chooses.
+
+    What the other language does not have is trained on.
+    """
     places = {one.id: split for split, part in lead.items() for one in part}
-    return {split: [one for one in examples if places.get(one.id) == split] for split in lead}
+    return {
+        split: [one for one in examples if places.get(one.id, TRAIN) == split] for split in lead
+    }
 
 
 def _no_training(task: Task, language: str, files: Files) -> str:

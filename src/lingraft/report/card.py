@@ -29,10 +29,10 @@ from lingraft.report.variants import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lingraft.models.kinds import KindName
-    from lingraft.recipe import Corpus, Recipe, Resources
+    from lingraft.recipe import Corpus, Evaluation, Recipe, Resources
     from lingraft.rundir import Run
 
 HUB_PREFIX = "hub:"
@@ -178,17 +178,33 @@ def shareable(recipe: Recipe) -> Recipe:
             ),
             "source": recipe.source.model_copy(update={"model": model}),
             "resources": _without_folders(recipe.resources),
+            "evaluation": _judged_by(recipe.evaluation),
         }
     )
 
 
 def _without_paths(corpus: Corpus) -> Corpus:
-    return corpus.model_copy(update={"text": tuple(map(_file_name, corpus.text))})
+    lists = ("text", "decontaminate")
+    return corpus.model_copy(update={key: _names(getattr(corpus, key)) for key in lists})
+
+
+def _judged_by(evaluation: Evaluation) -> Evaluation:
+    choices = tuple(
+        one.model_copy(
+            update={"file": _file_name(one.file), "shape": one.shape and _file_name(one.shape)}
+        )
+        for one in evaluation.choices
+    )
+    return evaluation.model_copy(update={"kept": _names(evaluation.kept), "choices": choices})
+
+
+def _names(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(_file_name, paths))
 
 
 def _without_folders(resources: Resources) -> Resources:
     lists = ("lexicons", "parallel", "source_text")
-    named = {key: tuple(map(_file_name, getattr(resources, key))) for key in lists}
+    named = {key: _names(getattr(resources, key)) for key in lists}
     vectors = {key: getattr(resources, key) for key in ("source_vectors", "target_vectors")}
     cut = {key: name and _file_name(name) for key, name in vectors.items()}
     return resources.model_copy(update=named | cut)

@@ -246,8 +246,8 @@ def scores(outcome: Outcome, task: Task, split: str) -> list[Score]:
     blocks: dict[str, Blocks] = {}
     if set(task.shown) - {ACCURACY}:
         blocks = _jackknife(examples, predictions, task, outcome.scores(split))
-    if ACCURACY in task.shown:
-        blocks[ACCURACY] = _accuracy_blocks(examples, predictions)
+    if ACCURACY in task.shown and (found := _accuracy_blocks(examples, predictions)):
+        blocks[ACCURACY] = found
     digest = hashlib.blake2b(digest_size=8)
     for example in examples:
         digest.update(f"{example.id}\n{example.text}\n".encode("utf-8", "surrogatepass"))
@@ -270,7 +270,10 @@ def block_of(example: Example) -> int:
 
 
 def _accuracy_blocks(examples: Sequence[Example], predictions: Sequence[Prediction]) -> Blocks:
-    """Right answers and examples by block of the test text, those of one document together."""
+    """Right answers and examples by block of the test text, those of one document together.
+
+    Nothing where fewer than `FEWEST_BLOCKS` blocks have any.
+    """
     blocks = [[0.0, 0.0] for _ in range(BLOCKS)]
     for example, prediction in zip(examples, predictions, strict=True):
         assert isinstance(example, TextExample | RelationExample)
@@ -278,6 +281,8 @@ def _accuracy_blocks(examples: Sequence[Example], predictions: Sequence[Predicti
         block = blocks[block_of(example)]
         block[0] += float(example.label == prediction.label)
         block[1] += 1.0
+    if sum(count > 0 for _, count in blocks) < FEWEST_BLOCKS:
+        return ()
     return tuple((right, count) for right, count in blocks)
 
 

@@ -225,9 +225,9 @@ def _luck(first: Group, second: Group, metric: str, resampling: Resampling) -> s
     if not first.rows(metric).keys() & second.rows(metric).keys():
         return f"It shares no seed with {name}, so nothing is known of luck."
     found = difference(first, second, metric, resampling)
-    if found.p is None:
+    p = found.larger_p
+    if p is None:
         return f"Whether its lead over {name} is luck is not known: the rows have no blocks."
-    p = max(found.p, found.p_seeds or 0.0)
     shown = numbers.probability(p)
     said = f"nothing separates it from {name} ({shown})"
     if p < ALPHA:

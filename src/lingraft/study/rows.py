@@ -125,7 +125,7 @@ def read(path: Path) -> list[AnyRow]:
         DataError: the file is missing, or another line is broken.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except FileNotFoundError:
         raise DataError(f"{path}: is missing; lingraft study makes it") from None
     rows = []

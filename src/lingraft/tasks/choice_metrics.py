@@ -13,14 +13,14 @@ import numpy as np
 
 from lingraft.errors import DataError
 from lingraft.rundir import fingerprint, write_rows
-from lingraft.stats import Resampling
+from lingraft.stats import FEWEST_BLOCKS, Resampling
 from lingraft.tasks.predictions import with_tuples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from lingraft.stats import Difference
+    from lingraft.stats import Difference, Key
     from lingraft.tasks.choices import Question
 
 Array = np.ndarray[Any, Any]
@@ -38,7 +38,8 @@ class Answered:
 
     id: str
     context: str
-    """Fingerprint of the question's context: questions that share one are no independent draws."""
+    """Fingerprint of the question's context: questions that share one are no independent draws.
+    Of a question without a context that of its id."""
     label: int
     """The right choice."""
     nats_C: tuple[float, ...]
@@ -52,7 +53,7 @@ class Answered:
         """With the sizes of the choices, the delimiter left out."""
         return cls(
             question.id,
-            fingerprint(question.context),
+            fingerprint(question.context or question.id),
             question.label,
             tuple(nats),
             tuple(map(len, question.choices)),
@@ -110,7 +111,8 @@ def difference(
 ) -> Difference:
     """By how many points one model is more accurate than another on the same questions.
 
-    A paired bootstrap over contexts: questions that share one are drawn together.
+    A paired bootstrap over contexts: questions that share one are drawn together. With fewer than
+    `FEWEST_BLOCKS` contexts there is neither interval nor p.
 
     Args:
         ours: of one model.
@@ -124,11 +126,14 @@ def difference(
     where_Q = np.array([places.setdefault(one.context, len(places)) for one in ours])
     gains_G = np.bincount(where_Q, weights=gains_Q, minlength=len(places))
     sizes_G = np.bincount(where_Q, minlength=len(places)).astype(np.float64)
+    gains: dict[Key, float] = {(0,): float(gains_Q.mean())}
+    if len(places) < FEWEST_BLOCKS:
+        return drawing.difference(gains, None)
     parts = [
         (draws_rG @ gains_G) / (draws_rG @ sizes_G)
         for draws_rG in drawing.parts(len(places), "contexts")
     ]
-    return drawing.difference({(0,): float(gains_Q.mean())}, np.concatenate(parts)[:, None])
+    return drawing.difference(gains, np.concatenate(parts)[:, None])
 
 
 def file_name(title: str, prefix: str = "") -> str:
@@ -148,7 +153,8 @@ def read(path: Path) -> list[Answered]:
         DataError: the file is missing or broken.
     """
     try:
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = path.read_text(encoding="utf-8").split("\n")
+        rows = [json.loads(line) for line in lines if line]
         return [Answered(**with_tuples(row)) for row in rows]
     except FileNotFoundError:
         raise DataError(f"{path}: is missing; run the evaluation stage again") from None

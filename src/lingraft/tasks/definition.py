@@ -19,6 +19,7 @@ from lingraft.tasks.columns import Columns, Files, Headers
 from lingraft.tasks.dependency import files as klue_dp
 from lingraft.tasks.metrics import SCORES
 from lingraft.tasks.reading import MISSING
+from lingraft.tasks.splits import find_part
 from lingraft.tasks.task import Hub, Kind, Settings, Spans, Split, Task
 
 if TYPE_CHECKING:
@@ -337,7 +338,7 @@ def _settled(definition: Definition, base: Path) -> Definition:
 
 
 def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
-    """The labels of the training file, sorted; of tags O comes last."""
+    """The labels of the training files, sorted; of tags O comes last."""
     if definition.kind in ("regression", "span", "translation"):
         return ()
     found: set[str] = set()
@@ -346,10 +347,12 @@ def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
             f"task {definition.name}: files has no train, which would say the labels; name it, or "
             "give labels"
         )
-    (path,) = (base / part[0] for part in definition.files.train)
-    for row in FORMATS[definition.format or definition.kind].rows(path, definition):
-        if definition.kind == "tagging":
-            found.update(row.strings(definition.columns.tags))
-        else:
-            found.add(row.text(definition.columns.label))
+    rows = FORMATS[definition.format or definition.kind].rows
+    for part in definition.files.train:
+        for path in find_part(part, base, ()) or (base / part[0],):
+            for row in rows(path, definition):
+                if definition.kind == "tagging":
+                    found.update(row.strings(definition.columns.tags))
+                else:
+                    found.add(row.text(definition.columns.label))
     return tuple(sorted(found, key=lambda label: (label == "O", label)))

@@ -60,7 +60,7 @@ def find(task: Task, directory: Path, wanted: Sequence[str] = ()) -> dict[str, t
         raise DataError(f"{directory}: no such directory; it must hold the files of {task.name}")
     found: dict[str, tuple[Path, ...]] = {}
     for name, split in task.splits.items():
-        parts = [_find_part(spellings, directory, task.folders) for spellings in split.parts]
+        parts = [find_part(spellings, directory, task.folders) for spellings in split.parts]
         if all(parts):
             found[name] = tuple(file for files in parts for file in files)
     absent = [name for name in wanted if name not in found]
@@ -71,7 +71,7 @@ def find(task: Task, directory: Path, wanted: Sequence[str] = ()) -> dict[str, t
     return found
 
 
-def _find_part(
+def find_part(
     spellings: Sequence[str], directory: Path, folders: Sequence[str]
 ) -> tuple[Path, ...]:
     """The file of the first spelling that is there, or the files that its * fits, by name."""
@@ -214,7 +214,8 @@ def load(
 
     Without `shares` the official splits; where the task has no development set (NSMC), 5 % of the
     training set become one. With `shares` (train, dev and test) the labelled split that is
-    there, dev before train, is cut, and official splits are not used.
+    there, dev before train, is cut, and official splits are not used; but with shares for dev and
+    test alone the official dev is cut, and train is the official one.
 
     Raises:
         DataError: files are missing or broken, or cannot be cut.
@@ -261,10 +262,17 @@ def _labelled_alone(task: Task, directory: Path) -> str | None:
 
 
 def _load_cut(task: Task, directory: Path, shares: Mapping[str, float], seed: int) -> Data:
+    if set(shares) == {DEV, TEST}:
+        if DEV not in task.splits:
+            raise DataError(f"{task.name} has no dev split that could be cut in dev and test")
+        found = find(task, directory, [TRAIN, DEV])
+        splits = {TRAIN: read_split(task, TRAIN, found[TRAIN])}
+        parts, names = named_cut(read_split(task, DEV, found[DEV]), shares, seed, DEV)
+        return Data(splits | parts, {TRAIN: TRAIN} | names, (TEST,))
     if not {TRAIN, DEV, TEST} >= set(shares) >= {TRAIN, DEV}:
         raise DataError(
             f"shares of a cut are for {', '.join(shares)}; they must be for train, dev and test, "
-            "or for train and dev"
+            "for train and dev, or for dev and test"
         )
     found = find(task, directory)
     origin = _labelled_alone(task, directory)

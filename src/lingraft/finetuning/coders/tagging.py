@@ -105,11 +105,26 @@ class TagCoder(Coder):
         else:
             parts, encodings = [(example.units, 0)], [whole]
         for (words, start), encoding in zip(parts, encodings, strict=True):
-            labels: list[str | None] = [None] * len(encoding.offsets)
-            for token, word in self.tokens_of(words, encoding.offsets):
-                labels[token] = tags[start + word]
-            extra = Piece(words, start, encoding.offsets)
-            yield self.shape.item(index, encoding, self._numbers(labels), extra)
+            yield from self._labelled(index, words, tags[start:], start, encoding)
+
+    def _labelled(
+        self, index: int, words: Sequence[str], tags: Sequence[str], start: int, encoding: Encoding
+    ) -> Iterator[Item]:
+        """The input of a piece of a sentence; two where it does not fit.
+
+        A first word may take more tokens than it took behind a space, and no word is to be lost.
+        """
+        half = len(words) // 2
+        if encoding.overflowing and half:
+            for some, place in ((words[:half], 0), (words[half:], half)):
+                (again,) = self.shape.encode([" ".join(some)])
+                yield from self._labelled(index, some, tags[place:], start + place, again)
+            return
+        labels: list[str | None] = [None] * len(encoding.offsets)
+        for token, word in self.tokens_of(words, encoding.offsets):
+            labels[token] = tags[word]
+        extra = Piece(tuple(words), start, encoding.offsets)
+        yield self.shape.item(index, encoding, self._numbers(labels), extra)
 
     def count(self, item: Item) -> int:
         """Tokens with a label."""
