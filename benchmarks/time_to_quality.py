@@ -170,7 +170,7 @@ def prepare(asked: argparse.Namespace, folder: Path) -> None:
     )
     context = Context(recipe, run, accelerator_for(recipe.training, folder))
     made = stages.corpus(context)
-    context = budgeting.choose(context)
+    context = budgeting.choose(context, context.recipe)
     stages.tokenizer(context, made)
 
 
@@ -215,7 +215,7 @@ def attempt(
     request = recipe_of(asked, tokens, seed, pieces)
     context = Context(request, run, accelerator_for(request.training, run.path))
     clock.go()
-    context = budgeting.choose(context)
+    context = budgeting.choose(context, context.recipe)
     stages.graft(context, str(text.stage("tokenizer").fingerprint()))
     context = budgeting.fix(context, request, budgeting.Timekeeper(time.monotonic()))
     trained: list[Any] = []

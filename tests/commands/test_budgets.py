@@ -12,13 +12,20 @@ from lingraft.study import estimate
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("5M", 5e6), ("300k", 3e5), ("1.5B", 1.5e9), ("2e6", 2e6), ("1,000", 1e3), ("7", 7.0)],
+    [
+        ("5M", 5e6),
+        ("300k", 3e5),
+        ("1.5B", 1.5e9),
+        ("2e6", 2e6),
+        ("1,000", 1e3),
+        ("1,500,000", 1.5e6),
+    ],
 )
 def test_tokens_are_written_as_people_do(text, number):
     assert budgets.count(text, "--tokens") == number
 
 
-@pytest.mark.parametrize("text", ["", "M", "-3", "5 apples", "0", "1e"])
+@pytest.mark.parametrize("text", ["", "M", "-3", "5 apples", "0", "1e", "1,5M", "1,5000"])
 def test_what_is_no_number_of_tokens_is_refused(text):
     with pytest.raises(RecipeError, match="write a number above 0"):
         budgets.count(text, "--tokens")
@@ -39,6 +46,7 @@ ONE, TWO = [{"name": "de"}], [{"name": "de"}, {"name": "fr"}]
         ({}, [], {}, "auto"),
         ({"method": "adapters"}, [], {}, "auto"),
         ({"method": "metaxlm"}, [], {}, None),
+        ({"method": "untrained"}, [], {}, None),
         ({"method": "no-such-method"}, [], {}, None),
         ({}, ["phases.0.dropout=0"], {}, None),
         ({}, [], {"yes": True}, None),

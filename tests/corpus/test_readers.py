@@ -187,6 +187,14 @@ def test_files_about_a_folder_are_left_out_and_told_in_one_line(
     assert "and 5 more" in told[1]
 
 
+def test_what_runs_in_a_folder_of_text_have_made_is_not_read_as_text(tmp_path: Path):
+    (tmp_path / "a.txt").write_text("text\n")
+    (tmp_path / "runs" / "ko" / "corpus").mkdir(parents=True)
+    for name in ("recipe.toml", ".lock", "environment.json", "corpus/train.txt"):
+        (tmp_path / "runs" / "ko" / name).write_text("{}\n")
+    assert [source.name for source in readers.resolve([tmp_path])] == [str(tmp_path / "a.txt")]
+
+
 def test_a_file_about_a_folder_is_read_when_it_is_named(tmp_path: Path):
     (tmp_path / "README.txt").write_text("text\n")
     assert [source.name for source in readers.resolve([tmp_path / "README.txt"])] == [

@@ -336,7 +336,9 @@ def test_the_model_is_uploaded_when_asked_for_and_a_failed_upload_is_tried_again
     wanted = (*wanted, "--push-to-hub", "me/ko")
     ended = command("--quiet", *wanted)
     assert ended.status == 1
-    assert ended.err.splitlines()[-1].startswith("lingraft: no network; ")
+    last = ended.err.splitlines()[-1]
+    assert f"{finished / 'model'}: is whole, but was not uploaded to me/ko: no network; " in last
+    assert (finished / "report.html").is_file()
     for _ in range(2):
         assert command(*wanted).status == 0
     assert calls[2:] == [
@@ -386,3 +388,10 @@ def test_emptying_a_cell_of_a_study_leaves_what_it_shares(tmp_path):
     pipeline.empty(Run(cell))
     assert not (cell / "corpus").exists()
     assert (shared / "train.txt").read_text() == "text"
+
+
+def test_a_name_that_the_hub_would_refuse_is_refused_before_training(command, shorthand, tmp_path):
+    ended = command(*shorthand(tmp_path / "run"), "--push-to-hub", "me/my model!")
+    assert ended.status == 1
+    assert ended.err.splitlines()[-1].startswith("lingraft: export.push_to_hub: ")
+    assert not (tmp_path / "run").exists()

@@ -9,6 +9,7 @@ import shutil
 import pytest
 
 from lingraft.errors import RecipeError, TrainingError
+from lingraft.models.source import load_model
 from lingraft.pipeline import adapt as pipeline
 from lingraft.pipeline import foreseeing, planning, preflight, speed
 from lingraft.pipeline.budgeting import Timekeeper
@@ -20,6 +21,7 @@ from lingraft.recipe import auto
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
 from lingraft.training.data import Batcher
+from lingraft.training.phase import Stopped
 
 MINUTE = {"value": 1, "unit": "minutes"}
 
@@ -403,3 +405,61 @@ def test_nothing_is_foreseen_where_nothing_is_open_or_the_source_is_elsewhere(as
     assert foreseen(recipe) == (recipe, [])
     absent = asked(steps | {"preset": "auto"}, source={"model": "some/model"})
     assert foreseen(absent) == (absent, [])
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "modernbert", "electra"])
+def test_a_source_without_its_head_is_sized_and_grafted_with_a_fresh_one(
+    family, asked, tiny_source, tmp_path, monkeypatch
+):
+    bare = tmp_path / "bare"
+    shutil.copytree(tiny_source(family), bare)
+    (bare / "model.safetensors").unlink()
+    load_model(str(tiny_source(family))).model.base_model.save_pretrained(bare)
+    steps = {"budget": {"value": 4, "unit": "steps"}, "preset": "auto"}
+    recipe = asked(steps, source={"model": str(bare)})
+    assert preflight.check(foreseen(recipe)[0]).parameters
+    clock = Timekeeper(0.0, Clock(monkeypatch))
+    run = pipeline.adapt(recipe, tmp_path / "run", time=clock)
+    assert run.stage("phase-1").result()["steps"] == 4
+
+
+def test_a_signal_in_the_probe_ends_the_run_and_decides_nothing(
+    asked, tmp_path, monkeypatch, unsure
+):
+    def stopped(*_):
+        raise Stopped("a signal", 2)
+
+    monkeypatch.setattr(speed, "trial", stopped)
+    with pytest.raises(Stopped, match="stopped in the probe") as raised:
+        pipeline.adapt(asked(of_steps(800)), tmp_path / "run")
+    assert raised.value.exit_status == 130
+    assert plan_of(Run(tmp_path / "run"))["fixed"] is None
+    with pytest.raises(RecipeError, match="has not decided all its settings yet"):
+        pipeline.run_stage(tmp_path / "run", "graft")
+
+
+def test_what_decides_nothing_changes_neither_plan_nor_weights(asked, tmp_path, monkeypatch):
+    six = of_steps(6)
+    run = pipeline.adapt(asked(six), tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch)))
+    before, plan = digest(run), plan_of(run)
+    again = asked(six, export={"licence": "mit"}, training={"row_tokens": 64, "log_steps": 7})
+    with pytest.raises(RecipeError, match=r"\(differs in: training, export\)"):
+        pipeline.adapt(again, run.path)
+    pipeline.adapt(again, run.path, resume=True, time=Timekeeper(0.0, Clock(monkeypatch)))
+    assert (digest(run), plan_of(run)["fixed"]) == (before, plan["fixed"])
+    assert "mit" in (run.model_path / "README.md").read_text()
+    assert completed(run).export.licence is None
+
+
+def test_another_text_is_planned_for_anew(asked, tmp_path, monkeypatch, korean_text, caplog):
+    text = tmp_path / "ko.txt"
+    lines = korean_text.read_text().splitlines()
+    text.write_text("\n".join(lines[: len(lines) // 2]) + "\n")
+    recipe = asked(of_steps(6), corpus={"text": [str(text)]})
+    run = pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch)))
+    before = plan_of(run)["facts"]["characters"]
+    text.write_text("\n".join(lines) + "\n")
+    with caplog.at_level("WARNING", logger="lingraft"):
+        pipeline.adapt(recipe, run.path, time=Timekeeper(0.0, Clock(monkeypatch)))
+    assert "it is made anew" in caplog.text
+    assert plan_of(run)["facts"]["characters"] > 1.5 * before

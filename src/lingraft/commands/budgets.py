@@ -27,7 +27,8 @@ def count(text: str, option: str) -> float:
     Raises:
         RecipeError: it is none.
     """
-    match = NUMBER.fullmatch(text.strip().replace(",", "").replace("_", ""))
+    plain = re.sub(r"(?<=\d)[,_](?=\d{3}(?!\d))", "", text.strip())  # 1,500,000, but not 1,5M
+    match = NUMBER.fullmatch(plain)
     value = float(match[1]) * FACTORS[match[2].lower()] if match else 0.0
     if not value:
         raise RecipeError(f"{option} {text}: write a number above 0, as 300k, 5M or 1.5B")
@@ -70,7 +71,8 @@ def default_preset(
         yes: whether the paper's budget is taken where none is given.
     """
     method, streams = form.get("method"), form.get("streams", ())
-    known = method is None or (method in METHODS and METHODS[method].preset == PAPER)
+    record = METHODS.get(method or "xpt")
+    known = record is not None and record.preset == PAPER and bool(record.stretches)
     by_hand = any(text.strip().startswith(("phases.", "phases=")) for text in assignments)
     measured = len(streams) < 2 and not joins  # of several languages no rule was measured
     budgeted = chosen(form) or any(text.strip().startswith("method.budget") for text in assignments)

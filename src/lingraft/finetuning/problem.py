@@ -115,6 +115,9 @@ class Judged(NamedTuple):
 class Finetuning:
     """A task, a model and the coder between them."""
 
+    uneven = False
+    """Every step reaches all that trains."""
+
     def __init__(
         self,
         model: PreTrainedModel | Parser | Plugged,

@@ -13,7 +13,7 @@ from lingraft.errors import DataError, RecipeError
 from lingraft.log import duration
 from lingraft.models import export as exporting
 from lingraft.models.source import load_model
-from lingraft.pipeline import budgeting, evaluating, stages, trials
+from lingraft.pipeline import budgeting, evaluating, plans, stages, trials
 from lingraft.pipeline.budgeting import Timekeeper
 from lingraft.pipeline.preflight import check_inputs, check_names, too_small
 from lingraft.pipeline.rows import tied_now
@@ -84,7 +84,7 @@ def adapt(
     main = accelerator.is_main_process
     with run.locked() if main else contextlib.nullcontext():
         if main:
-            same = budgeting.knows(run, request)
+            same = plans.is_undecided(run) and budgeting.knows(run, request)
             prepare(recipe, run, resume=resume, overwrite=overwrite, same=same)
             for note in too_small(recipe) if not is_open(recipe) else ():
                 logger.warning("%s", note)
@@ -97,6 +97,7 @@ def adapt(
         go_through(Context(recipe, run, accelerator), request, time)
         if main:
             logger.info("report: %s", report(run))
+            upload(run, recipe)
         if recipe.training.trackers:
             accelerator.end_training()
     return run
@@ -111,7 +112,7 @@ def go_through(context: Context, request: Recipe, time: Timekeeper) -> None:
         time: the clock that a budget in time goes by.
     """
     corpus_made = alone(context, "corpus", lambda: stages.corpus(context))
-    chosen = budgeting.choose(context)
+    chosen = budgeting.choose(context, request)
     tokenizer_made = alone(chosen, "tokenizer", lambda: stages.tokenizer(chosen, corpus_made))
     fixed, grafted = decided(chosen, request, graft(chosen, tokenizer_made), time)
     trained = train(fixed, grafted)
@@ -166,7 +167,7 @@ def baseline_run(run: Run, method: str) -> Run:
 def prepare(recipe: Recipe, run: Run, *, resume: bool, overwrite: bool, same: bool = False) -> None:
     """Make the run's folder ready, and write the recipe into it.
 
-    `same`: the run was asked for this before, and may have decided what that left open.
+    `same`: the run was asked for this before, and has not decided all that it left open.
 
     Raises:
         RecipeError: the folder holds something else, and neither `resume` nor `overwrite` says what
@@ -186,7 +187,7 @@ def prepare(recipe: Recipe, run: Run, *, resume: bool, overwrite: bool, same: bo
             )
         empty(run)
     elif run.recipe_path.is_file():
-        differing = changed_sections(recipe, run) if not same else []
+        differing = [] if same else changed_sections(recipe, run)
         if differing and not resume and any(run.path.glob("*/done.json")):
             raise RecipeError(
                 f"{run.path}: holds a run with another recipe "
@@ -284,9 +285,6 @@ def export(context: Context, trained: str, evaluated: str) -> str:
     made = fingerprint(FORMAT["model"], trained, evaluated, others, recipe.export, recipe.name)
     if not stage.is_done(made):
         write_out(context, made)
-    if recipe.export.push_to_hub and not (stage.path / UPLOADED).is_file():
-        push(run, recipe)
-        write_text(stage.path / UPLOADED, f"{recipe.export.push_to_hub}\n")
     return made
 
 
@@ -302,8 +300,29 @@ def write_out(context: Context, made: str) -> None:
         result["parameters"] = model.num_parameters()
 
 
+def upload(run: Run, recipe: Recipe) -> None:
+    """Upload RUN/model once; only when the recipe names where to.
+
+    Raises:
+        DataError: the Hub cannot be reached, or refuses.
+    """
+    name, mark = recipe.export.push_to_hub, run.stage("model").path / UPLOADED
+    if not name or mark.is_file():
+        return
+    try:
+        push(run, recipe)
+    except Exception as error:  # HTTP, tokens, names: classes of its own
+        reason = " ".join(str(error).split())[:300]
+        raise DataError(
+            f"{run.model_path}: is whole, but was not uploaded to {name}: {reason}; "
+            "the same command tries again"
+        ) from error
+    write_text(mark, f"{name}\n")
+    logger.info("uploaded to %s", name)
+
+
 def push(run: Run, recipe: Recipe) -> None:
-    """Upload RUN/model; only when the recipe names where to."""
+    """Send RUN/model to the Hub."""
     from huggingface_hub import HfApi  # the base install brings it; loaded when it is asked for
 
     name = str(recipe.export.push_to_hub)
@@ -312,7 +331,6 @@ def push(run: Run, recipe: Recipe) -> None:
     api.upload_folder(
         repo_id=name, folder_path=run.model_path, ignore_patterns=["done.json", UPLOADED]
     )
-    logger.info("uploaded to %s", name)
 
 
 def report(run: Run) -> Path:
@@ -338,10 +356,8 @@ def run_stage(path: Path, name: str) -> dict[str, Any]:
     recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
     phases = _phases(recipe)
     order = ["corpus", "tokenizer", "graft", *phases, "evaluation", "model", "report"]
-    if is_open(recipe):
-        raise RecipeError(
-            f"{path}: its budget in time was not turned into tokens yet; run lingraft adapt"
-        )
+    if is_open(recipe) or plans.is_undecided(run):
+        raise RecipeError(f"{path}: has not decided all its settings yet; run lingraft adapt")
     if name not in order:
         raise RecipeError(f"stage '{name}': this run has {', '.join(order)}")
     if name == "report":
@@ -353,6 +369,7 @@ def run_stage(path: Path, name: str) -> dict[str, Any]:
             stages.phase(context, phases.index(name), before)
         elif name == "model":
             export(context, _made(run, phases[-1]), before)
+            upload(run, recipe)
         else:
             work = {
                 "tokenizer": stages.tokenizer,

@@ -64,34 +64,54 @@ class Timekeeper:
         return self.clock() - self.began
 
 
+FREE = ("name", "training", "evaluation", "export")
+"""Sections that no decision depends on: another value of theirs leaves the plan as it is."""
+
+
 def asked(recipe: Recipe) -> dict[str, Any]:
-    """An open recipe as it was given, to know it again."""
-    return recipe.model_dump(mode="json", exclude_unset=True)
+    """What of an open recipe decides on its plan, to know it again."""
+    given = recipe.model_dump(mode="json", exclude_unset=True, exclude={*FREE})
+    return given | {"seed": recipe.seed}
 
 
 def remembered(recipe: Recipe, run: Run) -> Recipe:
     """The complete recipe that the run has made of this open one; the open one before that."""
-    if not knows(run, recipe):
+    found = completed(run) if knows(run, recipe) else None
+    if found is None:
         return recipe
-    return completed(run) or recipe
+    return found.model_copy(update={name: getattr(recipe, name) for name in FREE})
 
 
 def knows(run: Run, recipe: Recipe) -> bool:
     """Whether the run was asked for this open recipe before."""
     if not is_open(recipe) or not run.plan_path.is_file():
         return False
-    return bool(read_json(run.plan_path)["asked"] == asked(recipe))
+    before = {"seed": 0} | read_json(run.plan_path)["asked"]
+    return {key: value for key, value in before.items() if key not in FREE} == asked(recipe)
 
 
-def choose(context: Context) -> Context:
-    """Decide what vocabulary and graft need; of a complete recipe nothing."""
-    recipe, run = context.recipe, context.run
+def choose(context: Context, request: Recipe) -> Context:
+    """Decide what vocabulary and graft need; of a complete recipe nothing.
+
+    Args:
+        context: the run, behind its text.
+        request: the recipe as it was asked for; what was decided of it for another text is decided
+            anew.
+    """
+    run, made = context.run, context.run.stage("corpus").fingerprint()
+    known = knows(run, request)
+    if known and read_json(run.plan_path).get("corpus", made) != made:
+        logger.warning("the text is not the one that the plan was made for: it is made anew")
+        context, known = replace(context, recipe=request), False
+    recipe = context.recipe
     if not is_open(recipe):
         return context
-    if context.accelerator.is_main_process and not knows(run, recipe):
+    context.accelerator.wait_for_everyone()
+    if context.accelerator.is_main_process and not known:
         facts = _facts(context)
         decided = choosing.choices(recipe, facts, before_speed=True) if _is_auto(recipe) else []
-        plan = {"asked": asked(recipe), "choices": [one.plain() for one in decided]}
+        plan: dict[str, Any] = {"asked": asked(recipe), "corpus": made}
+        plan |= {"choices": [one.plain() for one in decided]}
         write_json(run.plan_path, plan | {"facts": asdict(facts), "fixed": None})
     context.accelerator.wait_for_everyone()
     early = [choosing.Choice(**one) for one in read_json(run.plan_path)["choices"]]

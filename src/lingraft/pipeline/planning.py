@@ -98,8 +98,12 @@ class Text:
         return min(sentences, self.sentences["valid"]) * self.lengths["valid"]
 
     def scored(self, sentences: int, words: int) -> float:
-        """Tokens that an evaluation reads: two schemes, and a pass for each token of a word."""
+        """Tokens that an evaluation reads: two schemes, and a pass for each token of a word.
+
+        At most one word of a sentence is scored.
+        """
         length = self.lengths["test"]
+        words = min(words, self.sentences["test"])
         masked = 2 * min(sentences, self.sentences["test"]) * length
         return masked + words * self.tokens_per_word * length * CONTEXT
 

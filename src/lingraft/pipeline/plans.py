@@ -16,3 +16,8 @@ def completed(run: Run) -> Recipe | None:
     """The complete recipe that a run has made of an open one; None where it has not yet."""
     fixed = read_json(run.plan_path)["fixed"] if run.plan_path.is_file() else None
     return decode(fixed) if fixed else None
+
+
+def is_undecided(run: Run) -> bool:
+    """Whether a run has a plan that does not say all yet."""
+    return run.plan_path.is_file() and not read_json(run.plan_path)["fixed"]

@@ -68,6 +68,21 @@ class Plan:
     notes: list[str] = field(default_factory=list)
 
 
+def _check_upload(recipe: Recipe) -> None:
+    """Refuse a name that the Hub would refuse when all is trained."""
+    name = recipe.export.push_to_hub
+    if not name:
+        return
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+    try:
+        validate_repo_id(name)
+    except HFValidationError as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise RecipeError(f"export.push_to_hub: {reason}; write USER/NAME") from None
+
+
 def check_names(recipe: Recipe) -> None:
     """Check what needs no model and no text: parts, language, extras, baselines.
 
@@ -81,6 +96,7 @@ def check_names(recipe: Recipe) -> None:
         trained_parts(phase.train, phase.name)
         if phase.lora and importlib.util.find_spec("peft") is None:
             raise RecipeError(f'phase {phase.name}: LoRA needs peft; pip install "lingraft[lora]"')
+    _check_upload(recipe)
     _check_teachers(recipe)
     pairs.check(recipe)
     seen, grafts = set(), [recipe.graft]

@@ -60,11 +60,11 @@ def named_as_in(
 ) -> dict[str, tuple[int, ...]]:
     """A checkpoint's tensors under the names that the model gives them.
 
-    Some checkpoints of causal models (OpenAI's GPT-2) leave out the name of the body, some name
+    Checkpoints without a head, and OpenAI's GPT-2, leave out the name of the body, some name
     tensors otherwise, and old ones hold masks and frequencies, which the class makes anew.
     """
     body = family.layers.split(".", 1)[0] + "."
-    whole = family.kind != "causal" or any(name.startswith(body) for name in stored)
+    whole = family.kind == "seq2seq" or any(name.startswith(body) for name in stored)
     named = {}
     for name, shape in stored.items():
         if name.endswith(MADE_ANEW):

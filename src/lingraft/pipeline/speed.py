@@ -6,7 +6,6 @@ weight, metric or random number of the run changes.
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 import time
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ import torch
 from lingraft.pipeline.jobs import prepared
 from lingraft.recipe import Budget, Validation
 from lingraft.training.loop import run_phase, train_phase
+from lingraft.training.phase import Stopped
 from lingraft.training.problem import MaskedText
 from lingraft.training.watch import Watch
 
@@ -136,8 +136,13 @@ def measure(
         alone = accelerator.num_processes == 1
         watch = Stopwatch(accelerator.device, seconds, clock, alone=alone)
         wall, cpu = time.perf_counter(), time.process_time()
-        with contextlib.suppress(Enough):
+        try:
             run_phase(job, problem, model, accelerator, None, watch, problem.trained)
+        except Enough:
+            pass
+        except Stopped as error:
+            said = "stopped while the speed was measured; the same command goes on"
+            raise Stopped(said, error.signal_number) from None
         slowdown = (time.perf_counter() - wall) / max(time.process_time() - cpu, 1e-9)
         assert watch.timed is not None
         taken = watch.now() - watch.timed

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import TrainingError
 from lingraft.pipeline import planning, speed, stages
 from lingraft.rundir import Run
+from lingraft.training.phase import Stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -130,6 +131,9 @@ class Probe:
         weights = grafted(context)
         try:
             return speed.trial(context, recipe.phases[-1], weights, steps, SENTENCES)
+        except Stopped as error:  # a trial is no result of its own, and decides nothing
+            said = "stopped in the probe; the same command begins it again"
+            raise Stopped(said, error.signal_number) from None
         except TrainingError:
             return math.inf
 

@@ -90,7 +90,7 @@ def train(run: Run, *, initial_loss: bool) -> None:
     recipe = recipe_in(run)
     accelerator = accelerator_for(recipe.training, run.path)
     write_json(run.path / "environment.json", environment(accelerator, "lingraft study"))
-    context = budgeting.choose(Context(recipe, run, accelerator))
+    context = budgeting.choose(Context(recipe, run, accelerator), recipe)
     tokenizer = str(run.stage("tokenizer").done()["fingerprint"])
     context, grafted = pipeline.decided(
         context, recipe, pipeline.graft(context, tokenizer), Timekeeper(time.monotonic())

@@ -71,8 +71,6 @@ def train_phase(job: Job, model: PreTrainedModel, accelerator: Accelerator) -> d
         Stopped: SIGTERM or SIGINT came; a checkpoint was written.
     """
     problem = MaskedText(job, model.to(accelerator.device))
-    unused = DistributedDataParallelKwargs(find_unused_parameters=True)
-    accelerator.ddp_handler = unused if problem.uneven else None
     flops = problem.useful_flops if problem.counted else None  # without it the log has no MFU
     parts = sorted(trained_parts(job.phase.train, job.phase.name))
     result = run_phase(job, problem, model, accelerator, flops, trained=problem.trained)
@@ -110,6 +108,8 @@ def run_phase(
         Stopped: SIGTERM or SIGINT came; a checkpoint was written.
     """
     trained = trained or Trained(model)
+    unused = DistributedDataParallelKwargs(find_unused_parameters=True)
+    accelerator.ddp_handler = unused if problem.uneven else None
     return _Trainer(work, problem, model, accelerator, flops, watch or Watch(), trained).run()
 
 

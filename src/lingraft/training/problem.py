@@ -74,6 +74,11 @@ class Problem(Protocol):
         """Parameters that train."""
         ...
 
+    @property
+    def uneven(self) -> bool:
+        """Whether a step may leave parameters out that train."""
+        return False
+
     def plan(self, work: Work) -> Plan:
         """The order of the examples."""
         ...

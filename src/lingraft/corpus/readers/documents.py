@@ -242,6 +242,9 @@ def _walk(folder: Path) -> list[Path]:
 
     found = []
     for parent, folders, files in os.walk(folder, onerror=stop):
+        if {"recipe.toml", ".lock"} <= {*files}:  # a run's folder: what was made of the text
+            folders.clear()
+            continue
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [Path(parent) / name for name in files if not name.startswith(".")]
     return sorted(path for path in found if path.is_file())
