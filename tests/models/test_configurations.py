@@ -16,7 +16,7 @@ from lingraft.errors import LingraftError
 from lingraft.evaluation.scorer import Scorer
 from lingraft.finetuning import heads
 from lingraft.models.source import load_model
-from lingraft.pipeline import preflight
+from lingraft.pipeline.source_files import source_of
 from lingraft.pipeline.stages import position_settings
 from lingraft.recipe.methods import recipe_from
 from lingraft.tasks import TASKS
@@ -41,7 +41,7 @@ def load(folder):
     recipe = recipe_from(
         {"name": "x", "language": "ko", "source": {"model": folder}, "corpus": {"text": ["ko"]}}
     )
-    preflight.source_of(recipe)
+    source_of(recipe)
     position_settings(recipe)
     load_model(folder)
     Scorer.load(folder, 1, "fp32")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -11,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
 from lingraft.corpus.cleaning import scripts
-from lingraft.errors import DataError, RecipeError, UnsupportedModelError
-from lingraft.models.families import FAMILIES, Family, check_config, family_of
-from lingraft.models.modules import in_folder, wanted_by
+from lingraft.errors import DataError, RecipeError
+from lingraft.models.modules import wanted_by
 from lingraft.models.parts import trained_parts
 from lingraft.models.plans import check_every, check_identity
 from lingraft.pipeline import pairs, vocabularies
 from lingraft.pipeline.memory import Layers, Need, Target, this_machine, verdict
-from lingraft.pipeline.sizes import grafted_sizes, is_tied, named_as_in, tensor_shapes
+from lingraft.pipeline.sizes import grafted_sizes, is_tied
+from lingraft.pipeline.source_files import SourceFiles, source_of
 from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pipeline.trainable import Trained, trainable
-from lingraft.pretrained.checkpoints import folder_of, refuse_code, without_config
 from lingraft.recipe import catalogue
 from lingraft.recipe.methods import baseline, is_open
 from lingraft.recipe.reach import SPREAD, reach
@@ -180,16 +178,16 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
                 )
     for questions in judged.choices:
         shape_named(questions.shape or PLAIN)
-    family, folder = source_of(recipe)
-    if folder is not None:
-        vocabularies.check_tokens(recipe, folder)
-    if family is not None:
-        vocabularies.check_initialisers(recipe, family)
-        check_every(family, _config(folder) if folder else {}, recipe.graft.layers_every)
+    source = source_of(recipe)
+    if source.folder is not None:
+        vocabularies.check_tokens(recipe, source.folder)
+    if source.family is not None:
+        vocabularies.check_initialisers(recipe, source.family)
+        check_every(source.family, source.config, recipe.graft.layers_every)
         if recipe.graft.layer_initialiser == "identity" and any(recipe.graft.places):
-            check_identity(family, _config(folder) if folder else {})
+            check_identity(source.family, source.config)
         for module in wanted_by(recipe.graft):
-            module.check_fits(family)
+            module.check_fits(source.family)
     return files
 
 
@@ -198,32 +196,6 @@ def named_files(resources: Resources) -> list[str]:
     vectors = (resources.source_vectors, resources.target_vectors)
     names = (*resources.lexicons, *resources.parallel, *resources.source_text, *vectors)
     return [name for name in names if name is not None and not name.startswith("hub:")]
-
-
-def source_of(recipe: Recipe) -> tuple[Family | None, Path | None]:
-    """Family and folder of the source; None where nothing about it is on this machine.
-
-    Raises:
-        DataError: there is no such model, or its configuration is broken.
-        UnsupportedModelError: it is of another family, or has modules.
-    """
-    if recipe.source.architecture is not None:
-        check_config("source.architecture", recipe.source.architecture)
-        return family_of(str(recipe.source.architecture["model_type"])), None
-    folder = _local_folder(str(recipe.source.model), recipe.source.revision)
-    if folder is None:
-        return None, None
-    config = _config(folder)
-    model_type = str(config.get("model_type", "unknown"))
-    refuse_code(str(recipe.source.model), config, model_type in FAMILIES)
-    check_config(str(recipe.source.model), config)
-    family = family_of(model_type)
-    for module in in_folder(folder):
-        raise UnsupportedModelError(
-            f"source model '{folder}': has {module.part}, which cannot be grafted onto; "
-            "choose the model without them"
-        )
-    return family, folder
 
 
 def check(recipe: Recipe) -> Plan:
@@ -236,13 +208,11 @@ def check(recipe: Recipe) -> Plan:
     check_names(recipe)
     plan = Plan()
     files = check_inputs(recipe)
-    family, folder = source_of(recipe)
-    recipe = suited(recipe, family, tied=_is_tied(family, folder))
-    if family is not None:
-        config = _config(folder) if folder else recipe.source.architecture or {}
-        positions = config.get("max_position_embeddings", config.get("n_positions"))
-        if positions is not None:
-            check_context(recipe, family, int(positions))
+    source = source_of(recipe)
+    recipe = suited(recipe, source.family, tied=source.tied)
+    positions = source.config.get("max_position_embeddings", source.config.get("n_positions"))
+    if source.family is not None and positions is not None:
+        check_context(recipe, source.family, int(positions))
     plan.text_files, plan.text_bytes = (
         len(files),
         sum(int(entry.get("bytes") or 0) for entry in files),
@@ -257,7 +227,7 @@ def check(recipe: Recipe) -> Plan:
         "report",
     ]
     plan.stages += [f"baseline {section.method}" for section in recipe.baselines]
-    _sizes(recipe, plan)
+    _sizes(recipe, source, plan)
     plan.phases = [
         _phase(recipe, phase, plan, count)
         for phase, count in zip_longest(recipe.phases, plan.trainable)
@@ -302,69 +272,36 @@ def _steps(phase: Phase) -> float | None:
     return None
 
 
-def _sizes(recipe: Recipe, plan: Plan) -> None:
-    family, folder = source_of(recipe)
+def _sizes(recipe: Recipe, source: SourceFiles, plan: Plan) -> None:
+    family = source.family
     plan.model_type = family.model_type if family else ""
     if recipe.source.architecture is not None:
         plan.notes.append(
             "parameters are known once the model is built: the source is an architecture"
         )
         return
-    if family is None or folder is None:
+    if family is None or source.folder is None:
         plan.notes.append(
             f"source '{recipe.source.model}' is not on this machine"
             f"{catalogue.hint(str(recipe.source.model))}; "
             "its size is known once it is downloaded (check downloads nothing)"
         )
         return
-    shapes = tensor_shapes(folder)
+    shapes = source.shapes
     if shapes is None:
         plan.notes.append(
             "the source has no .safetensors file, so its size is not known before it is loaded"
         )
         return
-    shapes, config = named_as_in(family, shapes), _config(folder)
-    tied = is_tied(config, family, shapes)
+    tied = is_tied(source.config, family, shapes)
     grafted = grafted_sizes(shapes, family, recipe, tied=tied)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
     plan.trainable = [
         trainable(recipe, phase, shapes, family, grafted, tied=tied) for phase in recipe.phases
     ]
-    plan.notes += vocabularies.notes(recipe, folder, shapes[family.word_embeddings][0], tied=tied)
-    plan.layers = Layers.of(shapes, config, family, recipe)
-
-
-def _is_tied(family: Family | None, folder: Path | None) -> bool | None:
-    """Whether the source's output projection is its word embeddings; None: nobody knows yet."""
-    shapes = tensor_shapes(folder) if folder else None
-    if family is None or folder is None or shapes is None:
-        return None
-    return is_tied(_config(folder), family, named_as_in(family, shapes))
-
-
-def _local_folder(name: str, revision: str | None) -> Path | None:
-    path = folder_of(name)
-    if path is not None:
-        return path
-    from huggingface_hub import try_to_load_from_cache  # a second's import, only for Hub ids
-
-    found = try_to_load_from_cache(name, "config.json", revision=revision)
-    return Path(found).parent if isinstance(found, str) else None
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    path = folder / "config.json"
-    if not path.is_file():
-        raise without_config(str(folder), folder)
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DataError(
-            f"{path}: not valid JSON ({error}); save or download the model again"
-        ) from None
-    if not isinstance(config, dict):
-        raise DataError(f"{path}: holds no JSON object; save or download the model again")
-    return config
+    words = shapes[family.word_embeddings][0]
+    plan.notes += vocabularies.notes(recipe, source.folder, words, tied=tied)
+    plan.layers = Layers.of(shapes, source.config, family, recipe)
 
 
 def _phase(recipe: Recipe, phase: Phase, plan: Plan, count: Trained | None) -> dict[str, Any]:

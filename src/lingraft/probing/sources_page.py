@@ -12,7 +12,8 @@ import yaml
 
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models.families import check_masked
-from lingraft.pipeline import preflight, sizes
+from lingraft.pipeline import sizes
+from lingraft.pipeline.source_files import source_of
 from lingraft.probing.facts import FACTS, OF_TEXT, Profile, limited, of_texts, of_tokenizer
 from lingraft.probing.sources import verdict, with_source
 from lingraft.report import numbers, page
@@ -72,7 +73,8 @@ def about(candidate: Candidate, recipe: Recipe) -> Row:
         UnsupportedModelError: it is of a family that lingraft does not graft onto.
     """
     try:
-        family, folder = preflight.source_of(with_source(recipe, candidate))
+        source = source_of(with_source(recipe, candidate))
+        family, folder = source.family, source.folder
         if family is not None:
             check_masked(family, "sources")
     except UnsupportedModelError as error:

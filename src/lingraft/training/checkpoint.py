@@ -25,6 +25,7 @@ from lingraft.rundir import read_json, removed_on_failure, write_json, writing
 from lingraft.training import sharding
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from torch import nn
@@ -104,6 +105,16 @@ def save(
         if other != path and re.fullmatch(r"(checkpoint|partial)-\d+", other.name):
             shutil.rmtree(other)
     return path
+
+
+def save_best(folder: Path, save: Callable[[Path], None]) -> None:
+    """Write the weights to the phase's `best`, whole or not at all."""
+    partial, best = folder / "best.partial", folder / "best"
+    shutil.rmtree(partial, ignore_errors=True)
+    with removed_on_failure(partial):
+        save(partial)
+    shutil.rmtree(best, ignore_errors=True)
+    partial.replace(best)
 
 
 def load(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Any]:

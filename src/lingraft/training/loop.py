@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import shutil
 import signal
 import time
 from dataclasses import asdict
@@ -23,7 +22,7 @@ from accelerate import DistributedDataParallelKwargs
 from lingraft.errors import TrainingError
 from lingraft.log import progress
 from lingraft.models.parts import trained_parts
-from lingraft.rundir import fingerprint, removed_on_failure
+from lingraft.rundir import fingerprint
 from lingraft.training import averaging, checkpoint, compiling, sharding
 from lingraft.training.accumulation import accumulate
 from lingraft.training.data import Position
@@ -285,7 +284,7 @@ class _Trainer:
             state.best_step, state.looks_since_best = state.step, 0
             with sharding.gathered(self.module, self.accelerator):
                 if self.accelerator.is_main_process:
-                    self.save_best()
+                    checkpoint.save_best(self.job.folder, self.problem.save)
         else:
             state.looks_since_best += 1
         logger.info(
@@ -315,15 +314,6 @@ class _Trainer:
             what = "slower" if end < before else "faster"
             counted = f"{end:,.0f} {self.pace.unit}, not {before:,.0f}"
             logger.info("%s: %s than measured, ends after %s", self.job.phase.name, what, counted)
-
-    def save_best(self) -> None:
-        """Write the weights to `best`, whole or not at all."""
-        partial, best = self.job.folder / "best.partial", self.job.folder / "best"
-        shutil.rmtree(partial, ignore_errors=True)
-        with removed_on_failure(partial):
-            self.problem.save(partial)
-        shutil.rmtree(best, ignore_errors=True)
-        partial.replace(best)
 
     def result(self) -> dict[str, Any]:
         """Plain data for done.json."""
