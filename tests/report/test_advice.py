@@ -45,10 +45,14 @@ def trained(build):
         warmup=0.1,
         losses=(5.0, 5.0),
         vocabulary=4_000,
+        budget=None,
     ):
         half = steps // 2
         plans = [phase(f"phase-{n}", half, rate=rate, batch=batch, warmup=warmup) for n in (1, 2)]
-        builder = build(baselines=[], phases=plans).corpus().tokenizer(vocab_size=vocabulary)
+        method = {"method": {"budget": budget}} if budget else {}
+        builder = (
+            build(baselines=[], phases=plans, **method).corpus().tokenizer(vocab_size=vocabulary)
+        )
         builder.model(perplexity=perplexity)
         for plan in plans:
             path = builder.run.path / plan["name"] / "done.json"
@@ -83,6 +87,12 @@ def test_a_model_that_has_learnt_but_still_falls_is_told_to_train_longer(trained
     ]
 
 
+@pytest.mark.parametrize("unit", ["minutes", "hours", "tokens"])
+def test_longer_training_is_advised_in_the_unit_that_the_run_was_asked_for(trained, unit):
+    (found,) = said(trained(46.4, losses=(4.0, 3.9), budget={"value": 5, "unit": unit}))
+    assert found.startswith(f"More {unit} (--{unit}): the validation loss")
+
+
 def test_a_loss_that_rises_at_the_end_is_not_called_falling(trained):
     assert said(trained(46.4, losses=(3.9, 4.0))) == []
 
@@ -96,7 +106,7 @@ def test_a_run_worse_than_unigrams_gets_the_learning_rate_first_with_its_own_fig
     )
     assert "a step took 4,040 tokens" in about("A smaller batch", changes)
     assert "gives 118 steps in place of 60" in about("A smaller batch", changes)
-    assert "60 are few, with 0.24 M tokens" in about("More steps", changes)
+    assert "60 steps are few, with 0.24 M tokens" in about("More steps", changes)
 
 
 def test_a_run_hardly_better_than_unigrams_is_advised_too(trained):

@@ -134,6 +134,15 @@ def test_a_budget_in_tokens_ends_with_the_step_that_reaches_it(tiny_model, tiny_
     assert counts[-2] < 700 <= counts[-1] == result["tokens"]
 
 
+def test_a_budget_of_less_than_half_a_batch_is_one_step_that_learns(
+    tiny_model, tiny_job, accelerator
+):
+    job = tiny_job(phase={"budget": {"value": 1, "unit": "tokens"}, "schedule": {"warmup": 0.1}})
+    train_phase(job, tiny_model("roberta"), accelerator)
+    (row,) = rows(job)
+    assert row["learning_rate"] > 0
+
+
 def test_a_budget_in_epochs_sees_every_sentence_as_often(tiny_model, tiny_job, accelerator):
     job = tiny_job(phase={"budget": {"value": 2, "unit": "epochs"}})
     result = train_phase(job, tiny_model("roberta"), accelerator)

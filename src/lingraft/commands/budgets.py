@@ -103,7 +103,8 @@ def check_given(data: dict[str, Any], assignments: Sequence[str]) -> None:
     size = f" of {batch.size:,} {batch.unit}" if batch else ""
     raise RecipeError(
         f"no budget: give --minutes, --hours, --tokens or --steps; the paper's {steps:,.0f} steps"
-        f"{size} would take {_estimate(papers)} here (--yes takes them, with the paper's settings)"
+        f"{size} would take {_estimate(papers)} here (--yes without --preset takes them, with the "
+        "paper's settings)"
     )
 
 

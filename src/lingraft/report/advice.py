@@ -58,6 +58,8 @@ class Facts:
     vocabulary: int
     width: int
     """Numbers in an embedding row."""
+    longer: str
+    """What more training is asked for with, in the unit of the run's budget."""
     falling: tuple[float, float] | None
     """Validation loss before the last fifth of the last phase and at its end, where it fell."""
 
@@ -83,8 +85,15 @@ def facts(variant: Variant) -> Facts | None:
         warmup=max(map(warmup_share, plans, steps)),
         vocabulary=vocabulary,
         width=int(graft["parameters"]["by_part"]["embeddings"]) // vocabulary,
+        longer=_option(variant),
         falling=_falling(done[-1][0], steps[-1]),
     )
+
+
+def _option(variant: Variant) -> str:
+    budget = variant.recipe.method.budget
+    unit = budget.unit if budget is not None and budget.unit != "epochs" else "steps"
+    return f"More {unit} (--{unit})"
 
 
 def _falling(phase: PhaseRecord, steps: int) -> tuple[float, float] | None:
@@ -112,7 +121,7 @@ def advice(variant: Variant, line: Line) -> list[str]:
     if known.falling is not None:
         before, end = known.falling
         causes.append(
-            f"More steps (--steps): the validation loss still fell over the last fifth of the last "
+            f"{known.longer}: the validation loss still fell over the last fifth of the last "
             f"phase, from {numbers.fixed(before, 2)} to {numbers.fixed(end, 2)}."
         )
     if not causes and not line.learnt:
@@ -144,7 +153,7 @@ def _causes(known: Facts) -> list[str]:
         )
     if few and known.falling is None:
         found.append(
-            f"More steps (--steps): {known.steps:,} are few, with "
+            f"{known.longer}: {known.steps:,} steps are few, with "
             f"{numbers.short(known.tokens)} tokens in all."
         )
     if known.warmup > LONG_WARMUP:
