@@ -10,7 +10,7 @@ export TOKENIZERS_PARALLELISM := true
 
 $(BIN)/lingraft: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[data,tensorboard]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[data,tensorboard,vectors]'
 	@touch $@
 
 $(VENV)/dev: $(BIN)/lingraft

@@ -14,13 +14,16 @@ counts. WikiExtractor runs with `--no-templates`: the fragments hold no template
 from __future__ import annotations
 
 import argparse
+import bz2
 import json
+import random
 import re
 import sys
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from shared import head, timed
@@ -28,6 +31,9 @@ from shared import head, timed
 from lingraft.corpus.readers.lines import Reading
 from lingraft.corpus.readers.wiki import Block, pages
 from lingraft.corpus.readers.wiki.streams import chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HEADER = (
     '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="{0}">\n'
@@ -47,6 +53,7 @@ PAGE = (
     '      <text xml:space="preserve">{}</text>\n      <sha1>x</sha1>\n    </revision>\n  </page>\n'
 )
 FOOTER = "</mediawiki>\n"
+STREAM_PAGES = 100
 
 # Construct, wikitext, what a reader of the page sees without tables, images and the like.
 CONSTRUCTS = [
@@ -190,6 +197,48 @@ def compare_dumps(python: str, dumps: list[Path], folder: Path, runs: int) -> No
             f"| | **{theirs.cpu / ours.cpu:.1f} ×** |"
         )
     print("\n" + "\n".join(quality) + "\n\n" + "\n".join(speed))
+
+
+def generated(path: Path, count: int, copy_every: int | None = None) -> int:
+    """Write a multistream dump of pages of some 2,000 characters, 100 to a stream.
+
+    Args:
+        path: of the dump.
+        count: of its pages.
+        copy_every: one of so many is nearly a copy of the page before it; None has none.
+
+    Returns:
+        The bytes of its XML.
+    """
+    rng = random.Random(0)
+    vocabulary = ["".join(rng.choices("aeioklmnrstu", k=rng.randint(2, 9))) for _ in range(5_000)]
+    kinds = [text for _, text, _ in CONSTRUCTS]
+
+    def streams() -> Iterator[str]:
+        yield HEADER.format("en")
+        text = ""
+        for start in range(1, count + 1, STREAM_PAGES):
+            stream = []
+            for at in range(start, min(start + STREAM_PAGES, count + 1)):
+                paragraphs = [
+                    " ".join(rng.choices(vocabulary, k=50)) + ".\n\n" + rng.choice(kinds)
+                    for _ in range(6)
+                ]
+                if copy_every and at % copy_every == 0:
+                    text = text.replace(vocabulary[7], vocabulary[8]) + "\n\nOne line more."
+                else:
+                    text = "\n\n".join(paragraphs)
+                stream.append(PAGE.format(f"Page {at}", at, at, escape(text, {'"': "&quot;"})))
+            yield "".join(stream)
+        yield FOOTER
+
+    size = 0
+    with path.open("wb") as file:
+        for stream in streams():
+            data = stream.encode()
+            file.write(bz2.compress(data))
+            size += len(data)
+    return size
 
 
 def extract(dump: Path, out: Path) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 FORMAT = {
-    "corpus": 3,
+    "corpus": 4,  # damaged UTF-8, labels of pages, decontamination, overlaps of streams
     "tokenizer": 1,
     "graft": 1,
     "phase": 1,

@@ -1,7 +1,14 @@
+import json
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
-from lingraft.corpus.cleaning import decontamination
+from lingraft.corpus.cleaning import decontamination, evaluations
 from lingraft.corpus.cleaning.decontamination import Evaluations
+from lingraft.corpus.cleaning.evaluations import texts_of
+from lingraft.errors import DataError
 
 PASSAGE = (
     "One two three four five six seven eight nine ten eleven twelve thirteen fourteen. "
@@ -82,6 +89,49 @@ def test_scripts_without_spaces_are_compared_by_character() -> None:
     passage = "猫は暖かい台所の古いストーブの上で一日中寝ている"
     assert contaminated("昨日も" + passage[2:20] + "だった", passage)
     assert not contaminated("昨日も" + passage[2:14] + "だった", passage)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda text: unicodedata.normalize("NFD", text),
+        lambda text: "\u00ad".join(text),
+        lambda text: text.replace(" ", "\u200b "),
+        lambda text: text.replace(" ", "\u3000"),
+    ],
+    ids=["NFD", "soft hyphens", "zero-width spaces", "wide spaces"],
+)
+def test_the_way_an_evaluation_is_encoded_makes_no_difference(form: Callable[[str], str]) -> None:
+    passage = "가을 바람이 산들산들 부는 날에 나는 어머니와 함께 작은 시장에 가서 사과를 두 개 샀다"
+    sentence = f"그는 말했다 {passage} 그리고 웃었다"
+    assert contaminated(sentence, form(passage))
+    assert not contaminated(sentence, form(passage.replace("함께", "")))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".json"])
+def test_a_cell_of_many_lines_is_found_in_any_kind_of_file(tmp_path: Path, suffix: str) -> None:
+    verses = ["The cat sleeps on the stove", "The dog does not", "Nobody has asked about it"]
+    path = tmp_path / f"a{suffix}"
+    cell = "\n".join(verses)
+    path.write_text(
+        {".csv": f'id,text\n1,"{cell}"\n', ".tsv": cell, ".json": json.dumps([cell])}[suffix]
+    )
+    found = Evaluations(texts_of([path]), str.splitlines)
+    assert found.contaminated([*verses, "Something else here"]).tolist() == [True] * 3 + [False]
+
+
+def test_a_cell_of_any_length_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('1,"' + "word " * 50_000 + '"\n')
+    assert len(list(texts_of([path]))) == 2
+
+
+def test_a_broken_csv_is_a_data_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluations, "MAX_LINE_BYTES", 1_000)
+    path = tmp_path / "a.csv"
+    path.write_text('1,"' + "word\n" * 5_000)
+    with pytest.raises(DataError, match=r"a\.csv: is no CSV"):
+        list(texts_of([path]))
 
 
 def test_each_sentence_is_judged_alone() -> None:

@@ -119,6 +119,17 @@ def test_tmx_gives_the_pairs_of_two_languages_in_any_encoding(
     assert reading.dropped == {tmx.MISSING_LANGUAGE: 1}
 
 
+@pytest.mark.parametrize("asked", ["ko", "ko-kr", "ko_KR"])
+@pytest.mark.parametrize("written", ["ko-KR", "ko_KR"])
+def test_a_language_of_tmx_may_be_spelled_with_either_sign(
+    tmp_path: Path, written: str, asked: str
+) -> None:
+    path = tmp_path / "a.tmx"
+    path.write_text(TMX.format("utf-8").replace("ko-KR", written).replace("KO", written))
+    found, _ = read(path, layout=Layout("en", asked))
+    assert found == [("A bold word", "굵은 낱말"), ("Second", "둘째")]
+
+
 def test_an_entity_bomb_in_tmx_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.tmx"
     bomb = '<!DOCTYPE tmx [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]><tmx><body>&b;</body></tmx>'

@@ -1,6 +1,7 @@
 import bz2
 import gzip
 import importlib
+import itertools
 import json
 import logging
 import lzma
@@ -274,19 +275,14 @@ def test_bad_json_lines_are_counted_by_reason(tmp_path: Path):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ('[\n {"text": "pretty"}\n', None),
+        ('[\n {"text": "x"},\n {"text": "y"}\n]\n', "is one JSON array; write one object a line"),
         ("plain\ntext\n", "none of its 2 lines is JSON"),
         ('{"content": "x", "n": 1}\n', "its fields are content, n; set corpus.text_column"),
-        ('[{"text": "x"}]\n', "a line must be an object"),
+        ('[{"text": "x"}]\n', "is one JSON array; write one object a line"),
     ],
 )
-def test_a_json_file_without_any_text_says_what_it_holds(
-    tmp_path: Path, data: str, message: str | None
-):
+def test_a_json_file_without_any_text_says_what_it_holds(tmp_path: Path, data: str, message: str):
     (tmp_path / "a.json").write_text(data)
-    if message is None:
-        assert texts(tmp_path / "a.json") == ["pretty"]
-        return
     with pytest.raises(DataError, match=message):
         read(tmp_path / "a.json")
 
@@ -333,6 +329,50 @@ def test_a_field_that_no_row_has_is_refused(tmp_path: Path):
     (tmp_path / "a.jsonl").write_text('{"text": "x"}\n')
     with pytest.raises(DataError, match=r"--language-field lang: no row of .*a.jsonl has this"):
         languages.values([str(tmp_path / "a.jsonl")], "lang")
+
+
+@pytest.mark.parametrize(
+    ("odd", "message"),
+    [
+        (b'{"content": "x"}\n', "set corpus.text_column"),
+        (b"\xb0\xed\xbe\xe7\n", "are not UTF-8"),
+        (b"no JSON\n", "none of its"),
+    ],
+)
+def test_a_bad_stretch_of_a_file_is_no_reason_to_refuse_it_but_its_beginning_is(
+    tmp_path: Path, odd: bytes, message: str
+):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "x"}\n' * 50 + odd * 400 + b'{"text": "x"}\n' * 50)
+    size = path.stat().st_size
+    ends = [0, *range(400, size, 400), size]
+    found = []
+    for start, end in itertools.pairwise(ends):
+        source = readers.Source("a.jsonl", path, (start, end))
+        found += readers.read(source, Corpus(text=(str(path),)), Reading())
+    assert len(found) == 100
+    path.write_bytes(odd * 400 + b'{"text": "x"}\n' * 50)
+    with pytest.raises(DataError, match=message):
+        list(
+            readers.read(
+                readers.Source("a.jsonl", path, (0, 400)), Corpus(text=(str(path),)), Reading()
+            )
+        )
+
+
+def test_what_stands_beside_the_text_of_a_parquet_row_may_be_damaged(tmp_path: Path):
+    def strings(*values: bytes) -> object:
+        raw = arrow.array(values, arrow.binary())
+        return arrow.Array.from_buffers(arrow.string(), len(raw), raw.buffers())
+
+    table = {"text": strings(b"one", b"two"), "id": strings(b"a", b"\xff")}
+    parquet.write_table(arrow.table(table), tmp_path / "a.parquet")
+    assert [one.id for one in read(tmp_path / "a.parquet")[0]] == ["a", "\ufffd"]
+
+
+def test_a_missing_id_that_is_written_as_nan_is_none(tmp_path: Path):
+    (tmp_path / "a.jsonl").write_text('{"id": NaN, "text": "a"}\n{"id": NaN, "text": "b"}\n')
+    assert [one.id for one in read(tmp_path / "a.jsonl")[0]] == [content_id("a"), content_id("b")]
 
 
 def test_parquet_drops_are_counted_by_reason(tmp_path: Path):

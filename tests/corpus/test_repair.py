@@ -23,10 +23,39 @@ def test_unicode_encodings_are_told_by_their_marks(encoding: str) -> None:
     assert repair.decode(TEXT.encode(encoding)) == (TEXT, encoding.removesuffix("-sig"))
 
 
-@pytest.mark.parametrize("encoding", ["cp949", "shift_jis", "cp1251"])
+@pytest.mark.parametrize("encoding", ["cp949", "euc_jp", "cp1251"])
 def test_the_declared_encoding_is_taken_where_the_bytes_are_no_utf8(encoding: str) -> None:
-    text = {"cp949": TEXT, "shift_jis": "猫は寝ている。", "cp1251": "Кошка спит на печи."}[encoding]
+    text = {"cp949": TEXT, "euc_jp": "猫は寝ている。", "cp1251": "Кошка спит на печи."}[encoding]
     assert repair.decode(text.encode(encoding), encoding) == (text, encoding)
+
+
+@pytest.mark.parametrize(
+    ("label", "encoding", "text"),
+    [
+        ("ISO-8859-1", "cp1252", "L’été, l’élève n° 0 paya 30 € – à l’école."),
+        ("latin1", "cp1252", "“Ça”"),
+        ("euc-kr", "cp949", "똠방각하 펲시콜라"),
+        ("gb2312", "gb18030", "朱镕基"),
+        ("shift_jis", "cp932", "①髙島屋"),
+    ],
+)
+def test_a_label_stands_for_what_browsers_take_it_for(label: str, encoding: str, text: str) -> None:
+    assert repair.decode(text.encode(encoding), label) == (text, encoding)
+
+
+def test_bytes_that_windows_leaves_open_are_read_as_declared() -> None:
+    assert repair.decode(b"caf\xe9 \x81", "iso-8859-1") == ("café \x81", "iso8859-1")
+
+
+@pytest.mark.parametrize("declared", [None, "utf-8", "euc-kr"])
+@pytest.mark.parametrize("text", [TEXT, "Học sinh nhất thế giới."])
+def test_one_damaged_byte_makes_no_other_encoding_of_utf8(text: str, declared: str | None) -> None:
+    data = text.encode()
+    middle = len(text[: len(text) // 2].encode())
+    assert repair.decode(data[:middle] + b"\xc3" + data[middle:], declared) == (
+        text[: len(text) // 2] + "\ufffd" + text[len(text) // 2 :],
+        "utf-8",
+    )
 
 
 def test_utf8_goes_before_what_is_declared() -> None:

@@ -5,6 +5,7 @@ import itertools
 import pytest
 import tiny_judged
 import torch
+from transformers import GenerationConfig
 
 from lingraft.errors import DataError
 from lingraft.evaluation import generated
@@ -55,6 +56,21 @@ def test_the_model_attends_as_before_afterwards(scorer, tokenizer):
     before = scorer.model.config._attn_implementation
     generated.samples(scorer.model, tokenizer, [("He was", "")], 2, 96, seed=0)
     assert scorer.model.config._attn_implementation == before == "lingraft_packed"
+
+
+def test_the_checkpoints_own_settings_of_generation_change_nothing(scorer, tokenizer):
+    def written():
+        beginnings = [("비가 와서 우산을", ""), ("The dog ran to", "")]
+        return generated.samples(scorer.model, tokenizer, beginnings, 12, 96, seed=0)
+
+    plain, before = written(), scorer.model.generation_config
+    own = GenerationConfig(repetition_penalty=3.0, temperature=0.1, no_repeat_ngram_size=2)
+    scorer.model.generation_config = own
+    try:
+        assert written() == plain
+        assert scorer.model.generation_config is own
+    finally:
+        scorer.model.generation_config = before
 
 
 def test_samples_are_those_of_the_stock_model(scorer, tokenizer):

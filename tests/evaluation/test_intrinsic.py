@@ -29,6 +29,13 @@ def test_ranks_by_hand_on_five_words_with_ties_counted_half():
     assert equal.tolist() == [0, 2, 4, 0, 2]
 
 
+def test_a_model_that_gives_no_numbers_has_the_worst_rank():
+    logits = torch.tensor([[float("nan")] * 5, [0, float("nan"), 1, 2, 3], [1, 2, 3, 4, 5]])
+    rank, equal = ranks(logits, torch.tensor([2, 3, 4]))
+    assert rank.tolist() == [6.0, 3.0, 1.0]
+    assert equal.tolist() == [0, 0, 0]
+
+
 def test_metrics_by_hand_on_five_words(known_scorer):
     rows = [[3.0, 1, 2, 0, -1], [1, 1, 1, 0, 0], [0, 0, 0, 0, 0]]
     items = [

@@ -1,5 +1,6 @@
 """A causal run is judged beside its untouched source, on the same bytes."""
 
+import dataclasses
 import json
 import math
 
@@ -16,6 +17,7 @@ from lingraft.rundir import Run
 from lingraft.stats import Resampling
 from lingraft.study import causal_tables, collect, page, plots
 from lingraft.study.results import collect as results_of
+from lingraft.tasks import choices
 from lingraft.tokenizer import files as tokenizer_files
 
 QUESTIONS = [
@@ -157,6 +159,26 @@ def test_what_is_kept_has_an_interval_that_holds_the_difference(run, result):
     assert first[5].replace("−", "-") == f"{gain:+.3f}"
 
 
+def test_each_model_is_compared_with_the_source_that_it_was_made_of(run, result):
+    def with_kept(model, bits):
+        kept = result["kept"]["en.txt"]
+        bits = {"likelihood": kept["likelihood"] | {"bits_per_byte": bits}}
+        more = model.more | {"kept": {"en.txt": kept | bits}}
+        return dataclasses.replace(model, more=more)
+
+    model, *_, source = causal.models(labelled([run]))
+    first, second = with_kept(source, 1.2), with_kept(source, 0.8)
+    models = [
+        dataclasses.replace(with_kept(model, 1.25), label="A", source=first),
+        dataclasses.replace(with_kept(model, 0.85), label="B", source=second),
+    ]
+    rows = causal.kept_table([*models, first, second]).rows
+    shown = [[cell.text.replace("−", "-") for cell in row.cells] for row in rows]
+    assert [row[1] for row in shown] == ["A", "B"]
+    assert [float(row[3]) for row in shown] == [1.2, 0.8]
+    assert [float(row[5]) for row in shown] == [0.05, 0.05]
+
+
 def test_a_model_does_not_differ_from_itself(result):
     blocks = result["blocks"]["kept/en.txt"]["bits_per_byte"]
     found = causal.difference(blocks, blocks)
@@ -208,13 +230,13 @@ def test_a_file_of_questions_that_changes_makes_the_evaluation_stale(run, files)
     from lingraft.recipe import Choices, Evaluation
 
     section = Evaluation(choices=(Choices(file=str(files / "quiz.jsonl")),))
-    before = judging.inputs(section)
-    assert judging.inputs(Evaluation()) == []
+    before = choices.inputs(section)
+    assert choices.inputs(Evaluation()) == []
     path = files / "quiz.jsonl"
     text = path.read_text()
     try:
         path.write_text(text.replace("바람", "비"))
-        assert judging.inputs(section) != before
+        assert choices.inputs(section) != before
     finally:
         path.write_text(text)
 

@@ -9,6 +9,7 @@ from huggingface_hub import ModelCard
 
 from lingraft.recipe import decoding
 from lingraft.recipe.evaluation import Choices
+from lingraft.recipe.phase import Distil
 from lingraft.report import card
 
 
@@ -91,7 +92,11 @@ def test_what_a_recipe_judges_by_and_cleans_of_is_named_without_its_folders(buil
     }
     corpus = recipe.corpus.model_copy(update={"decontaminate": ("/home/someone/nli.json",)})
     evaluation = recipe.evaluation.model_copy(update=judged)
-    found = card.shareable(recipe.model_copy(update={"corpus": corpus, "evaluation": evaluation}))
+    distil = {"stream": "ko", "teacher": "/home/someone/teacher"}
+    taught = recipe.phases[0].model_copy(update={"distil": Distil(**distil)})
+    changes = {"corpus": corpus, "evaluation": evaluation, "phases": (taught,)}
+    found = card.shareable(recipe.model_copy(update=changes))
+    assert found.phases[0].distil.teacher == "teacher"
     assert found.corpus.decontaminate == ("nli.json",)
     assert found.evaluation.kept == ("en.txt",)
     (one,) = found.evaluation.choices

@@ -44,6 +44,18 @@ def test_scores_carry_value_count_and_mask_fingerprint(build):
     assert {score.metric for score in variants.scores(scratch)} == set(found)
 
 
+def test_a_model_of_which_no_word_could_be_scored_has_its_other_scores(build):
+    run = build().whole().run
+    path = run.stage("evaluation").done_path
+    done = json.loads(path.read_text())
+    done["result"]["words"] |= {"bits_per_character": None, "exact": None, "words": 0}
+    path.write_text(json.dumps(done))
+    main, *_ = variants.variants(run)
+    found = {score.metric for score in variants.scores(main)}
+    assert "mask-only/perplexity" in found
+    assert not found & {"bits_per_character", "exact"}
+
+
 def test_a_model_that_is_not_evaluated_has_no_scores(build):
     assert variants.scores(variants.variants(build().corpus().tokenizer().run)[0]) == []
 

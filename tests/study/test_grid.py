@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -260,6 +261,63 @@ class TestFingerprint:
         found.append(of(corpus={"text": [str(text)], "valid": 0.05, "test": 0.1}))
         found.append(of(source={"model": str(tiny_source("bert"))}))
         assert len(set(found)) == len(found)
+
+    def test_depends_on_the_content_of_what_judges_and_teaches_and_not_on_its_place(
+        self, of, tmp_path, tiny_source
+    ):
+        def with_kept(name, text):
+            path = tmp_path / name
+            path.write_text(text)
+            return of(evaluation={"sentences": 20, "words": 20, "kept": [str(path)]})
+
+        assert with_kept("one.txt", "A text.") == with_kept("two.txt", "A text.")
+        assert len({of(), with_kept("one.txt", "A text."), with_kept("one.txt", "Another.")}) == 3
+        teacher = tmp_path / "teacher"
+        shutil.copytree(tiny_source("roberta"), teacher)
+        phase = {
+            "name": "phase-1", "train": ["all"], "budget": {"value": 4}, "batch": {"size": 8},
+            "distil": {"stream": "ko", "teacher": str(teacher)},
+        }  # fmt: skip
+
+        text = tmp_path / "one.txt"
+
+        def taught():
+            recipe = recipe_from(
+                {
+                    "source": {"model": str(tiny_source("roberta"))},
+                    "streams": [{"name": "ko", "language": "ko", "corpus": {"text": [str(text)]}}],
+                    "phases": [phase],
+                }
+            )
+            return identity.cell(recipe)
+
+        before = taught()
+        (teacher / "config.json").write_text("{}")
+        assert taught() != before
+
+
+@pytest.mark.parametrize("axis", ["training.precision", "evaluation.samples", "export.licence"])
+def test_an_axis_that_decides_no_result_is_refused(study, axis):
+    values = {"training.precision": '"fp32", "bf16"', "evaluation.samples": "1, 2"}
+    body = f'[[grids]]\nmethod = ["xpt"]\n"{axis}" = [{values.get(axis, """ "mit", "gpl" """)}]\n'
+    with pytest.raises(RecipeError, match=f"'{axis}' decides no result"):
+        cells(study(body))
+
+
+def test_two_cells_of_one_name_are_refused(study):
+    rule = '[[rules]]\nwhen = { sentences = 100 }\nset = { "method.learning_rate" = 1e-3 }\n'
+    body = '[[grids]]\nmethod = ["xpt"]\nsentences = [100]\n[[grids]]\nmethod = ["xpt"]\n'
+    head = HEAD + '"method.sentences" = 100\n'
+    with pytest.raises(RecipeError, match="two cells that differ are both 'xpt-n100-s0'"):
+        cells(study(body + rule, head))
+
+
+def test_the_size_of_a_cell_is_that_of_its_phases(study):
+    rule = '[[rules]]\nwhen = { method = "xpt" }\n'
+    rule += 'set = { "phases.0.optimiser.learning_rate" = 1e-3 }\n'
+    head = HEAD + '"method.sentences" = 100\n'
+    found = cells(study('[[grids]]\nmethod = ["xpt", "scratch"]\n' + rule, head))
+    assert ids(found) == ["xpt-n100-s0", "scratch-n100-s0"]
 
 
 def test_a_recipe_of_several_streams_counts_their_text_by_content(tmp_path):

@@ -48,6 +48,35 @@ def test_half_a_line_that_a_kill_left_is_taken_away_by_the_next_rows(tmp_path, l
     assert rows.read(path) == [metric(1.0), metric(2.0)]
 
 
+def test_a_whole_row_without_its_line_end_is_kept(tmp_path):
+    path = tmp_path / "results.jsonl"
+    rows.append(path, [metric(1.0), end()])
+    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
+    rows.append(path, [metric(2.0)])
+    assert rows.read(path) == [metric(1.0), end(), metric(2.0)]
+
+
+def test_a_line_that_a_kill_cut_within_a_character_is_left_out(tmp_path):
+    path = tmp_path / "results.jsonl"
+    rows.append(path, [metric(1.0)])
+    before = path.stat().st_size
+    rows.append(path, [end(message="한국어")])
+    data = path.read_bytes()
+    for length in range(before + 1, len(data) - 1):
+        path.write_bytes(data[:length])
+        assert rows.read(path) == [metric(1.0)]
+    path.write_bytes(data + b"\n")
+    assert len(rows.read(path)) == 2
+
+
+def test_another_encoding_is_a_data_error(tmp_path):
+    path = tmp_path / "results.jsonl"
+    rows.append(path, [metric(1.0), metric(2.0)])
+    path.write_text(path.read_text(), encoding="utf-16")
+    with pytest.raises(DataError, match=r"results\.jsonl, line 1"):
+        rows.read(path)
+
+
 def test_half_a_line_alone_is_taken_away_too(tmp_path):
     path = tmp_path / "results.jsonl"
     path.write_bytes(b'{"study"')

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tiny_study import Here, kinds, run_here, write_study
 
-from lingraft.errors import RecipeError
+from lingraft.errors import DataError, RecipeError
 from lingraft.rundir import FORMAT
 from lingraft.study import grid, planning, processes, rows, runner
 from lingraft.study.rows import CurveRow, EndRow, MetricRow
@@ -254,6 +254,37 @@ def test_as_many_cells_run_at_a_time_as_there_are_jobs_and_the_cheapest_start_fi
         for cell in grid.cells(study)
     }
     assert [budgets[name] for name in stub.cells] == [2, 2, 4, 4, 8, 8]
+
+
+class Crowded(Stub):
+    """Refuses a third cell beside two that run."""
+
+    refused = 0
+
+    def __call__(self, folder, slot, jobs, /):
+        if len(self.live) == 2:
+            self.refused += 1
+            raise DataError("sbatch refused: QOSMaxSubmitJobPerUserLimit")
+        return super().__call__(folder, slot, jobs)
+
+
+def test_a_cell_that_is_refused_waits_until_another_has_ended_and_stops_none(make, tmp_path):
+    body = '[[grids]]\n"method.budget" = [{value=8}, {value=2}, {value=4}]\nseed = [0, 1]\n'
+    study, stub = make(tmp_path, body), Crowded()
+    tally, _ = run_here(study, tmp_path / "out", start=stub, jobs=3)
+    assert (len(tally.failed), stub.most, len(stub.cells)) == (6, 2, 6)
+    assert stub.refused > 0
+
+
+def test_a_cell_that_is_refused_while_none_runs_ends_the_study(make, tmp_path):
+    class Full(Stub):
+        def __call__(self, folder, slot, jobs, /):
+            if kinds(folder) == ["share"]:
+                return super().__call__(folder, slot, jobs)
+            raise DataError("sbatch refused: invalid partition")
+
+    with pytest.raises(DataError, match="invalid partition"):
+        run_here(make(tmp_path), tmp_path / "out", start=Full(), jobs=3)
 
 
 def test_a_signal_stops_the_cells_and_writes_no_failure(make, tmp_path):

@@ -72,7 +72,10 @@ def command(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="How to adapt: xpt (default) or one of `lingraft list methods`."),
+        typer.Option(
+            help="How to adapt: one of `lingraft list methods`. Without it preset auto decides, or "
+            "else it is xpt."
+        ),
     ] = None,
     preset: Annotated[
         str | None,

@@ -45,8 +45,16 @@ def contents(section: recipe.Corpus) -> list[str]:
     Raises:
         DataError: a file is missing or of an unknown kind, or a directory holds no text.
     """
-    evaluation_files = evaluations.files_of(section.decontaminate)
-    return [*texts(section.text), *map(file_digest, evaluation_files)]
+    return [*texts(section.text), *digests(section.decontaminate)]
+
+
+def digests(names: Sequence[str]) -> list[str]:
+    """Of files of evaluations.
+
+    Raises:
+        DataError: one is missing or of an unknown kind.
+    """
+    return [file_digest(path) for path in evaluations.files_of(names)]
 
 
 def file_digest(path: Path) -> str:

@@ -6,19 +6,24 @@ So whoever reads sentences reads both sides, and whoever reads documents reads p
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from array import array
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from lingraft.corpus import aligned
 from lingraft.corpus.readers import parallel
 from lingraft.corpus.readers.lines import Reading
 from lingraft.corpus.result import check_result, log_result
-from lingraft.corpus.split import SPLITS, split_of
+from lingraft.corpus.split import SPLITS, Bounds, bounds, position, widened
 from lingraft.corpus.stage import SplitFile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft import recipe
+    from lingraft.corpus.pairs import Checker
+    from lingraft.corpus.split import Split
 
 SETTINGS = aligned.PAIR_SETTINGS | {"valid", "test", "split_seed"}
 
@@ -39,15 +44,12 @@ def prepare(section: recipe.Corpus, languages: tuple[str, str], out: Path) -> di
         DataError: a file cannot be read, or a split is empty.
     """
     aligned.check_settings(section, SETTINGS, "sentence pairs")
-    reading = Reading()
-    checker, found = aligned.checked(section, languages, (0, 1), reading)
-    with contextlib.ExitStack() as stack:
-        files = {name: stack.enter_context(SplitFile(out / f"{name}.txt")) for name in SPLITS}
-        for pair in found:
-            sides = [" ".join(side.split()) for side in (pair.source, pair.target)]
-            side = split_of("\t".join(sides), section.split_seed, section.valid, section.test)
-            files[side].write(sides)
-        splits = {name: file.save() for name, file in files.items()}
+    limits = Bounds(section.test, section.test + section.valid)
+    divided = _divide(section, languages, limits, out)
+    wider = bounds(np.array(divided.places), section.valid, section.test)
+    if wider != limits:  # few pairs: more are held out than the shares give
+        divided = _divide(section, languages, wider, out)
+    checker, reading = divided.checker, divided.reading
     scripts = dict.fromkeys((*checker.source_scripts, *checker.target_scripts))
     result = {
         "language": "-".join(languages),
@@ -61,9 +63,31 @@ def prepare(section: recipe.Corpus, languages: tuple[str, str], out: Path) -> di
         "dropped": dict(sorted((checker.dropped + reading.dropped).items())),
         "changed": {},
         "subset": {},
-        "widened": [],
-        "splits": splits,
+        "widened": widened(wider, section.valid, section.test),
+        "splits": divided.splits,
     }
     log_result(result, section)
     check_result(result, section)
     return result
+
+
+class _Divided(NamedTuple):
+    checker: Checker
+    reading: Reading
+    places: array[float]
+    """Of the pairs in [0, 1)."""
+    splits: dict[Split, dict[str, int]]
+
+
+def _divide(
+    section: recipe.Corpus, languages: tuple[str, str], limits: Bounds, out: Path
+) -> _Divided:
+    reading, places = Reading(), array("d")
+    checker, found = aligned.checked(section, languages, (0, 1), reading)
+    with contextlib.ExitStack() as stack:
+        files = {name: stack.enter_context(SplitFile(out / f"{name}.txt")) for name in SPLITS}
+        for pair in found:
+            sides = [" ".join(side.split()) for side in (pair.source, pair.target)]
+            places.append(position("\t".join(sides), section.split_seed))
+            files[limits.side(places[-1])].write(sides)
+        return _Divided(checker, reading, places, {n: file.save() for n, file in files.items()})

@@ -80,5 +80,6 @@ def _advice(name: Split) -> str:
         return "check corpus.text and the filters in [corpus]"
     return (
         f"give more documents, raise corpus.{name}, "
-        'or cut files into more documents (corpus.document = "line")'
+        'or cut files into more documents (corpus.document = "line"); documents of one id '
+        "(corpus.id_column) count as one"
     )

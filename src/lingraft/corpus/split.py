@@ -71,6 +71,15 @@ class Bounds:
         return ranks + (ranks & np.asarray(places >= self.valid, np.int8))
 
 
+def widened(found: Bounds, valid: float, test: float) -> list[Split]:
+    """The splits for which more is held out than their shares give."""
+    wider: dict[Split, bool] = {
+        "valid": valid > 0 and found.valid > test + valid,
+        "test": found.test > test,
+    }
+    return [name for name, more in wider.items() if more]
+
+
 def bounds(places: NDArray[np.float64], valid: float, test: float) -> Bounds:
     """Where the sides end, for the documents there are.
 

@@ -26,6 +26,7 @@ from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.engine.duplicates import Decisions, lowest
 from lingraft.corpus.engine.plan import Folder
 from lingraft.corpus.engine.summary import add_up
+from lingraft.corpus.inputs import digests
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.lines import EMPTY, Reading
 from lingraft.corpus.result import NOT_IN_SUBSET, PLACES, check_result, log_result
@@ -145,12 +146,21 @@ def finished_corpus(section: recipe.Corpus, language: str) -> Path | None:
     theirs = evaluations.located(recipe.Corpus.model_validate(made["corpus"])).model_dump()
     ours = evaluations.located(section).model_dump()
     default = recipe.Corpus(text=section.text).model_dump()
+    if section.decontaminate:  # by content: files move, and change
+        ours["decontaminate"] = digests(section.decontaminate)
+        theirs["decontaminate"] = made.get("evaluations")
     differ = [key for key in ours if ours[key] != theirs[key] and key not in FREE]
     other = [f"corpus.{key}" for key in differ if ours[key] != default[key]]
     if made["language"] != language:
         other.insert(0, "language")
     if other:
         logger.info("%s: was made with another %s; is cleaned again", folder, ", ".join(other))
+        if theirs["split_sentences"] and not ours["split_sentences"]:
+            logger.warning(
+                "%s: its lines were cut into sentences, and those stay lines of their own; make it "
+                "with --set corpus.split_sentences=false",
+                folder,
+            )
         return None
     settings = ", ".join(f"{key} = {theirs[key]}" for key in differ) or "the default settings"
     logger.info("%s: is taken as it is, made with %s", folder, settings)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.corpus import inputs as text_inputs
-from lingraft.corpus import pair_stage, stage
+from lingraft.corpus import overlaps, pair_stage, stage
 from lingraft.corpus.readers import parallel
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
@@ -83,8 +83,8 @@ def prepare(recipe: Recipe, out: Path) -> dict[str, Any]:
         (short,) = recipe.texts
         return stage.prepare(short.corpus, short.language, out)
     results = {}
-    for stream in recipe.streams:
-        folder = folder_of(out, stream)
+    folders = {folder_of(out, stream): stream for stream in recipe.streams}
+    for folder, stream in folders.items():
         folder.mkdir()
         logger.info("corpus: stream '%s'", stream.name)
         try:
@@ -95,6 +95,7 @@ def prepare(recipe: Recipe, out: Path) -> dict[str, Any]:
             )
         except DataError as error:
             raise DataError(f"stream '{stream.name}': {error}") from error
+    overlaps.remove(folders, results)
     return together(list(results.values())) | {"streams": results}
 
 

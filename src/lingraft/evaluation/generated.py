@@ -57,14 +57,20 @@ class Speed:
 
 @contextlib.contextmanager
 def stock_attention(model: PreTrainedModel) -> Iterator[None]:
-    """Let a model that a `Scorer` has prepared for packed rows attend as it was loaded."""
+    """Let a model that a `Scorer` has prepared for packed rows attend as it was loaded.
+
+    The checkpoint's own settings of generation are put aside: transformers takes them wherever a
+    setting is at its default.
+    """
     config: Any = model.config
-    packed = config._attn_implementation
+    packed, own = config._attn_implementation, model.generation_config
     model.set_attn_implementation("sdpa" if model._supports_sdpa else "eager")
+    model.generation_config = GenerationConfig()
     try:
         yield
     finally:
         model.set_attn_implementation(packed)
+        model.generation_config = own
 
 
 def _settings(

@@ -105,8 +105,8 @@ def ranks(logits_MV: torch.Tensor, targets_M: torch.Tensor) -> tuple[torch.Tenso
         targets_M: token ids.
     """
     gold_M1 = logits_MV.gather(1, targets_M[:, None])
-    higher_M = _count(logits_MV > gold_M1)
-    equal_M = _count(logits_MV == gold_M1) - 1
+    higher_M = _count(~(logits_MV <= gold_M1))  # a NaN is no less: such a model has no good rank
+    equal_M = (_count(logits_MV == gold_M1) - 1).clamp(min=0)
     return 1 + higher_M.double() + equal_M.double() / 2, equal_M
 
 

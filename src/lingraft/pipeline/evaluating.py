@@ -25,6 +25,7 @@ from lingraft.pipeline.suiting import denoising
 from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import Masking
 from lingraft.rundir import FORMAT, fingerprint, write_text
+from lingraft.tasks import choices
 from lingraft.tokenizer import documents
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
@@ -44,7 +45,7 @@ def evaluate(context: Context, trained: str) -> str:
     section = recipe.evaluation
     stage = run.stage("evaluation")
     judges = [judging.FORM] if family_now(recipe).kind == "causal" else []
-    made = fingerprint(FORMAT["evaluation"], trained, section, *judging.inputs(section), *judges)
+    made = fingerprint(FORMAT["evaluation"], trained, section, *choices.inputs(section), *judges)
     if stage.is_done(made):
         return made
     quiet_transformers()

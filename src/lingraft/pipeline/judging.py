@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.corpus.inputs import texts as digests
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.lines import Reading
 from lingraft.errors import DataError
@@ -25,7 +24,7 @@ from lingraft.evaluation.scorer import Scorer
 from lingraft.objectives.common import TokenIds
 from lingraft.pretrained.load import check_longest, load_config, longest_text
 from lingraft.recipe import Choices, Corpus
-from lingraft.rundir import digest, fingerprint
+from lingraft.rundir import fingerprint
 from lingraft.tasks import choice_metrics
 from lingraft.tasks import choices as asking
 from lingraft.tokenizer import files as tokenizer_files
@@ -79,23 +78,6 @@ class Judged:
         scorer = Scorer.load(name, ids.pad, precision, "causal", revision)
         longest = check_longest(name, longest_text(config, ids.pad))
         return cls(scorer, tokenizer, min(longest, context or longest))
-
-
-def inputs(section: Evaluation) -> list[Any]:
-    """What of the files that are named decides a result; nothing where none is.
-
-    Raises:
-        DataError: a file is missing.
-        RecipeError: there is no such shape.
-    """
-    found: list[Any] = [digests(section.kept)] if section.kept else []
-    for one in section.choices:
-        path = Path(one.file).expanduser()
-        if not path.is_file():
-            raise DataError(f"evaluation.choices: {one.file}: no such file; correct the path")
-        shape = asking.shape_named(one.shape or asking.PLAIN)
-        found.append([one.title, digest(path), shape])
-    return found
 
 
 def on_text(model: Judged, texts: Sequence[str], new: np.ndarray[Any, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from lingraft.pipeline.jobs import prepared
 from lingraft.pipeline.preflight import named_files
 from lingraft.pipeline.reading import training_text
 from lingraft.pretrained import load as pretrained
-from lingraft.pretrained.checkpoints import folder_of
+from lingraft.pretrained.checkpoints import folder_of, named_weights
 from lingraft.recipe import Resources
 from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
 from lingraft.tokenizer import documents
@@ -349,9 +349,11 @@ def phase(context: Context, index: int, before_made: str) -> str:
     section: Phase = recipe.phases[index]
     stage = run.stage(section.name)
     precision = resolve_precision(recipe.training.precision)
+    teacher = section.distil and section.distil.teacher
     made = fingerprint(
-        FORMAT["phase"], before_made, section, recipe.seed, precision, recipe.training.row_tokens
-    )
+        FORMAT["phase"], before_made, section, recipe.seed, precision, recipe.training.row_tokens,
+        *([named_weights(teacher)] if teacher else []),
+    )  # fmt: skip
     if stage.is_done(made):
         return made
     main = context.accelerator.is_main_process

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, UnsupportedModelError
-from lingraft.rundir import digest
+from lingraft.rundir import checkpoint_digests, digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -67,6 +67,12 @@ def without_config(name: str, folder: Path) -> DataError:
         f"source model '{name}': the directory holds no config.json, so it is not a Hugging Face "
         "model; give the folder that save_pretrained wrote"
     )
+
+
+def named_weights(name: str) -> Any:
+    """What names a model's weights for a fingerprint: its files' contents, or its id on the Hub."""
+    folder = folder_of(name)
+    return name if folder is None else checkpoint_digests(folder)
 
 
 def weights_fingerprint(folder: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from pathlib import Path
 
 from lingraft.errors import RecipeError
@@ -28,7 +29,7 @@ def summary(path: Path) -> str:
         if not line.startswith("# "):
             break
         comment += f" {line[2:]}"
-    return comment.strip().partition(". ")[0].rstrip(".")
+    return re.split(r"\. (?=[A-Z])", comment.strip())[0].rstrip(".")
 
 
 def text(name: str) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lingraft.models.kinds import KindName
-    from lingraft.recipe import Corpus, Evaluation, Recipe, Resources
+    from lingraft.recipe import Corpus, Evaluation, Phase, Recipe, Resources
     from lingraft.rundir import Run
 
 HUB_PREFIX = "hub:"
@@ -179,8 +179,17 @@ def shareable(recipe: Recipe) -> Recipe:
             "source": recipe.source.model_copy(update={"model": model}),
             "resources": _without_folders(recipe.resources),
             "evaluation": _judged_by(recipe.evaluation),
+            "phases": tuple(map(_taught, recipe.phases)),
         }
     )
+
+
+def _taught(phase: Phase) -> Phase:
+    teacher = phase.distil.teacher if phase.distil else None
+    if phase.distil is None or teacher is None or sections.on_hub(teacher):
+        return phase
+    named = phase.distil.model_copy(update={"teacher": Path(teacher).name})
+    return phase.model_copy(update={"distil": named})
 
 
 def _without_paths(corpus: Corpus) -> Corpus:

@@ -47,6 +47,8 @@ class Model:
     """Of the evaluation, where answers lie."""
     tokens: int | None = None
     """That it was trained on; None of the source."""
+    source: Model | None = None
+    """What it was made of, where that was judged too."""
 
     @property
     def is_source(self) -> bool:
@@ -73,12 +75,13 @@ def models(found: Sequence[Variant]) -> list[Model]:
         if evaluation is None or kind_of(evaluation) != "causal":
             continue
         folder = variant.run.stage("evaluation").path
-        judged.append(Model(variant.label, evaluation, evaluation, folder, variant.tokens))
+        source = None
         if untouched := evaluation.get("untouched"):
             text = untouched["streams"][variant.recipe.texts[0].name]
             key = f"{text['masks']['fingerprint']} {text['likelihood']['bits_per_byte']:.9g}"
             label = SOURCE if not sources else f"{SOURCE} ({variant.label})"
-            sources.setdefault(key, Model(label, text, untouched, folder))
+            source = sources.setdefault(key, Model(label, text, untouched, folder))
+        judged.append(Model(variant.label, evaluation, evaluation, folder, variant.tokens, source))
     return [*judged, *sources.values()]
 
 
@@ -182,9 +185,9 @@ def difference(ours: Blocks, theirs: Blocks) -> Difference | None:
 
 def kept_table(judged: Sequence[Model]) -> Table | None:
     """The source's language before and after, on the same texts."""
-    source = next((model for model in judged if model.is_source), None)
     rows = []
     for model in judged:
+        source = model.source
         for name, kept in model.more.get("kept", {}).items() if not model.is_source else ():
             before = (source.more if source else {}).get("kept", {}).get(name)
             same = before is not None and before["text"] == kept["text"]
@@ -232,18 +235,15 @@ def choices_table(found: Sequence[Variant]) -> Table | None:
         asked = [
             (m, m.more["choices"][title]) for m in judged if title in m.more.get("choices", {})
         ]
-        source = next((scores for m, scores in asked if m.label == SOURCE), None)
-        answers = {m.label: m.answers(title) for m, _ in asked} if source else {}
         for model, scores in asked:
             is_source = model.is_source
+            theirs = (model.source.more if model.source else {}).get("choices", {}).get(title)
+            same = theirs is not None and theirs["text"] == scores["text"]
+            source = model.source if same else None
+            answers = (model.answers(title), source.answers(title)) if source else None
             for metric in choice_metrics.METRICS:
-                same = source is not None and source["text"] == scores["text"] and not is_source
-                gain = scores[metric] - source[metric] if same and source else None
-                paired = (
-                    choice_metrics.difference(answers[model.label], answers[SOURCE], metric)
-                    if same
-                    else None
-                )
+                gain = scores[metric] - theirs[metric] if same else None
+                paired = choice_metrics.difference(*answers, metric) if answers else None
                 rows.append(
                     row(
                         title,
@@ -261,7 +261,7 @@ def choices_table(found: Sequence[Variant]) -> Table | None:
                     )
                 )
     texts = (Column("model", "text"), Column("metric", "text"))
-    head = ("questions", *texts, "per cent", "chance", "n", f"less {SOURCE}", "95 % interval")
+    head = ("questions", *texts, "per cent", "chance", "n", "less its source", "95 % interval")
     notes = [
         "The choice with the largest log-likelihood after the context is taken: as it is (acc), or "
         "for each character, byte or token of it. The names are those of lm-evaluation-harness, "

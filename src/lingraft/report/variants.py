@@ -242,7 +242,9 @@ def _scores(evaluation: dict[str, Any]) -> list[Score]:
     words = evaluation.get("words")
     if words is not None:
         numbers += [
-            (name, words[name], int(words["words"])) for name in ("bits_per_character", "exact")
+            (name, words[name], int(words["words"]))
+            for name in ("bits_per_character", "exact")
+            if words[name] is not None  # no word could be scored
         ]
     masks = evaluation["masks"]
     unigrams = math.exp(evaluation["unigram_entropy"])

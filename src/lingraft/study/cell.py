@@ -150,7 +150,7 @@ def measure_initial_loss(context: Context) -> None:
     folder = run.stage("tokenizer").path
     tokenizer = tokenizer_files.load(str(folder))
     readings = reading.readings(folder, context.recipe, phase, tokenizer)
-    ids = TokenIds.of(tokenizer)
+    ids = TokenIds.of(tokenizer, loaded.family.kind)
     held_out = HeldOut.of(readings, ids, phase, context.recipe.training)
     packed = packed_model(loaded.model.to(context.accelerator.device), loaded.family)
     objectives = held_out.objectives

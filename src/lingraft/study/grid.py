@@ -18,6 +18,7 @@ from lingraft.recipe.auto import AUTO, RULES
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import is_open, promised, recipe_from, settled
 from lingraft.rundir import fingerprint
+from lingraft.study.identity import NOT_DECISIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,8 +76,31 @@ def cells(study: Study) -> list[Cell]:
             "correct it or leave it out"
         )
     result = list(unique.values())
-    assert len({cell.id for cell in result}) == len(result)
+    _check_apart(result)
     return result
+
+
+def _check_apart(found: Sequence[Cell]) -> None:
+    """Refuse cells that results could not tell apart.
+
+    Raises:
+        RecipeError: two have one id, or differ in nothing that decides a result.
+    """
+    ids: dict[str, Cell] = {}
+    for cell in found:
+        other = ids.setdefault(cell.id, cell)
+        if other is not cell:
+            raise RecipeError(
+                f"grids: two cells that differ are both '{cell.id}'; name what they differ in as "
+                "an axis of both"
+            )
+    for axis in dict.fromkeys(axis for cell in found for axis in cell.axes):
+        free = axis.partition(".")[0] in NOT_DECISIVE or axis == "evaluation.samples"
+        if free and len({cell.axes.get(axis) for cell in found}) > 1:
+            raise RecipeError(
+                f"grids: '{axis}' decides no result, so cells along it cannot be told apart; put "
+                "it under [set], or make a study of each value"
+            )
 
 
 def _check_axis(axis: str) -> None:
@@ -115,7 +139,7 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
         text = str(error).removeprefix("--set ")
         raise RecipeError(text if text.startswith(where) else f"{where}: {text}") from None
     _check_open(recipe, where, automatic=automatic)
-    sentences = point.get("sentences", recipe.method.sentences)
+    sentences = point.get("sentences", _sentences(recipe))
     if not recipe.phases:  # it reads no training text: one cell for all sizes and budgets
         recipe, sentences = settled(recipe), None
     axes: dict[str, Value] = {
@@ -126,6 +150,15 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
     axes |= {axis: _scalar(value) for axis, value in point.items() if axis not in axes}
     name = _id(axes)
     return Cell(name, axes, recipe.model_copy(update={"name": f"{study.name}-{name}"}))
+
+
+def _sentences(recipe: Recipe) -> int | None:
+    """Sentences of training text; None: all."""
+    by_phase = [phase.sentences for phase in recipe.phases]
+    known = [count for count in by_phase if count is not None]
+    if known and len(known) == len(by_phase):
+        return max(known)
+    return recipe.method.sentences
 
 
 def _left_to_rules(base: dict[str, Any]) -> dict[str, Any]:

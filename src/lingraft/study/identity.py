@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.inputs import file_digest, texts
 from lingraft.corpus.streams import contents_of
-from lingraft.pretrained.checkpoints import folder_of
+from lingraft.pretrained.checkpoints import folder_of, named_weights
 from lingraft.recipe.methods import settled
 from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint
+from lingraft.tasks import choices
 
 if TYPE_CHECKING:
     from lingraft.recipe import Recipe, Resources
@@ -78,6 +79,11 @@ def _plain(recipe: Recipe) -> dict[str, Any]:
             if folder is None
             else checkpoint_digests(folder)
         )
+    for written in plain.get("phases", ()):
+        if "teacher" in (distil := written.get("distil") or {}):
+            distil["teacher"] = named_weights(distil["teacher"])
+    if judged := choices.inputs(recipe.evaluation):
+        plain["evaluation"] |= {"kept": None, "choices": judged}
     return plain
 
 

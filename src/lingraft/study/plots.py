@@ -117,7 +117,7 @@ def _described(lines: dict[str, list[Group]], metric: str, counted: str) -> str:
 def _line(axes: Axes, groups: Sequence[Group], metric: str, index: int) -> None:
     x = [group.sentences or 0 for group in groups]
     values = [group.values(metric) for group in groups]
-    means = [sum(of_seeds) / len(of_seeds) for of_seeds in values]
+    means = [mean for group in groups if (mean := group.mean(metric)) is not None]
     several = any(len(of_seeds) > 1 for of_seeds in values)
     spread = ([min(v) for v in values], [max(v) for v in values]) if several else None
     figure.line(axes, x, means, index, spread=spread, marker="o", markersize=3.5)

@@ -125,7 +125,7 @@ def read(path: Path) -> list[AnyRow]:
         DataError: the file is missing, or another line is broken.
     """
     try:
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        lines = path.read_bytes().rstrip(b"\n").split(b"\n")
     except FileNotFoundError:
         raise DataError(f"{path}: is missing; lingraft study makes it") from None
     rows = []
@@ -144,7 +144,8 @@ def read(path: Path) -> list[AnyRow]:
 def append(path: Path, rows: Iterable[AnyRow]) -> None:
     """Add rows at the end of a results file, in one write; makes the file where there is none.
 
-    Half a line that a kill left at the end is taken away first. Two studies may share a file.
+    Half a line that a kill left at the end is taken away first, and a whole one without its end
+    gets that. Two studies may share a file.
     """
     text = "".join(
         json.dumps(row.model_dump(mode="json"), ensure_ascii=False) + "\n" for row in rows
@@ -152,7 +153,7 @@ def append(path: Path, rows: Iterable[AnyRow]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab+", buffering=0) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        _cut_half_line(file)
+        _mend_last_line(file)
         end, left = file.seek(0, os.SEEK_END), memoryview(text.encode())
         try:
             while left:
@@ -163,7 +164,7 @@ def append(path: Path, rows: Iterable[AnyRow]) -> None:
             raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-def _cut_half_line(file: FileIO) -> None:
+def _mend_last_line(file: FileIO) -> None:
     end = file.seek(0, os.SEEK_END)
     start, tail = end, b""
     while start and b"\n" not in tail:
@@ -172,8 +173,12 @@ def _cut_half_line(file: FileIO) -> None:
         tail = file.read(end - start)
     whole = start + tail.rfind(b"\n") + 1
     if whole < end:
-        file.truncate(whole)
-        file.seek(whole)
+        try:
+            ADAPTER.validate_json(tail[whole - start :])
+            file.write(b"\n")
+        except ValidationError:
+            file.truncate(whole)
+            file.seek(whole)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lingraft.errors import LingraftError
+from lingraft.errors import DataError, LingraftError
 from lingraft.log import progress
 from lingraft.rundir import Run, write_json
 from lingraft.study import collect, estimate, planning, processes, rows, steps, studydir
@@ -125,6 +125,8 @@ class _Runner:
         self.stop = StopRequest()
         self.ended_weight = 0.0
         self.disk_is_full = False
+        self.room = options.jobs
+        """How many may run at once: fewer where the scheduler refuses more."""
 
     def run(self, plans: Sequence[CellPlan]) -> Tally:
         todo = []
@@ -194,14 +196,15 @@ class _Runner:
         waiting = list(reversed(todo))
         last_look = time.monotonic()
         while waiting or self.live:
-            while waiting and len(self.live) < self.options.jobs and self.goes_on:
-                self.begin(waiting.pop(), min(set(range(self.options.jobs)) - set(self.live)))
+            while waiting and len(self.live) < self.room and self.goes_on:
+                self.begin_or_wait(waiting)
             if waiting and not self.goes_on:
                 self.drop(waiting)
             for slot, live in list(self.live.items()):
                 status = live.process.poll()
                 if status is not None:
                     del self.live[slot]
+                    self.room = self.options.jobs
                     self.end(live, status)
             self.heed_signals()
             if time.monotonic() - last_look > 1:
@@ -225,6 +228,22 @@ class _Runner:
                 "room, then run the same command again", self.study.name, len(waiting),
             )  # fmt: skip
         waiting.clear()
+
+    def begin_or_wait(self, waiting: list[CellPlan]) -> None:
+        """Start the next cell; where it is refused while others run, wait until one has ended.
+
+        Raises:
+            DataError: it is refused and none runs.
+        """
+        plan = waiting.pop()
+        try:
+            self.begin(plan, min(set(range(self.options.jobs)) - set(self.live)))
+        except DataError as error:
+            if not self.live:
+                raise
+            logger.warning("%s; waits until another job has ended", error)
+            waiting.append(plan)
+            self.room = len(self.live)
 
     def begin(self, plan: CellPlan, slot: int) -> None:
         """Start a process that takes the steps of a cell."""

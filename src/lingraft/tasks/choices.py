@@ -18,15 +18,18 @@ import jinja2
 import jinja2.meta
 import jinja2.sandbox
 
+from lingraft.corpus.inputs import texts
 from lingraft.errors import DataError, RecipeError
 from lingraft.recipe.base import Names, Section
 from lingraft.recipe.decoding import checked, load
+from lingraft.rundir import digest
 from lingraft.tasks.catalogue import benchmark
 from lingraft.tasks.reading import table_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lingraft.recipe import Evaluation
     from lingraft.tasks.reading import Row
 
 PLAIN = "choices"
@@ -203,3 +206,19 @@ def _environment() -> jinja2.Environment:
 @functools.cache
 def _template(text: str) -> jinja2.Template:
     return _environment().from_string(text)
+
+
+def inputs(section: Evaluation) -> list[Any]:
+    """What of the files that judge a causal model decides a result; nothing where none is named.
+
+    Raises:
+        DataError: a file is missing.
+        RecipeError: there is no such shape.
+    """
+    found: list[Any] = [texts(section.kept)] if section.kept else []
+    for one in section.choices:
+        path = Path(one.file).expanduser()
+        if not path.is_file():
+            raise DataError(f"evaluation.choices: {one.file}: no such file; correct the path")
+        found.append([one.title, digest(path), shape_named(one.shape or PLAIN)])
+    return found

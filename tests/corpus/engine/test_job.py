@@ -3,6 +3,7 @@ import json
 import logging
 import os
 import random
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -186,6 +187,49 @@ def test_a_folder_with_another_corpus_is_left_alone_unless_it_may_be_overwritten
     assert text(tmp_path / "out") != before
 
 
+def test_shards_that_belong_to_no_corpus_are_not_read_with_the_new_one(
+    tmp_path: Path, sources: list[str]
+):
+    out = tmp_path / "out"
+    made(corpus(sources), out)
+    (out / "corpus.json").unlink()
+    other = corpus(sources, min_characters=40)
+    with pytest.raises(DataError, match=r"00000\.jsonl: belongs to no finished corpus"):
+        made(other, out)
+    made(other, out, settings(part_bytes=1_000_000, overwrite=True))
+    assert all(len(line) >= 40 for line in text(out)["train"].splitlines())
+
+
+def test_files_of_the_user_are_never_overwritten_as_shards(tmp_path: Path, sources: list[str]):
+    (tmp_path / "out" / "train").mkdir(parents=True)
+    own = tmp_path / "out" / "train" / "mine.jsonl"
+    own.write_text('{"text": "x"}\n')
+    for overwrite in (False, True):
+        with pytest.raises(DataError, match=r"mine\.jsonl: belongs to no finished corpus"):
+            made(corpus(sources), tmp_path / "out", settings(overwrite=overwrite))
+    assert own.is_file()
+
+
+def test_deleting_an_old_corpus_may_be_interrupted(
+    tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    out = tmp_path / "out"
+    made(corpus(sources), out)
+    other = corpus(sources, min_characters=40)
+
+    def interrupted(folder: Path) -> None:
+        if folder.name == "train":
+            raise KeyboardInterrupt
+        shutil.rmtree(folder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(planning.shutil, "rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            made(other, out, settings(overwrite=True))
+    made(other, out, settings(part_bytes=1_000_000, overwrite=True))
+    assert all(len(line) >= 40 for line in text(out)["train"].splitlines())
+
+
 def test_a_full_disk_is_one_line_and_keeps_the_parts_that_are_done(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
 ):
@@ -343,6 +387,32 @@ def test_a_finished_corpus_is_cleaned_again_with_other_settings(tmp_path: Path, 
     for split in SPLITS:
         kept = [line for line in whole[split].splitlines() if len(line) >= 40]
         assert found[split].splitlines() == kept
+
+
+def test_a_finished_corpus_is_cleaned_again_where_the_evaluation_has_changed(
+    tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
+):
+    evaluation = tmp_path / "evaluation.txt"
+    evaluation.write_text("그런 문장은 어디에도 없다\n")
+    made(corpus(sources, decontaminate=(str(evaluation),)), tmp_path / "corpus")
+    moved = evaluation.rename(tmp_path / "moved.txt")
+    known = text(tmp_path / "corpus")["train"].splitlines()
+    section = corpus([str(tmp_path / "corpus")], decontaminate=(str(moved),))
+    with caplog.at_level(logging.INFO, logger="lingraft"):
+        _, found = of_stage(section, tmp_path / "same")
+    assert "is taken as it is" in caplog.text
+    assert found["train"].splitlines() == known
+    moved.write_text(known[0] + "\n")
+    _, found = of_stage(section, tmp_path / "changed")
+    assert found["train"].splitlines() == known[1:]
+
+
+def test_a_corpus_of_sentences_warns_where_whole_lines_are_wanted(
+    tmp_path: Path, sources: list[str], caplog: pytest.LogCaptureFixture
+):
+    made(corpus(sources), tmp_path / "corpus")
+    of_stage(corpus([str(tmp_path / "corpus")], split_sentences=False), tmp_path / "run")
+    assert "make it with --set corpus.split_sentences=false" in caplog.text
 
 
 def test_hub_datasets_are_a_part_of_their_own(tmp_path: Path, sources: list[str]):

@@ -8,11 +8,13 @@ letters and digits alone, since Korean reviews are spaced in any way.
 
 from __future__ import annotations
 
+import unicodedata
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lingraft.corpus.cleaning import dedup
+from lingraft.corpus.cleaning.clean import normalise
 from lingraft.corpus.cleaning.words import letters, words
 
 if TYPE_CHECKING:
@@ -34,9 +36,9 @@ RUN_SENTENCES = 5
 class Evaluations:
     """Hashes of what the evaluation texts consist of.
 
-    Compared are words without case and punctuation (see `words`; in Chinese, Japanese and Thai
-    13 words are 13 characters), and the letters of whole sentences (see `letters`). Memory: 8 bytes
-    a word of the evaluation texts.
+    Compared are words in NFKC without case, punctuation and invisible characters (see `words`; in
+    Chinese, Japanese and Thai 13 words are 13 characters), and the letters of whole sentences (see
+    `letters`). Memory: 8 bytes a word of the evaluation texts.
 
     Args:
         texts: every text of the evaluations: premises, questions, contexts, answers.
@@ -55,7 +57,7 @@ class Evaluations:
         ngrams: list[NDArray[np.uint64]] = []
         sentences: list[NDArray[np.uint64]] = []
         for text in texts:
-            ngrams.append(_ngrams(words(text)))
+            ngrams.append(_ngrams(text))
             pieces = [letters(piece) for piece in (text, *split(text))]
             self.longest = max(self.longest, len(pieces[0]))
             sentences.append(dedup.hashes(p for p in pieces if len(p) >= self.min_letters))
@@ -75,7 +77,7 @@ class Evaluations:
         pieces = [letters(sentence) for sentence in sentences]
         for count in range(1, RUN_SENTENCES + 1):
             found |= self._runs(pieces, count)
-        grams = [_ngrams(words(sentence)) for sentence in sentences]
+        grams = [_ngrams(sentence) for sentence in sentences]
         owners = np.repeat(np.arange(len(grams)), [len(gram) for gram in grams])
         found[owners[_contains(self.ngrams, _joined(grams))]] = True
         return found
@@ -95,7 +97,8 @@ class Evaluations:
         return found
 
 
-def _ngrams(tokens: list[str]) -> NDArray[np.uint64]:
+def _ngrams(text: str) -> NDArray[np.uint64]:
+    tokens = words(unicodedata.normalize("NFKC", normalise(text)))
     starts = range(len(tokens) - NGRAM_WORDS + 1)
     return dedup.hashes(" ".join(tokens[start : start + NGRAM_WORDS]) for start in starts)
 

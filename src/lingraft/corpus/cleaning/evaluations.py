@@ -82,8 +82,12 @@ def _cells(path: Path) -> Iterator[str]:
 
 
 def _quoted_cells(path: Path) -> Iterator[str]:
-    for row in csv.reader(_lines(path)):
-        yield from row
+    csv.field_size_limit(MAX_LINE_BYTES)
+    try:
+        for row in csv.reader(f"{line}\n" for line in _lines(path)):
+            yield from row
+    except csv.Error as error:
+        raise DataError(f"{path}: is no CSV ({error}); correct it, or write a .tsv") from None
 
 
 def _json(path: Path) -> Iterator[str]:

@@ -11,6 +11,12 @@ REPAIRED = "encoding repaired"
 # for domain names, and one that gives halves of surrogate pairs and that browsers do not know.
 NOT_FOR_TEXT = {"undefined", "unicode-escape", "raw-unicode-escape", "idna", "punycode", "utf-7"}
 
+BROWSERS = {"iso8859-1": "cp1252", "euc_kr": "cp949", "gb2312": "gb18030", "shift_jis": "cp932"}
+"""What pages are written in that name the encoding on the left (WHATWG Encoding Standard, 4.2)."""
+DAMAGED_SHARE = 0.25
+"""Of a text's characters beyond ASCII: with fewer that are no UTF-8 it is UTF-8 with damage; of
+text in another encoding nearly all are."""
+
 
 def repair(text: str) -> tuple[str, bool]:
     """Undo text that was decoded with the wrong encoding (한글 for í•œê¸€), by ftfy.
@@ -53,8 +59,9 @@ def text_encoding(name: str) -> str | None:
 def decode(data: bytes, declared: str | None = None) -> tuple[str, str] | None:
     """Decode bytes of unknown encoding.
 
-    A byte order mark decides; else UTF-8 is tried, which hardly any other text is by chance; then
-    the declared encoding; then what charset-normalizer finds most likely.
+    A byte order mark decides; else UTF-8 is tried, which hardly any other text is by chance, with
+    U+FFFD for single damaged characters; then the declared encoding, or that which browsers take
+    for it; then what charset-normalizer finds most likely.
 
     Args:
         data: a whole text; a sample cut within a character is no UTF-8.
@@ -71,8 +78,10 @@ def decode(data: bytes, declared: str | None = None) -> tuple[str, str] | None:
         candidates.insert(0, "utf-32")
     elif data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         candidates.insert(0, "utf-16")
+    elif (damaged := _damaged_utf8(data)) is not None:
+        return damaged, "utf-8"
     if declared and (known := text_encoding(declared)):
-        candidates.append(known)
+        candidates += [BROWSERS.get(known, known), known]
     for name in candidates:
         try:
             return data.decode(name), codecs.lookup(name).name.removesuffix("-sig")
@@ -80,3 +89,11 @@ def decode(data: bytes, declared: str | None = None) -> tuple[str, str] | None:
             continue
     best = require("charset_normalizer", "text that is not UTF-8", "clean").from_bytes(data).best()
     return None if best is None else (str(best), best.encoding)
+
+
+def _damaged_utf8(data: bytes) -> str | None:
+    """The text, with U+FFFD for what is no UTF-8; None where it is none or all is in order."""
+    text = data.decode("utf-8-sig", "replace")
+    damaged = text.count("\ufffd") - data.count("\ufffd".encode())
+    beyond = len(text) - len(text.encode("ascii", "ignore"))
+    return text if 0 < damaged <= DAMAGED_SHARE * beyond else None

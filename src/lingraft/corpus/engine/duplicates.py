@@ -16,7 +16,7 @@ import numpy as np
 
 from lingraft.corpus.cleaning.near_duplicates import BANDS
 from lingraft.corpus.engine.parts import writing_errors
-from lingraft.corpus.split import RANKED, Bounds, Split, bounds, position
+from lingraft.corpus.split import RANKED, Bounds, Split, bounds, position, widened
 from lingraft.rundir import replacing
 
 if TYPE_CHECKING:
@@ -75,12 +75,7 @@ class Decisions:
 
     def widened(self) -> list[Split]:
         """The splits for which more is held out than their shares give."""
-        section, found = self.plan.section, self.bounds
-        wider: dict[Split, bool] = {
-            "valid": section.valid > 0 and found.valid > section.test + section.valid,
-            "test": found.test > section.test,
-        }
-        return [name for name, more in wider.items() if more]
+        return widened(self.bounds, self.plan.section.valid, self.plan.section.test)
 
     def side(self, name: str) -> Split:
         """The side that a document is on."""

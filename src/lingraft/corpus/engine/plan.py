@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
@@ -12,10 +13,11 @@ from pydantic import TypeAdapter
 
 from lingraft import recipe  # noqa: TC001
 from lingraft.corpus.cleaning import evaluations
-from lingraft.corpus.inputs import inputs
+from lingraft.corpus.inputs import digests, inputs
 from lingraft.corpus.readers import documents, wikimedia
 from lingraft.corpus.readers.lines import reading_errors
 from lingraft.corpus.readers.wiki import streams
+from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
 from lingraft.rundir import FORMAT, clear_temporary, fingerprint, read_json, write_text
 
@@ -28,6 +30,7 @@ SMALLEST_PART, LARGEST_PART = 1 << 20, 32 << 20
 BUCKET_BYTES = 1 << 30
 """Sources of this size give about 12 million sentences, whose hashes take 0.4 GB to compare."""
 HUB_BUCKETS = 8
+SHARD = re.compile(r"\d{5,}\.jsonl")
 CUT_BY_LINES = (".txt", ".jsonl", ".ndjson", ".json")
 
 
@@ -49,6 +52,7 @@ class Plan:
         section: what to read and what to keep.
         parts: in the order of the corpus.
         buckets: over how many tasks the sentences' hashes are spread.
+        evaluations: digests of the files of evaluations.
     """
 
     fingerprint: str
@@ -56,6 +60,7 @@ class Plan:
     section: recipe.Corpus
     parts: tuple[Part, ...]
     buckets: int
+    evaluations: tuple[str, ...] = ()
 
 
 PLANS = TypeAdapter(Plan)
@@ -83,7 +88,8 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
     if any(source.path is None for source in sources):
         buckets = max(buckets, HUB_BUCKETS)
     # Tasks may run in other folders than this process.
-    return Plan(made, language, evaluations.located(section), parts, buckets)
+    judged = tuple(digests(section.decontaminate))
+    return Plan(made, language, evaluations.located(section), parts, buckets, judged)
 
 
 def _part_bytes(sources: Sequence[documents.Source]) -> int:
@@ -193,10 +199,14 @@ class Folder:
                 return str(read_json(path)["fingerprint"])
         return None
 
+    def strays(self) -> list[Path]:
+        """Shards, and whatever else would be read with them."""
+        return sorted(path for split in SPLITS for path in (self.out / split).glob("*.jsonl"))
+
     def clear(self) -> None:
         """Delete the corpus; what marks it as whole goes first."""
         self.done.unlink(missing_ok=True)
-        for name in ("work", "train", "valid", "test"):
+        for name in ("work", *SPLITS):
             if (self.out / name).exists():
                 shutil.rmtree(self.out / name)
 
@@ -245,4 +255,19 @@ def check_free(folder: Folder, plan: Plan, *, overwrite: bool) -> None:
         raise DataError(
             f"{folder.out}: holds a corpus of other sources or settings; "
             "choose another --out, or delete it with --overwrite"
+        )
+    elif there is None:
+        _check_strays(folder, overwrite=overwrite)
+
+
+def _check_strays(folder: Folder, *, overwrite: bool) -> None:
+    """Refuse, or delete, shards that belong to no corpus: they would be read with those to come."""
+    strays = folder.strays()
+    if overwrite and all(SHARD.fullmatch(path.name) for path in strays):
+        for path in strays:
+            path.unlink()
+    elif strays:
+        raise DataError(
+            f"{strays[0]}: belongs to no finished corpus and would be read with the new one; "
+            "choose another --out, or delete it (--overwrite deletes shards)"
         )

@@ -38,6 +38,7 @@ def finish(folder: Folder) -> None:
             "fingerprint": plan.fingerprint,
             "language": plan.language,
             "corpus": plan.section.model_dump(mode="json"),
+            "evaluations": plan.evaluations,
             "result": result,
         },
     )

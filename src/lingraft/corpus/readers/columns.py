@@ -76,18 +76,30 @@ def read_parquet(source: Source, section: recipe.Corpus, reading: Reading) -> It
         columns = _parquet_columns(source, section, file.schema_arrow, arrow)
         beside = (section.id_column, *KEPT_FIELDS, *(section.where or ()))
         for batch in file.iter_batches(PARQUET_BATCH_ROWS, columns=columns):
-            texts = batch.column(section.text_column)
-            if arrow.types.is_dictionary(texts.type):
-                texts = texts.dictionary_decode()
-            # As bytes: Arrow does not check that strings are UTF-8.
-            data = texts.cast(arrow.large_binary()).to_pylist()
+            data = _values(batch.column(section.text_column), arrow)
             others = [name for name in columns if name in beside]
-            rows = batch.select(others).to_pylist() if others else [{}] * len(data)
-            for one, row in zip(data, rows, strict=True):
+            values = [map(_decoded, _values(batch.column(name), arrow)) for name in others]
+            rows = zip(*values, strict=True) if others else [()] * len(data)
+            for one, cells in zip(data, rows, strict=True):
+                row = dict(zip(others, cells, strict=True))
                 text = _wanted(one, row, section, reading)
                 if text is not None:
                     yield row.get(section.id_column), text, facts(row)
     reading.bytes_read += source.path.stat().st_size
+
+
+def _values(column: Any, arrow: Any) -> list[Any]:
+    """A column; strings as bytes, since Arrow does not check that they are UTF-8."""
+    if arrow.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if arrow.types.is_string(column.type) or arrow.types.is_large_string(column.type):
+        column = column.cast(arrow.large_binary())
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def _decoded(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _wanted(

@@ -56,6 +56,8 @@ ABOUT = re.compile(
     r"\.(?i:txt|md|markdown|html?)"
 )
 """Names of files that say what the others are; `source.txt` may be text of a source language."""
+AS_LINES = "write one object a line (jq -c '.[]' makes them from an array)"
+ARRAY = re.compile(r"\s*\[\s*(\{|$)")
 ARCHIVES = {".zip", ".tar", ".tgz", ".tbz2", ".txz", ".7z", ".rar"}
 DUMP_ROOT = b"<mediawiki"
 DUMP_HEAD_BYTES = 4_096
@@ -278,7 +280,8 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[D
             reading.drop(EMPTY)
             continue
         reading.documents += 1
-        name = _clean_id(identifier) if identifier is not None else content_id(text)
+        named = identifier is not None and identifier == identifier  # tables write NaN for none
+        name = _clean_id(identifier) if named else content_id(text)
         yield Document(name, text, *more)
     told = reading.dropped.total() > left_out
     if empty and not told and source.path is not None and source.path.stat().st_size == 0:
@@ -334,6 +337,8 @@ def _json_lines(source: Source, section: recipe.Corpus, reading: Reading) -> Ite
         if not line or line.isspace():
             reading.drop(EMPTY)
             continue
+        if not (objects or broken) and ARRAY.match(line) and not (source.span and source.span[0]):
+            raise DataError(f"{source.name}: is one JSON array; {AS_LINES}")
         try:
             row = json_value(line)
         except (ValueError, RecursionError):
@@ -352,11 +357,10 @@ def _json_lines(source: Source, section: recipe.Corpus, reading: Reading) -> Ite
             continue
         good += 1
         yield row.get(section.id_column), text, facts(row)
+    if source.span and source.span[0]:
+        return  # of a file in pieces the first one decides
     if broken and not objects:
-        raise DataError(
-            f"{source.name}: none of its {broken:,} lines is JSON; write one object a line "
-            "(jq -c '.[]' makes them from an array)"
-        )
+        raise DataError(f"{source.name}: none of its {broken:,} lines is JSON; {AS_LINES}")
     if objects and not good:
         raise no_column(source, section.text_column, keys)
 

@@ -293,7 +293,8 @@ def text_lines(
     The arguments are those of `raw_lines`.
 
     Raises:
-        DataError: as `raw_lines`, and when nine lines in ten are not UTF-8.
+        DataError: as `raw_lines`, and when nine lines in ten are not UTF-8; of a file in pieces
+            its first one decides.
     """
     good = broken = 0
     for line in raw_lines(path, max_bytes, reading, span):
@@ -308,7 +309,7 @@ def text_lines(
             continue
         good += bool(text.strip())
         yield text
-    if broken > WRONG_ENCODING_ODDS * good:
+    if broken > WRONG_ENCODING_ODDS * good and not (span and span[0]):
         raise DataError(
             f"{path}: {broken:,} of its {broken + good:,} lines are not UTF-8, so it is binary or "
             "in another encoding; convert it, for example: iconv -f EUC-KR -t UTF-8"

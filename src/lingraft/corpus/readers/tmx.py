@@ -8,6 +8,7 @@ The format: https://www.gala-global.org/tmx-14b
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 from xml.parsers import expat
 
@@ -151,8 +152,8 @@ def units(path: Path, reading: Reading) -> Iterator[dict[str, str]]:
 
 
 def _side(unit: dict[str, str], language: str) -> str | None:
-    wanted = language.lower()
-    if wanted in unit:
-        return unit[wanted]
-    forms = (text for name, text in unit.items() if name.replace("_", "-").split("-")[0] == wanted)
-    return next(forms, None)
+    wanted = language.lower().replace("_", "-")
+    forms = {name.replace("_", "-"): text for name, text in reversed(unit.items())}
+    if wanted in forms:
+        return forms[wanted]
+    return next((text for name, text in unit.items() if re.split("[-_]", name)[0] == wanted), None)

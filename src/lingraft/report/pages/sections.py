@@ -47,9 +47,12 @@ def source_name(recipe: Recipe) -> str:
 def hub_source(recipe: Recipe) -> str | None:
     """The source's id on the Hub; None where it is a local directory or an architecture."""
     model = recipe.source.model
-    if model is None or HUB_ID.fullmatch(model) is None or Path(model).exists():
-        return None
-    return model
+    return model if model is not None and on_hub(model) else None
+
+
+def on_hub(name: str) -> bool:
+    """Whether a model's name is an id on the Hub, and no local directory."""
+    return HUB_ID.fullmatch(name) is not None and not Path(name).exists()
 
 
 def stages(variant: Variant) -> Table:

@@ -1,0 +1,98 @@
+"""Nothing that is learnt is held out as well, whichever stream it is in.
+
+A corpus of text keeps a sentence once. A pair is kept as a whole, so that a sentence with several
+translations is in several pairs; and what is in two streams is split in each. So training text
+goes that is validation or test text anywhere, and validation text that is test text.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lingraft.corpus.cleaning import dedup
+from lingraft.corpus.result import check_result
+from lingraft.corpus.split import SPLITS, Split
+from lingraft.corpus.stage import SplitFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from lingraft.recipe.streams import Stream
+
+logger = logging.getLogger(__name__)
+
+HELD_OUT = "held out as well"
+BATCH_LINES = 65_536
+
+
+def remove(streams: Mapping[Path, Stream], results: Mapping[str, dict[str, Any]]) -> None:
+    """Delete it, of a text the sentences and of pairs the pairs, and count it.
+
+    Args:
+        streams: folder → stream, each with SPLIT.txt and SPLIT.documents.npy.
+        results: of the streams by name, as `stage.prepare` gives them; corrected in place.
+
+    Raises:
+        DataError: nothing is left of a split.
+    """
+    held = np.zeros(0, np.uint64)
+    for split in reversed(SPLITS):
+        for folder, stream in streams.items() if len(held) else ():
+            known = _held(folder / f"{split}.txt", held)
+            if known.any():
+                result = results[stream.name]
+                counts, gone = _without(folder, split, known, whole=stream.pair is not None)
+                result["splits"][split] = counts
+                dropped = result["dropped"]
+                result["dropped"] = dropped | {HELD_OUT: dropped.get(HELD_OUT, 0) + gone}
+                what = "pairs" if stream.pair else "sentences"
+                logger.info(
+                    "corpus: %s: %s %s of %s left out: %s",
+                    *(stream.name, f"{gone:,}", what, split, HELD_OUT),
+                )
+                check_result(result, stream.corpus)
+        if split != "train":
+            found = [hashes for folder in streams for hashes in _hashes(folder / f"{split}.txt")]
+            held = np.unique(np.concatenate([held, *found]))
+
+
+def _hashes(path: Path) -> Iterator[NDArray[np.uint64]]:
+    """Of the lines, in batches."""
+    with path.open(encoding="utf-8") as lines:
+        while batch := list(itertools.islice(lines, BATCH_LINES)):
+            yield dedup.hashes(batch)
+
+
+def _held(path: Path, held: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which lines of a file are held out."""
+    return np.concatenate([np.zeros(0, np.bool_), *(np.isin(one, held) for one in _hashes(path))])
+
+
+def _without(
+    folder: Path, split: Split, known: NDArray[np.bool_], *, whole: bool
+) -> tuple[dict[str, int], int]:
+    """Write a split anew; its counts, and how many sentences or whole documents went."""
+    path, gone = folder / f"{split}.txt", 0
+    starts = np.load(path.with_suffix(".documents.npy"))
+    ends = [*starts[1:].tolist(), len(known)]
+    old = path.rename(path.with_suffix(".before"))
+    with old.open(encoding="utf-8") as lines, SplitFile(path) as file:
+        for start, end in zip(starts.tolist(), ends, strict=True):
+            texts = [next(lines).removesuffix("\n") for _ in range(start, end)]
+            going = known[start:end]
+            if whole:
+                gone += bool(going.any())
+                going = np.full(len(going), going.any())
+            else:
+                gone += int(going.sum())
+            file.write([text for text, goes in zip(texts, going, strict=True) if not goes])
+        counts = file.save()
+    old.unlink()
+    return counts, gone

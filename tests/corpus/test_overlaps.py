@@ -1,0 +1,117 @@
+"""What is held out of one stream is learnt in none, and of pairs of which either side is."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lingraft.corpus import pair_stage, streams
+from lingraft.corpus.overlaps import HELD_OUT
+from lingraft.corpus.split import SPLITS
+from lingraft.errors import DataError
+from lingraft.recipe import Corpus, Recipe
+from lingraft.recipe.methods import recipe_from
+
+SHARES = {"valid": 0.1, "test": 0.1}
+ENDINGS = ("nachts", "heute", "immer")
+
+
+def korean(number: int) -> str:
+    syllables = np.random.default_rng(number).integers(0xAC00, 0xD7A3, 14)
+    return "".join(map(chr, syllables[:7])) + " " + "".join(map(chr, syllables[7:])) + "."
+
+
+def german(number: int, ending: str) -> str:
+    letters = np.random.default_rng(number).integers(ord("a"), ord("z"), 12)
+    return f"Wort {''.join(map(chr, letters))} {ending}."
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Recipe:
+    """300 Korean sentences, and three translations of each."""
+    (tmp_path / "ko.txt").write_text("".join(korean(n) + "\n" for n in range(300)))
+    both = ((korean(n), german(n, end)) for n in range(300) for end in ENDINGS)
+    (tmp_path / "ko-de.tsv").write_text("".join("\t".join(pair) + "\n" for pair in both))
+    text = {"name": "ko", "language": "ko", "corpus": {"text": [str(tmp_path / "ko.txt")]}}
+    pairs = {
+        "name": "pairs",
+        "language": "ko/de",
+        "corpus": {"text": [str(tmp_path / "ko-de.tsv")]},
+    }
+    for stream in (text, pairs):
+        stream["corpus"] |= SHARES  # type: ignore[attr-defined]
+    return recipe_from({"source": {"model": "m"}, "streams": [text, pairs]})
+
+
+def lines(folder: Path, split: str) -> list[str]:
+    return (folder / f"{split}.txt").read_text(encoding="utf-8").splitlines()
+
+
+def test_no_sentence_is_on_two_sides_of_all_streams_together(tmp_path: Path, recipe: Recipe):
+    out = tmp_path / "out"
+    out.mkdir()
+    streams.prepare(recipe, out)
+    sides = {s: {x for name in ("ko", "pairs") for x in lines(out / name, s)} for s in SPLITS}
+    assert all(sides.values())
+    for one, other in itertools.combinations(SPLITS, 2):
+        assert not sides[one] & sides[other]
+
+
+def test_what_goes_is_counted_and_what_stays_is_whole(tmp_path: Path, recipe: Recipe):
+    out = tmp_path / "out"
+    out.mkdir()
+    found = streams.prepare(recipe, out)
+    for name, all_of_them in (("ko", 300), ("pairs", 900)):
+        result, folder = found["streams"][name], out / name
+        for split in SPLITS:
+            counts, texts = result["splits"][split], lines(folder, split)
+            starts = np.load(folder / f"{split}.documents.npy")
+            assert counts["sentences"] == len(texts)
+            assert counts["documents"] == len(starts)
+            if name == "pairs":
+                assert starts.tolist() == list(range(0, len(texts), 2))
+        kept = sum(counts["documents"] for counts in result["splits"].values())
+        assert result["dropped"][HELD_OUT] == all_of_them - kept > 0
+        assert sorted(path.suffix for path in folder.iterdir()) == [".npy"] * 3 + [".txt"] * 3
+    known = {korean(n): {german(n, end) for end in ENDINGS} for n in range(300)}
+    left = lines(out / "pairs", "train")
+    assert all(other in known[one] for one, other in zip(left[::2], left[1::2], strict=True))
+    assert found["dropped"][HELD_OUT] == sum(
+        one["dropped"][HELD_OUT] for one in found["streams"].values()
+    )
+
+
+def test_streams_without_a_common_sentence_stay_as_they_are(tmp_path: Path, recipe: Recipe):
+    text, pairs = recipe.streams
+    other = tmp_path / "other.txt"
+    other.write_text("".join(korean(n) + "\n" for n in range(1_000, 1_200)))
+    alone = text.model_copy(update={"corpus": Corpus(text=(str(other),), **SHARES)})
+    out = tmp_path / "out"
+    out.mkdir()
+    found = streams.prepare(recipe.model_copy(update={"streams": (alone, pairs)}), out)
+    assert HELD_OUT not in found["streams"]["ko"]["dropped"]
+
+
+@pytest.mark.parametrize(("count", "held"), [(30, 3), (200, 5)])
+def test_few_pairs_hold_out_a_tenth_up_to_five_as_few_documents_do(
+    tmp_path: Path, count: int, held: int
+):
+    path = tmp_path / "ko-de.tsv"
+    path.write_text("".join(f"{korean(n)}\t{german(n, 'heute')}\n" for n in range(count)))
+    out = tmp_path / "out"
+    out.mkdir()
+    section = Corpus(text=(str(path),), valid=0.001, test=0.001)
+    result = pair_stage.prepare(section, ("ko", "de"), out)
+    documents = {split: counts["documents"] for split, counts in result["splits"].items()}
+    assert documents == {"train": count - 2 * held, "valid": held, "test": held}
+    assert sorted(result["widened"]) == ["test", "valid"]
+
+
+def test_two_pairs_are_too_few(tmp_path: Path):
+    path = tmp_path / "ko-de.tsv"
+    path.write_text("".join(f"{korean(n)}\t{german(n, 'heute')}\n" for n in range(2)))
+    with pytest.raises(DataError, match=r"no (valid|test) sentence is left"):
+        pair_stage.prepare(
+            Corpus(text=(str(path),), valid=0.001, test=0.001), ("ko", "de"), tmp_path
+        )
