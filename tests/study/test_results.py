@@ -82,3 +82,20 @@ def test_bits_per_character_are_there_where_perplexity_is_not():
     (group,) = collect(rows).groups
     assert group.mean(PERPLEXITY) is None
     assert group.mean(BITS) == pytest.approx(1.8)
+
+
+@pytest.mark.parametrize("scheme", ["spans", "infilling"])
+def test_what_an_encoder_decoder_writes_is_shown_and_compared_like_hidden_tokens(scheme):
+    rows = [
+        row.model_copy(update={"metric": row.metric.replace("mask-only", scheme)})
+        if hasattr(row, "metric")
+        else row
+        for row in study_rows(methods=["xpt", "scratch"], sizes=(1_000,), seeds=(0,))
+    ]
+    assert any(getattr(row, "metric", "").startswith(scheme) for row in rows)
+    assert [group.values(PERPLEXITY) for group in collect(rows).groups] == [
+        group.values(PERPLEXITY)
+        for group in collect(
+            study_rows(methods=["xpt", "scratch"], sizes=(1_000,), seeds=(0,))
+        ).groups
+    ]

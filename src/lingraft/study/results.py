@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ PLACES = ("method", "sentences", "seed")
 """Axes that every table knows; any other becomes part of the row's label."""
 REFERENCES = ("scratch", "xlm")
 """Methods from random weights, which others are measured against; the first that is there."""
+WRITTEN = re.compile(r"(^|/)(spans|infilling)/")
 SENTENCES, EXAMPLES = "sentences", "examples"
 Key = tuple[int, ...]
 """Which model of a group: its seed; fine-tuned, its seed and that of the fine-tuning."""
@@ -275,7 +277,8 @@ def _tasks(task_rows: Sequence[TaskRow]) -> dict[str, dict[int, MetricRow]]:
 def _cell(
     end: EndRow, rows: Sequence[MetricRow | CurveRow], of_tasks: Sequence[TaskRow] = ()
 ) -> Cell:
-    metrics = {row.metric: row for row in rows if isinstance(row, MetricRow)}
+    found = [_of_hidden(row) for row in rows if isinstance(row, MetricRow)]
+    metrics = {row.metric: row for row in found}
     perplexity = metrics.get(PERPLEXITY)
     if perplexity is not None:
         loss = {"metric": LOSS, "value": math.log(perplexity.value)}
@@ -290,6 +293,11 @@ def _cell(
         end=end,
         tasks=_tasks(of_tasks),
     )
+
+
+def _of_hidden(row: MetricRow) -> MetricRow:
+    """What an encoder–decoder writes of hidden text, named as what others fill in."""
+    return row.model_copy(update={"metric": WRITTEN.sub(r"\1mask-only/", row.metric)})
 
 
 def _ordered(
