@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tiny_study import Here, base_recipe
+from transformers import AutoTokenizer
 
 from lingraft.errors import RecipeError
 from lingraft.probing import initialisers as probe
@@ -108,3 +109,17 @@ def test_the_loss_before_training_is_the_validation_loss_of_the_untrained_graft(
     (valid,) = [row for row in found if row.kind == "curve" and row.split == "valid"]
     (_, first), (_, last) = valid.points
     assert first == pytest.approx(last, rel=1e-5)
+
+
+def test_a_causal_source_without_a_mask_token_is_probed_too(
+    tiny_source, korean_text, command, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(processes, "start", Here())
+    source = tiny_source("llama")
+    assert AutoTokenizer.from_pretrained(source).mask_token is None
+    (tmp_path / "recipe.toml").write_text(to_toml(settled(base_recipe(source, korean_text))))
+    words = ("--out", tmp_path / "probe", "--steps", 2, "--initialisers", "match")
+    ended = command("probe", tmp_path / "recipe.toml", *words)
+    assert ended.status == 0, ended.err
+    found = rows.read(tmp_path / "probe" / "results.jsonl")
+    assert [row.status for row in found if row.kind == "end"] == ["done"]
