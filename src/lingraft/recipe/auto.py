@@ -137,10 +137,10 @@ WITH_FOCUS, WITH_MEAN, RANDOM = (
     tuple(f"{KO}:xpt-sp-n25000-s{seed}{end}" for seed in SEEDS)
     for end in ("-focus-b145", "-mean-1a66", "")
 )
-TEN_MILLION = tuple(
-    f"proof/{language}-10m{cell}"
-    for language in ("fr", "ja")
-    for cell in ("-first-rules.jsonl:auto-s0", ".jsonl:xpt-sp-s0-4096-3e50")
+TEN_MILLION = (
+    *(f"proof/{language}-10m-first-rules.jsonl:auto-s0" for language in ("fr", "ja")),
+    *(f"proof/{language}-10m.jsonl:xpt-sp-s0-4096-3e50" for language in ("fr", "ja")),
+    "proof/fr-10m.jsonl:xpt-sp-s0-4096-300-5000000-57d4",
 )
 VECTORS = "lower than with FOCUS' 300 numbers and five million pieces at 0.3 M tokens, in less time"
 VECTOR_ROWS = tuple(
@@ -209,7 +209,7 @@ def vectors(what: str, name: str, measured: int, papers: int | None) -> tuple[Ru
             lambda facts: learns_vectors(facts) and goes_light(facts),
             lambda _: measured,
             VECTORS,
-            VECTOR_ROWS,
+            (*VECTOR_ROWS, *TEN_MILLION[2:]),
         ),
         Rule(key, f"{name}-beyond", learns_vectors, lambda _: papers, unsure, ()),
     )
