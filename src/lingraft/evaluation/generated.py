@@ -56,8 +56,8 @@ class Speed:
 
 
 @contextlib.contextmanager
-def stock_attention(model: PreTrainedModel) -> Iterator[None]:
-    """Let a model that a `Scorer` has prepared for packed rows attend as it was loaded.
+def stock_generation(model: PreTrainedModel) -> Iterator[None]:
+    """Let a model that a `Scorer` has prepared for packed rows write as the stock one does.
 
     The checkpoint's own settings of generation are put aside: transformers takes them wherever a
     setting is at its default.
@@ -124,7 +124,7 @@ def speeds(
     )
     generate: Any = model.generate
     found = []
-    with stock_attention(model):
+    with stock_generation(model):
         for batch in BATCHES:
             ids_BT = torch.tensor([prompts[i % len(prompts)] for i in range(batch)]).to(
                 model.device
@@ -213,7 +213,7 @@ def samples(
     }
     start, rows = before(tokenizer), []
     devices = [model.device] if model.device.type == "cuda" else []
-    with stock_attention(model):
+    with stock_generation(model):
         for number, (text, behind) in enumerate(begun):
             ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
             kept = [*start, *ids][-max(1, longest - tokens) :]

@@ -16,7 +16,7 @@ from lingraft.models.parts import trained_parts
 from lingraft.models.plans import check_every, check_identity
 from lingraft.pipeline import pairs, vocabularies
 from lingraft.pipeline.memory import Layers, Need, Target, this_machine, verdict
-from lingraft.pipeline.sizes import grafted_sizes, is_tied
+from lingraft.pipeline.sizes import grafted_sizes
 from lingraft.pipeline.source_files import SourceFiles, source_of
 from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pipeline.trainable import Trained, trainable
@@ -287,13 +287,12 @@ def _sizes(recipe: Recipe, source: SourceFiles, plan: Plan) -> None:
             "its size is known once it is downloaded (check downloads nothing)"
         )
         return
-    shapes = source.shapes
-    if shapes is None:
+    shapes, tied = source.shapes, source.tied
+    if shapes is None or tied is None:
         plan.notes.append(
             "the source has no .safetensors file, so its size is not known before it is loaded"
         )
         return
-    tied = is_tied(source.config, family, shapes)
     grafted = grafted_sizes(shapes, family, recipe, tied=tied)
     plan.by_part, plan.parameters = grafted, sum(grafted.values())
     plan.trainable = [

@@ -31,6 +31,7 @@ from lingraft.pipeline.reading import training_text
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import folder_of, named_weights
 from lingraft.recipe import Resources
+from lingraft.recipe.phase import most_sentences
 from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
 from lingraft.tokenizer import documents
 from lingraft.tokenizer import extension as tokenizer_extension
@@ -312,20 +313,13 @@ def _resources(recipe: Recipe) -> list[Any]:
 def _share(recipe: Recipe) -> list[Any]:
     """How much of the text an initialiser learns from, as parts of a fingerprint."""
     learns = any(INITIALISERS[name].learns_from_text for name in recipe.graft.initialisers)
-    most = _most_sentences(recipe)
+    most = most_sentences(recipe.phases)
     return ["sentences", most] if learns and most is not None else []
-
-
-def _most_sentences(recipe: Recipe) -> int | None:
-    """Of the phases' shares of the training text the largest; None where one takes all of it."""
-    sizes = [phase.sentences for phase in recipe.phases]
-    given = [size for size in sizes if size is not None]
-    return max(given) if given and len(given) == len(sizes) else None
 
 
 def _learnt_from(context: Context) -> Iterator[str]:
     """The text that an initialiser may learn from: what the phases train on, and no more."""
-    most = _most_sentences(context.recipe)
+    most = most_sentences(context.recipe.phases)
     folder = context.run.stage("tokenizer").path
     tokenizer = tokenizer_files.load(str(folder))
     for stream in context.recipe.texts:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from lingraft.recipe.base import Decay, Names, Objective, Section
 from lingraft.recipe.selectors import LayerPart, Part, RatedPart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Budget(Section):
@@ -210,3 +213,10 @@ class Phase(Section):
         if not self.train and self.lora is None:
             raise ValueError("train: names nothing; name a part, or give lora")
         return self
+
+
+def most_sentences(phases: Iterable[Phase]) -> int | None:
+    """Of the phases' shares of the training text the largest; None where one takes all of it."""
+    sizes = [phase.sentences for phase in phases]
+    given = [size for size in sizes if size is not None]
+    return max(given) if given and len(given) == len(sizes) else None

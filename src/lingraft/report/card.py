@@ -166,9 +166,7 @@ def _index_result(main: Variant, evaluation: dict[str, Any]) -> dict[str, Any]:
 
 def shareable(recipe: Recipe) -> Recipe:
     """The recipe without the folders of this machine: local paths are cut to file names."""
-    model = recipe.source.model
-    if model is not None and sections.hub_source(recipe) is None:
-        model = Path(model).name
+    model = _model_name(recipe.source.model)
     return recipe.model_copy(
         update={
             "corpus": recipe.corpus and _without_paths(recipe.corpus),
@@ -185,11 +183,14 @@ def shareable(recipe: Recipe) -> Recipe:
 
 
 def _taught(phase: Phase) -> Phase:
-    teacher = phase.distil.teacher if phase.distil else None
-    if phase.distil is None or teacher is None or sections.on_hub(teacher):
+    if phase.distil is None:
         return phase
-    named = phase.distil.model_copy(update={"teacher": Path(teacher).name})
+    named = phase.distil.model_copy(update={"teacher": _model_name(phase.distil.teacher)})
     return phase.model_copy(update={"distil": named})
+
+
+def _model_name(name: str | None) -> str | None:
+    return name if name is None or sections.on_hub(name) else Path(name).name
 
 
 def _without_paths(corpus: Corpus) -> Corpus:

@@ -17,8 +17,9 @@ from lingraft.recipe import Recipe
 from lingraft.recipe.auto import AUTO, RULES
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import is_open, promised, recipe_from, settled
+from lingraft.recipe.phase import most_sentences
 from lingraft.rundir import fingerprint
-from lingraft.study.identity import NOT_DECISIVE
+from lingraft.study.identity import decides
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,8 +96,7 @@ def _check_apart(found: Sequence[Cell]) -> None:
                 "an axis of both"
             )
     for axis in dict.fromkeys(axis for cell in found for axis in cell.axes):
-        free = axis.partition(".")[0] in NOT_DECISIVE or axis == "evaluation.samples"
-        if free and len({cell.axes.get(axis) for cell in found}) > 1:
+        if not decides(axis) and len({cell.axes.get(axis) for cell in found}) > 1:
             raise RecipeError(
                 f"grids: '{axis}' decides no result, so cells along it cannot be told apart; put "
                 "it under [set], or make a study of each value"
@@ -139,7 +139,7 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
         text = str(error).removeprefix("--set ")
         raise RecipeError(text if text.startswith(where) else f"{where}: {text}") from None
     _check_open(recipe, where, automatic=automatic)
-    sentences = point.get("sentences", _sentences(recipe))
+    sentences = point.get("sentences", most_sentences(recipe.phases) or recipe.method.sentences)
     if not recipe.phases:  # it reads no training text: one cell for all sizes and budgets
         recipe, sentences = settled(recipe), None
     axes: dict[str, Value] = {
@@ -150,15 +150,6 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
     axes |= {axis: _scalar(value) for axis, value in point.items() if axis not in axes}
     name = _id(axes)
     return Cell(name, axes, recipe.model_copy(update={"name": f"{study.name}-{name}"}))
-
-
-def _sentences(recipe: Recipe) -> int | None:
-    """Sentences of training text; None: all."""
-    by_phase = [phase.sentences for phase in recipe.phases]
-    known = [count for count in by_phase if count is not None]
-    if known and len(known) == len(by_phase):
-        return max(known)
-    return recipe.method.sentences
 
 
 def _left_to_rules(base: dict[str, Any]) -> dict[str, Any]:

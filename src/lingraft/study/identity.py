@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.corpus.cleaning import evaluations
-from lingraft.corpus.inputs import file_digest, texts
+from lingraft.corpus.inputs import digests, file_digest, texts
 from lingraft.corpus.streams import contents_of
 from lingraft.pretrained.checkpoints import folder_of, named_weights
 from lingraft.recipe.methods import settled
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 
 NOT_DECISIVE = {"name", "baselines", "training", "export"}
 """Names, the use of the machine, and what only other things read."""
+SHOWN = "samples"
+"""Of [evaluation]: how many texts are shown."""
 WITHOUT_RESOURCES = {
     "random",
     "random-statistics",
@@ -41,12 +42,17 @@ def cell(recipe: Recipe) -> str:
     """
     plain = _plain(recipe)
     plain["method"] = recipe.method.name
-    plain.get("evaluation", {}).pop("samples", None)
+    plain.get("evaluation", {}).pop(SHOWN, None)
     if WITHOUT_RESOURCES.issuperset(recipe.graft.initialisers):
         plain.pop("resources", None)
     else:
         plain["resources"] = _resources(recipe.resources)
     return fingerprint(FORMAT["study"], plain)
+
+
+def decides(key: str) -> bool:
+    """Whether a key of a recipe, written with dots, can change a cell's result."""
+    return key.partition(".")[0] not in NOT_DECISIVE and key != f"evaluation.{SHOWN}"
 
 
 def corpus(recipe: Recipe) -> str:
@@ -70,8 +76,7 @@ def _plain(recipe: Recipe) -> dict[str, Any]:
     for stream, written in zip(recipe.texts, plain.get("streams", [plain]), strict=True):
         written["corpus"]["text"] = contents_of(stream)
         if stream.corpus.decontaminate:
-            evaluation_files = evaluations.files_of(stream.corpus.decontaminate)
-            written["corpus"]["decontaminate"] = [file_digest(path) for path in evaluation_files]
+            written["corpus"]["decontaminate"] = digests(stream.corpus.decontaminate)
     if recipe.source.model is not None:
         folder = folder_of(recipe.source.model)
         plain["source"] = (

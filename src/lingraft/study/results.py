@@ -297,7 +297,8 @@ def _cell(
 
 def _of_hidden(row: MetricRow) -> MetricRow:
     """What an encoder–decoder writes of hidden text, named as what others fill in."""
-    return row.model_copy(update={"metric": WRITTEN.sub(r"\1mask-only/", row.metric)})
+    name = WRITTEN.sub(r"\1mask-only/", row.metric)
+    return row if name == row.metric else row.model_copy(update={"metric": name})
 
 
 def _ordered(

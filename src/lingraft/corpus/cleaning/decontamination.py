@@ -57,7 +57,7 @@ class Evaluations:
         ngrams: list[NDArray[np.uint64]] = []
         sentences: list[NDArray[np.uint64]] = []
         for text in texts:
-            ngrams.append(_ngrams(text))
+            ngrams.append(_ngrams(normalise(text)))  # as training sentences are
             pieces = [letters(piece) for piece in (text, *split(text))]
             self.longest = max(self.longest, len(pieces[0]))
             sentences.append(dedup.hashes(p for p in pieces if len(p) >= self.min_letters))
@@ -68,7 +68,7 @@ class Evaluations:
         """Which training sentences occur in the evaluations.
 
         Args:
-            sentences: in the order of the text, so that a line that was cut is found.
+            sentences: normalised, in the order of the text, so that a line that was cut is found.
 
         Returns:
             bool, an entry a sentence; True is to be dropped.
@@ -98,7 +98,7 @@ class Evaluations:
 
 
 def _ngrams(text: str) -> NDArray[np.uint64]:
-    tokens = words(unicodedata.normalize("NFKC", normalise(text)))
+    tokens = words(unicodedata.normalize("NFKC", text))
     starts = range(len(tokens) - NGRAM_WORDS + 1)
     return dedup.hashes(" ".join(tokens[start : start + NGRAM_WORDS]) for start in starts)
 

@@ -73,27 +73,35 @@ def decode(data: bytes, declared: str | None = None) -> tuple[str, str] | None:
     Raises:
         DataError: the package charset-normalizer is needed and not installed.
     """
-    candidates = ["utf-8-sig"]
+    marked: tuple[str, ...] = ()
     if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
-        candidates.insert(0, "utf-32")
+        marked = ("utf-32",)
     elif data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        candidates.insert(0, "utf-16")
-    elif (damaged := _damaged_utf8(data)) is not None:
-        return damaged, "utf-8"
-    if declared and (known := text_encoding(declared)):
-        candidates += [BROWSERS.get(known, known), known]
-    for name in candidates:
-        try:
-            return data.decode(name), codecs.lookup(name).name.removesuffix("-sig")
-        except UnicodeError:
-            continue
+        marked = ("utf-16",)
+    found = _first(data, *marked, "utf-8-sig")
+    if found is None and not marked:
+        found = _damaged_utf8(data)
+    if found is None and declared and (known := text_encoding(declared)):
+        found = _first(data, BROWSERS.get(known, known), known)
+    if found is not None:
+        return found
     best = require("charset_normalizer", "text that is not UTF-8", "clean").from_bytes(data).best()
     return None if best is None else (str(best), best.encoding)
 
 
-def _damaged_utf8(data: bytes) -> str | None:
-    """The text, with U+FFFD for what is no UTF-8; None where it is none or all is in order."""
+def _first(data: bytes, *names: str) -> tuple[str, str] | None:
+    """The text by the first encoding that fits, and its name."""
+    for name in names:
+        try:
+            return data.decode(name), codecs.lookup(name).name.removesuffix("-sig")
+        except UnicodeError:
+            continue
+    return None
+
+
+def _damaged_utf8(data: bytes) -> tuple[str, str] | None:
+    """Of bytes that are not all UTF-8 the text, with U+FFFD for the damage; None of another one."""
     text = data.decode("utf-8-sig", "replace")
     damaged = text.count("\ufffd") - data.count("\ufffd".encode())
     beyond = len(text) - len(text.encode("ascii", "ignore"))
-    return text if 0 < damaged <= DAMAGED_SHARE * beyond else None
+    return (text, "utf-8") if damaged <= DAMAGED_SHARE * beyond else None

@@ -331,13 +331,14 @@ def _json_lines(source: Source, section: recipe.Corpus, reading: Reading) -> Ite
     if wikimedia.recognises(source.path):
         yield from wikimedia.read(source, section, reading)
         return
+    begins = not source.span or source.span[0] == 0  # of a file in pieces the first one decides
     objects = good = broken = 0
     keys: list[str] = []
     for line in text_lines(source.path, section.max_line_bytes, reading, source.span):
         if not line or line.isspace():
             reading.drop(EMPTY)
             continue
-        if not (objects or broken) and ARRAY.match(line) and not (source.span and source.span[0]):
+        if begins and not (objects or broken) and ARRAY.match(line):
             raise DataError(f"{source.name}: is one JSON array; {AS_LINES}")
         try:
             row = json_value(line)
@@ -357,8 +358,8 @@ def _json_lines(source: Source, section: recipe.Corpus, reading: Reading) -> Ite
             continue
         good += 1
         yield row.get(section.id_column), text, facts(row)
-    if source.span and source.span[0]:
-        return  # of a file in pieces the first one decides
+    if not begins:
+        return
     if broken and not objects:
         raise DataError(f"{source.name}: none of its {broken:,} lines is JSON; {AS_LINES}")
     if objects and not good:

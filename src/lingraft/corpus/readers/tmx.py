@@ -8,7 +8,7 @@ The format: https://www.gala-global.org/tmx-14b
 
 from __future__ import annotations
 
-import re
+import itertools
 from typing import TYPE_CHECKING
 from xml.parsers import expat
 
@@ -153,7 +153,7 @@ def units(path: Path, reading: Reading) -> Iterator[dict[str, str]]:
 
 def _side(unit: dict[str, str], language: str) -> str | None:
     wanted = language.lower().replace("_", "-")
-    forms = {name.replace("_", "-"): text for name, text in reversed(unit.items())}
-    if wanted in forms:
-        return forms[wanted]
-    return next((text for name, text in unit.items() if re.split("[-_]", name)[0] == wanted), None)
+    forms = [(name.replace("_", "-"), text) for name, text in unit.items()]
+    exact = (text for name, text in forms if name == wanted)
+    regional = (text for name, text in forms if name.split("-")[0] == wanted)
+    return next(itertools.chain(exact, regional), None)
