@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lingraft.corpus import pair_stage, streams
+from lingraft.corpus import overlaps, pair_stage, streams
 from lingraft.corpus.overlaps import HELD_OUT
 from lingraft.corpus.split import SPLITS
+from lingraft.corpus.stage import SplitFile
 from lingraft.errors import DataError
 from lingraft.recipe import Corpus, Recipe
 from lingraft.recipe.methods import recipe_from
@@ -91,6 +92,23 @@ def test_streams_without_a_common_sentence_stay_as_they_are(tmp_path: Path, reci
     out.mkdir()
     found = streams.prepare(recipe.model_copy(update={"streams": (alone, pairs)}), out)
     assert HELD_OUT not in found["streams"]["ko"]["dropped"]
+
+
+def test_a_split_that_loses_all_names_its_stream(tmp_path: Path, recipe: Recipe):
+    held = {"ko": {"train": 1, "valid": 2, "test": 3}, "pairs": {"train": 4, "valid": 3, "test": 5}}
+    results = {}
+    for name, splits in held.items():
+        (tmp_path / name).mkdir()
+        counts = {}
+        for split, number in splits.items():
+            with SplitFile(tmp_path / name / f"{split}.txt") as file:
+                file.write([korean(number), german(number, "heute")])
+                counts[split] = file.save()
+        kinds = {"dropped": {}, "documents": 3, "sentences_in": 6}
+        results[name] = kinds | {"splits": counts}
+    folders = {tmp_path / stream.name: stream for stream in recipe.streams}
+    with pytest.raises(DataError, match=r"stream 'pairs': corpus: no valid sentence is left"):
+        overlaps.remove(folders, results)
 
 
 @pytest.mark.parametrize(("count", "held"), [(30, 3), (200, 5)])

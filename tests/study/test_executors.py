@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shlex
 import signal
 import sys
 import time
@@ -62,9 +64,16 @@ def test_the_script_has_the_options_and_becomes_the_cell(folder):
     text = slurm.script(folder, {"partition": "gpu", "cpus_per_task": "4", "exclusive": ""})
     lines = text.splitlines()
     assert set(WORDS) <= set(lines)
-    assert "#SBATCH --job-name=lingraft-a cell" in lines
+    assert "#SBATCH --job-name=lingraft-a\\ cell" in lines
     assert lines[-1].startswith(f"exec {sys.executable} -m lingraft.study.cell ")
     assert lines[-1].endswith(f"'{folder}' --job")
+
+
+@pytest.mark.parametrize("value", ["two words", "it's # 1", 'a "quoted" \\ word'])
+def test_an_option_reaches_sbatch_as_it_was_written(value):
+    (line,) = slurm.option_lines({"comment": value})
+    assert shlex.split(line, comments=False)[1:] == [f"--comment={value}"]
+    assert "#" not in re.sub(r"\\.", "", line.removeprefix("#"))
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 from tiny_study import Here, kinds, run_here, write_study
 
+from lingraft import log
 from lingraft.errors import DataError, RecipeError
 from lingraft.rundir import FORMAT
-from lingraft.study import grid, planning, processes, rows, runner
+from lingraft.study import grid, planning, processes, rows, runner, steps
 from lingraft.study.rows import CurveRow, EndRow, MetricRow
 
 
@@ -274,6 +275,18 @@ def test_a_cell_that_is_refused_waits_until_another_has_ended_and_stops_none(mak
     tally, _ = run_here(study, tmp_path / "out", start=stub, jobs=3)
     assert (len(tally.failed), stub.most, len(stub.cells)) == (6, 2, 6)
     assert stub.refused > 0
+
+
+def test_what_an_earlier_call_trained_is_not_the_speed_of_this_one(make, tmp_path, monkeypatch):
+    starts = []
+    monkeypatch.setattr(log.Ticker, "start_at", lambda _, count: starts.append(count))
+    study, out = make(tmp_path), tmp_path / "out"
+    run_here(study, out, start=Stub())
+    assert not starts
+    monkeypatch.setattr(steps.TrainStep, "progress", lambda *_: 0.5)
+    run_here(study, out, start=Stub())
+    assert starts[0] > 0  # half of the first cell; then each cell that ended, and half of the next
+    assert starts == pytest.approx([starts[0] * (1 + 2 * number) for number in range(4)])
 
 
 def test_a_cell_that_is_refused_while_none_runs_ends_the_study(make, tmp_path):

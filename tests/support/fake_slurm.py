@@ -17,8 +17,9 @@ if grep -q -- --partition=none $number.sh; then
   echo "sbatch: error: invalid partition specified: none" >&2
   exit 1
 fi
-log=$(sed -n 's/^#SBATCH --output=//p' $number.sh)
-where=$(sed -n 's/^#SBATCH --chdir=//p' $number.sh)
+# As sbatch reads a line: cut at spaces and #, without quotes and backslashes.
+eval "log=$(sed -n 's/^#SBATCH --output=//p' $number.sh)"
+eval "where=$(sed -n 's/^#SBATCH --chdir=//p' $number.sh)"
 script=$PWD/$number.sh
 (cd "$where" && exec setsid sh "$script") >>"$log" 2>&1 </dev/null &
 echo $! > $number.pid

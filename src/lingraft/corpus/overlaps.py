@@ -17,6 +17,7 @@ from lingraft.corpus.cleaning import dedup
 from lingraft.corpus.result import check_result
 from lingraft.corpus.split import SPLITS, Split
 from lingraft.corpus.stage import SplitFile
+from lingraft.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,7 +58,10 @@ def remove(streams: Mapping[Path, Stream], results: Mapping[str, dict[str, Any]]
                     "corpus: %s: %s %s of %s left out: %s",
                     *(stream.name, f"{gone:,}", what, split, HELD_OUT),
                 )
-                check_result(result, stream.corpus)
+                try:
+                    check_result(result, stream.corpus)
+                except DataError as error:
+                    raise DataError(f"stream '{stream.name}': {error}") from None
         if split != "train":
             found = [hashes for folder in streams for hashes in _hashes(folder / f"{split}.txt")]
             held = np.unique(np.concatenate([held, *found]))

@@ -124,6 +124,7 @@ class _Runner:
         self.live: dict[int, _Live] = {}
         self.stop = StopRequest()
         self.ended_weight = 0.0
+        self.resumed = False
         self.disk_is_full = False
         self.room = options.jobs
         """How many may run at once: fewer where the scheduler refuses more."""
@@ -198,6 +199,9 @@ class _Runner:
         while waiting or self.live:
             while waiting and len(self.live) < self.room and self.goes_on:
                 self.begin_or_wait(waiting)
+            if self.resumed:  # what an earlier call did tells nothing of the speed of this one
+                self.resumed = False
+                ticker.start_at(self.weight() / 1e9)
             if waiting and not self.goes_on:
                 self.drop(waiting)
             for slot, live in list(self.live.items()):
@@ -262,6 +266,7 @@ class _Runner:
         else:
             logger.info("%s: %d fine-tunings start", name, plan.fine_tunings)
         write_json(run.path / STEPS, steps.jobs(todo))
+        self.resumed |= any(step.progress(run) > 0 for step in todo)
         process = self.options.start(run.path, slot, self.options.jobs)
         self.live[slot] = _Live(plan, run, process, todo, plan.trains_again)
 
@@ -334,15 +339,21 @@ class _Runner:
 
     def show(self, ticker: Ticker) -> None:
         """Write the rows there are by now, and tell how far all cells together are."""
-        weight, names = self.ended_weight, []
+        names = []
         for live in self.live.values():
             live.plan = self.record(live.plan, live.seconds)
-            weight += sum(step.cost.weight * step.progress(live.run) for step in live.todo)
             step = next((step for step in live.todo if not step.is_done(live.run)), None)
             name = live.plan.cell.id
             names.append(f"{name} ({step.name})" if isinstance(step, TaskStep) else name)
         ended = f"{self.tally.done + len(self.tally.failed)} ended"
-        ticker.update(weight / 1e9, "; ".join([ended, *filter(None, [", ".join(names)])]))
+        ticker.update(self.weight() / 1e9, "; ".join([ended, *filter(None, [", ".join(names)])]))
+
+    def weight(self) -> float:
+        """How much of the steps of this call is done."""
+        weight = self.ended_weight
+        for live in self.live.values():
+            weight += sum(step.cost.weight * step.progress(live.run) for step in live.todo)
+        return weight
 
     # -- signals
 

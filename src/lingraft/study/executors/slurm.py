@@ -56,8 +56,13 @@ def option_lines(options: Mapping[str, str]) -> list[str]:
                 f"--executor-option {key}: write a long option of sbatch without its dashes, "
                 "say partition=gpu, time=08:00:00 or gres=gpu:1"
             )
-        lines.append(f"#SBATCH --{name}={value}" if value else f"#SBATCH --{name}")
+        lines.append(f"#SBATCH --{name}={escaped(value)}" if value else f"#SBATCH --{name}")
     return lines
+
+
+def escaped(value: str) -> str:
+    """For a line of options, which sbatch reads as a shell does: spaces, quotes, `#`."""
+    return re.sub(r"([\s'\"#\\])", r"\\\1", value)
 
 
 def script(folder: Path, options: Mapping[str, str]) -> str:
@@ -67,9 +72,9 @@ def script(folder: Path, options: Mapping[str, str]) -> str:
     command = shlex.join([sys.executable, "-m", "lingraft.study.cell", str(place), "--job"])
     lines = [
         "#!/bin/sh",
-        f"#SBATCH --job-name=lingraft-{place.name}",
-        f"#SBATCH --chdir={Path.cwd()}",
-        f"#SBATCH --output={log}",
+        f"#SBATCH --job-name={escaped('lingraft-' + place.name)}",
+        f"#SBATCH --chdir={escaped(str(Path.cwd()))}",
+        f"#SBATCH --output={escaped(log)}",
         "#SBATCH --open-mode=append",
         f"#SBATCH --signal=B:TERM@{NOTICE}",
         "#SBATCH --no-requeue",
