@@ -330,23 +330,40 @@ def test_rows_without_tags_in_a_test_file_are_one_line(tagging, tmp_path, run):
     assert ended.err.count("\n") == 1
 
 
-def test_no_translation_of_what_is_trained_on_chooses(tmp_path):
-    rows = {
-        "en": [f"a{number} good,{number % 2}" for number in range(40)],
-        "de": [f"b{number} gut,{number % 2}" for number in range(40)],
-    }
-    for language, lines in rows.items():
-        for split in ("train", "test"):
-            text = "\n".join(["text,label", *lines]) + "\n"
-            (tmp_path / f"{split}-{language}.csv").write_text(text)
-    (tmp_path / "mood.toml").write_text(
+def moods(folder, *splits):
+    """An aligned task in English and German, 40 examples a split."""
+    for split in splits:
+        for language in ("en", "de"):
+            lines = [f"{language} {split} {number},{number % 2}" for number in range(40)]
+            (folder / f"{split}-{language}.csv").write_text(
+                "\n".join(["text,label", *lines]) + "\n"
+            )
+    files = ", ".join(f'{split} = "{split}-{{lang}}.csv"' for split in splits)
+    (folder / "mood.toml").write_text(
         'name = "mood"\nkind = "classification"\nlanguages = ["en", "de"]\naligned = true\n'
-        'files = {train = "train-{lang}.csv", test = "test-{lang}.csv"}\n'
+        f'labels = ["0", "1"]\nfiles = {{{files}}}\n'
     )
-    asked = {"models": ["x"], "tasks": ["mood.toml"], "train_languages": ["en", "de"]}
+    return {"models": ["x"], "tasks": ["mood.toml"]}
+
+
+@pytest.mark.parametrize("selection", [("en", "de"), ("en",), ("de",)])
+def test_no_translation_of_what_is_trained_on_chooses(selection, tmp_path):
+    asked = moods(tmp_path, "train", "test")
+    asked |= {"train_languages": ["en", "de"], "selection_languages": list(selection)}
     ((_, data),) = transfer.plan(decode_finetune(asked), tmp_path)
     learnt = {one.id for one in data.splits["train"]}
-    chosen = {one.id for name in ("dev-en", "dev-de") for one in data.splits[name]}
-    assert len(data.splits["dev-en"]) == len(data.splits["dev-de"]) == 2
+    chosen = {one.id for language in selection for one in data.splits[f"dev-{language}"]}
+    assert len(chosen) == 2
+    assert len(learnt) == 76
     for number in chosen:
         assert not {f"en/{number}", f"de/{number}"} & learnt
+
+
+def test_no_translation_of_what_chooses_is_reported(tmp_path):
+    asked = moods(tmp_path, "train", "dev") | {"train_languages": ["de"]}
+    asked |= {"cut": {"dev": 0.5, "test": 0.5}, "selection_languages": ["de"]}
+    ((_, data),) = transfer.plan(decode_finetune(asked), tmp_path)
+    ids = {name: {one.id for one in part} for name, part in data.splits.items()}
+    assert ids["test-en"] == ids["test-de"]
+    assert not ids["dev-de"] & ids["test-en"]
+    assert len(ids["dev-de"]) == len(ids["test-en"]) == 20

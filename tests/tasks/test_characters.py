@@ -231,6 +231,16 @@ def test_the_best_span_is_the_answer_and_its_tokens_are_told() -> None:
     assert found[0] == windows.Candidate("bb cc", 9.0, (1, 2))
 
 
+def test_an_answer_keeps_the_marks_on_its_last_letter() -> None:
+    passage = "cafe\u0301\u0323 e\u0301t"
+    parts, logits = windows.windows(3, 3, 3, 2), [(_logits(6, p2=5.0), _logits(6, p2=4.0, p3=3.0))]
+    stripped = [(0, 4), (7, 8), (9, 10)]
+    found = windows.n_best(passage, stripped, parts, logits, Spans())
+    assert [one.text for one in found if one.text][:2] == [passage[:6], passage[:9]]
+    kept = [(0, 4), (4, 5), (5, 10)]  # a mark that is a token of its own
+    assert windows.n_best(passage, kept, parts, logits, Spans())[0].text == passage[:4]
+
+
 def test_an_answer_is_short_ordered_and_inside_the_passage() -> None:
     parts = windows.windows(5, 5, 5, 2)
     long = [(_logits(8, p2=5.0), _logits(8, p6=4.0, p3=1.0))]

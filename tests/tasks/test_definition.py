@@ -97,6 +97,88 @@ def test_tagging_from_conll_and_jsonl(kind: str, tmp_path: Path) -> None:
     assert _perfect(task, tmp_path)["entity_f1"] == 100
 
 
+@pytest.mark.parametrize(
+    ("tags", "metrics"),
+    [
+        (("B-X", "I-X", "O"), ("entities", "tokens", "chunks")),
+        (("NOUN", "VERB"), ("tokens", "chunks")),
+        (("S-X", "B-X", "E-X", "O"), ("chunks", "tokens")),
+        (("I-X", "O"), ("chunks", "tokens")),
+    ],
+)
+def test_tags_that_are_not_iob2_have_no_entities(
+    tags: tuple[str, ...], metrics: tuple[str, ...], tmp_path: Path
+) -> None:
+    text = "".join(f"word {tag}\n" for tag in tags)
+    toml = 'name = "n"\nkind = "tagging"\nfiles = {train = "a.conll", dev = "a.conll"}\n'
+    task = _task(tmp_path, toml, a__conll=text)
+    assert task.metrics == metrics
+    assert _perfect(task, tmp_path)[task.selection] == 100
+    if "entities" not in metrics:
+        with pytest.raises(RecipeError, match="take chunks or tokens"):
+            _task(tmp_path, toml + 'metrics = ["entities"]', a__conll=text)
+
+
+def test_words_of_conll_may_hold_spaces_that_are_not_ascii(tmp_path: Path) -> None:
+    task = _task(
+        tmp_path,
+        'name = "n"\nkind = "tagging"\nfiles = {train = "a.conll", dev = "a.conll"}',
+        a__conll="10\u00a0000  B-Q\n\u3000 O \n",
+    )
+    (example,) = load(task, tmp_path).splits["dev"]
+    assert isinstance(example, TaggedExample)
+    assert example.units == ("10\u00a0000", "\u3000")
+
+
+def test_labels_are_those_of_the_rows_that_are_wanted_without_their_aliases(tmp_path: Path) -> None:
+    rows = '[{"text": "a", "label": "pos", "lang": "en"}, {"text": "b", "label": "positive"},'
+    rows += '{"text": "c", "label": "neg"}, {"text": "d", "label": "schlecht", "lang": "de"}]'
+    task = _task(
+        tmp_path,
+        'name = "t"\nkind = "classification"\nfiles = {train = "a.json", dev = "a.json"}\n'
+        'aliases = {positive = "pos"}\nonly = {lang = "en"}',
+        a__json=rows,
+    )
+    assert task.labels == ("neg", "pos")
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "text"),
+    [
+        ("classification", "a.csv", "text,label\nx,a\ny,\nz,b\n"),
+        ("classification", "a.jsonl", '{"text": "x", "label": NaN}\n{"text": "y", "label": "a"}\n'),
+        (
+            "classification",
+            "a.jsonl",
+            '{"text": "x", "label": null}\n{"text": "y", "label": "a"}\n',
+        ),
+        ("tagging", "a.conll", "x O\ny\t\n"),
+    ],
+)
+@pytest.mark.parametrize("labels", ["", 'labels = ["a", "b", "O"]'])
+def test_no_label_is_none_of_the_labels(
+    kind: str, file: str, text: str, labels: str, tmp_path: Path
+) -> None:
+    (tmp_path / file).write_text(text, encoding="utf-8")
+    toml = f'name = "t"\nkind = "{kind}"\nfiles = {{train = "{file}", dev = "{file}"}}\n'
+    with pytest.raises(DataError, match=r"has no answer|unknown label ''"):
+        load(_task(tmp_path, toml + labels), tmp_path)
+
+
+def test_a_text_that_is_not_a_number_either_is_an_error(tmp_path: Path) -> None:
+    rows = '{"text": NaN, "label": "a"}\n{"text": "y", "label": "b"}\n'
+    toml = 'name = "t"\nkind = "classification"\nfiles = {train = "a.jsonl", dev = "a.jsonl"}\n'
+    task = _task(tmp_path, toml, **{"a.jsonl": rows})
+    with pytest.raises(DataError, match="'text' is nan; it must be text"):
+        load(task, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["en/de", "../x", ".hidden", ""])
+def test_a_name_that_is_no_folder_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="its name names a folder"):
+        _task(tmp_path, GOOD.replace('name = "t"', f'name = "{name}"'), a__csv="text,label\nx,x\n")
+
+
 def test_spans_from_a_squad_file(tmp_path: Path) -> None:
     answers = [{"text": "Rome", "answer_start": 3}]
     document = {

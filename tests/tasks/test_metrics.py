@@ -383,6 +383,11 @@ def test_squad_answers_by_hand() -> None:
     }
 
 
+def test_gold_answers_of_which_nothing_is_left_count_only_alone() -> None:
+    said = _answered([(["a", "vitamin a"], ""), (["a"], ""), (["the", "vitamin"], "vitamin")])
+    assert scored("squad_answers", *said, ())["exact_match"] == pytest.approx(100 * 2 / 3)
+
+
 @pytest.mark.parametrize("name", metrics.METRICS)
 def test_a_prediction_of_another_kind_is_an_error(name: str) -> None:
     makers = {

@@ -137,9 +137,14 @@ class Files:
         Raises:
             DataError: its files are missing, broken, or hide the answers.
         """
-        if self.cut is not None and self.cuts(TEST) and split in (DEV, TEST):
-            return cut(self.official(language, DEV), self.cut.shares, self.cut.seed)[split]
-        return self.official(language, split)
+        if self.cut is None or not self.cuts(TEST) or split not in (DEV, TEST):
+            return self.official(language, split)
+        aligned = self.family.tasks[language].aligned
+        lead = next(one for one in self.family.tasks if self.has(one, DEV)) if aligned else language
+        parts = cut(self.official(lead, DEV), self.cut.shares, self.cut.seed)
+        if lead == language:
+            return parts[split]
+        return _followed(self.official(language, DEV), parts, other=TEST)[split]
 
     def official(self, language: str, split: str) -> list[Example]:
         """A split as the benchmark has it; errors as for `examples`."""
@@ -342,30 +347,37 @@ def _taught(
         origin = found
     elif not files.has(language, TRAIN):
         raise DataError(_no_training(task, language, files))
-    elif language not in transfer.selection:
-        return files.examples(language, TRAIN), TRAIN, [], dev
-    elif DEV in task.splits:
+    elif not _is_cut(transfer, language):
         whole = files.examples(language, TRAIN)
+        if language not in transfer.selection:
+            return whole, TRAIN, [], dev
         return whole, TRAIN, files.examples(language, DEV), files.name(language, DEV)
     lead = transfer.train[0]
     led = task.aligned and language != lead and files.has(lead, origin)
     examples = files.examples(lead if led else language, origin)
     parts, names = named_cut(examples, shares, seed, origin)
     if led:
-        parts = _followed(files.examples(language, origin), parts)
+        parts = _followed(files.examples(language, origin), parts, other=TRAIN)
     return parts[TRAIN], names[TRAIN], parts[DEV], names[DEV]
 
 
-def _followed(
-    examples: Sequence[Example], lead: Mapping[str, Sequence[Example]]
-) -> dict[str, list[Example]]:
-    """Examples cut where another language is: no translation of what is learnt chooses.
+def _is_cut(transfer: Transfer, language: str) -> bool:
+    """Whether what chooses comes out of its training examples, or out of translations of them."""
+    cut = {one for one in transfer.train if DEV not in transfer.tasks[one].splits}
+    cut &= set(transfer.selection)
+    return language in cut or (bool(cut) and transfer.tasks[language].aligned)
 
-    What the other language does not have is trained on.
+
+def _followed(
+    examples: Sequence[Example], lead: Mapping[str, Sequence[Example]], other: str
+) -> dict[str, list[Example]]:
+    """Examples cut where another language is: no translation of what is learnt or reported chooses.
+
+    What the other language does not have is in the split `other`.
     """
     places = {one.id: split for split, part in lead.items() for one in part}
     return {
-        split: [one for one in examples if places.get(one.id, TRAIN) == split] for split in lead
+        split: [one for one in examples if places.get(one.id, other) == split] for split in lead
     }
 
 

@@ -23,7 +23,7 @@ from lingraft.tasks.splits import find_part
 from lingraft.tasks.task import Hub, Kind, Settings, Spans, Split, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
     from lingraft.tasks.reading import Row
@@ -43,6 +43,8 @@ FORMATS: dict[str, Format] = {
 }
 """Kind of a task, or its `format` → the module that reads its files."""
 Count = Annotated[int, Field(ge=1)]
+NAME = re.compile(r"[A-Za-z0-9{][A-Za-z0-9._+{}-]*")
+"""Of a task: a folder is called so."""
 
 
 class Changes(Section):
@@ -305,14 +307,26 @@ def _settled(definition: Definition, base: Path) -> Definition:
             f"task {name}: kind is {kind!r}, which only benchmarks have; a task of your own is "
             f"{', '.join(SCORES)} or pair"
         )
+    if not NAME.fullmatch(name):
+        raise RecipeError(
+            f"task {name!r}: its name names a folder: letters, digits, '.', '_', '+' and '-'"
+        )
     translates = kind == "translation"
+    labels = definition.labels or _labels_of(definition, base)
     metrics = definition.metrics or (translation.METRICS if translates else tuple(known))
+    if kind == "tagging" and not _are_entities(labels):
+        if "entities" in definition.metrics:
+            raise RecipeError(
+                f"task {name}: metric 'entities' reads tags such as B-LOC, I-LOC and O, and there "
+                f"are {', '.join(labels[:6])}; take chunks or tokens"
+            )
+        usual_tags = ("chunks", "tokens") if "O" in labels else ("tokens", "chunks")
+        metrics = definition.metrics or usual_tags
     for metric in metrics:
         if metric not in known:
             raise RecipeError(
                 f"task {name}: metrics has {metric!r}; a {kind} task can have {', '.join(known)}"
             )
-    labels = definition.labels or _labels_of(definition, base)
     if kind in ("classification", "pair") and len(labels) < 2:
         raise RecipeError(
             f"task {name}: has {len(labels)} labels; a classification needs two or more"
@@ -351,8 +365,23 @@ def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
     for part in definition.files.train:
         for path in find_part(part, base, ()) or (base / part[0],):
             for row in rows(path, definition):
-                if definition.kind == "tagging":
-                    found.update(row.strings(definition.columns.tags))
-                else:
-                    found.add(row.text(definition.columns.label))
+                if _wanted(row, definition.only):
+                    found.update(_labels_in(row, definition))
     return tuple(sorted(found, key=lambda label: (label == "O", label)))
+
+
+def _labels_in(row: Row, definition: Definition) -> Iterable[str]:
+    tags = definition.kind == "tagging"
+    labels = (
+        row.strings(definition.columns.tags) if tags else (text.label_of(row, definition) or "",)
+    )
+    if "" in labels:
+        raise row.error("has no answer")
+    return labels
+
+
+def _are_entities(labels: Collection[str]) -> bool:
+    """Whether tags are IOB2: O, B-X, and I-X where there is B-X."""
+    begun = {label[2:] for label in labels if re.fullmatch("B-.+", label)}
+    rest = (label for label in labels if label != "O" and not label.startswith("B-"))
+    return all(label.startswith("I-") and label[2:] in begun for label in rest)

@@ -75,7 +75,7 @@ class Row:
             DataError: there is none, or it is neither a string nor a number.
         """
         value = self.value(names)
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
+        if isinstance(value, bool) or not isinstance(value, str | int | float) or value != value:
             raise self.error(f"column {names[0]!r} is {_short(value)}; it must be text")
         return str(value)
 

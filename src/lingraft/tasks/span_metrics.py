@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
+from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -144,8 +145,22 @@ def squad1_answers(
     }
 
 
-squad_answers = partial(squad1_answers, f1=token_f1)
-"""The same where a passage need not have an answer (SQuAD 2.0's script)."""
+def squad_answers(
+    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
+) -> dict[str, Score]:
+    """The same where a passage need not have an answer (SQuAD 2.0's script).
+
+    A gold answer of which cleaning leaves nothing, such as "a", does not count beside others.
+    """
+    cleaned = [_without_empty_answers(example) for example in examples]
+    return squad1_answers(cleaned, predictions, labels, f1=token_f1)
+
+
+def _without_empty_answers(example: Example) -> SpanExample:
+    assert isinstance(example, SpanExample)
+    assert example.answers is not None
+    kept = tuple(answer for answer in example.answers if normalise_squad(answer.text))
+    return replace(example, answers=kept)
 
 
 def mlqa_answers(language: str) -> Callable[..., dict[str, Score]]:

@@ -50,18 +50,22 @@ def _answer(row: Row, definition: Definition, names: tuple[str, ...]) -> str | N
     value = row.find(names)
     if value is MISSING and not may_be_hidden:
         row.value(names)
-    if value is None or value is MISSING or (may_be_hidden and str(value) in HIDDEN):
+    if value is None or value is MISSING or value != value or value == "":  # NaN is not itself
         return None
-    return str(value)
+    return None if may_be_hidden and str(value) in HIDDEN else str(value)
 
 
 def _label(row: Row, definition: Definition) -> str | None:
-    value = _answer(row, definition, definition.columns.label)
-    if value is None:
-        return None
-    label = definition.aliases.get(value, value)
-    row.check_known("label", [label], definition.labels)
+    label = label_of(row, definition)
+    if label is not None:
+        row.check_known("label", [label], definition.labels)
     return label
+
+
+def label_of(row: Row, definition: Definition) -> str | None:
+    """The label of a row, whichever it is; None where there is none."""
+    value = _answer(row, definition, definition.columns.label)
+    return None if value is None else definition.aliases.get(value, value)
 
 
 def _score(row: Row, definition: Definition) -> float | None:

@@ -6,6 +6,7 @@ places in a window's input (0 is `<s>` or [CLS], which also stands for "no answe
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -161,7 +162,7 @@ def n_best(
             for end in ends:
                 if end in window.tokens and 0 <= end - start < spans.max_answer:
                     score = float(start_T[window.place(start)] + end_T[window.place(end)])
-                    text = context[offsets[start][0] : offsets[end][1]].strip()
+                    text = context[offsets[start][0] : _end(context, offsets, end)].strip()
                     found.append(Candidate(text, score, (start, end)))
     found.sort(key=lambda candidate: -candidate.score)
     texts: set[str] = set()
@@ -174,6 +175,15 @@ def n_best(
     if not kept or null - kept[0].score > spans.null_threshold:
         return [nothing, *kept]
     return [kept[0], *sorted([nothing, *kept[1:]], key=lambda candidate: -candidate.score)]
+
+
+def _end(context: str, offsets: Offsets, token: int) -> int:
+    """Where a token ends, with the marks on its last letter that a tokenizer has taken off."""
+    end = offsets[token][1]
+    limit = offsets[token + 1][0] if token + 1 < len(offsets) else len(context)
+    while end < limit and unicodedata.category(context[end]) == "Mn":
+        end += 1
+    return end
 
 
 def _top(logits_T: Array, spans: Spans) -> list[int]:

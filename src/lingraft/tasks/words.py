@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
     from lingraft.tasks.columns import Columns
     from lingraft.tasks.definition import Definition
+
+ENDS = " \t\r"
+"""What may stand around a line; other spaces, such as U+00A0, belong to words."""
 
 
 def rows(path: Path, definition: Definition) -> Iterable[Row]:
@@ -48,10 +52,13 @@ def _conll(path: Path, columns: Columns, *, may_hide: bool) -> Iterator[Row]:
     """
 
     def gap(line: str) -> bool:
-        return not line.strip() or line.startswith("-DOCSTART-")
+        return not line.strip(ENDS) or line.startswith("-DOCSTART-")
 
     for number, (_, lines) in enumerate(blocks(path, gap)):
-        table = [line.split("\t") if "\t" in line else line.split() for _, line in lines]
+        table = [
+            line.split("\t") if "\t" in line else re.split(" +", line.strip(ENDS))
+            for _, line in lines
+        ]
         if may_hide and all(len(cells) == 1 for cells in table):
             values = {columns.words[0]: [word for (word,) in table]}
             yield Row(f"{path}: line {lines[0][0]}", number, values)
