@@ -107,7 +107,7 @@ def groups_of(target: str, seed: int | None = None) -> dict[str, Any]:
 
 
 def scratch_of(target: str) -> float | None:
-    """Bits per character of the model with random weights."""
+    """Bits per character of the model with random layers."""
     path = FOLDER / f"{target}.jsonl"
     values = [
         one.value
@@ -194,7 +194,7 @@ def score_table(grid: dict[str, dict[str, Any]]) -> Any:
     random = [scratch_of(target) for target in targets]
     if any(value is not None for value in random):
         cells = [numbers.fixed(value, 3) for value in random]
-        rows.append(row("random weights", *cells, role="reference"))
+        rows.append(row("random layers", *cells, role="reference"))
     spread = [
         numbers.fixed(max(g.mean(BITS) for g in grid[t].values()) - best[t], 3) for t in targets
     ]

@@ -58,6 +58,29 @@ def test_a_method_fills_in_the_phases_that_the_base_recipe_gives_itself(study):
     assert cell.recipe.baselines == ()
 
 
+def test_what_a_method_prescribes_wins_over_what_the_base_writes_out(study):
+    body = '[[grids]]\nmethod = ["xpt-sp", "scratch", "adapters", "auto"]\n'
+    written = {"graft": {"embeddings": "focus", "source_weights": "pretrained", "layers_before": 2}}
+    by_xpt = {cell.axes["method"]: cell.recipe.graft for cell in cells(study(body, **written))}
+    assert (by_xpt["xpt-sp"].embeddings, by_xpt["xpt-sp"].layers_before) == ("focus", 2)
+    assert (by_xpt["scratch"].source_weights, by_xpt["scratch"].embeddings) == ("random", "random")
+    assert by_xpt["scratch"].layers_before == 2
+    assert (by_xpt["adapters"].adapters, by_xpt["adapters"].layers_before) == ("matched", 0)
+    assert by_xpt["auto"].source_weights == "pretrained"
+    of_scratch = {"method": {"name": "scratch", "budget": {"value": 4}, "batch": {"size": 8}}}
+    by_scratch = {
+        cell.axes["method"]: cell.recipe.graft for cell in cells(study(body, **of_scratch))
+    }
+    assert by_scratch["scratch"].source_weights == "random"
+    assert by_scratch["xpt-sp"].source_weights == by_scratch["auto"].source_weights == "pretrained"
+
+
+def test_what_a_study_sets_wins_over_what_a_method_prescribes(study):
+    body = '[[grids]]\nmethod = ["scratch"]\n"graft.embeddings" = ["match"]\n'
+    (cell,) = cells(study(body))
+    assert cell.recipe.graft.embeddings == "match"
+
+
 def test_a_recipe_that_occurs_twice_is_one_cell(study):
     found = cells(
         study(

@@ -5,6 +5,7 @@ The records are in `recipe/records.py`; here is what a recipe makes of them.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
@@ -30,7 +31,6 @@ from lingraft.recipe.sharing import replayed, shares_of, split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from lingraft.recipe.record import MethodRecord, Preset, Stretch
 
@@ -236,7 +236,7 @@ def _given(section: Section) -> dict[str, Any]:
     return {key: getattr(section, key) for key in section.model_fields_set}
 
 
-def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:
+def read_recipe(path: str | Path, assignments: Sequence[str] = ()) -> Recipe:
     """Load, override, check and expand a recipe file.
 
     Overrides of phases apply after the method has filled them in, so that
@@ -245,7 +245,7 @@ def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:
     Raises:
         RecipeError: whatever is wrong with it, on one line.
     """
-    return recipe_from(load(path), assignments, str(path))
+    return recipe_from(load(Path(path)), assignments, str(path))
 
 
 def recipe_from(
@@ -256,7 +256,13 @@ def recipe_from(
         text for text in assignments if not text.strip().startswith("phases.") or "phases" in data
     ]
     late = [text for text in assignments if text not in early]
-    recipe = _with_known_source(expand(decode(override(data, early), where)))
+    changed = decode(override(data, early), where)
+    if "phases" in data and changed.method.name != (old := decode(data, where).method.name):
+        raise RecipeError(
+            f"--set method.name: [graft] and [[phases]] of {where} are those of method '{old}'; "
+            "leave both out of it"
+        )
+    recipe = _with_known_source(expand(changed))
     if not late:
         return recipe
     if is_open(recipe):

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
-from lingraft.recipe import Recipe
+from lingraft.recipe import Method, Recipe
 from lingraft.recipe.auto import AUTO, RULES
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import is_open, promised, recipe_from, settled
 from lingraft.recipe.phase import most_sentences
+from lingraft.recipe.records import METHODS
 from lingraft.rundir import fingerprint
 from lingraft.study.identity import decides
 
@@ -129,9 +130,12 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
     axis_values = {ALIASES.get(axis, axis): value for axis, value in point.items()}
     settings = {ALIASES.get(path, path): value for path, value in settings.items()} | axis_values
     where = f"study '{study.name}', cell {_shown(point)}"
-    if automatic := settings.get(ALIASES["method"]) == AUTO:
+    name = settings.get(ALIASES["method"])
+    if automatic := name == AUTO:
         del settings[ALIASES["method"]]
-        base = _left_to_rules(base)
+        base = _left_to_rules(_of_method(base, Method().name))
+    elif name in METHODS:
+        base = _of_method(base, name)
     assignments = [f"{path}={inline(value)}" for path, value in settings.items()]
     try:
         recipe = recipe_from(base, assignments, where)
@@ -150,6 +154,27 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
     axes |= {axis: _scalar(value) for axis, value in point.items() if axis not in axes}
     name = _id(axes)
     return Cell(name, axes, recipe.model_copy(update={"name": f"{study.name}-{name}"}))
+
+
+def _of_method(base: dict[str, Any], name: str) -> dict[str, Any]:
+    """The base recipe for a cell of another method than its own.
+
+    What the cell's method prescribes is left out, since that is what makes it this method, and
+    so is what the base's has written out.
+    """
+    own = base.get("method", {}).get("name", Method().name)
+    if name == own or own not in METHODS:
+        return base
+    theirs, ours, left = METHODS[own], METHODS[name], dict(base)
+    for section in ("graft", "tokenizer"):
+        written, prescribed = getattr(theirs, section), getattr(ours, section)
+        if section in base:
+            left[section] = {
+                key: value
+                for key, value in base[section].items()
+                if key not in prescribed and not (key in written and written[key] == value)
+            }
+    return left
 
 
 def _left_to_rules(base: dict[str, Any]) -> dict[str, Any]:
