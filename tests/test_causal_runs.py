@@ -113,3 +113,28 @@ def test_a_killed_run_goes_on_to_the_same_bits(run, shorthand, command, tmp_path
     finished = command(*arguments, *FAST, "--resume")
     assert finished.status == 0, finished.err
     assert weights(tmp_path / "run" / "model") == weights(run[0].model_path)
+
+
+def test_a_source_that_cannot_pad_gets_a_vocabulary_of_another_kind(
+    tmp_path, shorthand, command, tiny_tokenizer
+):
+    out = tmp_path / "run"
+    finished = command(*shorthand(out, "mistral"), *FAST, "--set", "tokenizer.kind=unigram")
+    assert finished.status == 0, finished.err
+    assert Run(out).stage("tokenizer").result()["kind"] == "unigram"
+    ours = AutoTokenizer.from_pretrained(out / "model")
+    assert ours.pad_token is None
+    assert ours.special_tokens_map == tiny_tokenizer("mistral").special_tokens_map
+    assert ours.decode(ours("나는 학교에")["input_ids"], skip_special_tokens=True) == "나는 학교에"
+
+
+def test_a_source_that_names_no_length_reads_texts_as_long_as_are_wanted(
+    tmp_path, shorthand, command, tiny_tokenizer
+):
+    out = tmp_path / "run"
+    longer = ("--set", "tokenizer.max_tokens=600", "--set", "training.row_tokens=600")
+    finished = command(*shorthand(out, "bloom"), *FAST, *longer)
+    assert finished.status == 0, finished.err
+    assert Run(out).stage("tokenizer").result()["max_tokens"] == 600
+    known = tiny_tokenizer("bloom").model_max_length
+    assert AutoTokenizer.from_pretrained(out / "model").model_max_length == known > 600

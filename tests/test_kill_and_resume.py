@@ -160,7 +160,7 @@ def test_a_signal_in_a_phase_ends_it_with_a_checkpoint_that_goes_on_to_the_same_
     last = errors.read_text().splitlines()[-1]
     assert last == (
         f"lingraft: stopped by {number.name} at step 3 of phase 'phase-1'; "
-        "a checkpoint is written, go on with --resume"
+        "a checkpoint is written, the same command goes on"
     )
     assert (run / "phase-1" / "checkpoint-00000003").is_dir()
     assert launch(arguments(run), errors) == 0, errors.read_text()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from lingraft.rundir import (
     fingerprint,
     read_json,
     write_json,
+    write_rows,
     write_text,
     writing,
 )
@@ -136,6 +138,14 @@ def test_a_metrics_line_that_was_cut_short_is_left_out(tmp_path):
     assert run.metrics() == []
     run.metrics_path.write_text('{"step": 1}\n{"step": 2}\n{"st')
     assert run.metrics() == [{"step": 1}, {"step": 2}]
+
+
+def test_rows_are_json_also_where_a_number_is_not_finite(tmp_path):
+    row = {"a": math.nan, "b": [1.5, -math.inf], "c": {"d": math.inf, "e": "한"}, "f": None}
+    write_rows(tmp_path / "rows.jsonl", [row, {"a": 1}])
+    lines = (tmp_path / "rows.jsonl").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == '{"a": null, "b": [1.5, null], "c": {"d": null, "e": "한"}, "f": null}'
+    assert lines[1] == '{"a": 1}'
 
 
 def test_only_one_process_works_on_a_run(tmp_path):

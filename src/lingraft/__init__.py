@@ -151,13 +151,17 @@ def run_stage(run: str | Path, name: str) -> dict[str, Any]:
 
 
 def evaluate(
-    model: str | Path, text: Sequence[str | Path], *, language: str = "und", **options: Any
+    model: str | Path,
+    text: str | Path | Sequence[str | Path],
+    *,
+    language: str = "und",
+    **options: Any,
 ) -> dict[str, Any]:
     """Intrinsic metrics of any stock masked language model on text files.
 
     Args:
         model: directory or Hub id.
-        text: files or directories.
+        text: a file or a directory, or several.
         language: of the text, for sentence splitting.
         options: those of `lingraft.pipeline.standalone.evaluate`, say sentences, rate, seed.
 
@@ -166,6 +170,5 @@ def evaluate(
     """
     from lingraft.pipeline import standalone
 
-    return standalone.evaluate(
-        str(model), [str(path) for path in text], language=language, **options
-    )
+    paths = [text] if isinstance(text, str | Path) else text
+    return standalone.evaluate(str(model), list(map(str, paths)), language=language, **options)

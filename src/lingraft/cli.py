@@ -133,7 +133,7 @@ MANY = (
     *("--text", "--trim", "--lexicons", "--only", "--gold", "--pairs", "--dev", "--kept"),
     *("--choices", "--against", "--lm-eval"),
 )
-"""Options that several values may follow."""
+"""Options that several values may follow, in the commands that take a list there."""
 
 
 def spread(arguments: list[str], options: tuple[str, ...] = MANY) -> list[str]:
@@ -155,16 +155,25 @@ COMMAND_LINE = typer.main.get_command(app)
 """What typer makes of the app, once a process: it reads the annotations of every command."""
 
 
+def many(arguments: list[str]) -> tuple[str, ...]:
+    """The options of the chosen command that several values may follow."""
+    name = next((argument for argument in arguments if not argument.startswith("-")), "")
+    command = COMMAND_LINE.commands.get(name)  # type: ignore[attr-defined]
+    found = command.params if command is not None else []
+    return tuple(one for each in found if each.multiple for one in each.opts if one in MANY)
+
+
 def main() -> None:
     """Entry point: errors that the user can mend are one line, and the exit status is 1."""
     try:
-        COMMAND_LINE(args=spread(sys.argv[1:]), standalone_mode=True)
+        arguments = sys.argv[1:]
+        COMMAND_LINE(args=spread(arguments, many(arguments)), standalone_mode=True)
     except LingraftError as error:
         typer.echo(f"lingraft: {' '.join(str(error).split())}", err=True)
         sys.exit(error.exit_status)
     except SystemExit as end:
         if end.code == INTERRUPTED:  # typer's answer to Ctrl-C
-            typer.echo("lingraft: stopped; the same command with --resume goes on", err=True)
+            typer.echo("lingraft: stopped; the same command keeps what is finished", err=True)
         raise
     except OSError as error:
         typer.echo(f"lingraft: {explain(error)}", err=True)

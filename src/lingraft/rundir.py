@@ -12,6 +12,7 @@ import fcntl
 import functools
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -35,7 +36,7 @@ FORMAT = {
     "phase": 1,
     "evaluation": 3,  # fp32 logits, unigrams without special tokens, words deep in long sentences
     "model": 1,
-    "fine-tuning": 4,  # long sentences of words are tagged in pieces
+    "fine-tuning": 5,  # fp32 outputs, special tokens in texts are text, labels keep their rows
     "study": 1,  # of a cell: raising it makes all committed results stale
 }
 """Of what a stage makes, part of its fingerprint; raise it when equal inputs give another result.
@@ -185,9 +186,25 @@ def write_json(path: Path, data: Any) -> None:
     write_text(path, json.dumps(data, ensure_ascii=False, indent=1) + "\n")
 
 
+def json_line(row: dict[str, Any]) -> str:
+    """A row as a line of JSON; a number that is not finite, which JSON lacks, becomes null."""
+    try:
+        return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
+    except ValueError:
+        return json.dumps(_finite(row), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Write one JSON object a line, atomically."""
-    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    write_text(path, "".join(map(json_line, rows)))
 
 
 def read_json(path: Path) -> Any:

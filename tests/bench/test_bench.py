@@ -202,7 +202,7 @@ def test_the_tokens_of_the_windows_are_those_that_the_loop_counts(tiny, monkeypa
 
 def test_a_signal_ends_a_benchmark_with_a_line_of_its_own(tiny, monkeypatch):
     def interrupted(job, problem, model, accelerator, watch):
-        raise Stopped("stopped; a checkpoint is written, go on with --resume", 2)
+        raise Stopped("stopped; a checkpoint is written, the same command goes on", 2)
 
     monkeypatch.setattr(measure, "run_phase", interrupted)
     with pytest.raises(Stopped, match="bench: stopped before all was measured") as stopped:

@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from lingraft.commands import adapt
+from lingraft.commands.from_python import recipe_of
+from lingraft.commands.options import recipe_name
 
 PAGE = (
     "<page><title>{0}</title><ns>{1}</ns><id>{0}</id><revision><id>{0}</id>"
@@ -62,6 +63,27 @@ def test_a_dump_goes_straight_through_and_by_way_of_a_corpus_gives_the_same_mode
         assert straight == by_way, name
 
 
-def test_without_out_the_folder_is_named_by_the_languages():
-    assert adapt._languages({"language": "ko"}) == "ko"
-    assert adapt._languages({"streams": [{"language": "en"}, {"language": "en/ko"}]}) == "en-en-ko"
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("run-1_a.", "run-1_a."),
+        ("my run", "my-run"),
+        ("한국어 2", "2"),
+        ("_한국어", "ko"),
+        (None, "ko"),
+    ],
+)
+def test_a_recipe_is_named_by_its_folder_else_by_its_language(folder, name, tmp_path):
+    place = tmp_path / folder if folder else None
+    assert recipe_name(place, {"language": "ko"}) == name
+
+
+def test_without_out_a_recipe_is_named_by_its_languages():
+    streams = [{"language": "en"}, {"language": "en/ko"}, {"language": "en"}]
+    assert recipe_name(None, {"streams": streams}) == "en-en-ko"
+    assert recipe_name(None, {"language": "한"}) == "run"
+
+
+def test_from_python_a_folder_may_have_any_name(korean_text, tmp_path):
+    form = {"source": "s", "text": korean_text, "language": "ko", "steps": 4}
+    assert recipe_of(form, tmp_path / "내 실험").name == "ko"

@@ -100,6 +100,66 @@ def test_pairs_come_out_checked_with_the_new_language_first(
     assert json.loads((out / "counts.json").read_text())["kept"] == 1
 
 
+PAIRS = [("--parallel", "pairs.tsv"), ("--lexicon", "lexicon.tsv")]
+
+
+@pytest.fixture
+def aligned(command, tmp_path):
+    """Runs `lingraft corpus --parallel` or `--lexicon` of a text into a folder `out`."""
+
+    def run(option, text, *more, name="in.tsv"):
+        path = tmp_path / name
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
+        return command(
+            "corpus", path, "--lang", "ko", option, "en", "--out", tmp_path / "out", *more
+        )
+
+    return run
+
+
+@pytest.mark.parametrize(("option", "name"), PAIRS)
+def test_other_pairs_are_replaced_only_with_overwrite(aligned, tmp_path, option, name):
+    out = tmp_path / "out"
+    for _ in range(2):  # the same call again
+        assert aligned(option, "house\t집\n").status == 0
+    ended = aligned(option, "house\t집\ndog\t개\n")
+    assert ended.status == 1
+    assert f"{name}: is there already, of other sources or settings" in ended.err
+    assert (out / name).read_text("utf-8") == "집\thouse\n"
+    assert aligned(option, "house\t집\ndog\t개\n", "--overwrite").status == 0
+    assert (out / name).read_text("utf-8") == "집\thouse\n개\tdog\n"
+
+
+@pytest.mark.parametrize("counts", [None, "mine", "[]", "{}"])
+@pytest.mark.parametrize(("option", "name"), PAIRS)
+def test_somebodys_pairs_and_counts_are_not_replaced(aligned, tmp_path, option, name, counts):
+    (tmp_path / "out").mkdir()
+    written = tmp_path / "out" / (name if counts is None else "counts.json")
+    written.write_text(counts or "x\ty\n")
+    ended = aligned(option, "house\t집\n")
+    assert ended.status == 1
+    assert ended.err.splitlines()[-1].startswith(f"lingraft: {written}: is there already")
+    assert written.read_text() == (counts or "x\ty\n")
+
+
+@pytest.mark.parametrize(("option", "name"), [*PAIRS, ("--lexicon", "counts.json")])
+def test_pairs_are_never_written_over_their_source(aligned, tmp_path, option, name):
+    (tmp_path / "out").mkdir()
+    ended = aligned(option, "house\t집\n", "--overwrite", name=f"out/{name}")
+    assert ended.status == 1
+    assert f"{name}: is a source, and would be replaced" in ended.err
+    assert (tmp_path / "out" / name).read_text("utf-8") == "house\t집\n"
+
+
+def test_texts_of_tasks_are_not_put_into_a_folder_of_other_things(make, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").write_text("x")
+    out, ended = make("--task", "klue-nli", "--data", tmp_path)
+    assert "holds no corpus of lingraft (thesis.tex …)" in ended.err
+    assert [path.name for path in out.iterdir()] == ["thesis.tex"]
+
+
 def test_a_recipe_gives_language_and_settings(command, source, tmp_path):
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(

@@ -32,6 +32,14 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
+def test_a_score_that_was_no_number_is_left_out(results: Path) -> None:
+    """It is null in metrics.jsonl."""
+    folder = results / "veco" / "en-ko" / "seed-0"
+    text = (folder / "metrics.jsonl").read_text()
+    (folder / "metrics.jsonl").write_text(text.replace('"bleu": 20', '"bleu": null'))
+    assert at_checks([folder], "bleu") == {5: [10]}
+
+
 def test_the_page_shows_the_dev_score_of_both_seeds_against_updates(
     results: Path, tmp_path: Path
 ) -> None:

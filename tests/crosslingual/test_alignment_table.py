@@ -63,6 +63,16 @@ def test_equal_links_differ_by_nothing() -> None:
     assert (gap.value, gap.low, gap.high, gap.p) == (0, 0, 0, 1)
 
 
+def test_of_four_sentences_a_difference_has_neither_interval_nor_p() -> None:
+    one, other = result("one", 1, lambda _: 4), result("other", 1, lambda _: 7)
+    few = reading(dev=SIZES["ro-en"] - 4)
+    table = few.tables([one, other], {})[1]
+    cells = {row.cells[0].text: [cell.text for cell in row.cells[2:]] for row in table.rows}
+    assert cells["ro-en"] == cells[MEAN] == ["−30.0", "–", "–"]
+    assert "–" not in cells["de-en"]
+    assert table.notes == ("Fewer than 5 sentences give neither interval nor p.",)
+
+
 def test_models_that_differ_by_noise_alone_are_not_told_apart() -> None:
     one, other = result("one", 1, noisy(5, 0)), result("other", 1, noisy(5, 1))
     marks = [reading().difference(one, other, name).p or 0 for name in reading().columns]

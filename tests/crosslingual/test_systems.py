@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lingraft.crosslingual import systems as scoring
+from lingraft.errors import RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,6 +141,12 @@ def test_comet_goes_out_as_files_and_comes_back_with_intervals(
     assert row["score"] == pytest.approx(0.6 + 59 / 2_000)
     assert row["interval"] == pytest.approx(0.0043, abs=0.0006)  # 1.96 · σ/√60 of 0 … 0.059
     assert row["p"] < 0.01
+
+
+def test_no_system_takes_the_place_of_comet_s_reference(tmp_path: Path) -> None:
+    given = scoring.Systems({"ref": ["said"]}, [["right"]], ["source"])
+    with pytest.raises(RecipeError, match="a system is called 'ref'"):
+        scoring.export_comet(given, tmp_path)
 
 
 def test_a_file_alone_is_called_as_it_is_and_its_empty_lines_are_said(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +116,16 @@ def test_overwrite_replaces_a_file_and_half_of_another_one(
     assert out.read_text() == "mine"
     assert command(*start, "--overwrite").status == 0
     assert out.read_bytes() == expected
+
+
+def test_a_model_that_cannot_be_loaded_leaves_nothing(
+    model: Path, text: Path, command: Callable[..., Any], tmp_path: Path
+) -> None:
+    broken = shutil.copytree(model, tmp_path / "broken")
+    (broken / "model.safetensors").write_bytes(b"x")
+    ended = command("translate", broken, "--text", text, "--out", tmp_path / "hyp.txt", *OPTIONS)
+    assert ended.status == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "src.txt"]
 
 
 def test_standard_input_and_output_are_files_too(

@@ -179,6 +179,11 @@ def test_unigram_entropy_by_hand_over_the_tokens_that_can_be_targets():
     assert entropy == pytest.approx(-(math.log(4 / 7) + math.log(1 / 7)) / 2)
 
 
+def test_an_unknown_token_that_is_asked_for_counts_by_its_frequency():
+    entropy = unigram_entropy(np.array([5, 0, 10, 20]), np.array([3, 0]), np.array([2, 3]))
+    assert entropy == pytest.approx(-(math.log(21 / 38) + math.log(6 / 38)) / 2)
+
+
 def test_a_model_of_token_frequencies_scores_the_unigram_entropy(known_scorer, tiny_tokens):
     tokens = tiny_tokens(50)
     text, counts = hidden(tokens), tokens.counts(320)

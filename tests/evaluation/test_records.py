@@ -49,7 +49,7 @@ def test_a_short_text_has_a_block_for_each_sentence():
 
 
 def test_sums_of_blocks_are_kept_to_six_digits():
-    found = blocks(np.array([1 / 3, 2e6 / 3, 1.0]), np.array([1, 2, 3]), np.array([0, 2, 2]), 3)
+    found = blocks(np.array([1 / 3, 2e6 / 3, 1.0]), np.array([1, 2, 3]), np.array([0, 2, 2]))[:3]
     assert found == [[0.333333, 1.0], [0.0, 0.0], [666_668.0, 5.0]]
 
 

@@ -24,14 +24,13 @@ FAST += ",patience=8,classifier_dropout=0.0"
 
 
 @pytest.fixture
-def same_files(tmp_path):
+def same_files(tmp_path_factory):
     """A folder in which the development file of a task is its training file."""
 
     def made(name):
         task = TASKS[name]
         files = find(task, OFFICIAL)
-        folder = tmp_path / "data"
-        folder.mkdir(exist_ok=True)
+        folder = tmp_path_factory.mktemp("data")
         for split in ("train", "dev"):
             for part, file in zip(task.splits[split].parts, files["train"], strict=True):
                 spelling = next(one for one in part if one.endswith(file.suffix))
@@ -103,6 +102,44 @@ def contents(folder):
     return rows, scores["splits"], scores["best"], (folder / "predictions-dev.jsonl").read_text()
 
 
+ROW = '{"model": "m", "task": "t", "seed": 0, "split_note": "official"}'
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("results.jsonl", ROW),
+        ("results.jsonl", ""),
+        ("M/nsmc/seed-0/inputs", "{}"),
+        ("M/nsmc/learning-rates/0.1/inputs", "{}"),
+        ("M/nsmc/seed-0/.inputs.1.tmp", "{"),
+        (".lock", ""),
+    ],
+)
+def test_results_go_into_a_folder_of_results(tmp_path, name, content):
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(content)
+    finetuned.check_out(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("results.jsonl", '{"kind": "metric"}\n', "results.jsonl: is no results file"),
+        ("results.jsonl", "[1]\n", "results.jsonl: is no results file"),
+        ("results.jsonl", "mine", "results.jsonl: is no results file"),
+        ("notes/a.txt", "mine", "is not empty and holds no results"),
+    ],
+)
+def test_results_do_not_go_into_a_folder_of_other_things(nli, tmp_path, name, content, says):
+    (tmp_path / "out" / name).parent.mkdir(parents=True)
+    (tmp_path / "out" / name).write_text(content)
+    ended = nli(tmp_path / "out")
+    assert (ended.status, len(ended.err.splitlines())) == (1, 1)
+    assert says in ended.err
+    assert (tmp_path / "out" / name).read_text() == content
+
+
 def test_a_killed_seed_goes_on_to_the_result_of_a_straight_run(nli, tmp_path):
     assert nli(tmp_path / "straight", "--label", "M").status == 0
     with terminated_at(4) as calls:
@@ -144,6 +181,28 @@ def test_the_learning_rate_that_is_best_on_the_development_set_is_taken_for_all_
     third = nli(tmp_path / "tried", "--label", "M", "--learning-rates", "1e-2", changes=changes)
     assert third.status != 0
     assert "learning_rates" in third.err
+
+
+def test_a_learning_rate_that_diverges_loses_and_is_not_tried_again(nli, tmp_path):
+    arguments = ("--label", "M", "--learning-rates", "1e-2,1e12")
+    ended = nli(tmp_path, *arguments)
+    assert ended.status == 0, ended.err
+    said = "learning rate 1e+12 is left out: phase 'finetune': "
+    (line,) = (one for one in ended.err.splitlines() if said in one)
+    assert "--resume" not in line
+    folder = tmp_path / "M/klue-nli"
+    tried = json.loads((folder / "seed-0/scores.json").read_text())["learning_rates"]
+    assert list(tried) == ["0.01", "1e+12"]
+    assert tried["1e+12"] is None
+    with terminated_at(1) as calls:
+        assert nli(tmp_path, *arguments).status == 0
+        assert nli(tmp_path, "--label", "N", "--learning-rates", "1e-2").status == 143
+    assert len(calls) == 1
+    assert "left out" not in nli(tmp_path, *arguments).err
+
+    ended = nli(tmp_path / "all", "--label", "M", "--learning-rates", "1e12,1e13")
+    assert ended.status == 1
+    assert "diverged with every one of the learning rates 1e+12, 1e+13" in ended.err
 
 
 def test_every_training_size_is_a_task_of_its_own(nli, tmp_path, command):

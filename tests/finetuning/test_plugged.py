@@ -227,3 +227,21 @@ def test_what_was_saved_is_built_again_with_its_head(name, problem, tmp_path):
     heads.restore(again, tmp_path / "best")
     assert torch.equal(outputs_of(other), before)
     assert loading.own_tensors(lingraft.load(tmp_path / "best"), CROSS)
+
+
+def test_a_saved_head_keeps_its_labels_apart_in_another_order_and_is_none_for_others(
+    problem, tmp_path
+):
+    made, task = problem("panx-ko"), TASKS["panx-ko"]
+    made.save(tmp_path / "best")
+    tokenizer, head = made.shape.tokenizer, made.model.head
+
+    def loaded(*labels):
+        other = replace(task, labels=labels)
+        return heads.build(tmp_path / "best", other, tokenizer, 7, PlugIn()).head.out_proj
+
+    turned = loaded(*reversed(task.labels))
+    assert torch.equal(turned.weight, head.out_proj.weight.flip(0))
+    assert torch.equal(turned.bias, head.out_proj.bias.flip(0))
+    others = loaded(*(f"{label}'" for label in task.labels))
+    assert not torch.equal(others.weight, head.out_proj.weight)

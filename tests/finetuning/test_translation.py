@@ -28,6 +28,7 @@ from transformers import (
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.finetuning import dropout, heads
+from lingraft.finetuning.coders import translation
 from lingraft.finetuning.coders.common import Shape
 from lingraft.finetuning.coders.translation import TranslationCoder
 from lingraft.finetuning.outcomes import examples, outcomes
@@ -141,6 +142,27 @@ def test_long_pairs_are_left_out_of_training_and_cut_elsewhere(problem, caplog):
     cut, whole = made.coder.encode([long, short])
     assert (cut.cut, len(cut.ids), len(cut.target)) == (True, 16, 16)
     assert not whole.cut
+
+
+def test_a_process_may_write_as_much_as_the_longest_reference_of_the_split(problem, monkeypatch):
+    made, limits = problem("bart"), []
+
+    def noted(model, tokenizer, texts, *, beams, max_new_tokens):
+        limits.append((len(texts), max_new_tokens))
+        return [""] * len(texts)
+
+    monkeypatch.setattr(translation, "translate", noted)
+    for places in (range(8), [1, 3], [7], []):
+        made.coder.generate(made.model, made.items, places, best=False)
+    longest = max(len(item.target) for item in made.items)
+    assert limits == [(number, longest + translation.MORE) for number in (8, 2, 1, 0)]
+
+
+def test_special_tokens_in_a_text_are_text_and_the_saved_tokenizer_reads_as_before(problem):
+    made = problem("bart")
+    (item,) = made.coder.encode([TranslationExample("0", "a </s> b", "b </s> a")])
+    assert (item.ids.tolist().count(2), item.target.tolist().count(2)) == (1, 1)
+    assert made.shape.tokenizer("a </s> b")["input_ids"].count(2) == 2
 
 
 def old_nllb():

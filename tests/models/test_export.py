@@ -210,6 +210,25 @@ def test_a_missing_or_stray_tensor_is_found(name, tiny_model, tmp_path):
     assert name in str(caught.value)
 
 
+def test_a_tokenizer_that_transformers_reads_otherwise_beside_the_model_is_found(
+    tiny_model, tiny_tokenizer, tmp_path
+):
+    model = tiny_model("qwen2")
+    write_model(model, tmp_path)
+    tokenizer_files.save(tiny_tokenizer("qwen2"), tmp_path)
+    check_reload(model, tmp_path)
+    tokenizer_files.save(tiny_tokenizer("gpt2"), tmp_path)
+    with pytest.raises(DataError, match=r"gives other ids .* loads a Qwen2Tokenizer beside this"):
+        check_reload(model, tmp_path)
+
+
+def test_the_mask_token_of_eurobert_s_config_is_that_of_the_new_vocabulary(tiny_model, exported):
+    vocabulary = Vocabulary.of(exported[1]["bert"][1])
+    changes = vocabulary_settings(tiny_model("eurobert", mask_token_id=300).config, vocabulary)
+    assert changes["mask_token_id"] == vocabulary.specials["mask"] != 300
+    assert "mask_token_id" not in vocabulary_settings(tiny_model("bert").config, vocabulary)
+
+
 def test_the_older_transformers_finds_modernberts_thetas_and_rhythm(tiny_model, tmp_path):
     rope = {
         "full_attention": {"rope_type": "default", "rope_theta": 80_000.0},

@@ -2,12 +2,14 @@ from pathlib import Path
 
 import pytest
 from script_modules import load
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoTokenizer
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.models.families import FAMILIES, REFUSED, family_of
 from lingraft.models.kinds import KINDS
 from lingraft.models.loading import stock_class
+from lingraft.recipe import Tokenizer as Section
+from lingraft.tokenizer import files as tokenizer_files
 
 
 def test_a_family_is_found_by_its_model_type():
@@ -51,3 +53,28 @@ def test_every_family_is_of_a_known_kind_and_has_a_stock_class_for_it():
 def test_the_page_of_families_is_what_the_records_say():
     page = Path(__file__).parents[2] / "docs" / "families.md"
     assert load("record_pages").families() in page.read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def vocabularies():
+    """One of each kind, with words and numbers in whole pieces."""
+    text = ["In 2024, 12345 people said: don't!", "나는 학교에 갔다."] * 9
+    return {
+        kind: tokenizer_files.train(
+            Section(kind=kind, vocab_size=330), None, lambda: text, pad_id=None, seed=0
+        )
+        for kind in tokenizer_files.TRAINED
+    }
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_beside_every_family_a_vocabulary_is_read_as_its_file_says_or_the_record_says_otherwise(
+    family, vocabularies, tmp_path
+):
+    AutoConfig.for_model(family).save_pretrained(tmp_path)
+    text = "In 2024, 12345 people said: 나는"
+    for kind, ours in vocabularies.items():
+        tokenizer_files.save(ours, tmp_path)
+        stock = AutoTokenizer.from_pretrained(tmp_path)
+        alike = stock(text)["input_ids"] == ours(text)["input_ids"]
+        assert alike is not FAMILIES[family].own_pattern, kind

@@ -113,6 +113,20 @@ def test_a_model_from_nothing_has_the_architecture_that_was_asked_for():
     assert loaded.model.config.pad_token_id == 1
 
 
+def test_a_model_from_nothing_knows_its_mask_token_where_the_family_has_a_place_for_it():
+    table = {"model_type": "eurobert", "num_key_value_heads": 2} | {
+        key: value for key, value in ARCHITECTURE.items() if key != "model_type"
+    }
+    masks = [
+        getattr(loaded.model.config, "mask_token_id", None)
+        for architecture in (table, ARCHITECTURE)
+        for loaded in [
+            from_architecture(Source(architecture=architecture), 99, IDS | {"mask_token_id": 4}, 4)
+        ]
+    ]
+    assert masks == [4, None]
+
+
 def test_an_unknown_setting_of_an_architecture_is_named():
     source = Source(architecture=ARCHITECTURE | {"hiden_size": 8})
     with pytest.raises(RecipeError) as caught:

@@ -165,7 +165,10 @@ def test_changed_text_is_read_again(adapted, command, korean_text, tmp_path):
     before = made(run)
     with (tmp_path / "ko.txt").open("a", encoding="utf-8") as file:
         file.write("새로운 문장을 하나 더한다.\n")
-    assert command("adapt", run / "recipe.toml", "--out", run).status == 0
+    refused = command("adapt", run / "recipe.toml", "--out", run)
+    assert "holds another run (differs in: the text's contents); --resume" in refused.err
+    assert made(run) == before
+    assert command("adapt", run / "recipe.toml", "--out", run, "--resume").status == 0
     assert all(made(run)[name] > time for name, time in before.items())
 
 

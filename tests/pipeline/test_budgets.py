@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -11,15 +12,15 @@ import pytest
 from lingraft.errors import RecipeError, TrainingError
 from lingraft.models.source import load_model
 from lingraft.pipeline import adapt as pipeline
-from lingraft.pipeline import foreseeing, planning, preflight, speed
+from lingraft.pipeline import foreseeing, planning, preflight, speed, stages
 from lingraft.pipeline.budgeting import Timekeeper
 from lingraft.pipeline.foreseeing import foreseen
 from lingraft.pipeline.memory import Machine
 from lingraft.pipeline.plans import completed
 from lingraft.pipeline.stages import graft_fingerprint
-from lingraft.recipe import auto
+from lingraft.recipe import Schedule, Validation, auto
 from lingraft.recipe.methods import read_recipe, recipe_from
-from lingraft.rundir import Run
+from lingraft.rundir import Run, Stage
 from lingraft.training.data import Batcher
 from lingraft.training.phase import Stopped
 
@@ -352,7 +353,7 @@ def test_another_request_is_not_mixed_up_with_the_runs(asked, tmp_path, monkeypa
     steps = {"budget": {"value": 6, "unit": "steps"}, "preset": "auto"}
     run = pipeline.adapt(asked(steps), tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch)))
     longer = asked(steps | {"budget": {"value": 7, "unit": "steps"}})
-    with pytest.raises(RecipeError, match="holds a run with another recipe"):
+    with pytest.raises(RecipeError, match=r"holds another run \(differs in: method, phases\)"):
         pipeline.adapt(longer, run.path)
     resumed = pipeline.adapt(longer, run.path, resume=True)
     assert resumed.stage("phase-1").result()["steps"] == 7
@@ -459,7 +460,58 @@ def test_another_text_is_planned_for_anew(asked, tmp_path, monkeypatch, korean_t
     run = pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch)))
     before = plan_of(run)["facts"]["characters"]
     text.write_text("\n".join(lines) + "\n")
+    before_text = digest(run)
+    with pytest.raises(RecipeError, match=r"\(differs in: the text's contents\); --resume"):
+        pipeline.adapt(recipe, run.path)
+    assert digest(run) == before_text
     with caplog.at_level("WARNING", logger="lingraft"):
-        pipeline.adapt(recipe, run.path, time=Timekeeper(0.0, Clock(monkeypatch)))
+        pipeline.adapt(recipe, run.path, resume=True, time=Timekeeper(0.0, Clock(monkeypatch)))
     assert "it is made anew" in caplog.text
+    monkeypatch.setattr(stages, "source_fingerprint", lambda _: "another source")
+    with pytest.raises(RecipeError, match=r"\(differs in: the source's contents\)"):
+        pipeline.adapt(recipe, run.path)
     assert plan_of(run)["facts"]["characters"] > 1.5 * before
+
+
+@pytest.mark.parametrize("method", [of_steps(6), {"budget": MINUTE}])
+def test_grafts_that_a_killed_probe_left_are_not_taken(method, asked, tmp_path, monkeypatch):
+    recipe, run = asked(method), Run(tmp_path / "run")
+    for stop in (1, 40):
+        with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+            pipeline.adapt(recipe, run.path, time=Timekeeper(0.0, Clock(patch, stop=stop)))
+        if stop == 1:  # while the speed was measured
+            Stage(run.path / "probe" / "mean" / "graft").path.mkdir(parents=True)
+            Stage(run.path / "probe" / "mean" / "graft").finish("of another text", {}, 0.0)
+    assert run.stage("graft").fingerprint() == graft_fingerprint(
+        read_recipe(run.recipe_path), run.stage("tokenizer").fingerprint()
+    )
+    assert not (run.path / "probe").exists()
+
+
+def test_a_phase_that_looks_at_every_step_and_has_no_patience_is_measured_as_any_other(
+    asked, tmp_path, monkeypatch
+):
+    recipe = asked({"budget": {"value": 1, "unit": "hours"}})
+    impatient = {"validation": Validation(every_steps=1, patience=1)}
+    phases = tuple(
+        phase.model_copy(update=impatient | {"schedule": Schedule(warmup=0.5)})
+        for phase in recipe.phases
+    )
+    recipe = recipe.model_copy(update={"phases": phases})
+    clock = Timekeeper(0.0, Clock(monkeypatch))
+    run = pipeline.adapt(recipe, tmp_path / "run", time=clock)
+    planned = [row for row in plan_of(run)["stages"] if row["tokens"]]
+    assert [row["tokens_per_second"] for row in planned] == pytest.approx([200, 200])
+
+
+def test_epochs_of_a_share_of_the_text_are_planned_as_they_are_trained(
+    asked, tmp_path, monkeypatch
+):
+    epochs = {"budget": {"value": 8, "unit": "epochs"}, "preset": "auto", "sentences": 20}
+    clock = Timekeeper(0.0, Clock(monkeypatch))
+    run = pipeline.adapt(asked(epochs), tmp_path / "run", time=clock)
+    plan, text = plan_of(run), run.stage("corpus").result()["splits"]["train"]
+    (planned,) = [row["tokens"] for row in plan["stages"] if row["tokens"]]
+    assert tokens(run) == pytest.approx(planned, rel=0.1)
+    share = 20 / text["sentences"]
+    assert plan["facts"]["tokens"] == pytest.approx(8 * share * text["characters"] / 3)

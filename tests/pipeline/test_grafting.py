@@ -196,13 +196,14 @@ def test_a_source_tokenizer_with_more_pieces_than_rows_is_refused(tiny_tokenizer
         rows.whole_matrix(torch.zeros(source.size - 1, 8), source)
 
 
+@pytest.mark.parametrize("initialiser", ["match", "random-statistics"])
 def test_an_untied_output_projection_is_carried_over_as_the_embeddings_were(
-    graft, tiny_model, tiny_tokenizer, tmp_path
+    initialiser, graft, tiny_model, tiny_tokenizer, tmp_path
 ):
     source = tiny_model("bert", tie_word_embeddings=False)
     source.save_pretrained(tmp_path / "untied")
     tiny_tokenizer("bert").save_pretrained(tmp_path / "untied")
-    settings = {"embeddings": "match", "layers_before": 1, "layers_after": 0}
+    settings = {"embeddings": initialiser, "layers_before": 1, "layers_after": 0}
     folder, counts = graft(
         "bert", "lapt", source={"model": str(tmp_path / "untied")}, graft=settings
     )
@@ -214,7 +215,9 @@ def test_an_untied_output_projection_is_carried_over_as_the_embeddings_were(
     assert len(copied) > 100
     assert all(torch.equal(ours[to], theirs[origin]) for to, origin in copied)
     assert not torch.equal(ours, target.get_input_embeddings().weight)
-    assert fresh == [] or 0.01 < float(ours[fresh].std()) < 0.03
+    deviation = 0.02 if initialiser == "match" else float(theirs.std())
+    assert deviation == 0.02 or (fresh and deviation > 0.06)
+    assert fresh == [] or 0.7 < float(ours[fresh].std()) / deviation < 1.4
     parts = counts["parameters"]["by_part"]
     assert parts["embeddings"] == 2 * ours.numel()
     assert counts["parameters"]["total"] == target.num_parameters()

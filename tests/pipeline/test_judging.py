@@ -247,6 +247,13 @@ def test_a_judged_model_reads_no_more_than_it_was_trained_on(source):
     assert isinstance(judging.Judged.load(str(source), "fp32").scorer, Scorer)
 
 
+def test_a_judged_model_that_names_no_length_reads_what_it_was_trained_on(tiny_source):
+    bloom = str(tiny_source("bloom"))
+    assert judging.Judged.load(bloom, "fp32", 600).context == 600
+    assert judging.Judged.load(bloom, "fp32", 32).context == 32
+    assert judging.Judged.load(bloom, "fp32").context == 512
+
+
 @pytest.fixture(scope="module")
 def study(run):
     """Two cells of a study: the run, and its baseline."""

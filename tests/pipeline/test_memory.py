@@ -159,6 +159,17 @@ def test_a_limit_of_the_container_counts(monkeypatch):
     assert memory.this_machine() == Machine(5 * GB, is_gpu=True)
 
 
+def test_a_gpu_that_is_hidden_from_torch_is_not_the_machine(monkeypatch, tmp_path):
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 4096\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert memory.this_machine() == Machine(4096 << 20, is_gpu=True)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert not memory.this_machine().is_gpu
+
+
 def test_the_plan_of_a_source_has_all_of_it(tiny_source, korean_text):
     data = {"language": "ko", "source": {"model": str(tiny_source("llama"))}}
     plan = preflight.check(recipe_from(data | {"corpus": {"text": [str(korean_text)]}}))

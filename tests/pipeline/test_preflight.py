@@ -4,13 +4,16 @@ import json
 import shutil
 
 import pytest
-from tiny_shapes import ENCODERS
+from tiny_shapes import ENCODERS, LONGEST
+from transformers import AutoTokenizer
 
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.models.families import FAMILIES
-from lingraft.pipeline import preflight
+from lingraft.pipeline import preflight, stages
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
+from lingraft.tokenizer import extension
+from lingraft.tokenizer import files as tokenizer_files
 
 
 def planned(run, *assignments):
@@ -248,3 +251,51 @@ def test_training_on_with_nothing_new_is_never_called_too_small(tiny_source, kor
 def test_adapt_warns_before_it_trains_on_a_plan_that_is_too_small(shorthand, command, tmp_path):
     ended = command(*shorthand(tmp_path / "run"))
     assert "the plan is too small to learn from" in ended.err
+
+
+def of_kind(source, text, kind, **tokenizer):
+    return recipe_from(
+        {
+            "language": "ko",
+            "source": {"model": str(source)},
+            "corpus": {"text": [str(text)]},
+            "tokenizer": {"kind": kind, "vocab_size": 400, "new_pieces": 40} | tokenizer,
+        }
+    )
+
+
+@pytest.mark.parametrize("kind", ["unigram", "byte-bpe", "wordpiece"])
+def test_a_vocabulary_that_transformers_would_read_otherwise_is_refused(
+    kind, tiny_source, korean_text, tmp_path
+):
+    source = shutil.copytree(tiny_source("qwen2"), tmp_path / "no-chat")
+    (source / "chat_template.jinja").unlink()
+    with pytest.raises(RecipeError, match=f"family's own pattern.* than this '{kind}'"):
+        preflight.check(of_kind(source, korean_text, kind))
+
+
+@pytest.mark.parametrize("kind", ["keep", "source", "replace", "extend", "append", "trim"])
+def test_vocabularies_with_the_pattern_of_the_family_are_read_as_they_were_written(
+    kind, tiny_source, korean_text, tmp_path
+):
+    recipe = of_kind(tiny_source("qwen2"), korean_text, kind)
+    assert preflight.check(recipe).model_type == "qwen2"
+    theirs = tokenizer_files.load(tiny_source("qwen2"))
+    lines = [*korean_text.read_text("utf-8").split("\n")[:40], *["2024 2024 don't"] * 20]
+    ours, _ = extension.make(
+        recipe.tokenizer, theirs, lambda: lines, pad_id=None, seed=0, causal=True
+    )
+    shutil.copy(tiny_source("qwen2") / "config.json", tmp_path)
+    tokenizer_files.save(ours, tmp_path)
+    for text in ("나는 2024년에 don't\n\n", *lines[:5]):
+        assert AutoTokenizer.from_pretrained(tmp_path)(text)["input_ids"] == ours(text)["input_ids"]
+
+
+@pytest.mark.parametrize("wanted", [64, 700])
+@pytest.mark.parametrize("family", ["bloom", "t5", "gpt2"])
+def test_a_source_that_names_no_length_reads_as_much_as_is_wanted(
+    family, wanted, tiny_source, korean_text
+):
+    recipe = of_kind(tiny_source(family), korean_text, "source", max_tokens=wanted)
+    expected = LONGEST if family == "gpt2" else max(wanted, 512)
+    assert stages.position_settings(recipe) == (None, expected)

@@ -33,6 +33,11 @@ def test_to_toml_and_back_gives_an_equal_recipe(tmp_path):
     assert decode(load(path)) == recipe
 
 
+def test_a_byte_order_mark_before_a_recipe_is_no_part_of_it(tmp_path):
+    (tmp_path / "recipe.toml").write_text('language = "ko"\n', encoding="utf-8-sig")
+    assert load(tmp_path / "recipe.toml") == {"language": "ko"}
+
+
 def test_toml_has_no_null_so_what_is_none_is_left_out():
     text = to_toml(decode(SMALL))
     assert "revision" not in text

@@ -6,6 +6,7 @@ import re
 from urllib.parse import unquote
 
 import pytest
+from matplotlib.figure import Figure
 
 from lingraft.report import figure, heat, plots, points
 from lingraft.report.variants import labelled
@@ -30,6 +31,20 @@ def test_long_curves_are_averaged_in_equal_runs(found):
     assert len(whole.x) == 43
     assert len(short.x) == 9
     assert short.y[0] == pytest.approx(sum(whole.y[:5]) / 5)
+
+
+def test_the_axis_of_tokens_goes_to_the_end_of_training_not_to_the_last_logged_step(build):
+    run = build().whole().run
+    done = json.loads(run.stage("phase-2").done_path.read_text())
+    done["result"]["tokens"] = 900 * 2_048
+    run.stage("phase-2").done_path.write_text(json.dumps(done))
+    ended = labelled([run])
+    for plot in (plots.losses(ended), plots.learning_rates(ended)):
+        axes = Figure().add_subplot()
+        plot.draw(axes, "wide")
+        left, right = axes.get_xlim()
+        assert left < 50 * 2_048
+        assert 1_070 * 2_048 <= right < 1.05 * 1_070 * 2_048
 
 
 def test_figures_hold_no_reference_to_anything_outside_and_no_prologue(found):

@@ -65,6 +65,17 @@ def test_a_table_of_long_rows_stands_behind_a_fold_alone():
     assert made.count("| less a |") == 1
 
 
+def test_a_column_that_is_empty_in_every_row_is_left_out_and_others_stay():
+    some = table("t", ("model", "a", "b", "c"), [row("x", "1", "–", "–"), row("y", "2", "–", "3")])
+    assert [column.title for column in some.filled().columns] == ["model", "a", "c"]
+    assert [[cell.text for cell in one.cells] for one in some.filled().rows] == [
+        ["x", "1", "–"],
+        ["y", "2", "3"],
+    ]
+    for other in (table("t", ("model", "a"), []), table("t", ("model", "a"), [row("x", "–")])):
+        assert other.filled() == other
+
+
 def test_a_table_of_main_columns_alone_has_no_fold_however_many_they_are():
     names = [f"l{number}" for number in range(9)]
     wide = table("wide", ("method", *names), [row("a", *names)])

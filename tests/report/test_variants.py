@@ -5,7 +5,7 @@ import pytest
 
 from lingraft.errors import DataError
 from lingraft.report import variants
-from lingraft.rundir import Run
+from lingraft.rundir import Run, json_line
 
 
 def test_a_folder_without_a_recipe_is_refused_with_what_to_do(tmp_path):
@@ -98,3 +98,13 @@ def test_a_baseline_with_a_recipe_of_its_own_has_its_phases_and_its_folder_s_nam
     baseline = variants.variants(builder.run)[1]
     assert baseline.method == "scratch"
     assert [phase.name for phase in baseline.phases] == ["phase-1", "longer"]
+
+
+def test_a_term_that_was_no_number_is_read_back_as_none_and_nothing_else_is_touched(build):
+    run = build().whole().run
+    row = {"phase": "phase-1", "kind": "valid", "step": 170, "tokens": 348_160, "loss": 2.5}
+    with run.metrics_path.open("a", encoding="utf-8") as file:
+        file.write(json_line(row | {"loss/tlm": math.inf, "mfu": None}))
+    read = variants.variants(run)[0].phases[0].valid[-1]
+    assert math.isnan(read["loss/tlm"])
+    assert (read["loss"], read["mfu"]) == (2.5, None)

@@ -103,9 +103,14 @@ def test_a_job_that_slurm_refuses_is_one_line(cluster, folder):
     assert not (folder / JOB).exists()
 
 
+def ends(status):
+    """A script's last words, written at once as a cell writes them."""
+    return f'echo \'{{"status": {status}}}\' > "$3/half"; mv "$3/half" "$3/{EXIT}"'
+
+
 @pytest.mark.parametrize("status", [0, 3])
 def test_a_job_tells_its_exit_status_by_its_folder(status, cluster, folder, python):
-    python(f'echo \'{{"status": {status}}}\' > "$3/{EXIT}"')
+    python(ends(status))
     job = slurm.Slurm({})(folder, 0, 1)
     assert end_of(job) == status
     assert not (folder / JOB).exists()
@@ -126,7 +131,7 @@ def test_a_job_that_slurm_killed_failed_with_slurms_reason(cluster, folder, pyth
 
 
 def test_a_job_that_still_runs_is_waited_for_and_not_started_twice(cluster, folder, python):
-    python('while [ ! -e "$3/go" ]; do sleep 0.05; done; echo \'{"status": 0}\' > "$3/exit.json"')
+    python('while [ ! -e "$3/go" ]; do sleep 0.05; done; ' + ends(0))
     first = slurm.Slurm({})(folder, 0, 1)
     again = slurm.Slurm({})(folder, 0, 1)
     assert (again.job, cluster.submitted) == (first.job, 1)

@@ -8,8 +8,10 @@ from synthetic_tasks import floor_rows, task_rows
 
 from lingraft.stats import Resampling
 from lingraft.study import page
+from lingraft.study.metrics import BITS
 from lingraft.study.recipe import Study
 from lingraft.study.results import collect
+from lingraft.study.rows import MetricRow
 
 EVIL = "<script>alert(1)</script>"
 VOID = {"meta", "path", "use", "br"}
@@ -86,6 +88,32 @@ def test_every_section_has_its_tables_and_figures(text):
     section = text.partition('id="factor"')[2].partition("</section>")[0]
     assert section.count("<figure>") == 2
     assert "not reached (&gt; 1.0)" in section
+
+
+@pytest.mark.parametrize("scheme", ["spans", "infilling"])
+def test_a_page_of_encoder_decoders_speaks_of_words_that_are_written(scheme):
+    made = cell_rows("xpt", 1_000, 0, 3.0) + cell_rows("scratch", 1_000, 0, 4.0, masks="bbbb")
+    rows = [
+        row.model_copy(update={"metric": row.metric.replace("mask-only", scheme)})
+        if isinstance(row, MetricRow)
+        else row
+        for row in made
+        if getattr(row, "metric", "") != BITS
+    ]
+    shown = page.render("demo", rows).replace("\u00a0", " ")
+    quality = shown.partition('id="quality"')[2].partition("</section>")[0]
+    assert "Words of held-out text that the decoder writes" in quality
+    assert f"hidden from the encoder ({scheme})" in quality
+    assert "2,000 predicted tokens." in quality
+    assert "other predicted tokens (another vocabulary); these columns do not compare" in quality
+    assert (
+        "different predicted tokens (another vocabulary or text): none of these compares" in shown
+    )
+    assert "masked tokens" not in shown
+    assert "bits/char" not in quality
+    masked = page.render("demo", made).replace("\u00a0", " ")
+    assert "Masked tokens of held-out text" in masked
+    assert "of these columns only bits/char compares with the others" in masked
 
 
 def told(rows):

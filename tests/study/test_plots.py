@@ -51,8 +51,9 @@ def test_losses_show_the_unigram_entropy_and_where_the_second_phase_begins(found
     assert [name for name, _ in drawing.names] == ["XPT", "scratch"]
     assert "unigram entropy" in drawing.wide
     xpt = next(group for group in found.groups if group.label == "XPT")
-    assert plots._boundaries(xpt) == [1_000_000]
-    assert plots._boundaries(next(g for g in found.groups if g.label == "scratch")) == []
+    assert plots._boundaries(xpt, plots.LOSSES) == [1_000_000]
+    scratch = next(g for g in found.groups if g.label == "scratch")
+    assert plots._boundaries(scratch, plots.LOSSES) == []
 
 
 def test_initialisers_have_a_figure_of_their_own(found):
@@ -161,7 +162,7 @@ def test_behind_a_name_in_a_panel_stands_the_last_value(many):
 
 
 def test_panels_have_one_scale_and_show_the_lines_of_the_others_in_grey(many):
-    first, second = many.for_python("light").axes
+    first, second = many.for_python().axes
     assert first.get_ylim() == second.get_ylim()
     assert first.get_xlim() == second.get_xlim()
     for axes in (first, second):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from lingraft.errors import DataError
@@ -48,6 +50,13 @@ def test_half_a_line_that_a_kill_left_is_taken_away_by_the_next_rows(tmp_path, l
     assert rows.read(path) == [metric(1.0), metric(2.0)]
 
 
+def test_a_score_that_is_no_number_comes_back_as_none(tmp_path):
+    path = tmp_path / "results.jsonl"
+    rows.append(path, [metric(math.nan), end()])
+    assert b"NaN" not in path.read_bytes()
+    assert math.isnan(rows.read(path)[0].value)
+
+
 def test_a_whole_row_without_its_line_end_is_kept(tmp_path):
     path = tmp_path / "results.jsonl"
     rows.append(path, [metric(1.0), end()])
@@ -73,7 +82,7 @@ def test_another_encoding_is_a_data_error(tmp_path):
     path = tmp_path / "results.jsonl"
     rows.append(path, [metric(1.0), metric(2.0)])
     path.write_text(path.read_text(), encoding="utf-16")
-    with pytest.raises(DataError, match=r"results\.jsonl, line 1"):
+    with pytest.raises(DataError, match=r"results\.jsonl: is no results file"):
         rows.read(path)
 
 
@@ -90,6 +99,20 @@ def test_a_broken_line_in_the_middle_is_told_by_its_number(tmp_path):
     path.write_text('{"kind": "metric"}\n' + path.read_text())
     with pytest.raises(DataError, match=r"results\.jsonl, line 1: metric\.study: "):
         rows.read(path)
+
+
+@pytest.mark.parametrize("line", ["5", "[]", '"x"', "mine", '{"a": 1}', '{"kind": "x"}'])
+def test_a_file_of_another_program_is_named(tmp_path, line):
+    path = tmp_path / "results.jsonl"
+    for text in (line, f"{line}\n{line}\n"):
+        path.write_text(text)
+        with pytest.raises(DataError, match="is no results file of lingraft study"):
+            rows.read(path)
+
+
+def test_an_empty_file_has_no_rows(tmp_path):
+    (tmp_path / "results.jsonl").write_bytes(b"")
+    assert rows.read(tmp_path / "results.jsonl") == []
 
 
 def test_a_missing_file_says_what_makes_it(tmp_path):

@@ -42,6 +42,9 @@ def add(cases):
     ]  # fmt: skip
     cases["a corpus's folder that holds another corpus"] = with_another
     cases["a file in a corpus's place"] = with_a_file
+    cases["a corpus in a folder of other files"] = with_other_files
+    cases["a corpus in the place of its source"] = of_itself
+    cases["pairs in the place of others"] = with_other_pairs
     cases["a shard of a finished corpus that is broken"] = with_a_broken_shard
 
 
@@ -60,7 +63,7 @@ def corpus(name, content, *more):
 
 def with_another(place):
     place.text()
-    place.write("out/corpus.json", '{"fingerprint": "0"}')
+    place.write("out/corpus.json", '{"fingerprint": "0", "language": "ko"}')
     return ["corpus", "ko.txt", "--lang", "ko", "--out", "out"]
 
 
@@ -68,6 +71,25 @@ def with_a_file(place):
     place.text()
     place.write("out", "")
     return ["corpus", "ko.txt", "--lang", "ko", "--out", "out"]
+
+
+def with_other_files(place):
+    place.text()
+    place.write("out/thesis.tex", "x")
+    return ["corpus", "ko.txt", "--lang", "ko", "--out", "out", "--overwrite"]
+
+
+def of_itself(place):
+    (place.folder / "out").mkdir()
+    place.write("out/corpus.json", '{"fingerprint": "0", "language": "ko"}')
+    place.write("out/train/00000.jsonl", '{"id": "a", "text": "b"}\n')
+    return ["corpus", "out/train", "--lang", "ko", "--out", "out", "--overwrite"]
+
+
+def with_other_pairs(place):
+    place.write("en-ko.tsv", "house\t집\n")
+    place.write("out/pairs.tsv", "개\tdog\n")
+    return ["corpus", "en-ko.tsv", "--lang", "ko", "--parallel", "en", "--out", "out"]
 
 
 def with_a_broken_shard(place):

@@ -24,6 +24,8 @@ def add(cases):
         place, QUESTION, "--shape", "kopa", family="llama"
     )
     cases["results of the harness that are none"] = results
+    cases["a report over a file that is no page"] = report("notes.html")
+    cases["a report in the place of a folder"] = report("run")
     cases["kept text with an encoder"] = lambda place: place.adapt("--kept", place.text().name)
     cases["kept text that is not there"] = kept
     cases["questions of a recipe that are not there"] = lambda place: place.recipe(
@@ -46,6 +48,15 @@ def questions(place, record, *more, family="bert"):
     if record is not None:
         place.write("quiz.jsonl", json.dumps(record, ensure_ascii=False) + "\n")
     return ["evaluate", "source", "--choices", "quiz.jsonl", *more]
+
+
+def report(out):
+    def prepared(place):
+        place.run()
+        place.write("notes.html", "<p>mine")
+        return ["report", "run", "--out", out]
+
+    return prepared
 
 
 def results(place):

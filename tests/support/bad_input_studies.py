@@ -14,6 +14,13 @@ def add(cases):
     cases["an option of sbatch with a space"] = study(
         "--executor", "slurm", "--executor-option", "time limit=1", "--dry-run"
     )
+    cases["a check of a study"] = lambda place: ["check", study()(place)[1]]
+    cases["a study over another program's results"] = with_other_results
+
+
+def with_other_results(place):
+    place.write("mine.jsonl", '{"loss": 1}\n')
+    return study("--results", "mine.jsonl")(place)
 
 
 def study(*more):

@@ -32,6 +32,12 @@ def add(cases):
         "klue-ynat", label, "gpt2", "--set", "classifier_dropout=0.1"
     )
     cases["fine-tuning on a task without training"] = finetune("tatoeba-de", {})
+    for wrong, name in (
+        ("fine-tuning into a folder of other files", "thesis.tex"),
+        ("fine-tuning over another program's results", "results.jsonl"),
+    ):
+        files = {f"../out/{name}": '{"kind": "metric"}\n'}
+        cases[wrong] = finetune("panx-de", files, None, "--out", "out")
     cases["a corpus of a group of tasks without their files"] = lambda place: [
         "corpus", str(place.text().name), "--lang", "ko", "--out", "out", "--task", "mlqa",
         "--data", ".",

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from lingraft.errors import DataError
-from lingraft.tasks import markers, windows
+from lingraft.tasks import markers, rules, windows
 from lingraft.tasks.characters import (
     character_tags,
     covered_characters,
     straddling,
     token_labels,
 )
-from lingraft.tasks.dependency import trees
 from lingraft.tasks.examples import Answer, Entity, RelationExample
 from lingraft.tasks.task import Spans
 
@@ -282,8 +281,8 @@ def test_candidates_have_different_texts_and_hold_the_empty_one() -> None:
 
 
 def test_neighbours_as_heads() -> None:
-    assert trees.neighbour_heads(3, "left") == (0, 1, 2)
-    assert trees.neighbour_heads(3, "right") == (2, 3, 0)
+    assert rules.NEIGHBOURS["left neighbour"](3) == (0, 1, 2)
+    assert rules.NEIGHBOURS["right neighbour"](3) == (2, 3, 0)
 
 
 def test_no_task_loads_torch() -> None:

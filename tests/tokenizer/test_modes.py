@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import re
@@ -363,3 +364,36 @@ def test_sentinels_that_are_plain_pieces_stay_as_in_mt5(kind):
     assert places[1] == places[0] + 1
     assert kind == "trim" or places[1] == len(ours) - 1
     assert ours.get_vocab()["</s>"] == theirs.get_vocab()["</s>"]
+
+
+@pytest.mark.parametrize("kind", tokenizer_files.TRAINED)
+@pytest.mark.parametrize("family", ["gpt2", "llama-2", "gemma"])
+def test_another_kind_asks_of_a_causal_source_for_nothing_that_its_model_does_not_read(
+    family, kind
+):
+    """None has a mask token, two have none to pad with, and GPT-2 puts none before a text."""
+    theirs, (ours, _) = source_of(family), made(kind, family, vocab_size=400)
+    assert tokenizer_files.kind_of(ours) == kind
+    assert ours.special_tokens_map == theirs.special_tokens_map
+    around = [
+        [token for token in one("나는").tokens() if token in one.all_special_tokens]
+        for one in (ours, theirs)
+    ]
+    assert around[0] == around[1]
+
+
+@pytest.mark.parametrize("kind", tokenizer_files.TRAINED)
+def test_only_bytes_spell_everything_so_other_kinds_need_an_unknown_token(kind):
+    source = copy.deepcopy(source_of("llama-3"))
+    source.chat_template = None
+    section = Section(kind=kind, vocab_size=400)
+
+    def make():
+        return extension.make(section, source, lambda: KOREAN, pad_id=None, seed=0, causal=True)
+
+    if kind == "byte-bpe":
+        text = "二つの文 🙂"
+        assert make()[0].decode(ids(make()[0], text)) == text
+        return
+    with pytest.raises(UnsupportedModelError, match=f"no unk_token; a {kind} vocabulary needs eos"):
+        make()

@@ -87,6 +87,16 @@ def test_a_broken_checkpoint_is_a_data_error_that_names_it(name, trained, tmp_pa
     assert "delete the folder to start the phase again" in str(caught.value)
 
 
+@pytest.mark.parametrize("damage", [b"0", b"."])
+def test_a_damaged_file_of_moments_is_told_in_one_line(damage, trained, tmp_path):
+    path = checkpoint.save(tmp_path, 5, *trained, {})
+    (path / "optimiser.pt").write_bytes(damage)
+    with pytest.raises(DataError, match="checkpoint cannot be read") as caught:
+        checkpoint.load(path, *trained)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400 + len(str(path))
+
+
 def test_a_checkpoint_of_another_model_is_a_data_error(trained, tiny_model, tmp_path):
     path = checkpoint.save(tmp_path, 5, *trained, {})
     other = tiny_model("roberta")

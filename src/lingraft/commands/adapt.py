@@ -273,12 +273,6 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
     return plain | own | {key: data[key] for key in ("resources", "baselines")}
 
 
-def _languages(data: dict[str, Any]) -> str:
-    """Names the run's folder where nobody does: its languages, joined by '-'."""
-    named = [data.get("language"), *(one.get("language") for one in data.get("streams", ()))]
-    return "-".join(dict.fromkeys(str(name).replace("/", "-") for name in named if name))
-
-
 def _from_options(
     data: dict[str, Any], needed: dict[str, object], out_dir: Path | None, assignments: list[str]
 ) -> Recipe:
@@ -288,6 +282,6 @@ def _from_options(
         raise RecipeError(
             f"give a recipe, or --source, --text and --lang; missing: {', '.join(missing)}"
         )
-    named = {"name": (out_dir.resolve().name if out_dir else _languages(data)) or "run"}
+    named = {"name": ask.recipe_name(out_dir, data)}
     budgets.check_given(named | data, assignments)
     return recipe_from(named | data, assignments, "command line")

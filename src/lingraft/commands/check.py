@@ -10,7 +10,9 @@ import typer
 
 from lingraft.commands import console
 from lingraft.commands import options as ask
-from lingraft.recipe.methods import read_recipe
+from lingraft.errors import RecipeError
+from lingraft.recipe.decoding import load
+from lingraft.recipe.methods import recipe_from
 
 
 def command(
@@ -22,7 +24,12 @@ def command(
     from lingraft.report.plan import decisions
     from lingraft.report.table import Column, table
 
-    planned, decided = foreseen(read_recipe(recipe, settings or []))
+    data = load(recipe)
+    if "base" in data and "source" not in data:
+        raise RecipeError(
+            f"{recipe}: is a study; `lingraft study {recipe} --dry-run` says what it will do"
+        )
+    planned, decided = foreseen(recipe_from(data, settings or [], str(recipe)))
     plan = preflight.check(planned)
     console.line(f"{recipe}: sound")
     if decided:

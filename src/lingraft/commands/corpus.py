@@ -106,7 +106,7 @@ def command(
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Directory of the tasks' files.")] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Delete another corpus in --out first.")
+        bool, typer.Option("--overwrite", help="Put the corpus in the place of another in --out.")
     ] = False,
 ) -> None:
     """Make a clean corpus, of any size: documents in, sentences by split and a report out.
@@ -127,7 +127,7 @@ def command(
     if pairs and task:
         raise RecipeError("--task: does not go with --parallel or --lexicon")
     if pairs:
-        _pairs(chosen, out_dir, parallel, lexicon, _columns(columns))
+        _pairs(chosen, out_dir, (parallel, lexicon), _columns(columns), overwrite=overwrite)
         return
     from lingraft.report.pages import corpus as corpus_page
 
@@ -190,8 +190,10 @@ def _without(
     chosen: CorpusRecipe, names: list[str], data: Path | None, out_dir: Path
 ) -> CorpusRecipe:
     """The recipe with the texts of tasks to be left out."""
+    from lingraft.corpus.engine import plan
     from lingraft.tasks import held_out as benchmarks
 
+    plan.check_ours(plan.Folder(out_dir))
     tasks = benchmarks.tasks_of([name for text in names for name in text.split(",") if name])
     section = benchmarks.decontaminated(chosen.corpus, tasks, data, out_dir / benchmarks.FOLDER)
     return chosen.model_copy(update={"corpus": section})
@@ -252,20 +254,24 @@ def _show(result: dict[str, Any]) -> None:
 def _pairs(
     chosen: CorpusRecipe,
     folder: Path,
-    parallel: str | None,
-    lexicon: str | None,
+    others: tuple[str | None, str | None],
     columns: tuple[int, int],
+    *,
+    overwrite: bool,
 ) -> None:
+    """Write parallel text or a lexicon, in whichever of the two the other language is given."""
     from lingraft.corpus import aligned
     from lingraft.report.table import table
 
-    if parallel is not None:
-        counts = aligned.write_pairs(chosen.corpus, (parallel, chosen.language), columns, folder)
-        written = folder / aligned.PAIRS
-    else:
-        assert lexicon is not None
-        counts = aligned.write_lexicon(chosen.corpus, (lexicon, chosen.language), columns, folder)
-        written = folder / aligned.LEXICON
+    parallel, lexicon = others
+    languages = (parallel or lexicon or "", chosen.language)
+    write, name = (
+        (aligned.write_pairs, aligned.PAIRS)
+        if parallel
+        else (aligned.write_lexicon, aligned.LEXICON)
+    )
+    counts = write(chosen.corpus, languages, columns, folder, overwrite=overwrite)
+    written = folder / name
     named = [("read", counts["read"]), *counts["dropped"].items(), ("kept", counts["kept"])]
     rows = [(name, f"{count:,}") for name, count in named]
     console.show(table("", ("pairs", ""), rows))

@@ -119,6 +119,7 @@ def command(
     Settings are those of the papers. Seeds that are done are kept, a killed one goes on with the
     same command. What comes out is OUT/MODEL/TASK/seed-N and OUT/results.jsonl.
     """
+    from lingraft.finetuning import outcomes
     from lingraft.finetuning import recipe as recipes
 
     given = ask.given(
@@ -152,6 +153,8 @@ def command(
             raise RecipeError("--task: name a task, such as klue-nli (lingraft list tasks)")
         chosen = recipes.decode_finetune({"models": models} | given, settings or [])
         base = Path()
+    if ask.is_first_process():
+        outcomes.check_out(out_dir)
     from lingraft.finetuning import run
 
     options = run.Options(resume, overwrite, keep_models, ask.command_line())

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.commands import budgets
+from lingraft.commands.options import recipe_name
 from lingraft.errors import RecipeError
 from lingraft.recipe.methods import recipe_from
 from lingraft.recipe.shorthand import ShortForm, tables
@@ -27,7 +28,7 @@ def recipe_of(form: ShortForm, out: str | Path | None, settings: Sequence[str] =
 
     Args:
         form: what was given.
-        out: the run's folder, whose name becomes that of the recipe.
+        out: the run's folder, by which the recipe is named.
         settings: overrides such as "phases.0.budget.value=10".
 
     Raises:
@@ -56,7 +57,8 @@ def recipe_of(form: ShortForm, out: str | Path | None, settings: Sequence[str] =
     if form.get("preset") is None:
         default = budgets.default_preset({**form, **texts}, assignments)
         form = {**form, "preset": default}
-    data = {"name": Path(out).resolve().name or "run"} | tables(form, texts, budgets.chosen(form))
+    data = tables(form, texts, budgets.chosen(form))
+    data = {"name": recipe_name(Path(out), data)} | data
     budgets.check_given(data, assignments)
     return recipe_from(data, assignments, "lingraft.adapt")
 

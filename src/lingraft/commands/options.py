@@ -16,6 +16,9 @@ from lingraft.errors import RecipeError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""A name that a recipe may have."""
+
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -116,6 +119,26 @@ OverwriteSeeds = Annotated[
 def command_line() -> str:
     """How this process was called, for the record."""
     return shlex.join(["lingraft", *sys.argv[1:]])
+
+
+def recipe_name(folder: Path | None, data: dict[str, Any]) -> str:
+    """What a recipe without a name is called: as its run's folder, or by its languages.
+
+    Args:
+        folder: what of its name cannot be in a recipe's becomes '-'.
+        data: the recipe's tables.
+    """
+    codes = [data.get("language"), *(one.get("language") for one in data.get("streams", ()))]
+    languages = "-".join(dict.fromkeys(str(code) for code in codes if code))
+    names = (folder.resolve().name if folder else "", languages, "run")
+    return next(filter(None, map(_plain, names)))
+
+
+def _plain(name: str) -> str:
+    """A name as a recipe may have it; '' where nothing is left."""
+    if PLAIN.fullmatch(name):
+        return name
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")
 
 
 def is_first_process() -> bool:

@@ -8,13 +8,19 @@ from typing import Annotated
 import typer
 
 from lingraft.commands import console
+from lingraft.errors import DataError
+from lingraft.pages import is_page
 from lingraft.rundir import Run
 
 
 def command(
     runs: Annotated[list[Path], typer.Argument(help="Runs; the first is the main one.")],
     out_file: Annotated[
-        Path | None, typer.Option("--out", help="The page; RUN/report.html for one run.")
+        Path | None,
+        typer.Option(
+            "--out",
+            help="The page. Default: RUN/report.html for one run, report.html here for several.",
+        ),
     ] = None,
     lm_eval: Annotated[
         list[Path] | None,
@@ -31,6 +37,7 @@ def command(
 
     opened = [Run.existing(path) for path in runs]
     target = out_file or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
+    _check_target(target)
     console.show(tables.for_terminal(opened, console.out.width))
     console.line(advice.summary(opened))
     given = lm_eval or []
@@ -38,3 +45,15 @@ def command(
     if measured is not None:
         console.show(measured)
     console.line(f"report: {run_page.write(opened, target, lm_eval=given)}")
+
+
+def _check_target(target: Path) -> None:
+    """Refuse to write over what is no page of ours.
+
+    Raises:
+        DataError: it is a folder, or a file that lingraft did not write.
+    """
+    if target.is_dir():
+        raise DataError(f"--out {target}: is a folder; name a file")
+    if target.is_file() and not is_page(target):
+        raise DataError(f"{target}: is no page of lingraft; name another file with --out")

@@ -28,7 +28,7 @@ def at_checks(folders: Sequence[Path], key: str) -> Points:
     found: Points = {}
     for folder in folders:
         for row in Run(folder).metrics():
-            if row["kind"] == "valid" and key in row:
+            if row["kind"] == "valid" and row.get(key) is not None:
                 found.setdefault(row["step"], []).append(row[key])
     return {step: values for step, values in found.items() if len(values) == len(folders)}
 

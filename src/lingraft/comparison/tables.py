@@ -248,10 +248,7 @@ def _less(tested: Tested | None) -> Cell:
     found, value = tested.found, numbers.signed(tested.found.value, 1)
     if found.p is None or found.low is None or found.high is None:
         return Cell(value)
-    p = numbers.probability(found.p)
-    if found.p_seeds is not None:
-        of_seeds = numbers.probability(found.p_seeds).removeprefix("p ")
-        p += f", over {found.trained} seeds {of_seeds}"
+    p = numbers.tested(found.p, found.p_seeds, found.trained)
     between = numbers.between(found.low, found.high, 1, sign=True)
     return Cell(value, f"{between} {p}", mark=tested.mark)
 
@@ -298,19 +295,8 @@ def score_rows(comparison: Comparison) -> list[dict[str, Any]]:
 
 def differences_sheet(tested: Sequence[Tested], reference: str) -> str:
     """Every difference, to full precision."""
-    head = (
-        "model",
-        "less",
-        "task",
-        "metric",
-        "difference",
-        "low",
-        "high",
-        "p",
-        "p_seeds",
-        "seeds",
-        "draws",
-    )
+    names = ("model", "less", "task", "metric")
+    head = (*names, "difference", "low", "high", "p", "p_seeds", "seeds", "draws")
     rows = []
     for one in tested:
         found = one.found

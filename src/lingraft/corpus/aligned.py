@@ -5,20 +5,22 @@ That is the form that `[resources]` of a recipe reads.
 
 from __future__ import annotations
 
+import json
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import lexicon, pairs
 from lingraft.corpus.cleaning import scripts
 from lingraft.corpus.cleaning.language_id import LanguageIdentifier
+from lingraft.corpus.inputs import entry
 from lingraft.corpus.readers import parallel
 from lingraft.corpus.readers.lines import Reading
 from lingraft.errors import DataError, RecipeError
-from lingraft.rundir import write_json
+from lingraft.rundir import FORMAT, fingerprint, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lingraft import recipe
 
@@ -32,7 +34,12 @@ PAIR_SETTINGS = {
 
 
 def write_pairs(
-    section: recipe.Corpus, languages: tuple[str, str], columns: tuple[int, int], folder: Path
+    section: recipe.Corpus,
+    languages: tuple[str, str],
+    columns: tuple[int, int],
+    folder: Path,
+    *,
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Read parallel text, check it, and write `folder/pairs.tsv` and `folder/counts.json`.
 
@@ -41,20 +48,24 @@ def write_pairs(
         languages: of the source side and of the target side, as the files write them.
         columns: of a TSV file, those of source and target.
         folder: made if it is not there.
+        overwrite: replace the file, and its counts, of other sources or settings.
 
     Returns:
         read, dropped (by reason) and kept.
 
     Raises:
         RecipeError: a language is not valid, or a setting does not go with parallel text.
-        DataError: a file cannot be read or written, or no pair is left.
+        DataError: a file cannot be read or written, no pair is left, or there is another file.
     """
     check_settings(section, PAIR_SETTINGS, "parallel text")
     reading = Reading()
     checker, found = checked(section, languages, columns, reading)
+    files = parallel.files(section.text, parallel.Layout(*languages))
+    made = fingerprint(FORMAT["corpus"], PAIRS, section, languages, columns, _entries(files))
+    _check_free(folder, PAIRS, files, made, overwrite=overwrite)
     kept = _write(found, folder, PAIRS)
-    dropped = checker.dropped + reading.dropped
-    return _finish(reading.documents, dict(sorted(dropped.items())), kept, folder)
+    dropped = dict(sorted((checker.dropped + reading.dropped).items()))
+    return _finish(reading.documents, dropped, kept, made, folder)
 
 
 def checked(
@@ -82,7 +93,12 @@ def checked(
 
 
 def write_lexicon(
-    section: recipe.Corpus, languages: tuple[str, str], columns: tuple[int, int], folder: Path
+    section: recipe.Corpus,
+    languages: tuple[str, str],
+    columns: tuple[int, int],
+    folder: Path,
+    *,
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Read lexicons, check them, and write `folder/lexicon.tsv` and `folder/counts.json`.
 
@@ -91,13 +107,14 @@ def write_lexicon(
         languages: of the source and of the target.
         columns: those of source and target; also says whether headwords are of the source.
         folder: made if it is not there.
+        overwrite: replace the file, and its counts, of other sources or settings.
 
     Returns:
         read, dropped (by reason) and kept.
 
     Raises:
         RecipeError: a language is not valid, or a setting does not go with a lexicon.
-        DataError: a file cannot be read or written, or no pair is left.
+        DataError: a file cannot be read or written, no pair is left, or there is another file.
     """
     check_settings(section, {"text"}, "a lexicon")
     for language in languages:
@@ -105,8 +122,12 @@ def write_lexicon(
     wide = set(columns) != {0, 1}
     swap = wide or columns[0] < columns[1]
     found = lexicon.read(section.text, swap=swap, columns=columns if wide else None)
+    files = [Path(name).expanduser() for name in section.text]
+    made = fingerprint(FORMAT["corpus"], LEXICON, section, languages, columns, _entries(files))
+    _check_free(folder, LEXICON, files, made, overwrite=overwrite)
     kept = _write(found.pairs, folder, LEXICON)
-    return _finish(kept + found.dropped.total(), dict(sorted(found.dropped.items())), kept, folder)
+    dropped = dict(sorted(found.dropped.items()))
+    return _finish(kept + found.dropped.total(), dropped, kept, made, folder)
 
 
 def check_settings(section: recipe.Corpus, allowed: set[str], what: str) -> None:
@@ -121,6 +142,36 @@ def check_settings(section: recipe.Corpus, allowed: set[str], what: str) -> None
             raise RecipeError(
                 f"corpus.{name}: does not go with {what}; allowed: {', '.join(sorted(allowed))}"
             )
+
+
+def _entries(files: Sequence[Path]) -> list[dict[str, Any]]:
+    return [entry(str(path), path) for path in files]
+
+
+def _check_free(
+    folder: Path, name: str, files: Sequence[Path], made: str, *, overwrite: bool
+) -> None:
+    """Refuse to replace a file of other sources or settings, or a source.
+
+    Raises:
+        DataError: it would be replaced.
+    """
+    path, counts = folder / name, folder / COUNTS
+    sources = {file.resolve() for file in files}
+    for one in (path, counts):
+        if one.resolve() in sources:
+            raise DataError(f"{one}: is a source, and would be replaced; choose another --out")
+    if overwrite or not (path.exists() or counts.exists()):
+        return
+    try:
+        there = json.loads(counts.read_bytes())
+    except (OSError, ValueError):
+        there = None
+    if not isinstance(there, dict) or there.get("fingerprint") != made:
+        raise DataError(
+            f"{path if path.exists() else counts}: is there already, of other sources or settings; "
+            "choose another --out, or replace it with --overwrite"
+        )
 
 
 def _write(found: Iterable[pairs.Pair], folder: Path, name: str) -> int:
@@ -145,9 +196,11 @@ def _some(found: Iterable[pairs.Pair], folder: Path) -> Iterator[pairs.Pair]:
         )
 
 
-def _finish(read: int, dropped: dict[str, int], kept: int, folder: Path) -> dict[str, Any]:
+def _finish(
+    read: int, dropped: dict[str, int], kept: int, made: str, folder: Path
+) -> dict[str, Any]:
     counts = {"read": read, "dropped": dropped, "kept": kept}
-    write_json(folder / COUNTS, counts)
+    write_json(folder / COUNTS, {"fingerprint": made} | counts)
     for reason, count in dropped.items():
         logger.info("pairs: %s left out: %s", f"{count:,}", reason)
     logger.info("pairs: %s of %s kept", f"{kept:,}", f"{read:,}")

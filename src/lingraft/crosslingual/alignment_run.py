@@ -237,16 +237,13 @@ def _write(call: Call, out: Path, results: list[Result]) -> Report:
     made = reading.tables(results, told, call.reference)
     rows = reading.rows(results)
     texts = {
-        layers.RESULTS: None,
         "table.md": "\n\n".join(f"## {one.title}\n\n{tables.markdown(one)}" for one in made) + "\n",
         "table.csv": tables.comma_separated(rows[0], (row.values() for row in rows)),
     }
     figure = reading.figure(results)
     if figure is not None:
         texts["aer.svg"] = figure.alone()
+    rundir.write_rows(out / layers.RESULTS, rows)
     for name, text in texts.items():
-        if text is None:
-            rundir.write_rows(out / name, rows)
-        else:
-            rundir.write_text(out / name, text)
-    return Report(tuple(made), tuple(out / name for name in texts))
+        rundir.write_text(out / name, text)
+    return Report(tuple(made), tuple(out / name for name in (layers.RESULTS, *texts)))

@@ -87,6 +87,9 @@ class Reading(Scores):
         drawn_R: Array = counts.error_rates(self.resampling.draws(len(counts.sure_B), name))
         return 100 * drawn_R
 
+    def number(self, one: Result, name: str) -> int:
+        return len(self.scored(one, name).sure_B)
+
     def chosen(self, results: Sequence[Result]) -> list[Result]:
         """Of each model the layer with the smallest mean rate, on dev where there is one."""
         labels = dict.fromkeys(result.label for result in results)

@@ -66,10 +66,7 @@ def _best(learnt: Translations) -> Callable[..., list[int]]:
     width = 1 + int(learnt.source_ids.max())
     keys = learnt.target_ids * width + learnt.source_ids
 
-    def chosen(
-        causes: Array,
-        words: Array,
-    ) -> list[int]:
+    def chosen(causes: Array, words: Array) -> list[int]:
         known = np.append(causes.astype(np.int64), NOTHING)
         asked = known[None, :] * width + words[:, None]
         scores = learnt.probabilities[np.searchsorted(keys, asked)]

@@ -12,12 +12,7 @@ import torch
 from transformers import AutoModel
 
 from lingraft.models.padding import batches_by_length, padded
-from lingraft.pretrained.load import (
-    load_model,
-    longest_text,
-    padding_tokenizer,
-    quiet_transformers,
-)
+from lingraft.pretrained.load import load_model, longest_text, padding_tokenizer, quiet_transformers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

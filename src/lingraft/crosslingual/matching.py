@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import softmax
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,13 +118,7 @@ def both_likely(S_LMN: Array) -> Array:
     Source: Dou and Neubig 2021, "Word alignment by fine-tuning embeddings on parallel corpora",
     §2.2 (softmax).
     """
-    return np.asarray((_softmax(S_LMN, -1) > SHARE) & (_softmax(S_LMN, -2) > SHARE))
-
-
-def _softmax(S_LMN: Array, axis: int) -> Array:
-    powers = np.exp(S_LMN - S_LMN.max(axis, keepdims=True))
-    shares: Array = powers / powers.sum(axis, keepdims=True)
-    return shares
+    return np.asarray((softmax(S_LMN, -1) > SHARE) & (softmax(S_LMN, -2) > SHARE))
 
 
 METHODS = {

@@ -8,13 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from lingraft.crosslingual import layers, mining
-from lingraft.crosslingual.layers import (
-    RESULTS,
-    check_distinct,
-    keep_arrays,
-    kept_arrays,
-    named,
-)
+from lingraft.crosslingual.layers import RESULTS, check_distinct, keep_arrays, kept_arrays, named
 from lingraft.crosslingual.pooling import sentence_vectors
 from lingraft.crosslingual.search import Neighbours, both_ways
 from lingraft.log import progress

@@ -73,13 +73,15 @@ class PartialFile:
                 )
         elif self._partial.exists() and not self.overwrite:
             raise DataError(f"{self._partial}: is in the way; delete it, or choose another --out")
-        self._partial.unlink(missing_ok=True)
         self._state = _State(made_of, 0, counts)
-        rundir.write_json(self._state_path, asdict(self._state))
 
     @contextlib.contextmanager
     def growing(self) -> Iterator[BinaryIO]:
-        """Open the file behind what is whole; at the end it has its own name."""
+        """Open the file behind what is whole; at the end it has its own name.
+
+        Only now is anything written, so that a model that cannot be loaded leaves nothing.
+        """
+        rundir.write_json(self._state_path, asdict(self._state))
         with self._partial.open("ab") as file:
             file.truncate(self._state.size)
             yield file

@@ -75,6 +75,9 @@ class Report(Scores):
         parts = self.resampling.parts(len(gains_N), f"pairs of {name}")
         return np.concatenate([weights_RN @ gains_N / len(gains_N) for weights_RN in parts])
 
+    def number(self, one: Chosen, name: str) -> int:
+        return len(one.found.test[name])
+
     def of_way(self, one: Chosen, language: str, way: Way) -> float:
         """Accuracy of one way."""
         languages = self.names if language == AVERAGE else [language]

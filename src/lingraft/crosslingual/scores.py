@@ -9,7 +9,7 @@ import numpy as np
 
 from lingraft.report import numbers
 from lingraft.report.table import Column, table
-from lingraft.stats import interval
+from lingraft.stats import FEWEST_BLOCKS, interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +40,10 @@ class Scores(ABC):
     def on_draws(self, one: Any, name: str) -> Array:
         """[R] The same on every draw of the set's sentences."""
 
+    @abstractmethod
+    def number(self, one: Any, name: str) -> int:
+        """How many sentences of the set are scored."""
+
     def value(self, one: Any, name: str) -> float:
         """The score on a set, or the mean over the sets."""
         names = self.names if name == self.whole else [name]
@@ -59,20 +63,23 @@ class Scores(ABC):
         return numbers.between(*interval(self.drawn(one, name)), 1)
 
     def difference(self, first: Any, other: Any, name: str) -> Difference:
-        """How much higher `other` scores."""
+        """How much higher `other` scores; of very few sentences without interval and p."""
         gain = self.value(other, name) - self.value(first, name)
+        names = self.names if name == self.whole else [name]
+        few = min(self.number(first, each) for each in names) < FEWEST_BLOCKS
         gains_R = self.drawn(other, name) - self.drawn(first, name)
-        return self.resampling.difference({(0,): gain}, gains_R[:, None])
+        return self.resampling.difference({(0,): gain}, None if few else gains_R[:, None])
 
     def differences(self, first: Any, others: Sequence[Any], what: str, title: str) -> Table:
         """Each other one less the first, on every set (which is a `what`) and their mean."""
-        rows = []
+        rows, notes = [], list[str]()
         for name in self.columns:
             for one in others:
                 found = self.difference(first, one, name)
-                bounds = numbers.between(found.low, found.high, 1, sign=True)
-                rows.append(
-                    (name, one.label, numbers.signed(found.value, 1), bounds, f"{found.p:.4f}")
-                )
+                bounds = numbers.between(found.low, found.high, 1, sign=True) or numbers.ABSENT
+                if found.p is None:
+                    notes = [f"Fewer than {FEWEST_BLOCKS} sentences give neither interval nor p."]
+                p = numbers.ABSENT if found.p is None else f"{found.p:.4f}"
+                rows.append((name, one.label, numbers.signed(found.value, 1), bounds, p))
         head = (Column(what, "text"), Column("model", "text"), "points", "95 % interval", "p")
-        return table(f"Less {first.label} ({title})", head, rows)
+        return table(f"Less {first.label} ({title})", head, rows, notes)

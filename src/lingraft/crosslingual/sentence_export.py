@@ -40,11 +40,7 @@ if TYPE_CHECKING:
 
 POOLING = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
 """By our name: the switch in 1_Pooling/config.json. The mean over text tokens alone has none."""
-SWITCHES = (
-    *POOLING.values(),
-    "pooling_mode_max_tokens",
-    "pooling_mode_mean_sqrt_len_tokens",
-)
+SWITCHES = (*POOLING.values(), "pooling_mode_max_tokens", "pooling_mode_mean_sqrt_len_tokens")
 TYPES = "sentence_transformers.models."
 """Where sentence-transformers has its modules, also by its own account of old names."""
 CLOSE = 1e-5

@@ -17,7 +17,7 @@ from lingraft.corpus.extras import require
 from lingraft.errors import DataError, RecipeError
 from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, comma_separated, table
-from lingraft.stats import Resampling, interval
+from lingraft.stats import FEWEST_BLOCKS, Resampling, interval
 from lingraft.tasks import sentences
 from lingraft.tasks.translation_metrics import EXTRA, SCORERS, moses_words
 
@@ -157,7 +157,15 @@ def export_comet(given: Systems, folder: Path) -> str:
 
     Returns:
         The command that scores them.
+
+    Raises:
+        RecipeError: a system is called as the file of the source or the reference.
     """
+    if taken := [name for name in ("src", "ref") if name in given.systems]:
+        raise RecipeError(
+            f"--export-comet: a system is called '{taken[0]}', as COMET's own file is; give it "
+            "another name: SYSTEM=FILE"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     for name, found in {"src": given.source, "ref": given.references[0], **given.systems}.items():
         rundir.write_text(folder / f"{name}.txt", "".join(f"{line}\n" for line in found))
@@ -190,7 +198,7 @@ def read_comet(path: Path, given: Systems, resamples: int = RESAMPLES) -> list[R
         low, high = interval(drawn_R)
         gain_N = value_N - first
         tested = drawing.difference({(0,): float(gain_N.mean())}, (draws_RN @ gain_N)[:, None])
-        p = None if value_N is first else tested.p
+        p = None if value_N is first or len(first) < FEWEST_BLOCKS else tested.p
         mean, half = float(drawn_R.mean()), (high - low) / 2
         results.append(Result(name, COMET, fmean(value_N), mean, half, p, f"COMET|{path.name}"))
     return results

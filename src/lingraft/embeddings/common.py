@@ -106,19 +106,24 @@ class Provenance:
         """
         return self._carried(source_V[:, None], torch.zeros(len(self.rules), 1))[:, 0]
 
-    def carry_rows(self, source_VD: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    def carry_rows(
+        self,
+        source_VD: torch.Tensor,
+        generator: torch.Generator,
+        statistics: tuple[torch.Tensor, torch.Tensor] | None = None,
+    ) -> torch.Tensor:
         """Rows of an output projection that is not tied, carried over as the embeddings were.
 
         Args:
             source_VD: [V, D] the source's, of any floating type.
-            generator: draws the rows that come from nowhere, from N(0, 0.02).
+            generator: draws the rows that come from nowhere.
+            statistics: as in `Plan`: what they are drawn with.
 
         Returns:
             [U, D] float32 on the CPU.
         """
-        target_UD = torch.empty(len(self.rules), source_VD.shape[1])
-        target_UD.normal_(0.0, STANDARD_DEVIATION, generator=generator)
-        return self._carried(source_VD, target_UD)
+        drawn_UD = _drawn(len(self.rules), source_VD.shape[1], statistics, generator)
+        return self._carried(source_VD, drawn_UD)
 
     def _carried(self, source_VD: torch.Tensor, target_UD: torch.Tensor) -> torch.Tensor:
         _copy(target_UD, source_VD.detach(), self.source_ids)

@@ -14,7 +14,7 @@ import torch
 
 from lingraft.embeddings import vectors
 from lingraft.embeddings.common import Plan
-from lingraft.embeddings.focus import added_up, find_anchors, without_row
+from lingraft.embeddings.focus import ROWS_AT_ONCE, added_up, find_anchors, without_row
 from lingraft.embeddings.match import find_exact_matches
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from lingraft.embeddings.common import Combination
     from lingraft.embeddings.material import Inputs
 
-ROWS_AT_ONCE = 512
 TERMS = 16
 """Shared pieces a new piece, at most."""
 VANISHED = 1e-4

@@ -84,9 +84,7 @@ def learn(pairs: Sequence[Pair], *, nothing: int, iterations: int = 5) -> Transl
     return Translations(target_ids, source_ids, probabilities_P)
 
 
-def _parts(
-    pairs: Sequence[Pair],
-) -> Iterator[list[Pair]]:
+def _parts(pairs: Sequence[Pair]) -> Iterator[list[Pair]]:
     """The pairs in parts of about `LINKS_AT_ONCE` links."""
     part: list[Pair] = []
     links = 0

@@ -27,7 +27,7 @@ from lingraft.errors import DataError, RecipeError
 from lingraft.tokenizer.vocabulary import Canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
     from transformers import PreTrainedTokenizerFast
@@ -119,12 +119,8 @@ def target_word_vectors(material: Material) -> WordVectors:
         RecipeError: gensim is not installed.
         DataError: the vectors cannot be read; no word is frequent enough.
     """
-    return _word_vectors(
-        material.resources.target_vectors,
-        "resources.target_vectors",
-        material.some_sentences,
-        material.seed,
-    )
+    named = material.resources.target_vectors
+    return _word_vectors(named, "target", material.some_sentences(), material.seed)
 
 
 def source_word_vectors(material: Material, initialiser: str) -> WordVectors:
@@ -142,26 +138,14 @@ def source_word_vectors(material: Material, initialiser: str) -> WordVectors:
             "resources.source_text to learn them from"
         )
 
-    def sentences() -> Iterator[str]:
-        return islice(lines_of(resources.source_text), resources.sentences)
-
-    return _word_vectors(
-        resources.source_vectors,
-        "resources.source_vectors",
-        sentences,
-        material.seed,
-    )
+    sentences = islice(lines_of(resources.source_text), resources.sentences)
+    return _word_vectors(resources.source_vectors, "source", sentences, material.seed)
 
 
-def _word_vectors(
-    named: str | None,
-    key: str,
-    sentences: Callable[[], Iterable[str]],
-    seed: int,
-) -> WordVectors:
+def _word_vectors(named: str | None, side: str, sentences: Iterable[str], seed: int) -> WordVectors:
     if named is not None:
-        return read_word_vectors(Path(named).expanduser(), key)
-    text = Units(WORD.findall(sentence) for sentence in sentences())
+        return read_word_vectors(Path(named).expanduser(), f"resources.{side}_vectors")
+    text = Units(map(WORD.findall, sentences))
     return learn(text, "words", width=WORD_WIDTH, seed=seed, n_grams=True)
 
 

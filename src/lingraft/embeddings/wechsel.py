@@ -14,7 +14,7 @@ import torch
 from lingraft.embeddings import vectors
 from lingraft.embeddings.alignment import align
 from lingraft.embeddings.common import Combination, Plan
-from lingraft.embeddings.focus import without_row
+from lingraft.embeddings.focus import ROWS_AT_ONCE, without_row
 from lingraft.embeddings.match import find_exact_matches
 from lingraft.embeddings.material import read_lexicons
 from lingraft.embeddings.segmentation import Segmenter
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from lingraft.embeddings.material import Inputs
 
-ROWS_AT_ONCE = 512
 NEIGHBOURS, TEMPERATURE = 10, 0.1
 """Source pieces a row, and what their cosines are divided by in the softmax."""
 

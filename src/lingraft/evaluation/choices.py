@@ -10,7 +10,7 @@ it, and then scores it in place of the choice.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from lingraft.evaluation.scorer import Scorer
     from lingraft.tasks.choices import Question
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -85,10 +83,7 @@ def _ids(
 ) -> list[int]:
     """Ids of a text, without special tokens behind it."""
     encoded = tokenizer(
-        text,
-        add_special_tokens=add_special_tokens,
-        return_special_tokens_mask=True,
-        verbose=False,
+        text, add_special_tokens=add_special_tokens, return_special_tokens_mask=True, verbose=False
     )
     ids: list[int] = encoded["input_ids"]
     end = len(ids)
@@ -98,10 +93,7 @@ def _ids(
 
 
 def answer(
-    scorer: Scorer,
-    tokenizer: PreTrainedTokenizerBase,
-    questions: Sequence[Question],
-    longest: int,
+    scorer: Scorer, tokenizer: PreTrainedTokenizerBase, questions: Sequence[Question], longest: int
 ) -> Result:
     """Log-likelihoods of all choices; they do not depend on what shares a batch.
 

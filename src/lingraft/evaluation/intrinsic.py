@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from lingraft.errors import DataError
-from lingraft.evaluation.records import Blocks, blocks, by_place
+from lingraft.evaluation.records import Blocks, blocks
 from lingraft.evaluation.scorer import Item
 from lingraft.log import progress
 from lingraft.objectives import denoise, mlm
@@ -154,15 +154,13 @@ class Scores:
 
     def blocks(self) -> dict[str, Blocks]:
         """By block of the text, sums and positions; hits are counted, not in percent."""
-        where = by_place(len(self.positions_I))
-        number = int(where[-1]) + 1
         sums = {
             "loss": self.nats_I,
             **{f"hits@{k}": hits for k, hits in self.hits_I.items()},
             "mrr": self.reciprocal_I,
             "mr": self.rank_I,
         }
-        return {name: blocks(of, self.positions_I, where, number) for name, of in sums.items()}
+        return {name: blocks(of, self.positions_I) for name, of in sums.items()}
 
 
 def measure(scorer: Scorer, text: MaskedText) -> Scores:
@@ -204,8 +202,9 @@ def unigram_entropy(counts: Array, targets: Array, ordinary: Array) -> float:
     """Cross-entropy in nats of the targets under the training text's token frequencies.
 
     One is added to each count. The frequencies are over the tokens that can be targets: special
-    tokens, which stand around every sentence, are never asked for. A model that scores no better
-    has learnt nothing but frequencies.
+    tokens, which stand around every sentence, are never asked for. The unknown one is where it
+    stands in a causal model's text. A model that scores no better has learnt nothing but
+    frequencies.
 
     Args:
         counts: [V] occurrences of each token in the training text.
@@ -213,5 +212,6 @@ def unigram_entropy(counts: Array, targets: Array, ordinary: Array) -> float:
         ordinary: ids of the tokens that can be targets, `TokenIds.ordinary`.
     """
     smoothed = np.zeros(len(counts))
-    smoothed[ordinary] = counts[ordinary] + 1
+    possible = np.union1d(ordinary, targets)
+    smoothed[possible] = counts[possible] + 1
     return float(-np.log(smoothed[targets] / smoothed.sum()).mean())

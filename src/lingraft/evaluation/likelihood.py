@@ -26,7 +26,7 @@ import numpy as np
 
 from lingraft.errors import DataError
 from lingraft.evaluation.intrinsic import MaskedText
-from lingraft.evaluation.records import NEXT_TOKEN, Blocks, blocks, by_place
+from lingraft.evaluation.records import NEXT_TOKEN, Blocks, blocks
 from lingraft.evaluation.scorer import Item
 from lingraft.tokenizer.documents import before
 from lingraft.tokenizer.files import plain_backend
@@ -163,7 +163,6 @@ def likelihood(text: Text, scores: Scores) -> dict[str, float | int]:
 
 def likelihood_blocks(text: Text, scores: Scores) -> dict[str, Blocks]:
     """Bits by block of the documents, for paired intervals; arguments as `nats`."""
-    bits_D, where_D = nats(text, scores) / math.log(2), by_place(len(text.bytes_D))
-    number = int(where_D[-1]) + 1
+    bits_D = nats(text, scores) / math.log(2)
     sizes = {"bits_per_byte": text.bytes_D, "bits_per_character": text.characters_D}
-    return {name: blocks(bits_D, size, where_D, number) for name, size in sizes.items()}
+    return {name: blocks(bits_D, size) for name, size in sizes.items()}

@@ -69,8 +69,6 @@ class Common:
     """Share of the chosen words that at least one model dropped."""
     bits_per_character: tuple[float | None, ...]
     """By model; None where no word is left."""
-    exact: tuple[float | None, ...]
-    """By model: percent of the words of which every token is the first choice."""
 
 
 def key(sentence: str, start: int, end: int) -> str:
@@ -84,17 +82,17 @@ def rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def blocks(sums: Array, counts: Array, where: Array, number: int) -> Blocks:
+def blocks(sums: Array, counts: Array, where: Array | None = None) -> Blocks:
     """Add up a quantity by block.
 
     Args:
         sums: [N] of each sentence or word.
         counts: [N] what the sums are over.
-        where: [N] block of each.
-        number: of blocks.
+        where: [N] which of `BLOCKS` each is in; by its place in the text if not given.
     """
-    totals = np.bincount(where, weights=sums, minlength=number)
-    sizes = np.bincount(where, weights=counts, minlength=number)
+    place, number = (by_place(len(sums)), 0) if where is None else (where, BLOCKS)
+    totals = np.bincount(place, weights=sums, minlength=number)
+    sizes = np.bincount(place, weights=counts, minlength=number)
     return [[rounded(t), rounded(n)] for t, n in zip(totals.tolist(), sizes.tolist(), strict=True)]
 
 
@@ -115,8 +113,8 @@ def word_blocks(records: Sequence[WordRecord]) -> dict[str, Blocks]:
     right = np.array([float(record.exact) for record in kept])
     characters = np.array([float(record.characters) for record in kept])
     return {
-        "bits_per_character": blocks(bits, characters, where, BLOCKS),
-        "exact": blocks(right, np.ones(len(kept)), where, BLOCKS),
+        "bits_per_character": blocks(bits, characters, where),
+        "exact": blocks(right, np.ones(len(kept)), where),
     }
 
 
@@ -185,5 +183,4 @@ def on_common(files: Sequence[Path]) -> Common | None:
         words=len(common),
         dropped=1 - len(common) / len(found[0]) if found[0] else 0.0,
         bits_per_character=tuple(one["bits_per_character"] for one in measured),
-        exact=tuple(one["exact"] for one in measured),
     )

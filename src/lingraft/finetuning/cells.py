@@ -1,4 +1,4 @@
-"""One model on one task: where the weights and the data are, and what decides a result."""
+"""One model on one task, and with one seed: weights, data, what decides a result."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.finetuning import data as task_data
-from lingraft.finetuning import dropout, heads, partners, plugged, teachers, transfer
-from lingraft.finetuning.outcomes import split_in
+from lingraft.finetuning import dropout, heads, partners, plugged, rates, teachers, transfer
+from lingraft.finetuning.outcomes import SCORES, split_in
 from lingraft.finetuning.recipe import HUB, sized, tasks_of
 from lingraft.pretrained.checkpoints import weights_fingerprint
 from lingraft.pretrained.load import load_config
-from lingraft.rundir import FORMAT, fingerprint
+from lingraft.rundir import FORMAT, Run, fingerprint, write_json
 from lingraft.tasks import rules
 from lingraft.tasks.splits import DEV, TRAIN
+from lingraft.training.checkpoint import latest
 
 if TYPE_CHECKING:
     from lingraft.finetuning.recipe import Finetune, PlugIn
@@ -118,6 +119,39 @@ class Cell:
             parts["plug_in"] = settings | {"teacher": teacher}
         parts = json.loads(json.dumps(parts))
         return parts | {"fingerprint": fingerprint(parts)}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One cell with one seed."""
+
+    cell: Cell
+    seed: int
+    folder: Path
+    inputs: dict[str, Any]
+    """What decides the result."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.cell.shown} on {self.cell.task.name}, seed {self.seed}"
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether it is one of those that choose a learning rate."""
+        return self.folder.parent.name == rates.FOLDER
+
+    @property
+    def is_done(self) -> bool:
+        return any((self.folder / name).is_file() for name in (SCORES, rates.DIVERGED))
+
+    def claim(self) -> None:
+        """Make the folder ready; rows of metrics.jsonl that will be written again go."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not (self.folder / "inputs").is_file():
+            write_json(self.folder / "inputs", self.inputs)
+        checkpoint = latest(self.folder)
+        step = int(checkpoint.name.rpartition("-")[2]) if checkpoint else 0
+        Run(self.folder).keep_metrics(lambda row: row["step"] <= step)
 
 
 def plan(recipe: Finetune, base: Path) -> list[Cell]:

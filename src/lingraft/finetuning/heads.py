@@ -19,7 +19,7 @@ from transformers import (
 )
 
 from lingraft.errors import DataError, UnsupportedModelError
-from lingraft.finetuning import causal, dropout, plugged
+from lingraft.finetuning import causal, dropout, last_layer, plugged
 from lingraft.finetuning.coders.biaffine import Parser
 from lingraft.finetuning.coders.common import Shape
 from lingraft.finetuning.coders.parsing import ParseCoder
@@ -30,7 +30,6 @@ from lingraft.finetuning.coders.translation import TranslationCoder
 from lingraft.finetuning.plugged import Plugged
 from lingraft.models import export
 from lingraft.models.encoder_decoder import tie_embeddings
-from lingraft.models.families import family_of
 from lingraft.models.modules import MODULES, in_folder
 from lingraft.models.source import load_model
 from lingraft.pretrained.checkpoints import WEIGHTS, files_digest, folder_of
@@ -42,6 +41,8 @@ from lingraft.tasks.markers import MARKERS
 from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import nn
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
@@ -59,6 +60,8 @@ HEADS: dict[str, Any] = {
     "parser": AutoModel,
     "translation": AutoModelForSeq2SeqLM,
 }
+SEE_PADDING = ("convbert", "fnet", "nystromformer", "yoso")
+"""Architectures without a mask, or whose mask does not hide padding from all of their layers."""
 CODERS: dict[str, type[Coder]] = {
     "classification": LabelCoder,
     "pair": LabelCoder,
@@ -140,16 +143,18 @@ def build(
         DataError: the checkpoint is broken, or is not an encoder's.
         UnsupportedModelError: the architecture has no such head, or no such dropout.
     """
-    head = CODERS[task.kind].head
-    settings = _settings(task, load_config(str(folder)))
+    head, config = CODERS[task.kind].head, load_config(str(folder))
+    settings = dropout.settings_for(task, config, head) | last_layer.settings(head, task.labels)
+    outputs = last_layer.OUTPUTS.get(head, len(task.labels))
+    rows = last_layer.places(config, task.labels) if head in last_layer.NAMED else []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if plug_in is not None:
-            return _plugged(folder, task, settings, plug_in)
+            return plugged.built(folder, head, outputs, settings, plug_in, rows)
         if any(not module.exportable for module in in_folder(folder)):
             model = _with_modules(folder, head, settings)
         else:
-            model = _stock(folder, head, settings)
+            model = _stock(folder, head, settings, rows)
         embeddings: Any = model.get_input_embeddings()
         if len(tokenizer) > embeddings.num_embeddings:
             model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
@@ -159,18 +164,9 @@ def build(
             if getattr(model, "pooler", None) is not None:
                 model.pooler = None  # type: ignore[assignment] # the parser has no use for it
             return Parser(model, len(task.labels))
+    if head != "translation":
+        last_layer.predict_in_fp32(model, outputs)
     return model
-
-
-def _settings(task: Task, config: PreTrainedConfig) -> dict[str, Any]:
-    head = CODERS[task.kind].head
-    settings = dropout.settings_for(task, config, head)
-    if head in ("sequence", "token"):
-        settings["id2label"] = dict(enumerate(task.labels))
-        settings["label2id"] = {label: index for index, label in enumerate(task.labels)}
-    if head == "score":
-        settings |= {"num_labels": 1, "problem_type": "regression"}
-    return settings
 
 
 def _translator(folder: Path, settings: dict[str, Any]) -> PreTrainedModel:
@@ -190,7 +186,9 @@ def _translator(folder: Path, settings: dict[str, Any]) -> PreTrainedModel:
     return model
 
 
-def _stock(folder: Path, head: str, settings: dict[str, Any]) -> PreTrainedModel:
+def _stock(
+    folder: Path, head: str, settings: dict[str, Any], rows: Sequence[int] | None = ()
+) -> PreTrainedModel:
     if head == "translation":
         return _translator(folder, settings)
     model, info = load_pretrained(
@@ -214,9 +212,10 @@ def _stock(folder: Path, head: str, settings: dict[str, Any]) -> PreTrainedModel
             f"{folder}: the checkpoint lacks {len(lacking)} tensors of the encoder that its "
             f"config.json speaks of ('{lacking[0]}' is one); save or download the model again"
         )
-    if head != "parser" and not any(not name.startswith(prefix) for name in info["missing_keys"]):
-        logger.info("%s: has a head for as many labels already, which is trained further", folder)
-    return model
+    new = {*info["missing_keys"], *mismatched}
+    if head == "parser" or any(not name.startswith(prefix) for name in new):
+        return model
+    return model if last_layer.keep(model, rows, folder) else _under_new(head, model)
 
 
 def _named_otherwise(model: PreTrainedModel) -> bool:
@@ -236,35 +235,18 @@ def _with_modules(folder: Path, head: str, settings: dict[str, Any]) -> PreTrain
     """The same for a model that has modules: its encoder is put under a new head."""
     pretrained = load_model(str(folder), settings=settings).model
     encoder: Any = pretrained.base_model
-    if head == "parser":
-        return encoder
+    return encoder if head == "parser" else _under_new(head, pretrained)
+
+
+def _under_new(head: str, pretrained: PreTrainedModel) -> PreTrainedModel:
+    """A model's encoder under a head that is drawn."""
+    encoder: Any = pretrained.base_model
     model: PreTrainedModel = HEADS[head].from_config(pretrained.config, trust_remote_code=False)
     pooler = getattr(model.base_model, "pooler", None)
-    if pooler is not None:
+    if pooler is not None and getattr(encoder, "pooler", None) is None:
         encoder.pooler = pooler
     setattr(model, model.base_model_prefix, encoder)
     return model.float()
-
-
-def _plugged(folder: Path, task: Task, settings: dict[str, Any], plug_in: PlugIn) -> Plugged:
-    """With cross-attention, and with the head that the checkpoint has if it fits."""
-    plugged.check(folder, str(folder))
-    model = load_model(str(folder), settings=settings).model
-    config, site = model.config, family_of(model.config.model_type).cross_site
-    assert site is not None
-    given = [getattr(config, key, None) for key in dropout.CLASSIFIER]
-    share = next((one for one in given if one is not None), getattr(config, site.dropout))
-    kind = CODERS[task.kind].head
-    outputs = 1 if kind == "score" else len(task.labels)
-    head = plugged.HEADS[kind](int(config.hidden_size), outputs, float(share))
-    made = Plugged(model, head, stop_gradient=plug_in.stop_gradient)
-    path = folder / plugged.TENSORS
-    stored = load_file(path) if path.is_file() else {}
-    shapes = {name: tensor.shape for name, tensor in head.state_dict().items()}
-    if {name: tensor.shape for name, tensor in stored.items()} == shapes:
-        head.load_state_dict(stored)
-        logger.info("%s: has a head for as many labels already, which is trained further", folder)
-    return made
 
 
 def save(
@@ -296,6 +278,7 @@ def save(
         if causal.is_causal(stock.config):
             causal.finish_folder(tokenizer, folder)
         else:
+            tokenizer_files.forget_lengths(tokenizer)
             tokenizer.save_pretrained(folder)
 
 
@@ -361,6 +344,12 @@ def forward_of(config: PreTrainedConfig, head: str) -> Any:
     Raises:
         UnsupportedModelError: it has none, or one that reads a text where padding stands.
     """
+    if config.model_type in SEE_PADDING:
+        raise UnsupportedModelError(
+            f"models of type '{config.model_type}' let padding change what they say of a text, so "
+            "scores would depend on the batch; choose an encoder such as BERT, RoBERTa or "
+            "ModernBERT"
+        )
     if head in ("sequence", "score") and getattr(config, "summary_type", None) == "last":
         raise UnsupportedModelError(
             f"models of type '{config.model_type}' classify a text at its end, where a batch has "

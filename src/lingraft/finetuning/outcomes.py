@@ -13,13 +13,14 @@ Nothing here needs the data, the model or torch.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
-from lingraft.rundir import read_json, write_rows
+from lingraft.rundir import TEMPORARY, read_json, write_rows
 from lingraft.tasks import predictions as saved
 from lingraft.tasks.examples import (
     Answer,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 SCORES = "scores.json"
 RESULTS = "results.jsonl"
+MARKS = ("*/*/seed-*/inputs", "*/*/learning-rates/*/inputs")
+"""Of folders that hold fine-tunings: of seeds, and of trainings that choose a learning rate."""
 MANY = 8
 """Languages; a name has no more of them."""
 SIZED = "@"
@@ -299,6 +302,43 @@ def _across(outcome: Outcome, split: str) -> dict[str, Any]:
         "selection_languages": list(languages.selection),
         "test_language": language_of(split),
     }
+
+
+def check_out(folder: Path) -> None:
+    """Refuse a folder of other things: results.jsonl is made anew from all seeds.
+
+    Raises:
+        DataError: it holds something, but no seed and no results of fine-tuning, or another
+            command's results.jsonl.
+    """
+    results = folder / RESULTS
+    if results.is_file() and not _is_of_seeds(results):
+        raise DataError(f"{results}: is no results file of lingraft finetune; choose another --out")
+    files = (path for path in folder.rglob("*") if path.is_file() and not _is_passing(path))
+    marks = (mark for pattern in MARKS for mark in folder.glob(pattern))
+    if not results.is_file() and any(files) and not any(marks):
+        raise DataError(
+            f"{folder}: is not empty and holds no results of lingraft finetune; "
+            "choose another --out"
+        )
+
+
+def _is_passing(path: Path) -> bool:
+    """Whether a file may be what a killed call left before its first seed began."""
+    return path.name == ".lock" or TEMPORARY.fullmatch(path.name) is not None
+
+
+def _is_of_seeds(results: Path) -> bool:
+    """Whether results are of fine-tuning; an empty file is of seeds that all failed."""
+    with results.open("rb") as file:
+        line = file.readline()
+        if not line:
+            return True
+        try:
+            row = json.loads(line)
+        except ValueError:
+            return False
+    return isinstance(row, dict) and {"model", "task", "seed", "split_note"} <= row.keys()
 
 
 def write_results(folder: Path) -> Path:

@@ -12,18 +12,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 from lingraft.errors import UnsupportedModelError
+from lingraft.finetuning import dropout, last_layer
 from lingraft.models.cross_attention import MASK, MEMORY, STANDARD_DEVIATION
+from lingraft.models.families import family_of
 from lingraft.models.modules import MODULES, in_folder
 from lingraft.models.packed import PackedModel, number_format
+from lingraft.models.source import load_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from transformers import PreTrainedModel
+
+    from lingraft.finetuning.recipe import PlugIn
 
     Inputs = Mapping[str, torch.Tensor]
 
@@ -142,3 +148,40 @@ def check(folder: Path, name: str) -> None:
             f"model '{name}': has no cross-attention to plug in; give a model of the method veco "
             "(docs/veco.md), or fine-tune it plugged out (--plug out)"
         )
+
+
+def built(
+    folder: Path,
+    kind: str,
+    outputs: int,
+    settings: Mapping[str, Any],
+    plug_in: PlugIn,
+    rows: Sequence[int] | None,
+) -> Plugged:
+    """A checkpoint with cross-attention, and with the head that it has if that fits.
+
+    Args:
+        folder: of the checkpoint.
+        kind: a key of `HEADS`.
+        outputs: of the head.
+        settings: of its configuration, to be changed.
+        plug_in: whether gradients stop.
+        rows: of the head, as `last_layer.places` finds them; the names stand in config.json.
+    """
+    check(folder, str(folder))
+    model = load_model(str(folder), settings=settings).model
+    config, site = model.config, family_of(model.config.model_type).cross_site
+    assert site is not None
+    given = [getattr(config, key, None) for key in dropout.CLASSIFIER]
+    share = next((one for one in given if one is not None), getattr(config, site.dropout))
+    head = HEADS[kind](int(config.hidden_size), outputs, float(share))
+    made = Plugged(model, head, stop_gradient=plug_in.stop_gradient)
+    path = folder / TENSORS
+    stored = load_file(path) if path.is_file() else {}
+    shapes = {name: tensor.shape for name, tensor in head.state_dict().items()}
+    if {name: tensor.shape for name, tensor in stored.items()} == shapes:
+        if rows is not None:
+            head.load_state_dict(stored)
+        last_layer.keep(head, rows, folder)
+    last_layer.predict_in_fp32(head, outputs)
+    return made

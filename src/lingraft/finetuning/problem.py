@@ -223,7 +223,7 @@ class Finetuning:
             loss += losses[TASK].nats.double()
             collected = self.coder.collect(outputs, [items[places[i]] for i in group])
             found += [(places[i], one) for i, one in zip(group, collected, strict=True)]
-        written = self.coder.generate(self.model, [items[place] for place in places], best=best)
+        written = self.coder.generate(self.model, items, places, best=best)
         if written is not None:
             found = list(zip(places, written, strict=True))
         if num_ranks > 1:

@@ -6,14 +6,17 @@ the test set says plays no part.
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lingraft.rundir import read_json
+from lingraft.errors import TrainingError
+from lingraft.finetuning.outcomes import SCORES
+from lingraft.rundir import read_json, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from lingraft.finetuning.cells import Cell
 
@@ -21,6 +24,8 @@ SEED = 10_000
 """Of the trainings that choose."""
 FOLDER = "learning-rates"
 """Beside the seeds of a model and task: a folder for each rate."""
+DIVERGED = "diverged"
+"""In the folder of a rate, why its training has no scores."""
 
 
 def with_rate(cell: Cell, rate: float) -> Cell:
@@ -29,15 +34,42 @@ def with_rate(cell: Cell, rate: float) -> Cell:
     return replace(cell, task=replace(cell.task, settings=settings), rates=())
 
 
-def best(scores: Mapping[float, Path]) -> tuple[float, dict[str, float]]:
+def lose(folder: Path, error: TrainingError) -> None:
+    """Note in a training's folder that it diverged, so that nobody repeats it; weights go."""
+    write_text(folder / DIVERGED, f"{error}\n")
+    for left in filter(Path.is_dir, folder.iterdir()):
+        shutil.rmtree(left)
+
+
+def best(trainings: Mapping[float, Path]) -> tuple[float, dict[str, float | None]]:
     """The rate whose best weights score highest on the selection split; of equals the lowest rate.
 
     Args:
-        scores: by rate, the scores.json of its training.
+        trainings: by rate, the folder of its training.
 
     Returns:
-        The rate, and the score of every rate, written `0.0003`.
+        The rate, and the score of every rate, written `0.0003`; None where the training diverged.
+
+    Raises:
+        TrainingError: all did.
     """
-    reached = {rate: float(read_json(path)["best"]["score"]) for rate, path in scores.items()}
+    reached = {
+        rate: float(read_json(folder / SCORES)["best"]["score"])
+        for rate, folder in trainings.items()
+        if not (folder / DIVERGED).is_file()
+    }
+    if not reached:
+        tried = ", ".join(f"{rate:g}" for rate in trainings)
+        raise TrainingError(
+            f"training diverged with every one of the learning rates {tried}; name lower ones "
+            "(--learning-rates)"
+        )
     chosen = max(sorted(reached), key=lambda rate: reached[rate])
-    return chosen, {f"{rate:g}": score for rate, score in reached.items()}
+    return chosen, {f"{rate:g}": reached.get(rate) for rate in trainings}
+
+
+def said(tried: Mapping[str, float | None]) -> str:
+    """What the rates reached, for the log."""
+    return ", ".join(
+        f"{rate} {'diverged' if score is None else f'{score:.1f}'}" for rate, score in tried.items()
+    )

@@ -11,11 +11,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import RecipeError
+from lingraft.errors import RecipeError, TrainingError
 from lingraft.finetuning import data as task_data
 from lingraft.finetuning import heads, outcomes, partners, rates
 from lingraft.finetuning.card import task_card
-from lingraft.finetuning.cells import plan
+from lingraft.finetuning.cells import Job, plan
 from lingraft.finetuning.coders.common import say_what_was_cut
 from lingraft.finetuning.outcomes import SCORES
 from lingraft.finetuning.problem import Finetuning, Judged
@@ -28,9 +28,8 @@ from lingraft.tasks import predictions
 from lingraft.tasks.splits import TRAIN
 from lingraft.tasks.translation_metrics import signatures
 from lingraft.training import averaging, loop, machine
-from lingraft.training.checkpoint import latest
 from lingraft.training.data import BatchPlan
-from lingraft.training.phase import Work
+from lingraft.training.phase import Stopped, Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,25 +95,6 @@ def finetune(
         return _Call(out, options, training, accelerator).run(cells, seeds)
 
 
-@dataclass(frozen=True)
-class Job:
-    """One cell with one seed."""
-
-    cell: Cell
-    seed: int
-    folder: Path
-    inputs: dict[str, Any]
-    """What decides the result."""
-
-    @property
-    def name(self) -> str:
-        return f"{self.cell.shown} on {self.cell.task.name}, seed {self.seed}"
-
-    @property
-    def is_done(self) -> bool:
-        return (self.folder / SCORES).is_file()
-
-
 @dataclass
 class Encoded:
     """A cell's inputs, the same for all seeds."""
@@ -160,7 +140,7 @@ class _Call:
                 minutes = (time.monotonic() - started) / number * (len(todo) - number) / 60
                 left = f", about {minutes:,.0f} min left for all"
             logger.info("%s: %d of %d%s", job.name, number + 1, len(todo), left)
-            self.one(job)
+            self.tried(job) if job.is_trial else self.one(job)
         if self.accelerator.is_main_process:
             outcomes.write_results(self.out)
         self.accelerator.wait_for_everyone()
@@ -214,19 +194,33 @@ class _Call:
             (folder / SCORES).unlink(missing_ok=True)
             shutil.rmtree(folder)
 
+    def tried(self, job: Job) -> None:
+        """Train with a learning rate; one that diverges loses."""
+        try:
+            self.one(job)
+        except Stopped:
+            raise
+        except TrainingError as error:
+            if self.accelerator.is_main_process:
+                rates.lose(job.folder, error)
+            why = str(error).partition(";")[0]
+            logger.warning("%s: learning rate %s is left out: %s", job.name, job.folder.name, why)
+            self.accelerator.wait_for_everyone()
+            self.accelerator.free_memory()
+
     def one(self, job: Job) -> None:
         """Fine-tune, predict and score one seed."""
-        tried: dict[str, float] = {}
+        tried: dict[str, float | None] = {}
         if job.cell.rates:
             places = {rate: self.trial(job.cell, rate).folder for rate in job.cell.rates}
-            rate, tried = rates.best({at: place / SCORES for at, place in places.items()})
-            said = ", ".join(f"{at} {score:.1f}" for at, score in tried.items())
+            rate, tried = rates.best(places)
+            said = rates.said(tried)
             logger.info("%s: learning rate %g (on the selection split: %s)", job.name, rate, said)
             job = replace(job, cell=rates.with_rate(job.cell, rate))
         cell, folder = job.cell, job.folder
         encoded = self.encode(cell)
         if self.accelerator.is_main_process:
-            claim(job)
+            job.claim()
         self.accelerator.wait_for_everyone()
         model = heads.build(cell.folder, cell.task, encoded.tokenizer, job.seed, cell.plug_in)
         encoded.coder.adapt(model)
@@ -371,16 +365,6 @@ class _Call:
         if self.options.keep_models:
             write_text(job.folder / "best" / "README.md", task_card(cell, scores))
         write_json(job.folder / SCORES, scores)
-
-
-def claim(job: Job) -> None:
-    """Make a seed's folder ready; rows of metrics.jsonl that will be written again go."""
-    job.folder.mkdir(parents=True, exist_ok=True)
-    if not (job.folder / "inputs").is_file():
-        write_json(job.folder / "inputs", job.inputs)
-    checkpoint = latest(job.folder)
-    step = int(checkpoint.name.rpartition("-")[2]) if checkpoint else 0
-    Run(job.folder).keep_metrics(lambda row: row["step"] <= step)
 
 
 def shown(cell: Cell, splits: dict[str, dict[str, Any]]) -> str:

@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 OLDER_SETTINGS = frozenset({"global_attn_every_n_layers", "global_rope_theta", "local_rope_theta"})
 """ModernBERT settings that transformers 5 reads but does not list."""
 
+MASK = "mask_token_id"
+"""EuroBERT's configuration has it; the others leave it to the tokenizer."""
 LARGEST = 100_000_000_000
 """Parameters of a model that is trained from nothing: 400 GB in fp32."""
 
@@ -136,10 +138,12 @@ def from_architecture(
     settings = dict(source.architecture or {})
     family = family_of(str(settings["model_type"]))
     with _of_the_table():
-        config = _from_table(settings | {"vocab_size": vocab_size} | dict(special_ids))
+        stock = AutoConfig.for_model(family.model_type)
+        special = {k: v for k, v in special_ids.items() if k != MASK or hasattr(stock, MASK)}
+        config = _from_table(settings | {"vocab_size": vocab_size} | special)
         if family.decoder_list is not None:
             config.decoder_start_token_id = getattr(config, f"{family.decoder_start}_token_id")
-        known = {*AutoConfig.for_model(family.model_type).to_dict(), *config.attribute_map}
+        known = {*stock.to_dict(), *config.attribute_map}
         unknown = sorted(set(settings) - known - OLDER_SETTINGS)
         if unknown:
             raise RecipeError(

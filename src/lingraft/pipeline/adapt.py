@@ -187,12 +187,11 @@ def prepare(recipe: Recipe, run: Run, *, resume: bool, overwrite: bool, same: bo
             )
         empty(run)
     elif run.recipe_path.is_file():
-        differing = [] if same else changed_sections(recipe, run)
-        if differing and not resume and any(run.path.glob("*/done.json")):
+        done = any(run.path.glob("*/done.json")) and not (same or resume)
+        if done and (differing := changed_sections(recipe, run) or changed_files(recipe, run)):
             raise RecipeError(
-                f"{run.path}: holds a run with another recipe "
-                f"(differs in: {', '.join(differing)}); --resume redoes what changed "
-                "and keeps the rest, --overwrite starts afresh"
+                f"{run.path}: holds another run (differs in: {', '.join(differing)}); --resume "
+                "redoes what changed and keeps the rest, --overwrite starts afresh"
             )
     elif present:
         raise RecipeError(
@@ -221,11 +220,20 @@ def empty(run: Run) -> None:
 
 def changed_sections(recipe: Recipe, run: Run) -> list[str]:
     """The top-level keys in which the recipe differs from the one in the run."""
-    ours = settled(recipe).model_dump(mode="json")
-    theirs = settled(recipe_from(load(run.recipe_path), where=str(run.recipe_path))).model_dump(
-        mode="json"
-    )
+    if is_open(recipe) and run.plan_path.is_file():
+        return budgeting.changed(run, recipe)
+    there = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
+    ours, theirs = (settled(one).model_dump(mode="json") for one in (recipe, there))
     return [key for key in ours if ours[key] != theirs[key]]
+
+
+def changed_files(recipe: Recipe, run: Run) -> list[str]:
+    """What a run of the same recipe was made from and is another now."""
+    text, vocabulary = (run.stage(name).fingerprint() for name in ("corpus", "tokenizer"))
+    if text not in (None, stages.corpus_fingerprint(recipe)):
+        return ["the text's contents"]
+    same = vocabulary in (None, stages.tokenizer_fingerprint(recipe, str(text)))
+    return [] if same else ["the source's contents"]
 
 
 def alone(context: Context, name: str, work: Callable[[], str]) -> str:

@@ -84,10 +84,14 @@ def remembered(recipe: Recipe, run: Run) -> Recipe:
 
 def knows(run: Run, recipe: Recipe) -> bool:
     """Whether the run was asked for this open recipe before."""
-    if not is_open(recipe) or not run.plan_path.is_file():
-        return False
-    before = {"seed": 0} | read_json(run.plan_path)["asked"]
-    return {key: value for key, value in before.items() if key not in FREE} == asked(recipe)
+    return is_open(recipe) and run.plan_path.is_file() and not changed(run, recipe)
+
+
+def changed(run: Run, recipe: Recipe) -> list[str]:
+    """The sections in which an open recipe differs from the one that the run was asked for."""
+    before, now = {"seed": 0} | read_json(run.plan_path)["asked"], asked(recipe)
+    keys = [key for key in dict.fromkeys((*now, *before)) if key not in FREE]
+    return [key for key in keys if before.get(key) != now.get(key)]
 
 
 def choose(context: Context, request: Recipe) -> Context:
@@ -130,14 +134,15 @@ def _with(recipe: Recipe, decided: Sequence[Choice]) -> Recipe:
 def _facts(context: Context) -> Facts:
     recipe = context.recipe
     family = family_now(recipe)
-    characters = context.run.stage("corpus").result()["splits"]["train"]["characters"]
+    text = context.run.stage("corpus").result()["splits"]["train"]
+    characters = int(text["characters"])
     config = config_of(recipe.source)
     width, depth = int(config.hidden_size), int(getattr(config, family.depth_key))
-    tokens, slowdown = _rough_tokens(context, characters, width, depth)
+    tokens, slowdown = _rough_tokens(context, text, width, depth)
     return auto.Facts(
         kind=family.kind,
         width=width,
-        characters=int(characters),
+        characters=characters,
         tokens=tokens,
         seconds=promised(recipe),
         slowdown=slowdown,
@@ -145,15 +150,17 @@ def _facts(context: Context) -> Facts:
     )
 
 
-def _rough_tokens(context: Context, characters: int, width: int, depth: int) -> tuple[float, float]:
+def _rough_tokens(
+    context: Context, text: dict[str, Any], width: int, depth: int
+) -> tuple[float, float]:
     """Tokens of the budget; of one in time estimated from the speed of a matrix product.
 
     Returns:
         Tokens, and how many times as long as alone the product took (1 of other budgets).
     """
-    recipe = context.recipe
+    recipe, characters = context.recipe, int(text["characters"])
     if promised(recipe) is None:
-        return foreseeing.tokens_of(recipe, characters, math.nan), 1.0
+        return foreseeing.tokens_of(recipe, characters, math.nan, int(text["sentences"])), 1.0
     wall, cpu = time.perf_counter(), time.process_time()
     bf16 = context.accelerator.mixed_precision == "bf16"
     device = context.accelerator.device
@@ -199,7 +206,7 @@ def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
         recipe = _with(request, decided)
     draft = planning.draft(replace(context, recipe=recipe), speeds, time.passed())
     if main:
-        trials.settle(context, decided)
+        trials.settle(replace(context, recipe=recipe))
         write_json(
             run.plan_path,
             plan

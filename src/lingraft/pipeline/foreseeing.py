@@ -7,6 +7,7 @@ read its text and measured its speed (`pipeline.budgeting`).
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -61,21 +62,26 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
     return choosing.applied(recipe, decided), decided
 
 
-def tokens_of(recipe: Recipe, characters: int, tokens_a_second: float) -> float:
+def tokens_of(
+    recipe: Recipe, characters: int, tokens_a_second: float, sentences: int | None = None
+) -> float:
     """Tokens of the recipe's budget, shared with its baselines where it is in time.
 
     Args:
         recipe: with phases.
         characters: of the training text, for epochs.
         tokens_a_second: of training, for budgets in time.
+        sentences: of the training text where they are known: a phase may read a share of them.
     """
     seconds = promised(recipe)
-    if seconds is None:
-        return sum(_tokens(phase.budget, characters) for phase in recipe.phases)
-    return tokens_a_second * seconds / (1 + len(recipe.baselines))
+    if seconds is not None:
+        return tokens_a_second * seconds / (1 + len(recipe.baselines))
+    shares = (min(1.0, (one.sentences or math.inf) / (sentences or 1)) for one in recipe.phases)
+    read = zip(recipe.phases, shares, strict=True)
+    return sum(_tokens(phase.budget, characters * share) for phase, share in read)
 
 
-def _tokens(budget: Budget, characters: int) -> float:
+def _tokens(budget: Budget, characters: float) -> float:
     if budget.unit == "epochs":
         return budget.value * characters / CHARACTERS_A_TOKEN
     return budget.value * (USUAL_STEP if budget.unit == "steps" else 1)

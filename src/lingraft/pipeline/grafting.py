@@ -12,8 +12,9 @@ import torch
 
 from lingraft.embeddings import INITIALISERS
 from lingraft.embeddings.common import Initialised
-from lingraft.embeddings.material import Material, Pretrained
+from lingraft.embeddings.material import Inputs, Material, Pretrained
 from lingraft.embeddings.norms import calibrated
+from lingraft.embeddings.random import random_statistics
 from lingraft.models import export, source
 from lingraft.models.graft import Entry, is_tied, rebuild
 from lingraft.models.graft import Vocabulary as NewVocabulary
@@ -236,7 +237,12 @@ class Grafting:
             trains = INITIALISERS[settings.embeddings].runs_model
             if settings.output_embeddings is None and not trains:
                 generator = torch.Generator().manual_seed(self.seed_for("output projection"))
-                made = Initialised(carried.carry_rows(theirs.decoder_VD, generator), carried)
+                drawn = None
+                if settings.embeddings == "random-statistics":
+                    inputs = Inputs(theirs.decoder_VD, origin, target, None)
+                    drawn = random_statistics(inputs).statistics
+                rows_UD = carried.carry_rows(theirs.decoder_VD, generator, drawn)
+                made = Initialised(rows_UD, carried)
             else:
                 made = self.rows(
                     "output projection",

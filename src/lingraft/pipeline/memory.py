@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass, replace
@@ -152,7 +153,9 @@ def this_machine() -> Machine | None:
 
 
 def _gpu_bytes() -> int | None:
-    """Of the first GPU, as its driver's own program says."""
+    """Of the first GPU, as its driver's own program says; None where torch may see none."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
+        return None
     program = shutil.which("nvidia-smi")
     if program is None:
         return None

@@ -178,7 +178,7 @@ def _planned(phase: Phase, speed: Speed, text: Text, seconds: float | None) -> t
     looks = LOOKS * text.looked_at(phase.validation.sentences)
     looking = looks / FORWARD / speed.tokens_per_second
     if seconds is None:
-        tokens = round(tokens_of(phase, speed, text))
+        tokens = round(tokens_of(phase, speed))
         seconds = tokens / speed.tokens_per_second + looking
     else:
         training = max(seconds * (1 - SAFETY) - looking, 0.0)
@@ -190,12 +190,10 @@ def _planned(phase: Phase, speed: Speed, text: Text, seconds: float | None) -> t
     return Row(phase.name, seconds, tokens, steps, round(speed.tokens_per_second, 1)), phase
 
 
-def tokens_of(phase: Phase, speed: Speed, text: Text) -> float:
+def tokens_of(phase: Phase, speed: Speed) -> float:
     """Tokens of a budget that is not in time."""
-    value, unit = phase.budget.value, phase.budget.unit
-    if unit == "epochs":
-        return value * text.sentences["train"] * text.lengths["train"]
-    return value * (speed.tokens_per_step if unit == "steps" else 1)
+    of = {"epochs": speed.tokens_per_epoch, "steps": speed.tokens_per_step, "tokens": 1.0}
+    return phase.budget.value * of[phase.budget.unit]
 
 
 def _ratio(recipe: Recipe, index: int, plan: preflight.Plan) -> float:

@@ -35,6 +35,8 @@ STEPS = 12
 SETTLED = 1.0
 """... but for steps so quick that all of them take fewer seconds."""
 MANY = 200
+SILENT: dict[str, Any] = {"trackers": (), "checkpoint_steps": None}
+"""Of the training section: what is thrown away is neither tracked nor kept."""
 
 
 class Enough(Exception):
@@ -97,6 +99,8 @@ class Speed:
     seconds: float
     slowdown: float
     """Wall seconds to those of the processor, 1 at least: how much others took."""
+    tokens_per_epoch: float
+    """Of what the phase reads, which may be a share of the text."""
 
     @property
     def tokens_per_second(self) -> float:
@@ -127,11 +131,12 @@ def measure(
     """
     accelerator = context.accelerator
     with tempfile.TemporaryDirectory() as folder:
-        long = Budget(value=1e9, unit="steps")
+        # no look at the validation text, and no end but the watch's
+        long = {"budget": Budget(value=1e9, unit="steps"), "validation": Validation()}
         job, model = prepared(
-            context, phase.model_copy(update={"budget": long}), weights, Path(folder), "speed"
+            context, phase.model_copy(update=long), weights, Path(folder), "speed"
         )
-        job = replace(job, training=job.training.model_copy(update={"trackers": ()}))
+        job = replace(job, training=job.training.model_copy(update=SILENT))
         problem = MaskedText(job, model.to(accelerator.device))
         alone = accelerator.num_processes == 1
         watch = Stopwatch(accelerator.device, seconds, clock, alone=alone)
@@ -146,7 +151,8 @@ def measure(
         slowdown = (time.perf_counter() - wall) / max(time.process_time() - cpu, 1e-9)
         assert watch.timed is not None
         taken = watch.now() - watch.timed
-    return Speed(watch.tokens, watch.steps, taken, max(1.0, slowdown))
+    epoch = problem.plan(job).tokens_per_epoch()
+    return Speed(watch.tokens, watch.steps, taken, max(1.0, slowdown), epoch)
 
 
 def trial(context: Context, phase: Phase, weights: Path, steps: int, sentences: int) -> float:
@@ -167,6 +173,6 @@ def trial(context: Context, phase: Phase, weights: Path, steps: int, sentences: 
     )
     with tempfile.TemporaryDirectory() as folder:
         job, model = prepared(context, short, weights, Path(folder), "trial")
-        silent = job.training.model_copy(update={"trackers": ()})
-        result = train_phase(replace(job, training=silent), model, context.accelerator)
+        job = replace(job, training=job.training.model_copy(update=SILENT))
+        result = train_phase(job, model, context.accelerator)
     return float(result["best"]["loss"])

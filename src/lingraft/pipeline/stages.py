@@ -91,11 +91,16 @@ def source_fingerprint(recipe: Recipe) -> str:
     return fingerprint(checkpoint_digests(path))
 
 
+def corpus_fingerprint(recipe: Recipe) -> str:
+    """Of what `corpus` makes of the text as it is now."""
+    return fingerprint(FORMAT["corpus"], *streams.inputs(recipe))
+
+
 def corpus(context: Context) -> str:
     """Raw text to clean, split sentences."""
     recipe = context.recipe
     stage = context.run.stage("corpus")
-    made = fingerprint(FORMAT["corpus"], *streams.inputs(recipe))
+    made = corpus_fingerprint(recipe)
     if not stage.is_done(made):
         with stage.building(made) as (folder, result):
             result.update(streams.prepare(recipe, folder))
@@ -124,7 +129,9 @@ def position_settings(recipe: Recipe) -> tuple[int | None, int]:
     family = family_of(config.model_type)
     # A model from a table gets a vocabulary of its own, whose padding is token 1.
     pad = config.pad_token_id if recipe.source.architecture is None else 1
-    longest = int(getattr(config, "max_position_embeddings", pretrained.USUAL_LENGTH))
+    positions = getattr(config, "max_position_embeddings", None)
+    usual = max(recipe.tokenizer.max_tokens, pretrained.USUAL_LENGTH)
+    longest = usual if positions is None else int(positions)
     if not family.pad_decides_positions:
         return None, pretrained.check_longest(recipe.source.model, longest)
     if pad is None:
@@ -135,11 +142,9 @@ def position_settings(recipe: Recipe) -> tuple[int | None, int]:
     return pad, pretrained.check_longest(recipe.source.model, longest - pad - 1)
 
 
-def tokenizer(context: Context, corpus_made: str) -> str:
-    """Train the vocabulary on the training text, and tokenise all three splits."""
-    recipe, run = context.recipe, context.run
-    stage = run.stage("tokenizer")
-    made = fingerprint(
+def tokenizer_fingerprint(recipe: Recipe, corpus_made: str) -> str:
+    """Of what `tokenizer` makes of a text, whose fingerprint is given, and of the source."""
+    return fingerprint(
         FORMAT["tokenizer"],
         corpus_made,
         recipe.tokenizer,
@@ -148,6 +153,13 @@ def tokenizer(context: Context, corpus_made: str) -> str:
         *(["continued"] if recipe.tokenizer.kind == "extend" else []),  # once it was 'append'
         *([contents(names)] if (names := _source_text(recipe)) else []),
     )
+
+
+def tokenizer(context: Context, corpus_made: str) -> str:
+    """Train the vocabulary on the training text, and tokenise all three splits."""
+    recipe, run = context.recipe, context.run
+    stage = run.stage("tokenizer")
+    made = tokenizer_fingerprint(recipe, corpus_made)
     if stage.is_done(made):
         return made
     pad_id, longest = position_settings(recipe)
@@ -167,8 +179,8 @@ def tokenizer(context: Context, corpus_made: str) -> str:
         )
         if code is not None:
             speak(ours, code)
-        max_tokens = _context_length(recipe, longest, causal=causal)
-        ours.model_max_length = longest
+        max_tokens = _context_length(recipe, longest)
+        ours.model_max_length = _limit_of(recipe, longest, theirs)
         tokenizer_files.save(ours, folder)
         result |= _vocabulary_facts(ours, extension, max_tokens)
         changes = recipe.tokenizer.kind in CHANGING
@@ -197,10 +209,16 @@ def tokenizer(context: Context, corpus_made: str) -> str:
     return made
 
 
-def _context_length(recipe: Recipe, longest: int, *, causal: bool) -> int:
-    """Tokens of a text at most; of a causal model it is said where the source reads fewer."""
+def _limit_of(recipe: Recipe, longest: int, theirs: PreTrainedTokenizerFast | None) -> int:
+    """Longest input that the tokenizer names: it may know more than config.json (BLOOM, T5)."""
+    named = getattr(config_of(recipe.source), "max_position_embeddings", None)
+    return longest if theirs is None or named else max(longest, theirs.model_max_length)
+
+
+def _context_length(recipe: Recipe, longest: int) -> int:
+    """Tokens of a text at most; it is said where the source reads fewer than are wanted."""
     wanted = recipe.tokenizer.max_tokens
-    if causal and longest < wanted:
+    if longest < wanted:
         logger.info(
             "context: %d tokens, all that the source reads at once (tokenizer.max_tokens: %d)",
             longest,
@@ -272,6 +290,7 @@ def graft_fingerprint(recipe: Recipe, tokenizer_made: str) -> str:
         recipe.seed,
         *_resources(recipe),
         *_share(recipe),
+        *(["output too"] if recipe.graft.initialisers == ("random-statistics",) else []),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import RecipeError
+from lingraft.models.families import check_vocabulary
 from lingraft.models.kinds import KINDS
 from lingraft.recipe import Masking, Tokenizer
 from lingraft.recipe.methods import with_tied_head
@@ -39,6 +40,7 @@ def suited(recipe: Recipe, family: Family | None, *, tied: bool | None = None) -
     """
     if family is None:
         return recipe
+    check_vocabulary(family, recipe.tokenizer.kind)
     for name in (recipe.method.name, *(section.method for section in recipe.baselines)):
         _check_kind(name, family)
     if family.kind == "causal" and recipe.method.masking_rate is not None:

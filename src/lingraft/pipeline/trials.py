@@ -38,7 +38,6 @@ SENTENCES = 200
 """Of validation text, for its loss."""
 FOLDER = "probe"
 """In the run, while it is probed: grafts with other initialisers."""
-INITIALISER = "graft.embeddings"
 
 
 def is_open(choice: Choice) -> bool:
@@ -98,7 +97,7 @@ class Probe:
         for phase, measured in zip(context.recipe.phases, self.speeds, strict=True):
             seconds = phase.budget.seconds
             tokens = (
-                planning.tokens_of(phase, measured, text)
+                planning.tokens_of(phase, measured)
                 if seconds is None
                 else seconds * measured.tokens_per_second
             )
@@ -157,14 +156,20 @@ def grafted(context: Context) -> Path:
     return other.weights([])
 
 
-def settle(context: Context, choices: Sequence[Choice]) -> None:
-    """Put the graft that won in the run's place, and delete the others."""
-    run = context.run
+def settle(context: Context) -> None:
+    """Put the graft that won in the run's place, and delete the others.
+
+    A probe that was killed may have left grafts of another text or recipe: these go too.
+
+    Args:
+        context: the run, with the recipe that was decided.
+    """
+    run, recipe = context.run, context.recipe
     if not (run.path / FOLDER).is_dir():
         return
-    value = next(one.value for one in choices if one.key == INITIALISER)
-    won = place_of(run, str(value)).stage("graft")
-    if won.done_path.is_file():
+    won = place_of(run, str(recipe.graft.embeddings)).stage("graft")
+    vocabulary = str(run.stage("tokenizer").fingerprint())
+    if won.is_done(stages.graft_fingerprint(recipe, vocabulary)):
         run.stage("graft").clear()
         won.path.replace(run.stage("graft").path)
     shutil.rmtree(run.path / FOLDER)

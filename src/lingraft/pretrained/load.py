@@ -228,10 +228,16 @@ def first_position(config: PreTrainedConfig, pad_id: int) -> int:
     return pad_id + 1 if config.model_type in COUNTS_FROM_PADDING else 0
 
 
-def longest_text(config: PreTrainedConfig, pad_id: int) -> int:
-    """Tokens that a model reads at once, special tokens included; where it does not say, 512."""
-    positions = int(getattr(config, "max_position_embeddings", USUAL_LENGTH))
-    return positions - first_position(config, pad_id)
+def longest_text(config: PreTrainedConfig, pad_id: int, usual: int = USUAL_LENGTH) -> int:
+    """Tokens that a model reads at once, special tokens included.
+
+    Args:
+        config: of the model.
+        pad_id: its padding token, from which some architectures count.
+        usual: the answer where the configuration names no length (BLOOM, T5).
+    """
+    positions = getattr(config, "max_position_embeddings", None)
+    return usual if positions is None else int(positions) - first_position(config, pad_id)
 
 
 def check_longest(name: str | None, longest: int) -> int:

@@ -75,10 +75,7 @@ ROWS_AND_LAYERS: dict[str, MethodRecord] = {
             Stretch("phase-2", ALL, share=0.4),
         ),
         {"kind": "extend"},
-        tied=(
-            Stretch("phase-1", (NEW,), share=0.6),
-            Stretch("phase-2", ALL, share=0.4),
-        ),
+        tied=(Stretch("phase-1", (NEW,), share=0.6), Stretch("phase-2", ALL, share=0.4)),
     ),
     "chinese-llama": MethodRecord(
         "Chinese-LLaMA: LoRA on every layer, the rows of the vocabulary in full (needs peft)",

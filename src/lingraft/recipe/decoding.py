@@ -38,7 +38,7 @@ def load(path: Path) -> dict[str, Any]:
         RecipeError: the file is missing, not UTF-8 or not TOML.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # Windows may put a mark before the text
     except FileNotFoundError:
         raise RecipeError(f"{path}: no such recipe; give the path of a TOML file") from None
     except IsADirectoryError:

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 
     from lingraft.recipe.record import MethodRecord, Preset, Stretch
 
+# Of neighbouring stretches of a document, and of translations: the share of the tokens that is
+# masked, and tokens of a side, of which the tokenizer may allow fewer (VECO, table 8).
+PAIR_RATES, PAIR_TOKENS = (0.15, 0.25), (512, 128)
+PAIR_ALPHA = 0.5  # of the mixture (VECO, §4; for translations ours, SPEC A.3)
+
 
 def preset_of(method: Method) -> Preset:
     """The preset that the recipe names, else that of the method's own paper."""
@@ -110,7 +115,7 @@ def _pairs(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
     if not stretch.objectives:
         return {}
     first, *more = stretch.objectives
-    settings, data = preset.pairs, []
+    data = []
     for stream in recipe.texts:
         bilingual = stream.pair is not None
         data.append(
@@ -118,15 +123,15 @@ def _pairs(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
                 stream=stream.name,
                 objective=first,  # type: ignore[arg-type]
                 also=tuple(more) if bilingual else (),  # type: ignore[arg-type]
-                masking=Masking(rate=recipe.method.masking_rate or settings.rates[bilingual]),
-                max_tokens=settings.max_tokens[bilingual],
+                masking=Masking(rate=recipe.method.masking_rate or PAIR_RATES[bilingual]),
+                max_tokens=PAIR_TOKENS[bilingual],
             )
         )
     kinds = {stream.pair is not None for stream in recipe.texts}
     both = len(kinds) == 2
-    size = None if recipe.method.batch or not both else settings.bilingual_batch
+    size = None if recipe.method.batch or not both else preset.bilingual_batch
     mixture = Mixture(
-        alpha=settings.alpha, draw="alternate" if both else "sentences", bilingual_batch=size
+        alpha=PAIR_ALPHA, draw="alternate" if both else "sentences", bilingual_batch=size
     )
     pairs = {"objective": first, "data": tuple(data), "mixture": mixture}
     return pairs | {"join_sentences": False}
@@ -162,10 +167,7 @@ def with_tied_head(recipe: Recipe) -> Recipe:
     values = split(budget, shares_of(list(tied.values()), recipe.method))
     phases = tuple(
         named[name].model_copy(
-            update={
-                "train": stretch.train,
-                "budget": budget.model_copy(update={"value": value}),
-            }
+            update={"train": stretch.train, "budget": budget.model_copy(update={"value": value})}
         )
         for (name, stretch), value in zip(tied.items(), values, strict=True)
     )

@@ -53,20 +53,6 @@ class MethodRecord:
 
 
 @dataclass(frozen=True)
-class PairSettings:
-    """How pairs are read; neighbouring stretches of a document first, translations second."""
-
-    rates: tuple[float, float] = (0.15, 0.25)
-    """Shares of the tokens that are masked (VECO, table 8)."""
-    max_tokens: tuple[int, int] = (512, 128)
-    """Of a side (VECO, table 8); the tokenizer may allow fewer."""
-    alpha: float = 0.5
-    """Of the mixture (VECO, §4; for translations ours, SPEC A.3)."""
-    bilingual_batch: int | None = None
-    """None: as much as the others."""
-
-
-@dataclass(frozen=True)
 class Preset:
     """Hyper-parameters of a paper."""
 
@@ -82,5 +68,5 @@ class Preset:
     """None keeps the source's own."""
     join_sentences: bool = False
     """Whether a sample is a block of sentences; of methods that read no pairs."""
-    pairs: PairSettings = PairSettings()
-    """Of methods that read pairs."""
+    bilingual_batch: int | None = None
+    """Of methods that read pairs; None: as much as the others."""

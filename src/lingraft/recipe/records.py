@@ -18,7 +18,7 @@ from lingraft.errors import RecipeError
 from lingraft.recipe.base import PARTS
 from lingraft.recipe.decoders import OF_DECODERS, ROWS_AND_LAYERS
 from lingraft.recipe.phase import Batch, Budget, Optimiser, Schedule, Validation
-from lingraft.recipe.record import ALL, NO_ITL, MethodRecord, PairSettings, Preset, Stretch
+from lingraft.recipe.record import ALL, NO_ITL, MethodRecord, Preset, Stretch
 
 # no method that freezes the body has cross-attention
 ALL_BUT_BODY = tuple(part for part in PARTS if part not in ("body", "cross_attention"))
@@ -193,7 +193,7 @@ PRESETS: dict[str, Preset] = OF_DECODERS | {
         Schedule(shape="linear", warmup=12_000),
         Validation(every_steps=1_000),
         dropout=0.1,
-        pairs=PairSettings(bilingual_batch=4_096),
+        bilingual_batch=4_096,
     ),
 }
 

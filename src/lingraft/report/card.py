@@ -69,11 +69,7 @@ def model_card(run: Run) -> str:
 def _context(found: Sequence[Variant]) -> dict[str, Any]:
     main = found[0]
     recipe = main.recipe
-    tokenizer, graft, evaluation = (
-        main.result("tokenizer"),
-        main.result("graft"),
-        main.result("evaluation"),
-    )
+    tokenizer, graft, evaluation = map(main.result, ("tokenizer", "graft", "evaluation"))
     compared, kind = tables.compare(found), kind_of(evaluation)
     by_stream = sections.languages(found)
     mask = str(tokenizer["specials"].get("mask", ["<extra_id_0>"])[0]) if tokenizer else "<mask>"
@@ -293,8 +289,8 @@ def _file_name(name: str) -> str:
 
 
 def _counts(counted: dict[str, int]) -> str:
-    ordered = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{plain(str(name))} {numbers.count(n)}" for name, n in ordered)
+    ordered = sections.by_count(counted).items()
+    return ", ".join(f"{plain(name)} {numbers.count(n)}" for name, n in ordered)
 
 
 def _metrics(found: Sequence[Variant]) -> str:

@@ -133,26 +133,17 @@ class Figure:
         svg = _svg(self, form, hover=form == "wide")
         return Markup(_inline(svg, f"{self.name}-{form}-"))
 
-    def for_python(self, palette: str = "light") -> MatplotlibFigure:
-        """A figure of matplotlib, wide, with the legend above the axes.
-
-        Args:
-            palette: "light" or "dark".
-        """
+    def for_python(self) -> MatplotlibFigure:
+        """A figure of matplotlib, wide, with the legend above the axes."""
         with mpl.rc_context(RC):
             figure = _drawing(self, "wide", legend=True)
             figure.draw_without_rendering()  # ticks are made when a figure is drawn
-            _coloured(figure, palette)
+            _coloured(figure)
         return figure
 
     def alone(self) -> str:
         """A file of its own, wide, with the legend above the axes."""
-        svg = _svg(self, "wide", legend=True)
-        svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
-        svg = svg[svg.index("<svg") :]
-        style = _style()
-        svg = re.sub(r"<style type=\"text/css\">.*?</style>", style, svg, count=1, flags=re.DOTALL)
-        return _finished(svg) + "\n"
+        return _finished(_svg(self, "wide", legend=True)) + "\n"
 
 
 def _legend_style(index: int) -> str:
@@ -249,7 +240,10 @@ def _style() -> str:
 
 
 def _svg(shown: Figure, form: str, *, legend: bool = False, hover: bool = False) -> str:
-    """A file; with `hover` it tells its numbers under the pointer."""
+    """A file without prologue; with `hover` it tells its numbers under the pointer.
+
+    With a legend it stands alone and has a style of its own, else it has none.
+    """
     with mpl.rc_context(RC):
         figure = _drawing(shown, form, legend=legend)
         FigureCanvasSVG(figure)
@@ -257,6 +251,9 @@ def _svg(shown: Figure, form: str, *, legend: bool = False, hover: bool = False)
         metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(buffer, format="svg", metadata=metadata)
     svg = buffer.getvalue()
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    style = _style() if legend else ""
+    svg = re.sub(r"<style type=\"text/css\">.*?</style>", style, svg, count=1, flags=re.DOTALL)
     if not hover:
         return svg
     most, height = points.MOST // len(figure.axes), 72 * figure.get_figheight()
@@ -314,9 +311,9 @@ def _columns(width: float, names: Sequence[str]) -> int:
     return max(1, min(3, len(names), int(room)))
 
 
-def _coloured(figure: MatplotlibFigure, palette: str) -> None:
-    """Put a palette's colours in the place of the stand-ins, in every artist."""
-    ink, faint, *colours = PALETTE[palette].split()
+def _coloured(figure: MatplotlibFigure) -> None:
+    """Put the light palette's colours in the place of the stand-ins, in every artist."""
+    ink, faint, *colours = PALETTE["light"].split()
     known = {to_hex(colour(index)): value for index, value in enumerate(colours)}
     known |= {to_hex(INK): ink, to_hex(FAINT): faint}
     for artist in figure.findobj():
@@ -344,10 +341,7 @@ def _inside(width: float, height: float, above: float) -> tuple[float, float, fl
 
 
 def _inline(svg: str, prefix: str) -> str:
-    """Make matplotlib's file part of a page: no prologue, no style, no name used twice."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"<style type=\"text/css\">.*?</style>", "", svg, flags=re.DOTALL)
+    """Make a file part of a page: no name is used twice."""
     svg = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", svg)
     svg = re.sub(r'\sid="[a-z]\w*_\d+"', "", svg)  # names of groups, which nothing refers to
     svg = re.sub(r'\sid="([^"]+)"', rf' id="{prefix}\1"', svg)

@@ -53,6 +53,13 @@ def probability(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
 
 
+def tested(p: float, p_seeds: float | None, trained: int) -> str:
+    """The bootstrap's p, and that over the seeds of training where there is one."""
+    if p_seeds is None:
+        return probability(p)
+    return f"{probability(p)}, over {trained} seeds {probability(p_seeds).removeprefix('p ')}"
+
+
 def count(value: float | None) -> str:
     """An exact count: 138,669,392."""
     return ABSENT if value is None else f"{value:,.0f}"

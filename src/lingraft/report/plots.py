@@ -145,7 +145,11 @@ def _names(found: Sequence[Variant]) -> tuple[tuple[str, int], ...]:
 
 
 def _mark_phases(axes: Axes, found: Sequence[Variant]) -> None:
-    """A line where a phase ends and the next begins; the first model's phases are named."""
+    """A line where a phase ends and the next begins; the first model's phases are named.
+
+    The axis goes to the end of all training, which the last logged step need not reach.
+    """
+    axes.set_xlim(right=max((variant.tokens or 0 for variant in found), default=0) * 1.01 or None)
     for index, variant in enumerate(found):
         for start, end, name in boundaries(variant.phases):
             if start:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+import math
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 Blocks = tuple[tuple[float, float], ...]
 
@@ -15,7 +18,8 @@ class Score(BaseModel):
     metric: str
     """`SCHEME/NAME` on masked tokens (mask-only/perplexity), `bits_per_character`, …; of a task
     `task/NAME/SCORE`, in per cent."""
-    value: float
+    value: Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
+    """Null in a file is a number that was not finite."""
     n: int
     """How many things the value is a mean over: masked positions, words, or examples."""
     masks: str

@@ -17,7 +17,7 @@ from rich.text import Text
 from lingraft.report.numbers import ABSENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 Kind = Literal["number", "text", "long", "bar"]
 Role = Literal["", "reference", "total"]
@@ -128,7 +128,18 @@ class Table:
     def only(self, titles: Iterable[str]) -> Table:
         """The table with those of its columns that have these titles."""
         wanted = set(titles)
-        places = [at for at, column in enumerate(self.columns) if column.title in wanted]
+        return self._of([at for at, one in enumerate(self.columns) if one.title in wanted])
+
+    def filled(self) -> Table:
+        """The table without columns that are empty in every row; one with names alone stays."""
+        places = [
+            at
+            for at in range(len(self.columns))
+            if any(row.cells[at].text != ABSENT for row in self.rows)
+        ]
+        return self._of(places) if len(places) > 1 else self
+
+    def _of(self, places: Sequence[int]) -> Table:
         rows = (replace(row, cells=tuple(row.cells[at] for at in places)) for row in self.rows)
         return replace(self, columns=tuple(self.columns[at] for at in places), rows=tuple(rows))
 

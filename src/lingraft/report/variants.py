@@ -160,8 +160,18 @@ def _finished_phases(path: Path) -> list[str]:
 
 
 def _series(metrics: Iterable[dict[str, Any]], phase: str, kind: str) -> tuple[dict[str, Any], ...]:
-    """The rows of a phase by step; where a resume wrote a step twice, the later one counts."""
-    by_step = {row["step"]: row for row in metrics if row["phase"] == phase and row["kind"] == kind}
+    """The rows of a phase by step; where a resume wrote a step twice, the later one counts.
+
+    A loss that is null was not finite.
+    """
+    rows = (row for row in metrics if row["phase"] == phase and row["kind"] == kind)
+    by_step = {
+        row["step"]: {
+            key: math.nan if value is None and key.startswith("loss") else value
+            for key, value in row.items()
+        }
+        for row in rows
+    }
     return tuple(by_step[step] for step in sorted(by_step))
 
 

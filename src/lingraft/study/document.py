@@ -133,11 +133,9 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
     of_tasks = [*drawings["task_figures"], *drawings["task_factor_figures"]]
     of_examples = [*drawings["curve_figures"], *drawings["curve_factor_figures"]]
     curves = [*drawings["loss_figures"][-1:], *drawings["initialiser_figures"][-1:]]
+    drawn = (*shown, *of_tasks, *of_examples, *curves)
     folder = path.parent.name
-    pictures = {
-        drawing.name: _picture(drawing, f"{folder}/{name}-{drawing.name}.svg")
-        for drawing in (*shown, *of_tasks, *of_examples, *curves)
-    }
+    pictures = {one.name: _picture(one, f"{folder}/{name}-{one.name}.svg") for one in drawn}
     notes = path.with_name(name + NOTES)
     text = notes.read_text(encoding="utf-8").strip() if notes.is_file() else ""
     text, svgs = _chosen(text, results, f"{folder}/{name}")
@@ -162,10 +160,7 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
         ),
         *_machines(results),
     ]
-    svgs |= {
-        f"{name}-{drawing.name}.svg": drawing.alone()
-        for drawing in (*shown, *of_tasks, *of_examples, *curves)
-    }
+    svgs |= {f"{name}-{one.name}.svg": one.alone() for one in drawn}
     return "\n\n".join(part for part in parts if part) + "\n", svgs
 
 

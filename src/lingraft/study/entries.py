@@ -68,14 +68,10 @@ def interval(gap: Difference, mean: float, metric: str) -> Cell:
 
 def _tested(gap: Difference, p: float, metric: str) -> str:
     """The bootstrap's p, and what it is of."""
-    text = numbers.probability(p)
     if gap.trained == 1:
         tuned = metric.startswith(TASK) and gap.seeds > 1
-        return f"{text}, text {'and fine-tunings ' if tuned else ''}alone"
-    if gap.p_seeds is None:
-        return text
-    of_seeds = numbers.probability(gap.p_seeds).removeprefix("p ")
-    return f"{text}, over {gap.trained} seeds {of_seeds}"
+        return f"{numbers.probability(p)}, text {'and fine-tunings ' if tuned else ''}alone"
+    return numbers.tested(p, gap.p_seeds, gap.trained)
 
 
 def _signed(value: float, mean: float, record: Metric) -> str:

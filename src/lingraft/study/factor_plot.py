@@ -47,7 +47,7 @@ def factors(results: Results, metric: str, resampling: Resampling) -> Figure | N
         for label, of_label in lines.items():
             _factor_line(axes, of_label, indices[label])
         axes.axhline(1, color=FAINT, linewidth=1)
-        log_axis(axes, "y")
+        log_axis(axes)
         axes.set_ylabel(f"× {data} for {reference}")
         sizes_axis(axes, sizes, results.counted, form)
         axes.margins(x=0.05)

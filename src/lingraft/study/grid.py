@@ -226,9 +226,7 @@ def _id(axes: dict[str, Value]) -> str:
     if axes["sentences"] is not None:
         parts.append(f"n{axes['sentences']}")
     parts.append(f"s{axes['seed']}")
-    others = {
-        key: value for key, value in axes.items() if key not in ("method", "sentences", "seed")
-    }
+    others = {key: value for key, value in axes.items() if key not in PLACES}
     if others:
         words = [re.sub(r"[^A-Za-z0-9.]+", "_", str(value))[:16] for value in others.values()]
         parts += [*words, fingerprint(others)[:4]]

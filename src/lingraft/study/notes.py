@@ -39,15 +39,18 @@ def quality_notes(groups: Sequence[Group], main: Group) -> tuple[str, ...]:
     alike = [group for group in groups if group.masks() == main.masks()]
     positions = {row.n for group in alike for row in group.rows(PERPLEXITY).values()}
     words = {row.n for group in groups for row in group.rows(BITS).values()}
-    sizes = ((positions, "masked tokens"), (words, "words"))
+    writes = any(group.writes for group in groups)
+    tokens = "predicted tokens" if writes else "masked tokens"
+    sizes = ((positions, tokens), (words, "words"))
     told = [f"{_range(numbers_of)} {what}" for numbers_of, what in sizes if numbers_of]
     if told:
         notes.append(f"{', '.join(told)}.{_dropped(groups)}")
     others = [group.label for group in groups if group.masks() != main.masks()]
     if others:
+        compares = f"of these columns only {METRICS[BITS].title} compares with the others"
         notes.append(
-            f"{OTHER_MASKS} {', '.join(others)}: other masked tokens (another vocabulary); of "
-            f"these columns only {METRICS[BITS].title} compares with the others."
+            f"{OTHER_MASKS} {', '.join(others)}: other {tokens} (another vocabulary); "
+            f"{'these columns do not compare' if writes else compares}."
         )
     return (*notes, *words_note(groups, main), *ties_note(groups))
 
@@ -106,8 +109,10 @@ def ties_note(groups: Sequence[Group]) -> tuple[str, ...]:
 def left_out(group: Group, *base: Group) -> str:
     """Why a group has no difference or factor to others."""
     if any(group.masks() != other.masks() for other in base):
+        tokens = "predicted" if group.writes else "masked"
+        compares = "none of these" if group.writes else f"of these only {METRICS[BITS].title}"
         return (
-            f"{group.label} and {base[0].label} were asked for different masked tokens (another "
-            f"vocabulary or text): of these only {METRICS[BITS].title} compares."
+            f"{group.label} and {base[0].label} were asked for different {tokens} tokens (another "
+            f"vocabulary or text): {compares} compares."
         )
     return f"{group.label} and {base[0].label} lack a metric or a seed that both have."

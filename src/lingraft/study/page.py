@@ -88,6 +88,7 @@ def render(
     compared = [causal_tables.differences_of(results, n, resampling) for n in results.sizes]
     tasks = [task_tables.scores(results, size) for size in reversed(results.sizes)]
     metrics, curve = results.task_metrics, learning_curves.of(results)
+    factors = tables.factors(results, resampling)
     gained = [
         tables.differences(results, size, resampling, metrics) for size in reversed(results.sizes)
     ]
@@ -100,8 +101,8 @@ def render(
         made_from="results.jsonl",
         failures=results.failures,
         missing=[cell for cell in planned if cell not in done | failed],
-        quality=[causal_tables.quality(results, size) for size in reversed(results.sizes)],
-        differences=[table for table in reversed(compared) if table is not None],
+        quality=[causal_tables.quality(results, size).filled() for size in results.sizes[::-1]],
+        differences=[table.filled() for table in reversed(compared) if table is not None],
         streams=[
             table
             for size in reversed(results.sizes)
@@ -109,7 +110,7 @@ def render(
         ],
         reference=results.reference(),
         resamples=f"{resampling.resamples:,}",
-        factors=tables.factors(results, resampling),
+        factors=factors and factors.filled(),
         tasks=[table for table in tasks if table is not None],
         task_differences=[table for table in gained if table is not None],
         task_factors=tables.factors(results, resampling, metrics),
@@ -119,6 +120,7 @@ def render(
         machines=tables.machines(results),
         cells=causal_tables.cells(results),
         causal=bool(causal_tables.shown(results)),
+        written=", ".join(sorted({cell.written for cell in results.cells} - {""})),
         settings=recipe.to_toml(study) if study else "",
         **figures(results, resampling),
     )

@@ -112,10 +112,7 @@ def _split(labels: Sequence[str], axis: str, places: Places) -> list[list[str]]:
 
 
 def _panel(
-    labels: Sequence[str],
-    places: Places,
-    indices: Mapping[str, int],
-    behind: Mapping[str, str],
+    labels: Sequence[str], places: Places, indices: Mapping[str, int], behind: Mapping[str, str]
 ) -> Panel:
     """What all lines of the panel share is its title; what differs names the lines.
 

@@ -60,7 +60,7 @@ def against_data(results: Results, metric: str) -> Figure | None:
         for label, groups in lines.items():
             _line(axes, groups, metric, indices[label])
         if metric == PERPLEXITY:
-            log_axis(axes, "y")
+            log_axis(axes)
             if floors:
                 figure.level(axes, sum(floors) / len(floors), "unigrams")
         else:
@@ -137,10 +137,10 @@ def sizes_axis(axes: Axes, sizes: Sequence[int], counted: str, form: str) -> Non
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.short(round(value))))
 
 
-def log_axis(axes: Axes, which: str) -> None:
-    """A log axis with round numbers, also where it spans less than a decade."""
-    (axes.set_yscale if which == "y" else axes.set_xscale)("log")
-    axis = axes.yaxis if which == "y" else axes.xaxis
+def log_axis(axes: Axes) -> None:
+    """A log axis upwards with round numbers, also where it spans less than a decade."""
+    axes.set_yscale("log")
+    axis = axes.yaxis
     low, high = axis.get_view_interval()
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [step * 10.0**power for power in powers for step in STEPS]
@@ -329,7 +329,7 @@ def _learning_line(
         figure.upright(axes, start, index)
 
 
-def _boundaries(group: Group, shown: Learning = LOSSES) -> list[float]:
+def _boundaries(group: Group, shown: Learning) -> list[float]:
     """Tokens at which the later phases of the first seed begin: where the one before ends.
 
     By text characters, at the last look of the phase before.

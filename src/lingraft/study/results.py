@@ -46,6 +46,8 @@ class Cell:
     end: EndRow
     tasks: dict[str, dict[int, MetricRow]] = field(default_factory=dict)
     """By metric `task/NAME/SCORE` and seed of fine-tuning."""
+    written: str = ""
+    """What was hidden from an encoder–decoder that writes it: spans or infilling."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,11 @@ class Group:
         """Sample standard deviation over the seeds (of a task, all fine-tunings); None for one."""
         values = self.values(metric)
         return float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+    @property
+    def writes(self) -> bool:
+        """Whether its models are encoder–decoders, which write what is hidden."""
+        return any(cell.written for cell in self.cells)
 
     @property
     def precisions(self) -> dict[int, str]:
@@ -292,7 +299,12 @@ def _cell(
         curves=tuple(row for row in rows if isinstance(row, CurveRow)),
         end=end,
         tasks=_tasks(of_tasks),
+        written=next((m[2] for row in rows if (m := _written(row))), ""),
     )
+
+
+def _written(row: MetricRow | CurveRow) -> re.Match[str] | None:
+    return WRITTEN.search(row.metric) if isinstance(row, MetricRow) else None
 
 
 def _of_hidden(row: MetricRow) -> MetricRow:

@@ -7,7 +7,6 @@ machine or another, and the weights are not needed any more.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from lingraft.errors import DataError
 from lingraft.report.row import Blocks, Score
+from lingraft.rundir import json_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -115,6 +115,8 @@ class TaskRow(CellRow):
 
 AnyRow = MetricRow | CurveRow | EndRow | TaskRow
 ResultRow = Annotated[AnyRow, Field(discriminator="kind")]
+FOREIGN = ("union_tag_not_found", "union_tag_invalid", "dict_type")
+"""What pydantic calls a whole line that is no row of ours."""
 ADAPTER: TypeAdapter[AnyRow] = TypeAdapter(ResultRow)
 
 
@@ -122,7 +124,7 @@ def read(path: Path) -> list[AnyRow]:
     """The rows of a results file; a last line cut short by a kill is left out.
 
     Raises:
-        DataError: the file is missing, or another line is broken.
+        DataError: the file is missing or another program's, or another line is broken.
     """
     try:
         lines = path.read_bytes().rstrip(b"\n").split(b"\n")
@@ -133,9 +135,15 @@ def read(path: Path) -> list[AnyRow]:
         try:
             rows.append(ADAPTER.validate_json(line))
         except ValidationError as error:
-            if number == len(lines):
-                break
             first = error.errors()[0]
+            is_row = line[:1] in (b"{", b"")
+            if number == len(lines) and first["type"] == "json_invalid" and is_row:
+                break
+            if first["type"] in FOREIGN or not is_row:
+                raise DataError(
+                    f"{path}: is no results file of lingraft study; choose another --out or "
+                    "--results"
+                ) from None
             where = ".".join(str(part) for part in first["loc"])
             raise DataError(f"{path}, line {number}: {where}: {first['msg']}") from None
     return rows
@@ -147,9 +155,7 @@ def append(path: Path, rows: Iterable[AnyRow]) -> None:
     Half a line that a kill left at the end is taken away first, and a whole one without its end
     gets that. Two studies may share a file.
     """
-    text = "".join(
-        json.dumps(row.model_dump(mode="json"), ensure_ascii=False) + "\n" for row in rows
-    )
+    text = "".join(json_line(row.model_dump(mode="json")) for row in rows)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab+", buffering=0) as file:
         fcntl.flock(file, fcntl.LOCK_EX)

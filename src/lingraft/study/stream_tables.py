@@ -46,8 +46,5 @@ def _values(group: Group, groups: list[Group], names: tuple[str, ...]) -> Iterat
     """The group's entries; the best of those that compare is marked."""
     for name in names:
         rivals = [other for other in groups if incomparable((group, other), name) is None]
-        means = [mean for other in rivals if (mean := other.sound(name)) is not None]
-        pick = min if metric_named(name).lower else max
-        best = pick(means) if len(means) > 1 else None
-        yield tables.ranked(spread(group, name), group, name, best)
+        yield tables.ranked(spread(group, name), group, name, tables.best_sound(rivals, name))
     yield str(len(group.cells))

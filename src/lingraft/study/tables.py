@@ -12,7 +12,7 @@ from lingraft.report.variants import TITLES
 from lingraft.study.analysis import difference, incomparable
 from lingraft.study.entries import MIXED, MIXED_PAIRS, interval, mixed_means, named, spread
 from lingraft.study.factor import factor
-from lingraft.study.metrics import BITS, LOSS, METRICS, PERPLEXITY, TASK, UNIGRAMS, metric_named
+from lingraft.study.metrics import BITS, LOSS, PERPLEXITY, TASK, UNIGRAMS, metric_named
 from lingraft.study.notes import (
     OTHER_MASKS,
     OTHER_WORDS,
@@ -82,21 +82,25 @@ def _main(results: Results, groups: Sequence[Group]) -> Group:
     return max(groups, key=lambda group: (group.label == reference, counted[group.masks()]))
 
 
-def _best(groups: Sequence[Group], main: Group) -> dict[str, float]:
+def _best(groups: Sequence[Group], main: Group) -> dict[str, float | None]:
     """By metric, the best mean among groups that compare; none where there is but one."""
-    best = {}
-    for metric in QUALITY:
-        rivals = [group for group in groups if asked(group, metric) == asked(main, metric)]
-        means = [mean for group in rivals if (mean := group.sound(metric)) is not None]
-        if len(means) > 1:
-            best[metric] = min(means) if METRICS[metric].lower else max(means)
-    return best
+    return {
+        metric: best_sound((g for g in groups if asked(g, metric) == asked(main, metric)), metric)
+        for metric in QUALITY
+    }
 
 
-def _measured(group: Group, metric: str, main: Group, best: dict[str, float]) -> Cell:
+def best_sound(rivals: Iterable[Group], metric: str) -> float | None:
+    """The best mean that is a number; None with fewer than two of them."""
+    means = [mean for group in rivals if (mean := group.sound(metric)) is not None]
+    pick = min if metric_named(metric).lower else max
+    return pick(means) if len(means) > 1 else None
+
+
+def _measured(group: Group, metric: str, main: Group, best: dict[str, float | None]) -> Cell:
     cell = marked(spread(group, metric), group, main, metric)
     alike = asked(group, metric) == asked(main, metric)
-    return ranked(cell, group, metric, best.get(metric) if alike else None)
+    return ranked(cell, group, metric, best[metric] if alike else None)
 
 
 def ranked(cell: Cell, group: Group, metric: str, best: float | None) -> Cell:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lingraft.report.table import Cell, Table
-    from lingraft.study.results import Group, Results, TaskShown
+    from lingraft.study.results import Group, Results
 
 
 def scores(results: Results, sentences: int | None) -> Table | None:
@@ -46,13 +46,9 @@ def _runs(group: Group, metrics: Iterable[str]) -> str:
 
 def about(results: Results) -> list[str]:
     """For each task, what it was trained and scored on."""
-    return [_about(task) for task in results.tasks]
-
-
-def _about(task: TaskShown) -> str:
-    splits = "the official splits" if task.splits == "official" else task.splits
-    rules = f" Without a model: {task.rules}." if task.rules else ""
-    return (
-        f"{task.name}: trained on {task.train_examples:,} examples, "
-        f"scored on {task.n:,} ({splits}).{rules}"
-    )
+    return [
+        f"{task.name}: trained on {task.train_examples:,} examples, scored on {task.n:,} "
+        f"({'the official splits' if task.splits == 'official' else task.splits})."
+        + (f" Without a model: {task.rules}." if task.rules else "")
+        for task in results.tasks
+    ]

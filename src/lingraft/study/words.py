@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lingraft.evaluation.records import Array, blocks, by_place
+from lingraft.evaluation.records import Array, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,17 +56,12 @@ def _on_common(rows: Sequence[MetricRow]) -> list[MetricRow]:
     common_W: Array = np.asarray(scored_RW.all(0))
     if not same or not common_W.any() or bool((scored_RW == common_W).all()):
         return list(rows)
-    where = by_place(len(common_W))
-    number = int(where[-1]) + 1
     return [
         row.model_copy(
             update={
                 "value": float(kept_W2[:, 0].sum() / kept_W2[:, 1].sum()),
                 "n": int(common_W.sum()),
-                "blocks": tuple(
-                    (total, count)
-                    for total, count in blocks(kept_W2[:, 0], kept_W2[:, 1], where, number)
-                ),
+                "blocks": tuple(map(tuple, blocks(*kept_W2.T))),
             }
         )
         for row, kept_W2 in zip(rows, scores_RW2 * common_W[:, None], strict=True)

@@ -67,17 +67,14 @@ def example(row: Row, definition: Definition) -> TaggedExample:
     Raises:
         DataError: words and tags differ in number, or a tag is none of the task's.
     """
-    forms = [form.replace(JOINER, "").replace(" ", "") for form in row.strings(_words(definition))]
-    values = {**row.values, definition.columns.words[0]: forms}
+    names = definition.columns.words
+    forms = [form.replace(JOINER, "").replace(" ", "") for form in row.strings(names)]
+    values = {**row.values, names[0]: forms}
     return words.example(Row(row.where, row.number, values), definition)
 
 
-def _words(definition: Definition) -> Sequence[str]:
-    return definition.columns.words
-
-
 def _has_text(row: Row, definition: Definition) -> bool:
-    forms = row.strings(_words(definition))
+    forms = row.strings(definition.columns.words)
     hidden = forms.count(NO_FORM)
     return hidden == 0 or hidden < len(forms) - 1
 

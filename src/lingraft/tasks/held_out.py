@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.rundir import write_text
-from lingraft.tasks import (
-    GROUPS,
-    RETRIEVAL_GROUPS,
-    RETRIEVALS,
-    TASKS,
-    Retrieval,
-    find,
-    retrieval,
-)
+from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS, RETRIEVALS, TASKS, Retrieval, find, retrieval
 from lingraft.tasks.definition import task_in
 from lingraft.tasks.examples import SpanExample, TextExample, TranslationExample
 from lingraft.tasks.splits import TRAIN, read_split

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from lingraft.tasks.dependency.trees import neighbour_heads
 from lingraft.tasks.examples import ParseExample, RelationExample, TaggedExample, TextExample
 from lingraft.tasks.predictions import LabelPrediction, ParsePrediction, TagPrediction
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from lingraft.tasks.dependency.trees import Side
     from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.task import Task
 
 COMMONEST = "most frequent label"
-NEIGHBOURS: tuple[Side, ...] = ("left", "right")
+NEIGHBOURS: dict[str, Callable[[int], tuple[int, ...]]] = {
+    "left neighbour": lambda n: tuple(range(n)),
+    "right neighbour": lambda n: (*range(2, n + 1), 0),
+}
+"""Heads of n words, each the word beside it and the outermost the root (SPEC B.7). Korean is
+head-final: the right neighbour is the harder baseline."""
 
 
 def scores(
@@ -47,12 +50,12 @@ def _predictions(
     label = counts.most_common(1)[0][0]
     if task.kind == "parsing":
         return {
-            f"{side} neighbour": [
-                ParsePrediction(one.id, neighbour_heads(n, side), (label,) * n)
+            name: [
+                ParsePrediction(one.id, heads(n), (label,) * n)
                 for one in examples
                 for n in [len(one.words)]
             ]
-            for side in NEIGHBOURS
+            for name, heads in NEIGHBOURS.items()
         }
     if task.kind == "tagging":
         return {COMMONEST: [TagPrediction(one.id, (label,) * len(one.units)) for one in examples]}

@@ -63,11 +63,7 @@ def translations(paths: Sequence[Path]) -> Iterator[Translation]:
     number = 0
     for number, cells in enumerate(_cells(paths), 1):
         where = f"{paths[0]}: line {number:,}"
-        if len(cells) != 2:
-            raise DataError(
-                f"{where}: has {len(cells)} column{'s'[: len(cells) != 1]}; two are wanted, a "
-                "sentence TAB its translation"
-            )
+        _check_two(cells, where, "two are wanted, a sentence TAB its translation")
         for side, text in enumerate(cells):
             place = f"{paths[-1] if side else paths[0]}: line {number:,}"
             check_filled(text, place if len(paths) == 2 else f"{place}, column {side + 1}")
@@ -88,6 +84,11 @@ def _cells(paths: Sequence[Path]) -> Iterator[Sequence[str]]:
                 "one must translate line n of the other"
             )
         yield left, right
+
+
+def _check_two(cells: Sequence[str], where: str, wanted: str) -> None:
+    if len(cells) != 2:
+        raise DataError(f"{where}: has {len(cells)} column{'s'[: len(cells) != 1]}; {wanted}")
 
 
 def check_filled(
@@ -120,12 +121,8 @@ def with_ids(path: Path, *, bare: bool = False) -> dict[str, str]:
     found: dict[str, str] = {}
     for number, one in enumerate(cells, 1):
         where = f"{path}: line {number:,}"
-        if len(one) != 2:
-            more = ", or sentences alone" if bare else ""
-            raise DataError(
-                f"{where}: has {len(one)} column{'s'[: len(one) != 1]}; write id TAB sentence on "
-                f"every line{more}"
-            )
+        more = ", or sentences alone" if bare else ""
+        _check_two(one, where, f"write id TAB sentence on every line{more}")
         check_filled(one[1], where, "take it out")
         if one[0] in found:
             raise DataError(f"{where}: the id '{one[0]}' stands there twice")
@@ -149,11 +146,7 @@ def gold_pairs(
     found = set()
     for number, line in enumerate(lines(path), 1):
         where, cells = f"{path}: line {number:,}", line.split("\t")
-        if len(cells) != 2:
-            raise DataError(
-                f"{where}: has {len(cells)} column{'s'[: len(cells) != 1]}; write source id TAB "
-                "target id"
-            )
+        _check_two(cells, where, "write source id TAB target id")
         for name, (file, ids) in zip(cells, (source, target), strict=True):
             if name not in ids:
                 raise DataError(

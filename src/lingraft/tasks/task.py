@@ -12,7 +12,7 @@ from lingraft.tasks.examples import labelled
 from lingraft.tasks.predictions import align
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from lingraft.tasks.definition import Definition
@@ -210,7 +210,7 @@ class Task:
         Raises:
             DataError: the file is broken or empty, lacks an answer, or two examples have one id.
         """
-        return list(self._examples(self.rows(path), str(path), hidden=hidden))
+        return self.from_rows(self.rows(path), str(path), hidden=hidden)
 
     def from_rows(self, rows: Iterable[Row], name: str, *, hidden: bool = False) -> list[Example]:
         """The examples of rows that come from elsewhere, such as the Hub.
@@ -223,24 +223,21 @@ class Task:
         Raises:
             DataError: as for `read`.
         """
-        return list(self._examples(rows, name, hidden=hidden))
-
-    def _examples(self, rows: Iterable[Row], name: str, *, hidden: bool) -> Iterator[Example]:
-        seen: set[str] = set()
+        found: dict[str, Example] = {}
         for row in filter(self.wants, rows):
             example = self.example(row)
-            if example.id in seen and self.repeats_ids:
+            if example.id in found and self.repeats_ids:
                 example = replace(example, id=f"{example.id}#{row.number}")
-            if example.id in seen:
+            if example.id in found:
                 raise row.error(f"the id {example.id!r} occurs twice; ids tell predictions apart")
             if not hidden and not labelled(example):
                 raise row.error(
                     f"has no answer; its columns are {', '.join(row.values)}{self._why_hidden}"
                 )
-            seen.add(example.id)
-            yield example
-        if not seen:
+            found[example.id] = example
+        if not found:
             raise DataError(f"{name}: holds no examples for {self.name}; is it the right file?")
+        return list(found.values())
 
     @property
     def _why_hidden(self) -> str:

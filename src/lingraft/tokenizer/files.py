@@ -109,7 +109,7 @@ def train(
     assert section.kind in ("source", *TRAINED), "see tokenizer_extension"
     if source is not None:
         kind = kind_of(source) if section.kind == "source" else cast("Kind", section.kind)
-        frame = frame_of(fast(source))
+        frame = frame_of(fast(source), causal=causal, kind=kind)
         if lower_cases(fast(source)):
             logger.info(
                 "the source tokenizer lower-cases its text; the new one keeps case and accents"
@@ -199,6 +199,7 @@ def save(tokenizer: PreTrainedTokenizerFast, path: Path) -> None:
     Transformers 5 writes the class name "TokenizersBackend", which 4.57 does not know; both know
     "PreTrainedTokenizerFast".
     """
+    forget_lengths(tokenizer)
     with writing(path):
         tokenizer.save_pretrained(path)
     config_path = path / "tokenizer_config.json"
@@ -207,6 +208,13 @@ def save(tokenizer: PreTrainedTokenizerFast, path: Path) -> None:
         config.pop(key, None)
     config["tokenizer_class"] = "PreTrainedTokenizerFast"
     write_json(config_path, config)
+
+
+def forget_lengths(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Let tokenizer.json say nothing of how the last texts were cut and padded, in place."""
+    if isinstance(tokenizer, PreTrainedTokenizerFast):
+        tokenizer.backend_tokenizer.no_truncation()
+        tokenizer.backend_tokenizer.no_padding()
 
 
 def load(path_or_id: str | Path, revision: str | None = None) -> PreTrainedTokenizerFast:

@@ -99,9 +99,9 @@ class Frame:
         Raises:
             UnsupportedModelError: there are too few special tokens for that.
         """
-        pad = self.roles["pad_token"]
-        if pad_id is None or self.tokens.index(pad) == pad_id:
+        if pad_id is None or self.tokens.index(self.roles["pad_token"]) == pad_id:
             return self
+        pad = self.roles["pad_token"]
         others = [token for token in self.tokens if token != pad]
         if not 0 <= pad_id <= len(others):
             raise UnsupportedModelError(
@@ -162,29 +162,41 @@ def default_frame(kind: str, *, causal: bool = False) -> Frame:
     )
 
 
-def frame_of(source: PreTrainedTokenizerFast) -> Frame:
+def frame_of(
+    source: PreTrainedTokenizerFast, *, causal: bool = False, kind: str = "byte-bpe"
+) -> Frame:
     """The frame of a source tokenizer; ids are closed up to 0, 1, 2 …, in the source's order.
+
+    Args:
+        source: the tokenizer.
+        causal: whether it is a causal model's, which hides nothing, need not pad, and may put
+            nothing around a text.
+        kind: of the new vocabulary; all but byte-level BPE need a token for what is unknown.
 
     Raises:
         UnsupportedModelError: a role has no token, or the source puts nothing around a sentence.
     """
     roles = {role: str(token) for role, token in source.special_tokens_map.items() if role in ROLES}
-    for role, other in (("cls_token", "bos_token"), ("sep_token", "eos_token")):
-        if role not in roles and other in roles:
-            roles[role] = roles[other]
     kept = kept_ids(source)
     needed: tuple[str, ...] = ROLES[2:]
+    if causal:
+        needed = ("eos_token",) if kind == "byte-bpe" else ("eos_token", "unk_token")
+    else:
+        for role, other in (("cls_token", "bos_token"), ("sep_token", "eos_token")):
+            if role not in roles and other in roles:
+                roles[role] = roles[other]
     if any(SENTINEL.fullmatch(token) for token in kept):
         needed = ("eos_token", "pad_token", "unk_token")  # sentinels stand for spans
         roles.pop("sep_token", None)
     missing = [role for role in needed if role not in roles]
     if missing:
+        what = f"a {kind} vocabulary" if causal else "its model"
         raise UnsupportedModelError(
-            f"the source tokenizer has no {', '.join(missing)}; its model needs "
+            f"the source tokenizer has no {', '.join(missing)}; {what} needs "
             f"{', '.join(needed)}; set them in its tokenizer_config.json"
         )
     tokens = sorted(set(roles.values()), key=source.convert_tokens_to_ids)
-    single, pair = _templates(source, {*roles.values(), *kept})
+    single, pair = _templates(source, {*roles.values(), *kept}, bare=causal)
     mask = source.added_tokens_decoder.get(source.mask_token_id)
     return Frame(
         tokens=tuple(tokens),
@@ -199,7 +211,7 @@ def frame_of(source: PreTrainedTokenizerFast) -> Frame:
 
 
 def _templates(
-    source: PreTrainedTokenizerFast, known: set[str]
+    source: PreTrainedTokenizerFast, known: set[str], *, bare: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     processor = json.loads(source.backend_tokenizer.to_str())["post_processor"] or {"type": "none"}
     steps: list[dict[str, Any]] = (
@@ -216,6 +228,8 @@ def _templates(
         if step["type"] == "TemplateProcessing":
             _check_known(tuple(step["special_tokens"]), known)
             return _written(step["single"]), _written(step["pair"])
+    if bare:
+        return ("$A:0",), ("$A:0", "$B:0")
     raise UnsupportedModelError(
         "the source tokenizer puts no special tokens around a sentence (its post-processor is "
         f"{processor['type']}; allowed are TemplateProcessing, RobertaProcessing, BertProcessing); "

@@ -12,6 +12,7 @@ are deleted after that.
 
 from __future__ import annotations
 
+import pickle
 import re
 import shutil
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
     from torch import nn
 
 NAME = re.compile(r"checkpoint-(\d+)")
+BROKEN = (
+    *(OSError, LookupError, RuntimeError, ValueError, EOFError),
+    *(SafetensorError, pickle.UnpicklingError),
+)
+"""What reading a damaged file raises."""
 
 
 def latest(folder: Path) -> Path | None:
@@ -130,9 +136,10 @@ def load(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> dict
             for name, parameter in model.named_parameters():
                 parameter.copy_(tensors[name])
         optimiser.load_state_dict(moments)
-    except (OSError, KeyError, RuntimeError, ValueError, EOFError, SafetensorError) as error:
+    except BROKEN as error:
+        reason = " ".join(str(error).split())[:200]
         raise DataError(
-            f"{path}: checkpoint cannot be read ({error}); "
+            f"{path}: checkpoint cannot be read ({reason}); "
             "delete the folder to start the phase again"
         ) from error
     state: dict[str, Any] = read_json(path / "state.json")

@@ -8,7 +8,6 @@ same weights.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import signal
@@ -22,7 +21,7 @@ from accelerate import DistributedDataParallelKwargs
 from lingraft.errors import TrainingError
 from lingraft.log import progress
 from lingraft.models.parts import trained_parts
-from lingraft.rundir import fingerprint
+from lingraft.rundir import fingerprint, json_line
 from lingraft.training import averaging, checkpoint, compiling, sharding
 from lingraft.training.accumulation import accumulate
 from lingraft.training.data import Position
@@ -378,7 +377,8 @@ class _Trainer:
             number = self.stop.number or int(signal.SIGTERM)
             raise Stopped(
                 f"stopped by {signal.Signals(number).name} at step {state.step} "
-                f"of phase '{self.job.phase.name}'; a checkpoint is written, go on with --resume",
+                f"of phase '{self.job.phase.name}'; a checkpoint is written, "
+                "the same command goes on",
                 number,
             )
 
@@ -387,7 +387,7 @@ class _Trainer:
         if not self.accelerator.is_main_process:
             return
         with self.job.metrics_path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+            file.write(json_line(row))
         if self.job.training.trackers:
             name = f"{row['phase']}/{row['kind']}"
             found = {f"{name}_{key}": row[key] for key in TRACKED if row.get(key) is not None}

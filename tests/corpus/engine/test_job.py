@@ -3,18 +3,16 @@ import json
 import logging
 import os
 import random
-import shutil
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from corpus_jobs import Killed, corpus, die_at, documents, made, settings, text
 
 from lingraft.corpus import stage
-from lingraft.corpus.engine import job, parts, passes, shards
+from lingraft.corpus.engine import parts, passes, shards
 from lingraft.corpus.engine import plan as planning
-from lingraft.corpus.engine.job import Cluster
 from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
@@ -27,29 +25,6 @@ ALL_STEPS: dict[str, Any] = {
     "near_duplicates": True,
     "sentences": 150,
 }
-
-
-def corpus(sources: list[str], **changes: Any) -> Corpus:
-    return Corpus(text=tuple(sources), **({"valid": 0.1, "test": 0.1} | changes))
-
-
-def settings(part_bytes: int = 9_000, processes: int = 1, **changes: Any) -> job.Settings:
-    return job.Settings(Cluster(processes=processes), part_bytes, **changes)
-
-
-def made(section: Corpus, out: Path, chosen: job.Settings | None = None) -> dict[str, Any]:
-    result = job.make(section, "ko", out, chosen or settings())
-    assert result is not None
-    return result
-
-
-def documents(out: Path, split: str) -> list[dict[str, Any]]:
-    shards = sorted((out / split).glob("*.jsonl"))
-    return [json.loads(line) for shard in shards for line in shard.read_text().splitlines()]
-
-
-def text(out: Path) -> dict[str, str]:
-    return {s: "".join(row["text"] + "\n" for row in documents(out, s)) for s in SPLITS}
 
 
 def of_stage(section: Corpus, out: Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -111,23 +86,6 @@ def test_a_shard_shows_what_was_dropped_from_it(tmp_path: Path, sources: list[st
     assert set(result["letters_by_script"]) == {"Hang", "Latn"}
 
 
-class Killed(BaseException):
-    pass
-
-
-def die_at(call: int, function: Callable[..., Any]) -> Callable[..., Any]:
-    calls = 0
-
-    def wrapped(*arguments: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == call:
-            raise Killed
-        return function(*arguments)
-
-    return wrapped
-
-
 @pytest.mark.parametrize(
     ("module", "name", "call"),
     [(parts, "documents", 4), (shards, "kept", 4), (shards, "write", 3), (parts, "write", 1)],
@@ -174,62 +132,6 @@ def test_a_finished_corpus_is_not_made_again(
     assert made(section, tmp_path / "out") == first
 
 
-def test_a_folder_with_another_corpus_is_left_alone_unless_it_may_be_overwritten(
-    tmp_path: Path, sources: list[str]
-):
-    made(corpus(sources), tmp_path / "out")
-    before = text(tmp_path / "out")
-    other = corpus(sources, min_characters=40)
-    with pytest.raises(DataError, match=r"of other sources or settings.*--overwrite"):
-        made(other, tmp_path / "out")
-    assert text(tmp_path / "out") == before
-    made(other, tmp_path / "out", settings(overwrite=True))
-    assert text(tmp_path / "out") != before
-
-
-def test_shards_that_belong_to_no_corpus_are_not_read_with_the_new_one(
-    tmp_path: Path, sources: list[str]
-):
-    out = tmp_path / "out"
-    made(corpus(sources), out)
-    (out / "corpus.json").unlink()
-    other = corpus(sources, min_characters=40)
-    with pytest.raises(DataError, match=r"00000\.jsonl: belongs to no finished corpus"):
-        made(other, out)
-    made(other, out, settings(part_bytes=1_000_000, overwrite=True))
-    assert all(len(line) >= 40 for line in text(out)["train"].splitlines())
-
-
-def test_files_of_the_user_are_never_overwritten_as_shards(tmp_path: Path, sources: list[str]):
-    (tmp_path / "out" / "train").mkdir(parents=True)
-    own = tmp_path / "out" / "train" / "mine.jsonl"
-    own.write_text('{"text": "x"}\n')
-    for overwrite in (False, True):
-        with pytest.raises(DataError, match=r"mine\.jsonl: belongs to no finished corpus"):
-            made(corpus(sources), tmp_path / "out", settings(overwrite=overwrite))
-    assert own.is_file()
-
-
-def test_deleting_an_old_corpus_may_be_interrupted(
-    tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
-):
-    out = tmp_path / "out"
-    made(corpus(sources), out)
-    other = corpus(sources, min_characters=40)
-
-    def interrupted(folder: Path) -> None:
-        if folder.name == "train":
-            raise KeyboardInterrupt
-        shutil.rmtree(folder)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(planning.shutil, "rmtree", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            made(other, out, settings(overwrite=True))
-    made(other, out, settings(part_bytes=1_000_000, overwrite=True))
-    assert all(len(line) >= 40 for line in text(out)["train"].splitlines())
-
-
 def test_a_full_disk_is_one_line_and_keeps_the_parts_that_are_done(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
 ):
@@ -262,9 +164,9 @@ def test_a_dump_that_is_cut_short_is_one_line_and_keeps_the_parts_that_are_done(
         made(corpus(sources), tmp_path / "out", settings(20_000, processes))
     assert list((tmp_path / "out/work/parts").iterdir())
     dump.write_bytes(whole)
-    with pytest.raises(DataError, match="other sources or settings"):
-        made(corpus(sources), tmp_path / "out", settings(20_000))
-    made(corpus(sources), tmp_path / "out", settings(20_000, overwrite=True))
+    made(corpus(sources), tmp_path / "out", settings(20_000))
+    made(corpus(sources), tmp_path / "straight", settings(20_000))
+    assert text(tmp_path / "out") == text(tmp_path / "straight")
 
 
 def killed(folder: planning.Folder, name: str, rank: int) -> None:

@@ -79,7 +79,7 @@ class Evaluations:
             found |= self._runs(pieces, count)
         grams = [_ngrams(sentence) for sentence in sentences]
         owners = np.repeat(np.arange(len(grams)), [len(gram) for gram in grams])
-        found[owners[_contains(self.ngrams, _joined(grams))]] = True
+        found[owners[dedup.contains(self.ngrams, _joined(grams))]] = True
         return found
 
     def _runs(self, pieces: list[str], count: int) -> NDArray[np.bool_]:
@@ -92,7 +92,7 @@ class Evaluations:
             if own and self.min_letters <= len(run) <= self.longest:
                 runs[first] = run
         firsts = np.fromiter(runs, np.int64, len(runs))
-        for first in firsts[_contains(self.sentences, dedup.hashes(runs.values()))].tolist():
+        for first in firsts[dedup.contains(self.sentences, dedup.hashes(runs.values()))].tolist():
             found[first : first + count] = True
         return found
 
@@ -109,11 +109,3 @@ def _joined(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
 
 def _union(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     return np.unique(_joined(parts))
-
-
-def _contains(run: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which hashes are in a sorted run."""
-    if not len(run):
-        return np.zeros(len(hashes), np.bool_)
-    found: NDArray[np.bool_] = run[np.minimum(np.searchsorted(run, hashes), len(run) - 1)] == hashes
-    return found

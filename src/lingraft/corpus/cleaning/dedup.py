@@ -26,6 +26,14 @@ def hashes(sentences: Iterable[str]) -> NDArray[np.uint64]:
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
+def contains(run: NDArray[np.uint64], asked: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which of some hashes are in a sorted run."""
+    if not len(run):
+        return np.zeros(len(asked), np.bool_)
+    found: NDArray[np.bool_] = run[np.minimum(np.searchsorted(run, asked), len(run) - 1)] == asked
+    return found
+
+
 BUCKETS = 16
 BOUNDS = np.arange(1, BUCKETS, dtype=np.uint64) << np.uint64(60)
 """Where the buckets of the first four bits begin, but for the first."""
@@ -66,8 +74,7 @@ class Seen:
         for runs, hashes_here, first_here in parts:
             unseen = np.ones(len(hashes_here), np.bool_)
             for run in runs:
-                place = np.searchsorted(run, hashes_here)
-                unseen &= run[np.minimum(place, len(run) - 1)] != hashes_here
+                unseen &= ~contains(run, hashes_here)
             mask[first_here[unseen]] = True
             _remember(runs, hashes_here[unseen])
         return mask

@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.readers.columns import opened_parquet
-from lingraft.corpus.readers.lines import (
-    Reading,
-    kind,
-    opened,
-    reading_errors,
-    text_lines,
-)
+from lingraft.corpus.readers.lines import Reading, kind, opened, reading_errors, text_lines
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -79,7 +78,8 @@ def make(
 
     Raises:
         RecipeError: the language, a script or an option of the cluster is not valid.
-        DataError: something cannot be read or written, or the folder holds another corpus.
+        DataError: something cannot be read or written, or the folder holds another corpus or
+            other files.
     """
     scripts.of_language(language, section.scripts)
     cluster = settings.cluster
@@ -91,20 +91,19 @@ def make(
     made = planning.make(section, language, settings.part_bytes)
     documents.tell(section.text)
     folder = Folder(out)
+    planning.check_ours(folder)  # before there is a lock in it
     with Run(out).locked():
         planning.check_free(folder, made, overwrite=settings.overwrite)
         if not folder.done.is_file():
             folder.clear_partial()
-            if folder.fingerprint() is None:
-                folder.save(made)
+            folder.save(made)
             if cluster.kind == "local":
                 passes.run(folder, made, passes.passes(made), cluster.processes or 1)
             else:
                 _hand_over(folder, made, cluster)
         if not folder.done.is_file():
             return None
-        if folder.work.exists():
-            shutil.rmtree(folder.work)
+        folder.remove_work()
         result: dict[str, Any] = read_json(folder.done)["result"]
         log_result(result, section)
         return result

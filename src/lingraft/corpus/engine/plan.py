@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import json
+import logging
 import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
@@ -19,10 +22,13 @@ from lingraft.corpus.readers.lines import reading_errors
 from lingraft.corpus.readers.wiki import streams
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
-from lingraft.rundir import FORMAT, clear_temporary, fingerprint, read_json, write_text
+from lingraft.pages import is_page
+from lingraft.rundir import FORMAT, TEMPORARY, clear_temporary, fingerprint, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+logger = logging.getLogger(__name__)
 
 PARTS = 64
 """Where nothing else is asked for: enough for some processes to share evenly."""
@@ -31,6 +37,11 @@ BUCKET_BYTES = 1 << 30
 """Sources of this size give about 12 million sentences, whose hashes take 0.4 GB to compare."""
 HUB_BUCKETS = 8
 SHARD = re.compile(r"\d{5,}\.jsonl")
+PARTIAL_SHARD = re.compile(r"\.\d{5,}\.jsonl\.\d+\.partial")
+WORK, LOGS = ("written", "decisions", "parts"), "logs"
+"""Folders of `work`. What says that a shard is written goes first, before the shards do."""
+EVALUATIONS, REPORT = "evaluations", "report.html"
+"""What the command puts beside the shards: the texts of tasks (`tasks.held_out`), and the page."""
 CUT_BY_LINES = (".txt", ".jsonl", ".ndjson", ".json")
 
 
@@ -168,6 +179,11 @@ class Folder:
         return self.out / "work"
 
     @property
+    def saved(self) -> Path:
+        """The plan; as long as it is there, what lies beside it is the job's."""
+        return self.work / "plan.json"
+
+    @property
     def done(self) -> Path:
         """Written last; says how the corpus was made and what became of it."""
         return self.out / documents.FINISHED
@@ -190,49 +206,84 @@ class Folder:
 
     def logs(self, name: str) -> Path:
         """Where datatrove keeps the statistics of a pass."""
-        return self.work / "logs" / name
+        return self.work / LOGS / name
 
     def fingerprint(self) -> str | None:
-        """Of the corpus that is there or is being made; None if there is none."""
-        for path in (self.done, self.work / "plan.json"):
-            if path.is_file():
-                return str(read_json(path)["fingerprint"])
-        return None
+        """Of the corpus that is there or is being made; None if there is none of lingraft."""
+        return _fingerprint_in(self.done if self.done.is_file() else self.saved)
 
-    def strays(self) -> list[Path]:
-        """Shards, and whatever else would be read with them."""
-        return sorted(path for split in SPLITS for path in (self.out / split).glob("*.jsonl"))
+    def present(self) -> list[str]:
+        """What is there, but for empty folders and what a corpus may find there."""
+        if not self.out.is_dir():
+            return []
+        found = [path for path in sorted(self.out.iterdir()) if not _is_empty(path)]
+        names = [path.name for path in found if path.name not in (".lock", EVALUATIONS)]
+        return [name for name in names if name != REPORT or not is_page(self.out / name)]
+
+    def in_splits(self) -> list[Path]:
+        """Shards, and whatever else would be read with them; what is no shard comes first."""
+        paths = [path for split in SPLITS for path in (self.out / split).glob("*")]
+        seen = [path for path in paths if not path.name.startswith(".")]
+        return sorted(seen, key=lambda path: (_is_shard(path), path))
+
+    def is_replaceable(self) -> bool:
+        """Whether its job has not ended, and no cluster may be at work on it."""
+        logs = self.work / LOGS
+        handed_over = logs.is_dir() and not _is_empty(logs)
+        return not self.done.is_file() and not handed_over
 
     def clear(self) -> None:
-        """Delete the corpus; what marks it as whole goes first."""
+        """Delete the corpus and nothing else; what marks it as whole goes first.
+
+        After a kill half-way, the same job makes anew what is gone.
+        """
         self.done.unlink(missing_ok=True)
-        for name in ("work", *SPLITS):
-            if (self.out / name).exists():
-                shutil.rmtree(self.out / name)
+        if _fingerprint_in(self.saved) is not None:
+            self.clear_work()
+        for path in filter(_is_shard, self.in_splits()):
+            path.unlink()
+        self.clear_partial()
+        for split in SPLITS:
+            _remove_empty(self.out / split)
+        self.remove_work()
 
     def clear_work(self) -> None:
         """Delete what takes room; datatrove still writes into the rest."""
-        for name in ("parts", "decisions", "written"):
-            if (self.work / name).exists():
-                shutil.rmtree(self.work / name)
+        for name in WORK:
+            _remove(self.work / name)
+
+    def remove_work(self) -> None:
+        """Delete what the job kept; the plan, which shows that it is the job's, goes last."""
+        if _fingerprint_in(self.saved) is not None:
+            for name in (*WORK, LOGS):
+                _remove(self.work / name)
+            clear_temporary(self.work)
+            self.saved.unlink()
+        _remove_empty(self.work)
 
     def clear_partial(self) -> None:
         """Delete what a killed process left half-written."""
-        for path in self.out.glob("*/**/*.partial"):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        for folder in (self.out, self.work, *self.work.glob("*/")):
+        for split in SPLITS:
+            for path in (self.out / split).glob(".*.partial"):
+                if PARTIAL_SHARD.fullmatch(path.name):
+                    path.unlink()
+        for name in WORK:
+            for path in (self.work / name).glob("*.partial"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for folder in (self.out, self.work, *(self.work / name for name in WORK)):
             clear_temporary(folder)
 
     def save(self, plan: Plan) -> None:
-        """Write the plan, from which every task works."""
-        for name in ("parts", "decisions", "written", "logs"):
-            (self.work / name).mkdir(parents=True, exist_ok=True)
-        write_text(self.work / "plan.json", PLANS.dump_json(plan).decode())
+        """Write the plan, from which every task works, if it is not there; it comes first."""
+        self.work.mkdir(parents=True, exist_ok=True)
+        if not self.saved.is_file():
+            write_text(self.saved, PLANS.dump_json(plan).decode())
+        for name in (*WORK, LOGS):
+            (self.work / name).mkdir(exist_ok=True)
 
     def plan(self) -> Plan:
         """The plan that was saved."""
-        path = self.work / "plan.json"
-        return _load(path, path.stat().st_mtime_ns)
+        return _load(self.saved, self.saved.stat().st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=4)
@@ -240,34 +291,102 @@ def _load(path: Path, changed_ns: int) -> Plan:
     return PLANS.validate_json(path.read_bytes())
 
 
+def _fingerprint_in(path: Path) -> str | None:
+    """What a corpus.json or a plan of ours names; None where there is none, or another's file."""
+    try:
+        data: Any = json.loads(path.read_bytes()) if path.is_file() else None
+    except ValueError:
+        return None
+    ours = isinstance(data, dict) and {"fingerprint", "language"} <= data.keys()
+    return str(data["fingerprint"]) if ours else None
+
+
+def _is_shard(path: Path) -> bool:
+    return SHARD.fullmatch(path.name) is not None and path.is_file()
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a folder holds nothing but what a killed `write_text` left."""
+    return path.is_dir() and all(TEMPORARY.fullmatch(inside.name) for inside in path.iterdir())
+
+
+def _remove(folder: Path) -> None:
+    """Delete a folder of the job; a kill half-way leaves nothing of it under its name."""
+    partial = folder.with_name(f"{folder.name}.partial")
+    if partial.exists():
+        shutil.rmtree(partial)
+    if folder.exists():
+        folder.rename(partial)
+        shutil.rmtree(partial)
+
+
+def _remove_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # it is not there, or holds something
+        folder.rmdir()
+
+
 def check_free(folder: Folder, plan: Plan, *, overwrite: bool) -> None:
-    """Make sure that a job may write into its folder.
+    """Make sure that a job may write into its folder; delete another corpus where that may go.
 
     Raises:
-        DataError: it holds another corpus, or a file stands in its place.
+        DataError: it holds another corpus, other files or a source, or a file stands in its place.
     """
     if folder.out.exists() and not folder.out.is_dir():
         raise DataError(f"{folder.out}: is a file, not a folder; choose another --out")
+    check_ours(folder)
+    _check_sources(folder, plan)
     there = folder.fingerprint()
-    if overwrite and there is not None:
-        folder.clear()
-    elif there not in (None, plan.fingerprint):
+    if there == plan.fingerprint and not overwrite:
+        return
+    replaced = there is not None and not overwrite
+    if replaced and not folder.is_replaceable():
         raise DataError(
             f"{folder.out}: holds a corpus of other sources or settings; "
             "choose another --out, or delete it with --overwrite"
         )
-    elif there is None:
-        _check_strays(folder, overwrite=overwrite)
-
-
-def _check_strays(folder: Folder, *, overwrite: bool) -> None:
-    """Refuse, or delete, shards that belong to no corpus: they would be read with those to come."""
-    strays = folder.strays()
-    if overwrite and all(SHARD.fullmatch(path.name) for path in strays):
-        for path in strays:
-            path.unlink()
-    elif strays:
+    shards = folder.in_splits()
+    if shards and not (_is_shard(shards[0]) and (replaced or overwrite)):
         raise DataError(
-            f"{strays[0]}: belongs to no finished corpus and would be read with the new one; "
+            f"{shards[0]}: belongs to no finished corpus and would be read with the new one; "
             "choose another --out, or delete it (--overwrite deletes shards)"
         )
+    busy = folder.work.exists() and not _is_empty(folder.work)
+    if busy and _fingerprint_in(folder.saved) is None:
+        raise DataError(
+            f"{folder.work}: holds files that are not lingraft's, where it would keep its own; "
+            "choose another --out, or move them"
+        )
+    if replaced:
+        logger.info("%s: an unfinished corpus of other sources or settings is replaced", folder.out)
+    folder.clear()
+
+
+def check_ours(folder: Folder) -> None:
+    """Refuse a folder of other things; shards alone may be what is left of a corpus.
+
+    Raises:
+        DataError: it holds something, and no corpus of lingraft.
+    """
+    present = folder.present()
+    other = [name for name in present if name not in SPLITS or not (folder.out / name).is_dir()]
+    if other and folder.fingerprint() is None:
+        raise DataError(
+            f"{folder.out}: is not empty and holds no corpus of lingraft ({other[0]} …); "
+            "choose another --out"
+        )
+
+
+def _check_sources(folder: Folder, plan: Plan) -> None:
+    """Refuse to write where the text is read from.
+
+    Raises:
+        DataError: a source lies in a folder whose files the job may delete.
+    """
+    out = folder.out.resolve()
+    ours = {out / name for name in ("work", *SPLITS)}
+    for source in (source for part in plan.parts for source in part.sources):
+        if source.path is not None and ours.intersection(source.path.resolve().parents):
+            raise DataError(
+                f"{source.name}: is a source inside {folder.out}, and would be replaced; choose "
+                "another --out"
+            )

@@ -9,12 +9,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.extras import require
-from lingraft.corpus.readers.lines import (
-    BROKEN_UTF8,
-    LINE_TOO_LONG,
-    Reading,
-    reading_errors,
-)
+from lingraft.corpus.readers.lines import BROKEN_UTF8, LINE_TOO_LONG, Reading, reading_errors
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:

@@ -66,10 +66,7 @@ def read(names: Iterable[str | Path], layout: Layout, reading: Reading) -> Itera
             a Moses corpus differ in length.
     """
     for name in names:
-        path = Path(name).expanduser()
-        moses = _moses_files(path, layout)
-        if moses is None and not path.is_file():
-            raise _missing(name, layout)
+        path, moses = _located(name, layout)
         suffix = kind(path)
         if moses is None and suffix not in FORMATS:
             raise DataError(
@@ -91,20 +88,21 @@ def files(names: Iterable[str | Path], layout: Layout) -> list[Path]:
     """
     found: list[Path] = []
     for name in names:
-        path = Path(name).expanduser()
-        moses = _moses_files(path, layout)
-        if moses is None and not path.is_file():
-            raise _missing(name, layout)
+        path, moses = _located(name, layout)
         found += moses or [path]
     return found
 
 
-def _missing(name: str | Path, layout: Layout) -> DataError:
-    stem = Path(name).name
-    return DataError(
-        f"{name}: no such file, nor {stem}.{layout.source} with "
-        f"{stem}.{layout.target} beside it; give files of parallel text"
-    )
+def _located(name: str | Path, layout: Layout) -> tuple[Path, tuple[Path, Path] | None]:
+    """A file; or the name that both files of a Moses corpus share, and these."""
+    path = Path(name).expanduser()
+    moses = _moses_files(path, layout)
+    if moses is None and not path.is_file():
+        raise DataError(
+            f"{name}: no such file, nor {path.name}.{layout.source} with "
+            f"{path.name}.{layout.target} beside it; give files of parallel text"
+        )
+    return path, moses
 
 
 def _moses_files(path: Path, layout: Layout) -> tuple[Path, Path] | None:

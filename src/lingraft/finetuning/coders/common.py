@@ -6,18 +6,22 @@ B: inputs of a micro-batch, T: tokens of its longest, C: labels of the task.
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
+from tokenizers import Tokenizer
 
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.finetuning.causal import is_causal
 from lingraft.models.losses import IGNORED
 from lingraft.pretrained.load import first_position
+from lingraft.tokenizer.files import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,6 +99,8 @@ class Shape:
     """The generation configuration of a model that writes."""
     causal: bool = False
     """Whether a position sees only what stands before it."""
+    inserted: tuple[str, ...] = ()
+    """Special tokens that the coder puts into texts; any other that is written there is text."""
 
     @classmethod
     def of(
@@ -135,14 +141,31 @@ class Shape:
     def encode(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, **options: Any
     ) -> Sequence[Encoding]:
-        """What the tokenizer makes of texts or pairs, cut at `max_length`."""
+        """What the tokenizer makes of texts or pairs, cut at `max_length`.
+
+        A special token in a text is text: BART, say, reads a text at its one end token.
+        """
+        if self.inserted:
+            return self._inserting.encode_batch(list(texts))
         encoded = self.tokenizer(
             list(texts),
             None if pairs is None else list(pairs),
+            split_special_tokens=True,
             **{"truncation": "longest_first", "max_length": self.max_length, **options},
         )
         found: Sequence[Encoding] = encoded.encodings
         return found
+
+    @cached_property
+    def _inserting(self) -> Tokenizer:
+        """A copy of the backend for which the tokens `inserted` are no special ones."""
+        state = state_of(self.tokenizer)
+        for token in state["added_tokens"]:
+            token["special"] = token["special"] and token["content"] not in self.inserted
+        backend = Tokenizer.from_str(json.dumps(state))
+        backend.encode_special_tokens = True
+        backend.enable_truncation(self.max_length, direction=self.tokenizer.truncation_side)
+        return backend
 
     def item(self, example: int, encoding: Encoding, target: Any, extra: Any = None) -> Item:
         """An encoded text as the model's input.
@@ -207,12 +230,15 @@ class Coder(ABC):
     def collect(self, outputs: Any, items: Sequence[Item]) -> list[Any]:
         """What `decode` wants to know of each input, on the CPU."""
 
-    def generate(self, model: Any, items: Sequence[Item], *, best: bool) -> list[Any] | None:
-        """What the model writes for each input, in place of `collect`; None where it only reads.
+    def generate(
+        self, model: Any, items: Sequence[Item], places: Sequence[int], *, best: bool
+    ) -> list[Any] | None:
+        """What the model writes for inputs, in place of `collect`; None where it only reads.
 
         Args:
             model: without a distributed wrapper.
-            items: the inputs.
+            items: the inputs of a whole split.
+            places: of those that this process writes for.
             best: whether time matters less than quality.
         """
         return None

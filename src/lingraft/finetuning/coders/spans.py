@@ -23,6 +23,7 @@ from lingraft.tasks.windows import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tokenizers import Encoding
     from torch import Tensor
 
     from lingraft.finetuning.coders.common import Item, Shape
@@ -65,8 +66,8 @@ class SpanCoder(Coder):
     def _windows(self, index: int, example: SpanExample) -> Iterator[Item]:
         tokenizer = self.shape.tokenizer
         question = self._question(example.question)
-        n_question = len(tokenizer(question, add_special_tokens=False)["input_ids"])
-        passage = tokenizer(example.context, add_special_tokens=False).encodings[0]
+        n_question = len(self._plain(question).ids)
+        passage = self._plain(example.context)
         special = int(tokenizer.num_special_tokens_to_add(pair=True))
         shared = overlap(self.shape.max_length, n_question, special, self.spans.doc_stride)
         encodings = self.shape.encode(
@@ -89,9 +90,14 @@ class SpanCoder(Coder):
             item = self.shape.item(index, encoding, target(window, answer), extra)
             yield replace(item, cut=False)
 
+    def _plain(self, text: str) -> Encoding:
+        """A whole text, without the special tokens around it."""
+        (encoding,) = self.shape.encode([text], truncation=False, add_special_tokens=False)
+        return encoding
+
     def _question(self, question: str) -> str:
         """The question without what comes after `max_query` tokens."""
-        encoding = self.shape.tokenizer(question, add_special_tokens=False).encodings[0]
+        encoding = self._plain(question)
         if len(encoding.ids) <= self.spans.max_query:
             return question
         return question[: encoding.offsets[self.spans.max_query - 1][1]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
@@ -62,6 +63,10 @@ class TagCoder(Coder):
         super().__init__(task, shape)
         self.labels = label_ids(task)
         self.tokens_of = last_tokens if shape.causal else first_tokens
+        tokenizer = shape.tokenizer
+        # byte-level BPE has no unknown one
+        self.stand_in = tokenizer.unk_token or tokenizer.eos_token
+        self.standing_in = replace(shape, inserted=tuple(filter(None, [self.stand_in])))
         self.outside = "O" if "O" in self.labels else task.labels[-1]
 
     def encode(self, examples: Sequence[Example]) -> list[Item]:
@@ -88,24 +93,28 @@ class TagCoder(Coder):
         """The inputs of a sentence of words."""
         room = self.shape.max_length - int(self.shape.tokenizer.num_special_tokens_to_add())
         counts = tokens_of_words(example.units, [whole, *whole.overflowing])
-        tokenizer = self.shape.tokenizer
-        stand_in = tokenizer.unk_token or tokenizer.eos_token  # byte-level BPE has no unknown one
         odd = [word for word, count in enumerate(counts) if not known(count, room)]
         if odd or whole.overflowing:
             units = list(example.units)
             for word in odd:
-                units[word] = stand_in or units[word]
+                units[word] = self.stand_in or units[word]
             if odd:  # some tokenizers begin anew behind a special token
-                (again,) = self.shape.encode([" ".join(units)])
+                again = self._read(units)
                 counts = tokens_of_words(units, [again, *again.overflowing])
             parts = [
                 (tuple(units[one.start : one.stop]), one.start) for one in pieces(counts, room)
             ]
-            encodings = self.shape.encode([" ".join(words) for words, _ in parts])
+            encodings = [self._read(words) for words, _ in parts]
         else:
             parts, encodings = [(example.units, 0)], [whole]
         for (words, start), encoding in zip(parts, encodings, strict=True):
             yield from self._labelled(index, words, tags[start:], start, encoding)
+
+    def _read(self, words: Sequence[str]) -> Encoding:
+        """Words, of which some may be the stand-in."""
+        shape = self.standing_in if self.stand_in in words else self.shape
+        (encoding,) = shape.encode([" ".join(words)])
+        return encoding
 
     def _labelled(
         self, index: int, words: Sequence[str], tags: Sequence[str], start: int, encoding: Encoding
@@ -117,7 +126,7 @@ class TagCoder(Coder):
         half = len(words) // 2
         if encoding.overflowing and half:
             for some, place in ((words[:half], 0), (words[half:], half)):
-                (again,) = self.shape.encode([" ".join(some)])
+                again = self._read(some)
                 yield from self._labelled(index, some, tags[place:], start + place, again)
             return
         labels: list[str | None] = [None] * len(encoding.offsets)

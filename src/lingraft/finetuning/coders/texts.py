@@ -12,7 +12,7 @@ import torch
 from lingraft.finetuning.coders.common import Coder, label_ids
 from lingraft.models.losses import summed_cross_entropy
 from lingraft.tasks.examples import RelationExample, TextExample
-from lingraft.tasks.markers import WORD_START, glue, mark, spaced
+from lingraft.tasks.markers import MARKERS, WORD_START, glue, mark, spaced
 from lingraft.tasks.predictions import LabelPrediction, ScorePrediction
 from lingraft.tokenizer.files import kind_of
 
@@ -143,7 +143,7 @@ class RelationCoder(LabelCoder):
     """
 
     def __init__(self, task: Task, shape: Shape) -> None:
-        super().__init__(task, shape)
+        super().__init__(task, replace(shape, inserted=MARKERS))
         self.pieces = PIECES[kind_of(shape.tokenizer)]
         self.vocabulary = shape.tokenizer.get_vocab()
 

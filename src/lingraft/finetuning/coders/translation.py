@@ -6,6 +6,7 @@ its pairs, D: width, V: vocabulary.
 
 from __future__ import annotations
 
+import copy
 import logging
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -70,6 +71,8 @@ class TranslationCoder(Coder):
                 self.start = first
             else:
                 self.comes_first = first
+        self.reader = copy.copy(tokenizer)  # of texts; the one that is saved stays as it is
+        self.reader.split_special_tokens = True
         self.opening = {tokenizer.bos_token_id, tokenizer.cls_token_id} - {None, first}
 
     def _speak(self, codes: tuple[str, str] | None) -> tuple[str, int]:
@@ -143,9 +146,8 @@ class TranslationCoder(Coder):
 
     def _whole(self, examples: Sequence[Example]) -> list[Item]:
         pairs = [_translated(example) for example in examples]
-        tokenizer = self.shape.tokenizer
-        sources = tokenizer([one.text for one in pairs])["input_ids"]
-        targets = tokenizer(text_target=[one.translation for one in pairs])["input_ids"]
+        sources = self.reader([one.text for one in pairs])["input_ids"]
+        targets = self.reader(text_target=[one.translation for one in pairs])["input_ids"]
         return [
             Item(index, np.array(source), None, self._target(target), pair.text)
             for index, (pair, source, target) in enumerate(
@@ -164,7 +166,7 @@ class TranslationCoder(Coder):
         longest = self.shape.max_length
         if max(self.size(item)) <= longest:
             return item
-        encoded = self.shape.tokenizer([item.extra], truncation=True, max_length=longest)
+        encoded = self.reader([item.extra], truncation=True, max_length=longest)
         ids = np.array(encoded["input_ids"][0])
         return Item(item.example, ids, None, item.target[:longest], item.extra, cut=True)
 
@@ -211,18 +213,21 @@ class TranslationCoder(Coder):
         """Nothing: what the decoder says of a right beginning is no translation."""
         return [None] * len(items)
 
-    def generate(self, model: Any, items: Sequence[Item], *, best: bool) -> list[Any]:
+    def generate(
+        self, model: Any, items: Sequence[Item], places: Sequence[int], *, best: bool
+    ) -> list[Any]:
         """Translations of the sources: greedy, or for `best` with a beam.
 
-        A greedy one ends a little above the longest reference: untrained models find no end.
+        A greedy one ends a little above the split's longest reference, whichever process has that:
+        untrained models find no end.
         """
         limit = self.shape.max_length
         if not best:
             limit = min(limit, max(map(self.count, items), default=0) + MORE)
         return translate(
             model,
-            self.shape.tokenizer,
-            [item.extra for item in items],
+            self.reader,
+            [items[place].extra for place in places],
             beams=self.task.settings.beams if best else 1,
             max_new_tokens=limit,
         )

@@ -6,7 +6,7 @@ To add a family, add one record to the table of its kind (`encoders.py`, `decode
 
 from __future__ import annotations
 
-from lingraft.errors import UnsupportedModelError
+from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models.families.decoders import DECODERS
 from lingraft.models.families.encoder_decoders import ENCODER_DECODERS
 from lingraft.models.families.encoders import ENCODERS
@@ -24,6 +24,7 @@ __all__ = [
     "LayerList",
     "check_config",
     "check_masked",
+    "check_vocabulary",
     "family_of",
 ]
 
@@ -59,4 +60,22 @@ def check_masked(family: Family, what: str) -> None:
         raise UnsupportedModelError(
             f"{what}: is for masked language models, and a {family.model_type} model is a "
             f"{KINDS[family.kind].title}; give an encoder"
+        )
+
+
+def check_vocabulary(family: Family, kind: str) -> None:
+    """Refuse a kind of vocabulary that transformers would read as another.
+
+    Args:
+        family: of the source.
+        kind: as in the recipe.
+
+    Raises:
+        RecipeError: the family's tokenizers have a pattern of their own, and this kind has another.
+    """
+    if family.own_pattern and kind in ("unigram", "byte-bpe", "wordpiece"):
+        raise RecipeError(
+            f"tokenizer.kind: transformers reads every {family.model_type} tokenizer by the "
+            f"family's own pattern, so it would cut text otherwise than this '{kind}'; choose "
+            "qwen3 or llama, or keep to the source's kind ('source', 'extend', …)"
         )

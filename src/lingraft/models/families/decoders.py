@@ -76,7 +76,12 @@ DECODERS: dict[str, Family] = {
         "llama", note="Llama 1 to 3, SmolLM 1 and 2, and most models named after it"
     ),
     "mistral": _llama_like("mistral", window_everywhere=True),
-    "qwen2": _llama_like("qwen2", per_layer=("layer_types",), note="Qwen 2 and 2.5"),
+    "qwen2": _llama_like(
+        "qwen2",
+        per_layer=("layer_types",),
+        own_pattern=True,
+        note="Qwen 2 and 2.5; only vocabularies with Qwen's own pattern",
+    ),
     "qwen3": _llama_like("qwen3", per_layer=("layer_types",)),
     "gemma2": _llama_like(
         "gemma2", **GEMMA, note="4.57 needs attn_implementation='eager': others leave out softcaps"

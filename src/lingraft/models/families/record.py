@@ -114,6 +114,9 @@ class Family:
     older: Callable[[Mapping[str, Any]], dict[str, Any]] | None = older.rope
     """From config.json of transformers 5, what version 4.57 looks for; None where 4.57 does not
     have the class."""
+    own_pattern: bool = False
+    """Whether transformers 5 cuts text by the family's own pattern, whatever the files of the
+    tokenizer say: its class for the family goes before the class that they name (Qwen 2)."""
     note: str = ""
     """For the page of families: what a user should know."""
     first_layer_lacks: str | None = None

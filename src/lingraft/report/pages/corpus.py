@@ -13,6 +13,7 @@ from lingraft.errors import DataError
 from lingraft.report import numbers, page
 from lingraft.report.next_step import NextStep, command
 from lingraft.report.pages import sections
+from lingraft.report.pages.sections import by_count
 from lingraft.report.table import Column, Table, table
 from lingraft.rundir import read_json, write_text
 
@@ -143,11 +144,6 @@ def _counted_only(result: dict[str, Any]) -> str:
 
 def _of_sentences(reason: str) -> bool:
     return reason in REASONS
-
-
-def by_count(counts: Mapping[str, int]) -> dict[str, int]:
-    """The largest first."""
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _ranges(counts: Mapping[str, int]) -> dict[str, int]:

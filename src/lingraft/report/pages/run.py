@@ -85,7 +85,7 @@ def _context(
         "stages": sections.stages(main),
         "made_from": "the files of the run",
         "comparison": compared,
-        "compared": tables.table_of(compared),
+        "compared": tables.table_of(compared).filled(),
         "scheme": headline(evaluation) if evaluation else HEADLINE_SCHEME,
         "writes": writes(evaluation),
         "predicts": kind_of(evaluation) == "causal",

@@ -112,13 +112,17 @@ def drops(corpus: dict[str, Any]) -> Table:
 
 def funnel(title: str, what: str, count: int, dropped: Mapping[str, int], kept: int) -> Table:
     """All that went in, what was left out by reason, the commonest first, and what was kept."""
-    reasons = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
     rows = [
         _bar("went in", count, count, count, role="total"),
-        *(_bar(str(name), n, count, count) for name, n in reasons if n),
+        *(_bar(name, n, count, count) for name, n in by_count(dropped).items() if n),
         _bar("kept", kept, count, count, role="total"),
     ]
     return table(title, (what, "number", "share", Column("", "bar")), rows)
+
+
+def by_count(counts: Mapping[str, int]) -> dict[str, int]:
+    """The largest first."""
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def bars(

@@ -1,0 +1,37 @@
+"""Options that several values may follow, and functions that take one or several."""
+
+import pytest
+
+import lingraft
+from lingraft import cli
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("adapt --text a b --lang ko", "adapt --text a --text b --lang ko"),
+        ("--quiet evaluate M --text a b", "--quiet evaluate M --text a --text b"),
+        ("translate M --text a b", "translate M --text a b"),
+        ("compare A --lm-eval a b", "compare A --lm-eval a --lm-eval b"),
+        ("graft --text a b", "graft --text a b"),
+    ],
+)
+def test_values_are_spread_where_the_chosen_command_takes_several(given, wanted):
+    arguments = given.split()
+    assert cli.spread(arguments, cli.many(arguments)) == wanted.split()
+
+
+def test_a_second_value_of_an_option_that_takes_one_is_said(command, tmp_path):
+    ended = command("translate", "M", "--text", "a", "b", "--out", tmp_path / "c")
+    assert ended.status == 2
+    assert "unexpected extra argument(s) (b)" in ended.err
+
+
+@pytest.mark.parametrize("text", ["ko.txt", ["ko.txt"]])
+def test_evaluate_takes_one_path_or_several(text, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "lingraft.pipeline.standalone.evaluate", lambda model, paths, **_: asked.append(paths)
+    )
+    lingraft.evaluate("m", text)
+    assert asked == [["ko.txt"]]
