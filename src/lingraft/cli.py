@@ -86,8 +86,8 @@ class Command(TyperCommand):
                     formatter.write_text(f"{example['says']}:")
                 words = re.sub(r" (?!--)", "\u00a0", " ".join(example["code"].split()))
                 lines = textwrap.wrap(words, formatter.width - 8, break_on_hyphens=False)
-                shown = " \\\n      ".join(lines).replace("\u00a0", " ")
-                formatter.write(f"    {shown}\n")
+                code = " \\\n      ".join(lines).replace("\u00a0", " ")
+                formatter.write(f"    {code}\n")
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command.
@@ -104,8 +104,8 @@ class Command(TyperCommand):
         return super().invoke(ctx)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(value: bool) -> None:
+    if value:
         console.line(__version__)
         raise typer.Exit
 
@@ -159,8 +159,8 @@ def many(arguments: list[str]) -> tuple[str, ...]:
     """The options of the chosen command that several values may follow."""
     name = next((argument for argument in arguments if not argument.startswith("-")), "")
     command = COMMAND_LINE.commands.get(name)  # type: ignore[attr-defined]
-    found = command.params if command is not None else []
-    return tuple(one for each in found if each.multiple for one in each.opts if one in MANY)
+    params = command.params if command is not None else []
+    return tuple(flag for param in params if param.multiple for flag in param.opts if flag in MANY)
 
 
 def main() -> None:

@@ -49,10 +49,10 @@ def explain(error: OSError, path: object = None) -> str:
         path: named where the error names no file.
     """
     where = error.filename or path
-    what = os.strerror(errno.ENOSPC) if SHORT_WRITE.search(str(error)) else error.strerror or error
+    cause = os.strerror(errno.ENOSPC) if SHORT_WRITE.search(str(error)) else error.strerror or error
     return (
         f"{where}: " if where else ""
-    ) + f"{what}; nothing half-made was kept: mend that and run the same command again"
+    ) + f"{cause}; nothing half-made was kept: mend that and run the same command again"
 
 
 def is_disk_full(error: BaseException | None) -> bool:

@@ -80,14 +80,14 @@ class Ticker:
     start is forgotten, and the longer the task runs, the less a short stop changes the estimate.
     """
 
-    def __init__(self, what: str, total: float | None, unit: str, bar: Progress | None) -> None:
-        self.what, self.total, self.unit = what, total, unit
+    def __init__(self, title: str, total: float | None, unit: str, bar: Progress | None) -> None:
+        self.what, self.total, self.unit = title, total, unit
         self.started = self.last_line = time.monotonic()
         self.count = 0.0
         self.seen = [(self.started, 0.0)]
         """When how much was done, the first of them where the moving mean begins."""
         self.bar = bar
-        self.task = bar.add_task(what, total=total, rate="", note="") if bar else None
+        self.task = bar.add_task(title, total=total, rate="", note="") if bar else None
 
     def start_at(self, count: float) -> None:
         """Say how much was done before this process began, so that the rate is this one's own."""
@@ -135,15 +135,15 @@ class Ticker:
             if (self.total)
             else f" {self.unit}"
         )
-        told = f"{self.what}: {self.count:,.0f}{of_all}, {self.speed(now)}"
-        return f"{told}, {note}" if note else told
+        text = f"{self.what}: {self.count:,.0f}{of_all}, {self.speed(now)}"
+        return f"{text}, {note}" if note else text
 
 
 @contextlib.contextmanager
-def progress(what: str, total: float | None, unit: str) -> Iterator[Ticker]:
-    """Show the progress of `what`; `total` in `unit`s, None where it is not known."""
+def progress(title: str, total: float | None, unit: str) -> Iterator[Ticker]:
+    """Show the progress of `title`; `total` in `unit`s, None where it is not known."""
     if not (console.is_terminal and logging.getLogger("lingraft").isEnabledFor(logging.INFO)):
-        yield Ticker(what, total, unit, None)
+        yield Ticker(title, total, unit, None)
         return
     columns = [
         TextColumn("{task.description}", markup=False),
@@ -157,4 +157,4 @@ def progress(what: str, total: float | None, unit: str) -> Iterator[Ticker]:
         TextColumn("{task.fields[note]}", markup=False),
     ]
     with Progress(*columns, console=console, transient=False) as bar:
-        yield Ticker(what, total, unit, bar)
+        yield Ticker(title, total, unit, bar)

@@ -106,12 +106,12 @@ class Resampling:
             return self.draws(len(keys), name)
         seeds = list(dict.fromkeys(key[0] for key in keys))
         outer_RP = self.draws(len(seeds), name)
-        drawn_RS = np.empty((self.resamples, len(keys)))
+        weights_RS = np.empty((self.resamples, len(keys)))
         for place, seed in enumerate(seeds):
             own = [index for index, key in enumerate(keys) if key[0] == seed]
             inner = self.draws(len(own), f"{name}, fine-tunings of {place}")
-            drawn_RS[:, own] = outer_RP[:, [place]] * inner / len(own)
-        return drawn_RS
+            weights_RS[:, own] = outer_RP[:, [place]] * inner / len(own)
+        return weights_RS
 
     def difference(self, gains: Mapping[Key, float], gains_RS: Array | None) -> Difference:
         """What one model has more than another, over the runs that both have.
@@ -128,9 +128,9 @@ class Resampling:
         means = [float(np.mean(of_seed)) for of_seed in by_seed.values()]
         low = high = p = None
         if gains_RS is not None:
-            drawn_R = self.mean(gains_RS, list(gains))
-            low, high = interval(drawn_R)
-            least = min(int((drawn_R <= 0).sum()), int((drawn_R >= 0).sum()))
+            gains_R = self.mean(gains_RS, list(gains))
+            low, high = interval(gains_R)
+            least = min(int((gains_R <= 0).sum()), int((gains_R >= 0).sum()))
             p = min(1.0, 2 * (least + 1) / (self.resamples + 1))
         counts = (self.resamples, len(gains), len(means))
         return Difference(float(np.mean(means)), low, high, p, *counts, paired_t_test(means))
@@ -150,14 +150,14 @@ class Resampling:
             return None
         draws_RB = self.draws(int(used_B.sum()), "blocks")
         means_R2 = (draws_RB @ sums_2B[:, used_B].T) / (draws_RB @ counts_B[used_B])[:, None]
-        ours, theirs = sums_2B.sum(1)
-        gain = float((ours - theirs) / counts_B.sum())
+        first, second = sums_2B.sum(1)
+        gain = float((first - second) / counts_B.sum())
         return self.difference({(0,): gain}, (means_R2[:, 0] - means_R2[:, 1])[:, None])
 
 
-def interval(drawn_R: Array, method: Any = "linear") -> tuple[float, float]:
+def interval(replicates_R: Array, method: Any = "linear") -> tuple[float, float]:
     """Bounds of the 95 % interval of what was drawn; `method` is that of `numpy.quantile`."""
-    low, high = np.quantile(drawn_R, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method=method)
+    low, high = np.quantile(replicates_R, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method=method)
     return float(low), float(high)
 
 

@@ -154,8 +154,8 @@ class Meter(Watch):
                 self.peak = peak_memory(self.device)
         elif self.stage == "operations":
             self.counting.close()
-            found = {"useful": flops, "executed": self.counter.get_total_flops()}
-            self.flops_per_token = {k: value / step.global_tokens for k, value in found.items()}
+            counts = {"useful": flops, "executed": self.counter.get_total_flops()}
+            self.flops_per_token = {k: value / step.global_tokens for k, value in counts.items()}
 
 
 def rows(model: PreTrainedModel) -> int:
@@ -181,12 +181,12 @@ class TimedScorer:
             yield portion
 
 
-def measured(subject: Subject, what: str, effort: Effort, command: str = "") -> dict[str, Any]:
+def measured(subject: Subject, name: str, effort: Effort, command: str = "") -> dict[str, Any]:
     """Measure one thing.
 
     Args:
         subject: model, phases, text.
-        what: the name of a phase, or 'evaluation'.
+        name: the name of a phase, or 'evaluation'.
         effort: how long.
         command: how it was called, for the record.
 
@@ -202,13 +202,13 @@ def measured(subject: Subject, what: str, effort: Effort, command: str = "") -> 
     load = [os.getloadavg()[0]]
     result = (
         _evaluation(subject, effort, accelerator)
-        if what == EVALUATION
-        else _training(subject, what, effort, accelerator)
+        if name == EVALUATION
+        else _training(subject, name, effort, accelerator)
     )
     load.append(os.getloadavg()[0])
     return {
         "model": subject.name,
-        "what": what,
+        "what": name,
         **result,
         "effort": asdict(effort),
         "load_average": load,
@@ -229,17 +229,17 @@ def check_counted(phase: Phase) -> None:
             "measures no others"
         )
     if "pairs" in objective.reads or phase.lora:
-        what = "has LoRA" if phase.lora else "reads pairs"
+        reason = "has LoRA" if phase.lora else "reads pairs"
         raise RecipeError(
-            f"phase '{phase.name}': {what}, and bench counts the operations of neither pairs nor "
+            f"phase '{phase.name}': {reason}, and bench counts the operations of neither pairs nor "
             "LoRA; measure another phase (--phase), or read the speed in the log of a run"
         )
 
 
 def _training(
-    subject: Subject, what: str, effort: Effort, accelerator: Accelerator
+    subject: Subject, phase_name: str, effort: Effort, accelerator: Accelerator
 ) -> dict[str, Any]:
-    phase = next(phase for phase in subject.recipe.phases if phase.name == what)
+    phase = next(phase for phase in subject.recipe.phases if phase.name == phase_name)
     check_counted(phase)
     model, family, itl = subject.model()
     tokens, vocabulary = subject.text(rows(model))
@@ -274,7 +274,7 @@ def _training(
             raise Stopped("bench: stopped before all was measured", error.signal_number) from None
     ceilings.append(_ceiling(model, accelerator, effort))
     return {
-        "train": sorted(trained_parts(phase.train, what)),
+        "train": sorted(trained_parts(phase.train, phase_name)),
         "trainable_parameters": problem.trainable,
         "batch": phase.batch.model_dump(),
         "training": subject.recipe.training.model_dump(mode="json"),
@@ -292,10 +292,10 @@ def _evaluation(subject: Subject, effort: Effort, accelerator: Accelerator) -> d
     scorer = Scorer(model, vocabulary.pad, subject.recipe.training.precision)
     operations = throughput.count(model, family, itl)
     ceilings = [_ceiling(model, accelerator, effort)]
-    chosen = np.arange(min(effort.evaluated, len(tokens)))
-    lengths = tokens.lengths[chosen]
-    hidden = mask_text(tokens.rows(chosen), vocabulary, "bench", Masking(), 0)
-    few = HiddenText(hidden.items[: max(1, len(chosen) // 4)], "", hidden.scheme)
+    indices = np.arange(min(effort.evaluated, len(tokens)))
+    lengths = tokens.lengths[indices]
+    hidden = mask_text(tokens.rows(indices), vocabulary, "bench", Masking(), 0)
+    few = HiddenText(hidden.items[: max(1, len(indices) // 4)], "", hidden.scheme)
     measure(scorer, few)
     flops = operations.forward(lengths, hidden.positions)
     timed = TimedScorer(scorer, accelerator.device)
@@ -304,7 +304,7 @@ def _evaluation(subject: Subject, effort: Effort, accelerator: Accelerator) -> d
         timed.seconds = 0.0
         window = Window(accelerator.device)
         measure(timed, hidden)  # type: ignore[arg-type]  # it asks for logits alone
-        window.add(int(lengths.sum()), len(chosen), hidden.positions, flops)
+        window.add(int(lengths.sum()), len(indices), hidden.positions, flops)
         window.close()
         windows.append(window)
         forward.append(timed.seconds)
@@ -340,7 +340,7 @@ def _speeds(windows: Sequence[Window], ceilings: Sequence[Ceiling]) -> dict[str,
         "sentences_per_second": sum(w.sentences for w in windows) / seconds,
         "targets_per_second": sum(w.targets for w in windows) / seconds,
         "flops_per_second": spread(flops),
-        "ceiling": asdict(best) | {"measured": [one.flops_per_second for one in ceilings]},
+        "ceiling": asdict(best) | {"measured": [c.flops_per_second for c in ceilings]},
         "mfu": spread([speed / best.flops_per_second for speed in flops]) if is_ceiling else None,
         "mfu_of_datasheet": (
             spread([speed / best.datasheet for speed in flops]) if best.datasheet else None

@@ -191,7 +191,7 @@ def _specials() -> dict[str, int]:
 
 
 def subject(
-    named: Path | None,
+    path: Path | None,
     model: str | None,
     shape: str | None,
     lengths: TextShape,
@@ -201,7 +201,7 @@ def subject(
     """Make a subject of what was asked for.
 
     Args:
-        named: a recipe, or the folder of a run.
+        path: a recipe, or the folder of a run.
         model: a source, directory or Hub id, grafted by the method xpt.
         shape: a size in the place of both, `LAYERSxWIDTHxVOCABULARY`.
         lengths: of made-up sentences.
@@ -211,11 +211,11 @@ def subject(
     Raises:
         RecipeError: not exactly one of the three is given, or one is wrong.
     """
-    if sum(value is not None for value in (named, model, shape)) != 1:
+    if sum(value is not None for value in (path, model, shape)) != 1:
         raise RecipeError("give a recipe, the folder of a run, --source or --shape, and only one")
-    run = named if named is not None and named.is_dir() else None
-    if named is not None:
-        recipe = read_recipe(Run.existing(run).recipe_path if run else named, settings)
+    run = path if path is not None and path.is_dir() else None
+    if path is not None:
+        recipe = read_recipe(Run.existing(run).recipe_path if run else path, settings)
     else:
         plain: dict[str, Any] = {
             "name": "bench",
@@ -226,7 +226,7 @@ def subject(
         recipe = recipe_from(plain, settings, "command line")
     if batch is not None:
         use = Batch(size=batch)
-        phases = tuple(one.model_copy(update={"batch": use}) for one in recipe.phases)
+        phases = tuple(phase.model_copy(update={"batch": use}) for phase in recipe.phases)
         recipe = recipe.model_copy(update={"phases": phases})
     lengths.check()
     return Subject(recipe, Shape.parse(shape) if shape else None, run, lengths)

@@ -51,8 +51,8 @@ class TextShape:
     def lengths(self, generator: np.random.Generator) -> Array:
         """[S] drawn lengths; clipping at both ends moves the mean a little."""
         centre = np.log(self.mean) - self.spread**2 / 2
-        drawn = generator.lognormal(centre, self.spread, self.sentences)
-        return np.clip(np.rint(drawn), 3, self.longest).astype(np.int32)
+        samples = generator.lognormal(centre, self.spread, self.sentences)
+        return np.clip(np.rint(samples), 3, self.longest).astype(np.int32)
 
 
 def token_ids(vocab_size: int) -> TokenIds:
@@ -86,17 +86,17 @@ def made_up(shape: TextShape, vocab_size: int, seed: int = 0) -> Tokens:
     cumulated = np.cumsum(frequencies / frequencies.sum())
     width = int(lengths.max())
     size = (len(lengths), width)
-    drawn = np.minimum(np.searchsorted(cumulated, generator.random(size)), ordinary - 1)
+    pieces = np.minimum(np.searchsorted(cumulated, generator.random(size)), ordinary - 1)
     follows = generator.random(size) < 0.5
     for column in range(1, width):
-        before = drawn[:, column - 1]
-        drawn[:, column] = np.where(follows[:, column], follower[before], drawn[:, column])
-    ids = drawn + ORDINARY
+        before = pieces[:, column - 1]
+        pieces[:, column] = np.where(follows[:, column], follower[before], pieces[:, column])
+    ids = pieces + ORDINARY
     ids[:, 0] = BOS
     ids[np.arange(len(lengths)), lengths - 1] = EOS
-    kept = ids[np.arange(width)[None] < lengths[:, None]]
+    tokens = ids[np.arange(width)[None] < lengths[:, None]]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint64)
-    return Tokens(kept.astype(np.uint16 if vocab_size <= SMALL else np.uint32), offsets, lengths)
+    return Tokens(tokens.astype(np.uint16 if vocab_size <= SMALL else np.uint32), offsets, lengths)
 
 
 def of_run(run: Run) -> tuple[Tokens, TokenIds]:

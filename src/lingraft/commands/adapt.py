@@ -180,7 +180,7 @@ def command(
         ask.check_beside_recipe(
             context, [name for name in context.params if name not in BESIDE_A_RECIPE]
         )
-        chosen = read_recipe(recipe, assignments)
+        full_recipe = read_recipe(recipe, assignments)
     else:
         texts = _texts(text or [], lang, language_field)
         needed: dict[str, object] = {"--source": source or join, "--text": text, "--lang": texts}
@@ -210,13 +210,13 @@ def command(
             data = _joined(join, texts, data)
         if replay or replay_share is not None:
             data = replayed(data, replay or [], replay_share)
-        chosen = _from_options(data, needed, out_dir, assignments)
-    folder = out_dir or Path("runs") / chosen.name
+        full_recipe = _from_options(data, needed, out_dir, assignments)
+    folder = out_dir or Path("runs") / full_recipe.name
     from lingraft.pipeline import adapt as pipeline
     from lingraft.pipeline.budgeting import Timekeeper
 
     run = pipeline.adapt(
-        chosen,
+        full_recipe,
         folder,
         resume=resume,
         overwrite=overwrite,
@@ -233,15 +233,15 @@ def show(run: Run) -> None:
     from lingraft.report.pages import sections
     from lingraft.report.variants import labelled
 
-    found = labelled([run])
-    compared = tables.compare(found)
-    main, line = found[0], compared.lines[0]
+    variants = labelled([run])
+    compared = tables.compare(variants)
+    main, line = variants[0], compared.lines[0]
     console.show(tables.for_terminal([run], console.out.width))
     for text in filter(None, (streams.summary([run]), *advice.lines(main, line))):
         console.line(text)
     took = f"{numbers.short(main.tokens)} tokens in {numbers.duration(main.seconds)}"
     console.summary(
-        ("what", f"{sections.title(found)}; {main.title}, {took}"),
+        ("what", f"{sections.title(variants)}; {main.title}, {took}"),
         ("result", tables.verdict(compared)),
         ("model", run.model_path),
         ("report", run.path / "report.html"),
@@ -255,8 +255,8 @@ def _texts(texts: list[str], lang: str | None, field: str | None) -> dict[str, A
         return named_texts(texts, lang)
     from lingraft.corpus.readers import languages
 
-    found = ask.names_in(lang) if lang is not None else list(languages.values(texts, field))
-    return by_field(texts, field, found)
+    codes = ask.names_in(lang) if lang is not None else list(languages.values(texts, field))
+    return by_field(texts, field, codes)
 
 
 def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
@@ -264,10 +264,10 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
     run = Run.existing(path)
     if not (run.model_path / "config.json").is_file():
         raise DataError(f"{path}: the run has no model yet; finish it (--resume) before you join")
-    theirs = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
+    run_recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
     alone = {texts["language"]: texts["corpus"]["text"]} if "language" in texts else {}
     new = texts.get("streams") or plain_streams(alone)
-    plain = joined(theirs, str(run.model_path), new)
+    plain = joined(run_recipe, str(run.model_path), new)
     own = {key: plain[key] | data[key] for key in ("tokenizer", "method")}
     own["evaluation"] = plain.get("evaluation", {}) | data["evaluation"]
     return plain | own | {key: data[key] for key in ("resources", "baselines")}
@@ -282,6 +282,6 @@ def _from_options(
         raise RecipeError(
             f"give a recipe, or --source, --text and --lang; missing: {', '.join(missing)}"
         )
-    named = {"name": ask.recipe_name(out_dir, data)}
-    budgets.check_given(named | data, assignments)
-    return recipe_from(named | data, assignments, "command line")
+    name_key = {"name": ask.recipe_name(out_dir, data)}
+    budgets.check_given(name_key | data, assignments)
+    return recipe_from(name_key | data, assignments, "command line")

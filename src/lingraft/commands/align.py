@@ -123,8 +123,8 @@ def command(
         ask.command_line(),
     )
     report = alignment_run.score(call, out)
-    for made in report.tables:
-        console.show(made, best="")
+    for table in report.tables:
+        console.show(table, best="")
     console.line(f"written: {', '.join(map(str, report.written))}; links: {out / 'links'}")
 
 
@@ -193,12 +193,12 @@ def _sets(gold: list[str], text: list[Path], base: int | None, outside: str) -> 
             f"--text: {len(texts)} texts for {needed} gold files without sentences; give SOURCE "
             "TARGET (or one .tsv or .jsonl) for each, in order; .jsonl gold files bring theirs"
         )
-    found = []
+    gold_sets = []
     for name, path in files:
         own = () if kind(path) == ".jsonl" else texts.pop(0)
-        read = links.read(name, path, own, base=base, outside=choices[outside])
-        found.append(read)
-    return tuple(found)
+        gold_set = links.read(name, path, own, base=base, outside=choices[outside])
+        gold_sets.append(gold_set)
+    return tuple(gold_sets)
 
 
 def _named(entry: str) -> tuple[str, Path]:

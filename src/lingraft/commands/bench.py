@@ -77,24 +77,24 @@ def command(
     if recipe is None and source is None and shape is None:
         shape = BASE
     lengths = TextShape(mean_length, length_spread, longest, sentences)
-    asked = subject(recipe, source, shape, lengths, batch, settings or [])
+    bench_subject = subject(recipe, source, shape, lengths, batch, settings or [])
     effort = measure.Effort(warmup, steps, windows, evaluated, ceiling_seconds)
     command = ask.command_line()
-    found = results(asked, chosen(asked, phase), effort, command)
-    console.show(table_of(found))
+    records = results(bench_subject, chosen(bench_subject, phase), effort, command)
+    console.show(table_of(records))
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        json_file.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
         console.line(f"written: {json_file}")
 
 
-def chosen(asked: Subject, phase: str) -> list[str]:
+def chosen(subject: Subject, phase: str) -> list[str]:
     """The names of what is measured.
 
     Raises:
         RecipeError: there is no such phase.
     """
-    names = [one.name for one in asked.recipe.phases]
+    names = [entry.name for entry in subject.recipe.phases]
     if phase == "all":
         return [*names, EVALUATION]
     if phase in (*names, EVALUATION):
@@ -108,48 +108,52 @@ def chosen(asked: Subject, phase: str) -> list[str]:
 
 
 def results(
-    asked: Subject, names: Sequence[str], effort: Effort, command: str
+    subject: Subject, names: Sequence[str], effort: Effort, command: str
 ) -> list[dict[str, Any]]:
     """Measure several things, each in a process of its own; a single one in this process."""
     from lingraft.bench.measure import measured
 
     if len(names) == 1:
-        return [measured(asked, names[0], effort, command)]
+        return [measured(subject, names[0], effort, command)]
     results = []
     for name in names:
         with workers.pool(1) as pool:
-            results.append(pool.submit(measured, asked, name, effort, command).result())
+            results.append(pool.submit(measured, subject, name, effort, command).result())
     return results
 
 
-def table_of(found: Sequence[dict[str, Any]]) -> Table:
+def table_of(records: Sequence[dict[str, Any]]) -> Table:
     """A row for each thing that was measured."""
     from lingraft.report.table import Column, table
     from lingraft.training.throughput import TOO_LOW
 
-    first = found[0]
+    first = records[0]
     machine, ceiling = first["machine"], first["ceiling"]
     speeds = ("tokens/s (min – max)", "per CPU-second", "MFU", "fill")
     head = ("", *speeds, Column("step", "long"), "peak memory")
     rows = []
-    for one in found:
-        speed, mfu, parts = one["tokens_per_second"], one["mfu"], one["step_seconds"]
+    for record in records:
+        speed, mfu, parts = record["tokens_per_second"], record["mfu"], record["step_seconds"]
         whole = sum(parts.values())
-        memory = one["peak_memory_bytes"]
+        memory = record["peak_memory_bytes"]
         rows.append(
             (
-                one["what"],
+                record["what"],
                 f"{speed['median']:,.0f} ({speed['min']:,.0f} – {speed['max']:,.0f})",
-                f"{one['tokens_per_cpu_second']['median']:,.0f}",
+                f"{record['tokens_per_cpu_second']['median']:,.0f}",
                 f"{mfu['median']:.1%}" if mfu else "left out",
-                f"{one['fill']:.1%}" if "fill" in one else "",
+                f"{record['fill']:.1%}" if "fill" in record else "",
                 ", ".join(f"{name} {part / whole:.0%}" for name, part in parts.items()),
                 f"{memory / 1e9:,.2f} GB" if memory is not None else "not known",
             )
         )
-    reason = "" if all(one["mfu"] for one in found) else f"; MFU above 100 % is left out: {TOO_LOW}"
+    reason = (
+        ""
+        if all(record["mfu"] for record in records)
+        else f"; MFU above 100 % is left out: {TOO_LOW}"
+    )
     device = machine["cpu"] if machine["devices"] == ["cpu"] else machine["devices"][0]
-    load = max(value for one in found for value in one["load_average"])
+    load = max(value for record in records for value in record["load_average"])
     note = (
         f"{device}, {machine['threads']} threads, load average up to {load:.1f}, "
         f"{machine['precision']}; ceiling {ceiling['flops_per_second'] / 1e9:,.0f} GFLOP/s "

@@ -48,11 +48,11 @@ def chosen(form: Mapping[str, object]) -> dict[str, Any] | None:
         "tokens": None if tokens is None else count(str(tokens), "--tokens"),
         "steps": form.get("steps"),
     }
-    given = [(unit, value) for unit, value in values.items() if value is not None]
-    if len(given) > 1:
-        names = " and ".join(f"--{unit}" for unit, _ in given)
+    budgets = [(unit, value) for unit, value in values.items() if value is not None]
+    if len(budgets) > 1:
+        names = " and ".join(f"--{unit}" for unit, _ in budgets)
         raise RecipeError(f"{names} are both budgets; give one of them")
-    return {"value": given[0][1], "unit": given[0][0]} if given else None
+    return {"value": budgets[0][1], "unit": budgets[0][0]} if budgets else None
 
 
 def default_preset(
@@ -72,12 +72,12 @@ def default_preset(
     """
     method, streams = form.get("method"), form.get("streams", ())
     record = METHODS.get(method or "xpt")
-    known = record is not None and record.preset == PAPER and bool(record.stretches)
+    has_rules = record is not None and record.preset == PAPER and bool(record.stretches)
     by_hand = any(text.strip().startswith(("phases.", "phases=")) for text in assignments)
     measured = len(streams) < 2 and not joins  # of several languages no rule was measured
     budgeted = chosen(form) or any(text.strip().startswith("method.budget") for text in assignments)
     papers = yes and not budgeted
-    return AUTO if known and measured and not by_hand and not papers else None
+    return AUTO if has_rules and measured and not by_hand and not papers else None
 
 
 def check_given(data: dict[str, Any], assignments: Sequence[str]) -> None:

@@ -34,7 +34,7 @@ def command(
     console.line(f"{recipe}: sound")
     if decided:
         console.line("preset auto, from the text as stored and a rough speed:")
-    for line in decisions([one.plain() for one in decided]):
+    for line in decisions([decision.plain() for decision in decided]):
         console.line(line)
     console.line(f"stages: {' → '.join(plan.stages)}")
     console.line(f"text: {plan.text_files} files, {plan.text_bytes / 1e6:,.1f} MB as stored")

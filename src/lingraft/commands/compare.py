@@ -45,9 +45,9 @@ def command(
     from lingraft.comparison import page
 
     target = out_file or folders[0] / "comparison.html"
-    shown, written = page.compare(
+    tables, written = page.compare(
         folders, target, reference=reference, resamples=resamples, lm_eval=lm_eval or []
     )
-    for made in shown:
-        console.show(made, best="")
+    for table in tables:
+        console.show(table, best="")
     console.line(f"page: {written[0]} and {len(written) - 1} files beside it")

@@ -42,12 +42,12 @@ def summary(*facts: tuple[str, object], next_step: NextStep | None = None) -> No
         facts: names and values; those without a value are left out.
         next_step: stands last, its command on a line of its own.
     """
-    shown = [(name, str(value)) for name, value in facts if value]
-    shown += [("next", next_step.text)] if next_step else []
-    width = max(len(name) for name, _ in shown) + 2
+    rows = [(name, str(value)) for name, value in facts if value]
+    rows += [("next", next_step.text)] if next_step else []
+    width = max(len(name) for name, _ in rows) + 2
     if out.is_terminal:
         out.rule()
-    for name, value in shown:
+    for name, value in rows:
         line(f"{name + ':':<{width}}" + value.replace("\n", "\n" + " " * width))
     if out.is_terminal:
         out.rule()

@@ -121,21 +121,21 @@ def command(
     if out_dir is None:
         raise RecipeError("--out: name the corpus's folder, for example --out corpora/ko")
     pairs = bool(parallel or lexicon)
-    chosen = chosen_recipe(sources or [], lang, recipe, settings or [], pairs=pairs)
+    corpus_recipe = chosen_recipe(sources or [], lang, recipe, settings or [], pairs=pairs)
     if parallel and lexicon:
         raise RecipeError("--parallel and --lexicon: give one of them")
     if pairs and task:
         raise RecipeError("--task: does not go with --parallel or --lexicon")
     if pairs:
-        _pairs(chosen, out_dir, (parallel, lexicon), _columns(columns), overwrite=overwrite)
+        _pairs(corpus_recipe, out_dir, (parallel, lexicon), _columns(columns), overwrite=overwrite)
         return
     from lingraft.report.pages import corpus as corpus_page
 
     if task:
-        chosen = _without(chosen, task, data, out_dir)
+        corpus_recipe = _without(corpus_recipe, task, data, out_dir)
     options = dict(map(_option, executor_options or []))
     result = _make(
-        chosen, out_dir, (_kind(executor), processes, options), shard_mb, overwrite=overwrite
+        corpus_recipe, out_dir, (_kind(executor), processes, options), shard_mb, overwrite=overwrite
     )
     if result is None:
         console.line(
@@ -187,7 +187,7 @@ def chosen_recipe(
 
 
 def _without(
-    chosen: CorpusRecipe, names: list[str], data: Path | None, out_dir: Path
+    recipe: CorpusRecipe, names: list[str], data: Path | None, out_dir: Path
 ) -> CorpusRecipe:
     """The recipe with the texts of tasks to be left out."""
     from lingraft.corpus.engine import plan
@@ -195,8 +195,8 @@ def _without(
 
     plan.check_ours(plan.Folder(out_dir))
     tasks = benchmarks.tasks_of([name for text in names for name in text.split(",") if name])
-    section = benchmarks.decontaminated(chosen.corpus, tasks, data, out_dir / benchmarks.FOLDER)
-    return chosen.model_copy(update={"corpus": section})
+    section = benchmarks.decontaminated(recipe.corpus, tasks, data, out_dir / benchmarks.FOLDER)
+    return recipe.model_copy(update={"corpus": section})
 
 
 def _option(text: str) -> tuple[str, str | int | float]:
@@ -226,7 +226,7 @@ def _columns(text: str) -> tuple[int, int]:
 
 
 def _make(
-    chosen: CorpusRecipe,
+    recipe: CorpusRecipe,
     folder: Path,
     cluster: tuple[Kind, int | None, dict[str, str | int | float]],
     shard_mb: float | None,
@@ -237,7 +237,7 @@ def _make(
 
     part_bytes = None if shard_mb is None else int(shard_mb * 2**20)
     settings = job.Settings(job.Cluster(*cluster), part_bytes, overwrite)
-    return job.make(chosen.corpus, chosen.language, folder, settings)
+    return job.make(recipe.corpus, recipe.language, folder, settings)
 
 
 def _show(result: dict[str, Any]) -> None:
@@ -252,9 +252,9 @@ def _show(result: dict[str, Any]) -> None:
 
 
 def _pairs(
-    chosen: CorpusRecipe,
+    recipe: CorpusRecipe,
     folder: Path,
-    others: tuple[str | None, str | None],
+    pair_options: tuple[str | None, str | None],
     columns: tuple[int, int],
     *,
     overwrite: bool,
@@ -263,16 +263,16 @@ def _pairs(
     from lingraft.corpus import aligned
     from lingraft.report.table import table
 
-    parallel, lexicon = others
-    languages = (parallel or lexicon or "", chosen.language)
+    parallel, lexicon = pair_options
+    languages = (parallel or lexicon or "", recipe.language)
     write, name = (
         (aligned.write_pairs, aligned.PAIRS)
         if parallel
         else (aligned.write_lexicon, aligned.LEXICON)
     )
-    counts = write(chosen.corpus, languages, columns, folder, overwrite=overwrite)
+    counts = write(recipe.corpus, languages, columns, folder, overwrite=overwrite)
     written = folder / name
-    named = [("read", counts["read"]), *counts["dropped"].items(), ("kept", counts["kept"])]
-    rows = [(name, f"{count:,}") for name, count in named]
+    entries = [("read", counts["read"]), *counts["dropped"].items(), ("kept", counts["kept"])]
+    rows = [(name, f"{count:,}") for name, count in entries]
     console.show(table("", ("pairs", ""), rows))
     console.line(f"pairs: {written}")

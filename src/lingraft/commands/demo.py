@@ -42,9 +42,9 @@ def command(
         demo.copy_files(files_to)
         text = files_to / demo.TEXT
         source, out = files_to / "source", Path("runs/mine")
-        given = ("--source", source, "--text", text, "--lang", "ko", "--minutes", 5, "--out", out)
-        made = NextStep("Make a model of them:", command_of("adapt", *given))
-        console.summary(("source", source), ("text", text), next_step=made)
+        flags = ("--source", source, "--text", text, "--lang", "ko", "--minutes", 5, "--out", out)
+        step = NextStep("Make a model of them:", command_of("adapt", *flags))
+        console.summary(("source", source), ("text", text), next_step=step)
         return
     from lingraft.pipeline import adapt as pipeline
 

@@ -70,17 +70,17 @@ def command(
     options = encoder_decoder.Options(
         decoder_layers, keep, format_, random, seed, tuple(trim or ()), decoder_start
     )
-    made = encoder_decoder.make(catalogue.resolve(model), out_dir, options)
-    first, last = made.keep[0] + 1, made.keep[-1] + 1
+    result = encoder_decoder.make(catalogue.resolve(model), out_dir, options)
+    first, last = result.keep[0] + 1, result.keep[-1] + 1
     layers = f"layer {first}" if first == last else f"layers {first} to {last}"
     console.line(
-        f"{out_dir}: encoder of {made.depth} layers, decoder of {layers}; "
-        f"{made.parameters:,} parameters, embeddings counted once"
+        f"{out_dir}: encoder of {result.depth} layers, decoder of {layers}; "
+        f"{result.parameters:,} parameters, embeddings counted once"
     )
     if random:
         console.line(f"all weights are fresh (seed {seed})")
-    elif made.fresh_cross_attention:
+    elif result.fresh_cross_attention:
         console.line(f"cross-attention: the model has none; fresh, N(0, 0.02), seed {seed}")
     if trim:
-        kept, before = made.pieces
-        console.line(f"vocabulary: {kept:,} of {before:,} pieces")
+        pieces, before = result.pieces
+        console.line(f"vocabulary: {pieces:,} of {before:,} pieces")

@@ -39,13 +39,13 @@ def command(
     from lingraft.crosslingual import sentence_export
 
     name = catalogue.resolve(model)
-    chosen: tuple[int | None, str] = (layer, pool or "mean")
+    settings: tuple[int | None, str] = (layer, pool or "mean")
     if retrieval is not None:
-        chosen = sentence_export.chosen_in(retrieval, name)
-    made = sentence_export.export(name, out_dir, *chosen)
-    more = "" if made.kept == made.layer else ", one more for the norm that this model ends with"
+        settings = sentence_export.chosen_in(retrieval, name)
+    facts = sentence_export.export(name, out_dir, *settings)
+    more = "" if facts.kept == facts.layer else ", one more for the norm that this model ends with"
     console.line(
-        f"{out_dir}: layer {made.layer} of {made.depth}, {chosen[1]} pooling; "
-        f"{made.kept} layer{'s'[: made.kept != 1]} kept{more}; "
-        f"states differ by {made.difference:.1g} at most"
+        f"{out_dir}: layer {facts.layer} of {facts.depth}, {settings[1]} pooling; "
+        f"{facts.kept} layer{'s'[: facts.kept != 1]} kept{more}; "
+        f"states differ by {facts.difference:.1g} at most"
     )

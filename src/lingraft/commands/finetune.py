@@ -122,7 +122,7 @@ def command(
     from lingraft.finetuning import outcomes
     from lingraft.finetuning import recipe as recipes
 
-    given = ask.given(
+    values = ask.given(
         tasks=ask.names_in(task),
         data=data,
         train_languages=ask.names_in(train_language),
@@ -147,73 +147,73 @@ def command(
             [name for name in context.params if name not in BESIDE_A_RECIPE],
             "write it into the recipe, or change settings with --set",
         )
-        chosen, base = recipes.read_finetune(Path(models[0]), settings or [])
+        recipe, base = recipes.read_finetune(Path(models[0]), settings or [])
     else:
-        if "tasks" not in given:
+        if "tasks" not in values:
             raise RecipeError("--task: name a task, such as klue-nli (lingraft list tasks)")
-        chosen = recipes.decode_finetune({"models": models} | given, settings or [])
+        recipe = recipes.decode_finetune({"models": models} | values, settings or [])
         base = Path()
     if ask.is_first_process():
         outcomes.check_out(out_dir)
     from lingraft.finetuning import run
 
     options = run.Options(resume, overwrite, keep_models, ask.command_line())
-    found = run.finetune(chosen, out_dir, options, base)
+    results = run.finetune(recipe, out_dir, options, base)
     if ask.is_first_process():
-        for shown in tables_of(found):
-            console.show(shown)
-        kept = out_dir / "MODEL/TASK/seed-N/best" if keep_models else ""
+        for table in tables_of(results):
+            console.show(table)
+        weights = out_dir / "MODEL/TASK/seed-N/best" if keep_models else ""
         console.summary(
-            *said_of(found),
-            ("models", kept),
+            *said_of(results),
+            ("models", weights),
             ("results", out_dir / "results.jsonl"),
             next_step=NextStep(COMPARE, command_of("compare", out_dir)),
         )
 
 
-def said_of(found: Sequence[Outcome]) -> list[tuple[str, str]]:
+def said_of(results: Sequence[Outcome]) -> list[tuple[str, str]]:
     """What was done, and of tasks in one language the best model by the score that chooses."""
     from lingraft.finetuning import outcomes as finetuned
 
     counts = [
-        f"{len({getattr(one, key) for one in found})} {name}"
+        f"{len({getattr(outcome, key) for outcome in results})} {name}"
         for key, name in {"model_label": "models", "task": "tasks", "seed": "seeds"}.items()
     ]
-    what = " × ".join(counts)
-    if found[0].languages is not None:
-        return [("what", what)]
+    overview = " × ".join(counts)
+    if results[0].languages is not None:
+        return [("what", overview)]
     best: dict[str, tuple[float, str]] = {}
-    for (model, task), several in finetuned.by_cell(found).items():
+    for (model, task), several in finetuned.by_cell(results).items():
         first = several[0]
         split, name = first.evaluation[0], first.data["shown"][0]
-        reached = finetuned.summary([one.scores(split)[name] for one in several])
-        said = f"{task} {split} {name} {reached.shown()} ({model})"
-        best[task] = max(best.get(task, (-math.inf, "")), (reached.mean, said))
-    return [("what", what), ("result", "; ".join(said for _, said in best.values()))]
+        reached = finetuned.summary([outcome.scores(split)[name] for outcome in several])
+        line = f"{task} {split} {name} {reached.shown()} ({model})"
+        best[task] = max(best.get(task, (-math.inf, "")), (reached.mean, line))
+    return [("what", overview), ("result", "; ".join(line for _, line in best.values()))]
 
 
-def tables_of(found: Sequence[Outcome]) -> list[Table]:
+def tables_of(results: Sequence[Outcome]) -> list[Table]:
     """What is printed: of tasks in several languages a table each, and what trained where."""
     from lingraft.comparison import across, transfer
 
-    if found[0].languages is None:
-        return [table_of(found)]
+    if results[0].languages is None:
+        return [table_of(results)]
     settings = across.settings(
-        (outcome.model_label, outcome, split) for outcome in found for split in outcome.evaluation
+        (outcome.model_label, outcome, split) for outcome in results for split in outcome.evaluation
     )
     matrices = across.directions(settings)
-    inside = {one.task for one in matrices}
-    shown = [
+    inside = {matrix.task for matrix in matrices}
+    tables = [
         across.language_table(setting, {})
         for setting in settings
         if setting.task not in inside or len(setting.train) > 1
     ]
     if summary := transfer.summary_table(settings):
-        shown.append(summary)
-    return shown + [across.direction_table(one) for one in matrices]
+        tables.append(summary)
+    return tables + [across.direction_table(matrix) for matrix in matrices]
 
 
-def table_of(found: Sequence[Outcome]) -> Table:
+def table_of(results: Sequence[Outcome]) -> Table:
     """Mean ± sample standard deviation over seeds: a row a model, task, split and score."""
     from lingraft.finetuning import outcomes as finetuned
     from lingraft.report.table import Column, table
@@ -221,18 +221,18 @@ def table_of(found: Sequence[Outcome]) -> Table:
     rows = []
     notes: dict[str, list[str]] = {}
     rules: dict[str, None] = {}
-    for (model, task), outcomes in finetuned.by_cell(found).items():
+    for (model, task), outcomes in finetuned.by_cell(results).items():
         first = outcomes[0]
         for split in first.evaluation:
-            if told := finetuned.told(first.rules(split), first.data["shown"]):
-                rules[f"{task} {split} without a model: {told}"] = None
+            if rule_text := finetuned.told(first.rules(split), first.data["shown"]):
+                rules[f"{task} {split} without a model: {rule_text}"] = None
             for name in first.data["shown"]:
-                summary = finetuned.summary([one.scores(split)[name] for one in outcomes])
+                summary = finetuned.summary([outcome.scores(split)[name] for outcome in outcomes])
                 score = (name, summary.shown(), str(summary.seeds), f"{first.n(split):,}")
                 rows.append((model, task, split, *score))
         if first.split_note != "official":
-            named = notes.setdefault(first.split_note, [])
-            named += [task] if task not in named else []
+            tasks = notes.setdefault(first.split_note, [])
+            tasks += [task] if task not in tasks else []
     cuts = [f"not the official splits of {', '.join(of)}: {note}" for note, of in notes.items()]
     names = (Column(name, "long") for name in ("model", "task", "split", "score"))
     return table("", (*names, "mean ± sd", "seeds", "examples"), rows, [*rules, *cuts])

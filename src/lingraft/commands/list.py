@@ -124,7 +124,7 @@ LEFT_TO_THE_PAGE = ("title", "publisher", "source")
 def _models() -> Table:
     titles = tuple(name for name in catalogue.COLUMNS if name not in LEFT_TO_THE_PAGE)
     rows = [
-        tuple(str(getattr(known, name)) for name in titles) for known in catalogue.models().values()
+        tuple(str(getattr(model, name)) for name in titles) for model in catalogue.models().values()
     ]
     how = "known models: a name goes wherever a model does, as --source xlm-r-base"
     return _listed(f"{how} (docs/models.md)", titles, rows)
@@ -132,8 +132,8 @@ def _models() -> Table:
 
 def _shapes() -> Table:
     rows = [
-        (one.name, one.title, one.language, ", ".join(sorted(one.columns)), one.like)
-        for one in shapes().values()
+        (shape.name, shape.title, shape.language, ", ".join(sorted(shape.columns)), shape.like)
+        for shape in shapes().values()
     ]
     how = "shapes of multiple-choice files: lingraft evaluate MODEL --choices FILE --shape NAME"
     columns = ("name", "what it asks", "language", "columns", "as lm-evaluation-harness's")
@@ -152,15 +152,15 @@ TABLES: dict[str, Callable[[], Table]] = {
 }
 
 
-def table_of(what: str) -> Table:
+def table_of(name: str) -> Table:
     """One of the lists.
 
     Raises:
         RecipeError: there is no such list.
     """
-    if what not in TABLES:
-        raise RecipeError(f"list {what}: there is no such list; there are {', '.join(TABLES)}")
-    return TABLES[what]()
+    if name not in TABLES:
+        raise RecipeError(f"list {name}: there is no such list; there are {', '.join(TABLES)}")
+    return TABLES[name]()
 
 
 def command(

@@ -128,7 +128,7 @@ def recipe_name(folder: Path | None, data: dict[str, Any]) -> str:
         folder: what of its name cannot be in a recipe's becomes '-'.
         data: the recipe's tables.
     """
-    codes = [data.get("language"), *(one.get("language") for one in data.get("streams", ()))]
+    codes = [data.get("language"), *(stream.get("language") for stream in data.get("streams", ()))]
     languages = "-".join(dict.fromkeys(str(code) for code in codes if code))
     names = (folder.resolve().name if folder else "", languages, "run")
     return next(filter(None, map(_plain, names)))
@@ -199,10 +199,10 @@ def numbers_in(text: str | None, option: str) -> list[float]:
         RecipeError: something else is among them.
     """
     try:
-        found = [float(name) for name in names_in(text)]
+        numbers = [float(name) for name in names_in(text)]
     except ValueError:
         raise RecipeError(f"{option} {text}: write numbers with commas between them") from None
-    return [int(one) if one.is_integer() else one for one in found]
+    return [int(number) if number.is_integer() else number for number in numbers]
 
 
 def shares_in(text: str | None) -> dict[str, float] | None:
@@ -245,18 +245,18 @@ def labelled(models: Sequence[str], labels: Sequence[str]) -> dict[str, str]:
         raise RecipeError(
             f"--label: {len(labels)} names for {len(models)} models; give one a model"
         )
-    found: dict[str, str] = {}
+    by_label: dict[str, str] = {}
     for model, label in zip(models, labels or map(label_of, models), strict=True):
         check_folder_name(label, "--label")
         name = catalogue.resolve(model)
-        if name in found.values():
+        if name in by_label.values():
             raise RecipeError(f"models: {model} is named twice; give each model once")
-        if label in found:
+        if label in by_label:
             raise RecipeError(
                 f"two models would be called '{label}'; name them with labels (--label A,B)"
             )
-        found[label] = name
-    return found
+        by_label[label] = name
+    return by_label
 
 
 def named_file(entry: str, option: str) -> tuple[str, Path]:

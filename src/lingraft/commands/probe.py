@@ -43,12 +43,12 @@ def command(
     names, left_out = probing.usable(base, ask.names_in(initialisers))
     for name, reason in left_out.items():
         console.line(f"left out: {name} {reason}")
-    chosen = probing.study_of(base, names, seeds)
-    tally = runner.run(chosen, out_dir, runner.Options(jobs, resume=resume, overwrite=overwrite))
+    study = probing.study_of(base, names, seeds)
+    tally = runner.run(study, out_dir, runner.Options(jobs, resume=resume, overwrite=overwrite))
     rows = []
-    for one in probing.ranking(planning.current_rows(chosen, out_dir)):
-        ranks = (f"{one.first:.4f}", one.first_rank, f"{one.last:.4f}", one.last_rank, one.seeds)
-        rows.append((one.initialiser, *map(str, ranks)))
+    for row in probing.ranking(planning.current_rows(study, out_dir)):
+        ranks = (f"{row.first:.4f}", row.first_rank, f"{row.last:.4f}", row.last_rank, row.seeds)
+        rows.append((row.initialiser, *map(str, ranks)))
     head = ("initialiser", "before training", "rank", "after", "rank", "seeds")
     console.show(table(f"after {steps} steps: validation loss in nats", head, rows))
     console.line(f"results: {planning.results_path(out_dir)}")

@@ -58,7 +58,7 @@ def command(
     from lingraft.probing.models import Probed
 
     probed = Probed.of(run, source)
-    given = ask.given(
+    values = ask.given(
         tasks=ask.names_in(task),
         data=data,
         seeds=seeds,
@@ -68,16 +68,16 @@ def command(
         paper=paper,
         precision=precision,
     )
-    if "tasks" not in given:
+    if "tasks" not in values:
         raise RecipeError(
             "--task: name a task in the source's language, such as glue-rte (lingraft list tasks)"
         )
-    chosen = recipes.decode_finetune({"models": [str(run)]} | given, settings or [])
+    recipe = recipes.decode_finetune({"models": [str(run)]} | values, settings or [])
     from lingraft.finetuning import run as finetuning
     from lingraft.probing import probe
 
     options = finetuning.Options(resume, overwrite, command=ask.command_line())
     folder, phases = out_dir or run / "probe-source", ask.names_in(phase)
-    made, written = probe.probe(probed, phases, chosen, folder, options, keep_models=keep_models)
-    console.show(made, best="")
+    table, written = probe.probe(probed, phases, recipe, folder, options, keep_models=keep_models)
+    console.show(table, best="")
     console.line(f"page: {written[0]}; table: {folder / 'table.md'}, .csv, .json")

@@ -40,11 +40,11 @@ def command(
     _check_target(target)
     console.show(tables.for_terminal(opened, console.out.width))
     console.line(advice.summary(opened))
-    given = lm_eval or []
-    measured = harness.table_of(harness.collect(labelled(opened), given))
+    results = lm_eval or []
+    measured = harness.table_of(harness.collect(labelled(opened), results))
     if measured is not None:
         console.show(measured)
-    console.line(f"report: {run_page.write(opened, target, lm_eval=given)}")
+    console.line(f"report: {run_page.write(opened, target, lm_eval=results)}")
 
 
 def _check_target(target: Path) -> None:

@@ -107,18 +107,18 @@ def command(
     """
     from lingraft.crosslingual.layers import Options
 
-    asked = [name for name, value in (("pairs", pairs), ("mine", mine), ("task", task)) if value]
-    if not (asked or mteb):
+    inputs = [name for name, value in (("pairs", pairs), ("mine", mine), ("task", task)) if value]
+    if not (inputs or mteb):
         raise RecipeError(
             "--pairs: name pairs of sentences (a directory or files), or a --task with its --data, "
             "or two texts with --mine"
         )
-    if len(asked) > 1:
-        raise RecipeError(f"--{' and --'.join(asked)} are two tasks; give them in two calls")
-    if asked:
+    if len(inputs) > 1:
+        raise RecipeError(f"--{' and --'.join(inputs)} are two tasks; give them in two calls")
+    if inputs:
         if not models:
             raise RecipeError("MODEL: name a model: a directory, a Hub id or a name")
-        named = ask.labelled(models, ask.names_in(label))
+        by_label = ask.labelled(models, ask.names_in(label))
         records = _records(task, data, ask.names_in(languages))
         mines = mine is not None or (bool(records) and records[0].metric == "pair_f1")
         whole = task if sentences is None else None  # a part is not the benchmark
@@ -127,7 +127,7 @@ def command(
             *(resamples, whole),
         )
         _check_fits(
-            asked[0], mines=mines, dev=dev, sentences=sentences, languages=languages, gold=gold,
+            inputs[0], mines=mines, dev=dev, sentences=sentences, languages=languages, gold=gold,
             dev_mine=dev_mine, dev_gold=dev_gold, threshold=threshold, data=data,
         )  # fmt: skip
         if mines:
@@ -135,12 +135,12 @@ def command(
                 tasks = _texts((mine, gold, dev_mine, dev_gold), options)
             else:
                 tasks = _mined(records, data or Path(), options)
-            _mine(named, tasks, out_dir, options, overwrite=overwrite)
+            _mine(by_label, tasks, out_dir, options, overwrite=overwrite)
         else:
             test = _pairs(pairs, records, data, ask.names_in(languages), sentences)
-            held = _pairs(dev, [], None, [one.language for one in test], sentences) if dev else []
-            _check_dev(test, held)
-            _retrieve(named, (test, held), out_dir, options, overwrite=overwrite)
+            dev_pairs = _pairs(dev, [], None, [p.language for p in test], sentences) if dev else []
+            _check_dev(test, dev_pairs)
+            _retrieve(by_label, (test, dev_pairs), out_dir, options, overwrite=overwrite)
     if mteb is not None:
         from lingraft.crosslingual import mteb as results
 
@@ -152,26 +152,26 @@ def _pool(pool: str | None, parity: str | None, *, mining: bool) -> Pool:
 
     if parity not in (None, "xtreme"):
         raise RecipeError(f"--parity: is '{parity}'; allowed: xtreme")
-    wanted = pool or ("cls" if parity and mining else "mean")
+    choice = pool or ("cls" if parity and mining else "mean")
     for name in POOLS:
-        if wanted == name:
+        if choice == name:
             return name
     raise RecipeError(f"--pool: is '{pool}'; allowed: {', '.join(POOLS)}")
 
 
-def _check_fits(asked: str, *, mines: bool, **given: object) -> None:
+def _check_fits(main: str, *, mines: bool, **options: object) -> None:
     """Refuse options that would have no effect."""
     fits = {"data": "task"}
     fits |= dict.fromkeys(("gold", "dev_mine", "dev_gold"), "mine")
-    for name, value in given.items():
+    for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         if value in (None, []):
             continue
         if name == "threshold" and not mines:
             raise RecipeError(f"{option}: goes with mining alone (--mine, --task bucc2018)")
-        if fits.get(name, asked) != asked:
+        if fits.get(name, main) != main:
             raise RecipeError(f"{option}: goes with --{fits[name]} alone")
-        if mines and (name in ("dev", "sentences") or (name == "languages" and asked == "mine")):
+        if mines and (name in ("dev", "sentences") or (name == "languages" and main == "mine")):
             raise RecipeError(f"{option}: does not go with mining; leave it out")
 
 
@@ -197,8 +197,8 @@ def _records(task: str | None, data: Path | None, languages: Sequence[str]) -> l
         raise RecipeError(
             f"--task {task}: name the directory of its files with --data ({record.files_from})"
         )
-    wanted = pairs.codes(languages) or group.languages
-    return [RETRIEVALS[group.member(language)] for language in wanted]
+    codes = pairs.codes(languages) or group.languages
+    return [RETRIEVALS[group.member(language)] for language in codes]
 
 
 def _pairs(
@@ -212,19 +212,19 @@ def _pairs(
     from lingraft.tasks import retrieval
 
     if data is None:
-        found = sets.read(names or [], languages)
+        pairs = sets.read(names or [], languages)
     else:
-        found = [sets.Pairs.of(one.language, retrieval.read(one, data)) for one in records]
-    return [one.first(most) for one in found]
+        pairs = [sets.Pairs.of(record.language, retrieval.read(record, data)) for record in records]
+    return [group.first(most) for group in pairs]
 
 
 def _check_dev(test: Sequence[Pairs], dev: Sequence[Pairs]) -> None:
-    known = {one.language: set(zip(one.english, one.other, strict=True)) for one in dev}
-    for one in test:
-        shared = known.get(one.language, set()) & set(zip(one.english, one.other, strict=True))
+    by_code = {part.language: set(zip(part.english, part.other, strict=True)) for part in dev}
+    for part in test:
+        shared = by_code.get(part.language, set()) & set(zip(part.english, part.other, strict=True))
         if shared:
             raise DataError(
-                f"--dev: {len(shared):,} pairs of '{one.language}' are among the test pairs, too; "
+                f"--dev: {len(shared):,} pairs of '{part.language}' are among the test pairs, too; "
                 "layers must be chosen on other pairs"
             )
 
@@ -244,17 +244,17 @@ def _retrieve(
     test, dev = splits
     about = options.identity(models)
     for name, split in (("test", test), ("dev", dev)):
-        about[name] = {one.language: fingerprint(one.english, one.other) for one in split}
-    for one in test:
-        if one.english_is_sorted:
+        about[name] = {group.language: fingerprint(group.english, group.other) for group in split}
+    for group in test:
+        if group.english_is_sorted:
             logger.warning(
                 "the English side of '%s' is in alphabetical order, as in XTREME's release, so "
                 "line n does not translate line n; take LASER's files",
-                one.language,
+                group.language,
             )
     with layers.claimed(out, "retrieve", about, overwrite=overwrite):
-        for made in task.retrieve(models, test, dev, out, options):
-            console.show(made, best="*")
+        for table in task.retrieve(models, test, dev, out, options):
+            console.show(table, best="*")
     console.line(f"tables, curves (.svg) and predictions: {out}")
 
 
@@ -272,8 +272,8 @@ def _texts(
     texts = Texts.of(retrieval.mixed(*test, gold, bare=True), by_id=options.parity)
     if dev is None:
         return [Task(texts)]
-    held = Texts.of(retrieval.mixed(*dev, dev_gold, bare=True), by_id=options.parity)
-    return [Task(texts, held)]
+    dev_texts = Texts.of(retrieval.mixed(*dev, dev_gold, bare=True), by_id=options.parity)
+    return [Task(texts, dev_texts)]
 
 
 def _mined(records: Sequence[Retrieval], data: Path, options: Options) -> list[Task]:
@@ -282,20 +282,20 @@ def _mined(records: Sequence[Retrieval], data: Path, options: Options) -> list[T
     from lingraft.crosslingual.mining_run import Task
     from lingraft.tasks import retrieval
 
-    by_id, found = options.parity, []
-    for one in records:
-        texts = Texts.of(retrieval.read(one, data), by_id=by_id)
-        held = None
+    by_id, tasks = options.parity, []
+    for task in records:
+        texts = Texts.of(retrieval.read(task, data), by_id=by_id)
+        dev_texts = None
         if options.threshold is None:
-            held = Texts.of(retrieval.read(one, data, "dev"), by_id=by_id)
-            if held.gold is None:
+            dev_texts = Texts.of(retrieval.read(task, data, "dev"), by_id=by_id)
+            if dev_texts.gold is None:
                 raise DataError(
-                    f"{one.name}: the pairs of its development set are missing "
-                    f"({', '.join(one.files['dev'].gold or ())}), which choose the threshold; get "
+                    f"{task.name}: the pairs of its development set are missing "
+                    f"({', '.join(task.files['dev'].gold or ())}), which choose the threshold; get "
                     "them, or give --threshold"
                 )
-        found.append(Task(texts, held, one.language))
-    return found
+        tasks.append(Task(texts, dev_texts, task.language))
+    return tasks
 
 
 def _mine(
@@ -305,8 +305,8 @@ def _mine(
 
     about = options.identity(models)
     about["texts"] = {
-        one.language: [texts and texts.fingerprint() for texts in (one.texts, one.dev)]
-        for one in tasks
+        task.language: [texts and texts.fingerprint() for texts in (task.texts, task.dev)]
+        for task in tasks
     }
     with layers.claimed(out, "retrieve", about, overwrite=overwrite):
         results = mining_run.mine_texts(models, tasks, out, options)

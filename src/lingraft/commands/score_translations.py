@@ -69,30 +69,30 @@ def command(
     for folder in filter(None, (out, export_comet)):
         if folder.is_file() or not overwrite:
             check_free(folder, "choose another folder, or --overwrite")
-    given = scoring.Systems.read(_named(systems), reference, source)
+    inputs = scoring.Systems.read(_named(systems), reference, source)
     if export_comet is not None:
         if source is None:
             raise RecipeError("--export-comet: COMET reads the source too; give --source FILE")
-        console.line(scoring.export_comet(given, export_comet))
+        console.line(scoring.export_comet(inputs, export_comet))
         return
-    results = scoring.score(given, ask.names_in(metrics), language=lang, resamples=resamples)
+    results = scoring.score(inputs, ask.names_in(metrics), language=lang, resamples=resamples)
     if comet is not None:
-        results += scoring.read_comet(comet, given, resamples)
+        results += scoring.read_comet(comet, inputs, resamples)
     if not results:
         raise RecipeError("--metrics: name a score, such as bleu")
     if out is not None:
         scoring.write(out, results)
-    console.show(scoring.shown(given, results, resamples), best="")
+    console.show(scoring.shown(inputs, results, resamples), best="")
 
 
 def _named(entries: list[str]) -> dict[str, Path]:
     """The files by the names of their systems; a file alone is called as it is."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for entry in entries:
         name, path = ask.named_file(entry, "system")
         name = name or path.name
         ask.check_folder_name(name, "system")
-        if name in found:
+        if name in files:
             raise RecipeError(f"two systems would be called '{name}'; name them: SYSTEM=FILE")
-        found[name] = path
-    return found
+        files[name] = path
+    return files

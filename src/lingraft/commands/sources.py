@@ -86,27 +86,27 @@ def command(
     """
     from lingraft.probing import sources
 
-    chosen = sources.candidates(ask.names_in(candidates), source_text or [])
+    models = sources.candidates(ask.names_in(candidates), source_text or [])
     if recipe is not None:
         ask.check_beside_recipe(context, ALONE)
         path = recipe / "recipe.toml" if recipe.is_dir() else recipe
-        asked = read_recipe(path, settings or [])
+        target_recipe = read_recipe(path, settings or [])
     else:
         short: ShortForm = {
-            "source": chosen[0].model,
+            "source": models[0].model,
             "vocab_size": vocab_size,
             "learning_rate": learning_rate,
             "batch_tokens": batch_tokens,
         }
-        asked = _from_options(short, text, lang, settings or [])
-    base = sources.base_of(asked, chosen[0], steps, words, ask.names_in(train))
+        target_recipe = _from_options(short, text, lang, settings or [])
+    base = sources.base_of(target_recipe, models[0], steps, words, ask.names_in(train))
     from lingraft.probing import sources_page as results
 
     default = None if facts_only else Path("runs") / base.name
     folder = out_dir or default
     if folder is not None:
         results.checked_folder(folder)
-    rows, target = results.facts_of(base, chosen)
+    rows, target = results.facts_of(base, models)
     tables = [results.fact_table(rows, target)]
     console.show(tables[0])
     tally = None
@@ -114,11 +114,11 @@ def command(
         from lingraft.stats import Resampling
         from lingraft.study import planning, runner
 
-        study = sources.study_of(base, chosen, seeds)
+        study = sources.study_of(base, models, seeds)
         options = runner.Options(jobs, resume=resume, overwrite=overwrite)
         tally = runner.run(study, folder / results.PROBE, options)
-        found = planning.current_rows(study, folder / results.PROBE)
-        standings = sources.standings(sources.by_candidate(found), Resampling())
+        probe_rows = planning.current_rows(study, folder / results.PROBE)
+        standings = sources.standings(sources.by_candidate(probe_rows), Resampling())
         rows = results.with_standings(rows, standings)
         tables.append(results.probe_table(standings, steps))
         console.show(tables[-1])

@@ -75,23 +75,23 @@ def command(
 
     cluster = (executor, dict(ask.pair_of(text) for text in executor_options or ()))
     check_named(*cluster)
-    chosen = read_study(study_file)
-    folder = out_dir or Path("runs") / chosen.name
+    study = read_study(study_file)
+    folder = out_dir or Path("runs") / study.name
     options = Options(jobs, tuple(only or ()), results, resume, overwrite)
     if dry_run:
-        _explain(chosen, folder, options)
+        _explain(study, folder, options)
         _show_script(cluster, folder)
     elif report_only:
-        _publish(chosen, folder, results)
+        _publish(study, folder, results)
     else:
-        _run(chosen, folder, replace(options, start=start_of(*cluster)))
+        _run(study, folder, replace(options, start=start_of(*cluster)))
 
 
-def _run(chosen: Study, folder: Path, options: Options) -> None:
+def _run(study: Study, folder: Path, options: Options) -> None:
     from lingraft.study import runner
 
-    tally = runner.run(chosen, folder, options)
-    _publish(chosen, folder, options.results)
+    tally = runner.run(study, folder, options)
+    _publish(study, folder, options.results)
     end(tally)
 
 
@@ -102,36 +102,36 @@ def end(tally: Tally) -> None:
         raise typer.Exit(1)
 
 
-def _publish(chosen: Study, folder: Path, results: Path | None) -> None:
+def _publish(study: Study, folder: Path, results: Path | None) -> None:
     """Print the tables and write the page."""
     from lingraft.stats import Resampling
     from lingraft.study import grid, page, planning, terminal
     from lingraft.study.results import collect
     from lingraft.study.studydir import StudyDir
 
-    rows = planning.current_rows(chosen, folder, results)
+    rows = planning.current_rows(study, folder, results)
     if not rows:
         raise RecipeError(
             f"{planning.results_path(folder, results)}: holds no result of this study; "
             "run it without --report-only first"
         )
-    found = collect(rows)
-    failed = f", {len(found.failures)} failed" if found.failures else ""
-    console.line(f"{chosen.name}: {len(found.cells)} cells{failed}")
-    written = page.write(chosen, rows, StudyDir(folder).page_path)
-    for table in terminal.shown(found, console.out.width, written):
+    study_results = collect(rows)
+    failed = f", {len(study_results.failures)} failed" if study_results.failures else ""
+    console.line(f"{study.name}: {len(study_results.cells)} cells{failed}")
+    written = page.write(study, rows, StudyDir(folder).page_path)
+    for table in terminal.shown(study_results, console.out.width, written):
         console.show(table)
-    planned = [cell.id for cell in grid.cells(chosen)]
+    planned = [cell.id for cell in grid.cells(study)]
     console.summary(
-        ("what", f"{chosen.name}: {len(found.cells)} of {len(planned)} cells{failed}"),
-        ("result", page.verdict(found, Resampling())),
+        ("what", f"{study.name}: {len(study_results.cells)} of {len(planned)} cells{failed}"),
+        ("result", page.verdict(study_results, Resampling())),
         ("results", planning.results_path(folder, results)),
         ("report", written),
-        next_step=page.next_step(found, planned, chosen, folder),
+        next_step=page.next_step(study_results, planned, study, folder),
     )
 
 
-def _explain(chosen: Study, folder: Path, options: Options) -> None:
+def _explain(study: Study, folder: Path, options: Options) -> None:
     """Print the cells, what they cost and how long they will take."""
     from lingraft.report import numbers
     from lingraft.report.table import Column, table
@@ -139,38 +139,38 @@ def _explain(chosen: Study, folder: Path, options: Options) -> None:
     from lingraft.study.studydir import StudyDir
 
     results = planning.results_path(folder, options.results)
-    plans = planning.plan(chosen, options.only, results, StudyDir(folder))
-    todo = [one for one in plans if one.state != "done"]
+    plans = planning.plan(study, options.only, results, StudyDir(folder))
+    todo = [plan for plan in plans if plan.state != "done"]
     ended = [
-        (one.training.cost, one.ends[one.training.name])
-        for one in plans
-        if one.training not in one.missing
+        (plan.training.cost, plan.ends[plan.training.name])
+        for plan in plans
+        if plan.training not in plan.missing
     ]
     speed = estimate.measured(
         ended, estimate.device_here(), processes.cores(), options.jobs
     ) or estimate.guessed(options.jobs)
-    tasks = ("fine-tunings",) if chosen.tasks else ()
-    named = ("cell", Column("state", "text"), "parameters", "tokens")
-    head = (*named, *tasks, "TFLOP", "time (estimate)")
+    tasks = ("fine-tunings",) if study.tasks else ()
+    columns = ("cell", Column("state", "text"), "parameters", "tokens")
+    head = (*columns, *tasks, "TFLOP", "time (estimate)")
     rows = []
-    for one in plans:
-        cost = one.left if one in todo else one.training.cost
-        took = speed.seconds([cost]) if one in todo else None
+    for plan in plans:
+        cost = plan.left if plan in todo else plan.training.cost
+        took = speed.seconds([cost]) if plan in todo else None
         rows.append(
             (
-                one.cell.id,
-                one.state,
-                numbers.short(one.training.cost.parameters),
+                plan.cell.id,
+                plan.state,
+                numbers.short(plan.training.cost.parameters),
                 numbers.short(cost.tokens),
-                *(f"{one.fine_tunings:,}" for _ in tasks),
+                *(f"{plan.fine_tunings:,}" for _ in tasks),
                 numbers.significant(cost.flops / 1e12) if cost.flops else numbers.ABSENT,
                 numbers.duration(took),
             )
         )
-    console.show(table(f"study {chosen.name}", head, rows))
-    for line in _totals(chosen, plans, todo):
+    console.show(table(f"study {study.name}", head, rows))
+    for line in _totals(study, plans, todo):
         console.line(line)
-    total = speed.seconds([one.left for one in todo])
+    total = speed.seconds([plan.left for plan in todo])
     console.line(f"time: {numbers.duration(total)} with --jobs {options.jobs} ({speed.basis})")
 
 
@@ -185,22 +185,22 @@ def _show_script(cluster: tuple[str, dict[str, str]], folder: Path) -> None:
         console.line(slurm.script(StudyDir(folder).cell("CELL").path, options).rstrip())
 
 
-def _totals(chosen: Study, plans: list[CellPlan], todo: list[CellPlan]) -> list[str]:
+def _totals(study: Study, plans: list[CellPlan], todo: list[CellPlan]) -> list[str]:
     from lingraft.report import numbers
     from lingraft.study import estimate
 
-    tokens = sum(one.left.tokens for one in todo)
-    disk = [estimate.disk_bytes(one.training.cost, chosen.keep) for one in todo]
-    known = sum(size for size in disk if size is not None)
-    runs = sum(one.fine_tunings for one in todo)
-    again = [one.cell.id for one in todo if one.trains_again]
+    tokens = sum(plan.left.tokens for plan in todo)
+    disk = [estimate.disk_bytes(plan.training.cost, study.keep) for plan in todo]
+    total = sum(size for size in disk if size is not None)
+    runs = sum(plan.fine_tunings for plan in todo)
+    again = [plan.cell.id for plan in todo if plan.trains_again]
     some = "" if all(size is not None for size in disk) else ", and models of unknown size"
-    said = [
+    lines = [
         f"{len(plans)} cells, {len(todo)} to run: {numbers.short(tokens)} tokens",
-        f'disk: {numbers.size(known)} for the weights that stay (keep = "{chosen.keep}"){some}',
+        f'disk: {numbers.size(total)} for the weights that stay (keep = "{study.keep}"){some}',
     ]
     if runs:
-        said.append(f"tasks: {runs:,} fine-tunings")
+        lines.append(f"tasks: {runs:,} fine-tunings")
     if again:
-        said.append(f"trained again, since their weights are gone: {', '.join(again)}")
-    return said
+        lines.append(f"trained again, since their weights are gone: {', '.join(again)}")
+    return lines

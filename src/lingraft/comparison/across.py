@@ -70,15 +70,15 @@ class Setting:
     @property
     def others(self) -> tuple[str, ...]:
         """The languages that were not trained on."""
-        return tuple(one for one in self.languages if one not in self.train)
+        return tuple(language for language in self.languages if language not in self.train)
 
     def over(self, label: str, key: str, languages: Sequence[str]) -> BySeed:
         """The mean over some languages by seed; empty where the model lacks one of them."""
-        found = [self.values[label].get(key, {}).get(language, {}) for language in languages]
-        if not found:
+        scores = [self.values[label].get(key, {}).get(language, {}) for language in languages]
+        if not scores:
             return {}
-        seeds = set.intersection(*(set(one) for one in found))
-        return {seed: fmean(one[seed] for one in found) for seed in sorted(seeds)}
+        seeds = set.intersection(*(set(by_seed) for by_seed in scores))
+        return {seed: fmean(by_seed[seed] for by_seed in scores) for seed in sorted(seeds)}
 
     def average(self, label: str, key: str) -> BySeed:
         """The mean over all languages by seed."""
@@ -89,8 +89,8 @@ class Setting:
         if not set(self.train) <= set(self.languages):
             return {}
         trained = self.over(label, key, self.train)
-        others = self.over(label, key, self.others)
-        return {seed: trained[seed] - others[seed] for seed in trained if seed in others}
+        unseen = self.over(label, key, self.others)
+        return {seed: trained[seed] - unseen[seed] for seed in trained if seed in unseen}
 
 
 def settings(scored: Iterable[tuple[str, Outcome, str]]) -> list[Setting]:
@@ -104,19 +104,19 @@ def settings(scored: Iterable[tuple[str, Outcome, str]]) -> list[Setting]:
     for label, outcome, split in scored:
         if (languages := outcome.languages) is not None:
             groups.setdefault((languages.task, languages.train), []).append((label, outcome, split))
-    return [_setting(task, train, found) for (task, train), found in groups.items()]
+    return [_setting(task, train, entries) for (task, train), entries in groups.items()]
 
 
 def _setting(
-    task: str, train: tuple[str, ...], found: Sequence[tuple[str, Outcome, str]]
+    task: str, train: tuple[str, ...], entries: Sequence[tuple[str, Outcome, str]]
 ) -> Setting:
-    keys = tuple(dict.fromkeys(key for _, outcome, _ in found for key in outcome.data["shown"]))
+    keys = tuple(dict.fromkeys(key for _, outcome, _ in entries for key in outcome.data["shown"]))
     number = number_of(task, keys)
     several = number if len(number) > 1 else ()
     values: dict[str, dict[str, dict[str, BySeed]]] = {}
-    chosen: dict[str, dict[str, None]] = {}
+    selections: dict[str, dict[str, None]] = {}
     examples: dict[str, int] = {}
-    for label, outcome, split in found:
+    for label, outcome, split in entries:
         languages = outcome.languages
         assert languages is not None
         language, scores = language_of(split), outcome.scores(split)
@@ -126,31 +126,31 @@ def _setting(
             if key in scores:
                 of_language = values.setdefault(label, {}).setdefault(key, {})
                 of_language.setdefault(language, {}).setdefault(outcome.seed, scores[key])
-        chosen.setdefault(label, {})[languages.select_on] = None
+        selections.setdefault(label, {})[languages.select_on] = None
         examples[language] = outcome.n(split)
-    order = sorted(examples, key=lambda one: (one not in train, one))
-    notes = dict.fromkeys(outcome.split_note for _, outcome, _ in found)
+    order = sorted(examples, key=lambda tag: (tag not in train, tag))
+    notes = dict.fromkeys(outcome.split_note for _, outcome, _ in entries)
     return Setting(
         task,
         train,
         tuple(order),
         (*keys, MEAN) if several else keys,
         values,
-        {label: tuple(one) for label, one in chosen.items()},
+        {label: tuple(sets) for label, sets in selections.items()},
         examples,
-        _rules([outcome.rules(split) for _, outcome, split in found]),
+        _rules([outcome.rules(split) for _, outcome, split in entries]),
         "; ".join(notes),
     )
 
 
-def _rules(found: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, float]]:
+def _rules(by_split: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, float]]:
     """The mean of every rule's scores, where all have it."""
-    first, *others = found
+    first, *rest = by_split
     return {
         rule: {
-            key: fmean((value, *(one[rule][key] for one in others)))
+            key: fmean((value, *(rules[rule][key] for rules in rest)))
             for key, value in scores.items()
-            if all(key in one.get(rule, {}) for one in others)
+            if all(key in rules.get(rule, {}) for rules in rest)
         }
         for rule, scores in first.items()
     }
@@ -183,8 +183,8 @@ def language_table(setting: Setting, marks: Mapping[tuple[str, str, str], str]) 
     rows = []
     for key in setting.keys:
         columns = [
-            {label: setting.values[label].get(key, {}).get(one, {}) for label in setting.models}
-            for one in setting.languages
+            {label: setting.values[label].get(key, {}).get(tag, {}) for label in setting.models}
+            for tag in setting.languages
         ]
         columns.append({label: setting.average(label, key) for label in setting.models})
         names = (*setting.languages, "")
@@ -201,14 +201,14 @@ def language_table(setting: Setting, marks: Mapping[tuple[str, str, str], str]) 
 
 
 def _cell(values: Mapping[str, BySeed], label: str, mark: str = "") -> Cell:
-    found = of_seeds(values[label])
-    if found is None:
+    score = of_seeds(values[label])
+    if score is None:
         return plain_cell(None)
-    means = sorted({fmean(one.values()) for one in values.values() if one}, reverse=True)
-    place = means.index(found.mean) + 1
-    ranked = len([one for one in values.values() if one]) > 1
+    means = sorted({fmean(seeds.values()) for seeds in values.values() if seeds}, reverse=True)
+    place = means.index(score.mean) + 1
+    ranked = len([seeds for seeds in values.values() if seeds]) > 1
     rank = place if ranked and (place == BEST or (place == SECOND and len(means) > 2)) else 0
-    return replace(plain_cell(found, mark), rank=rank)
+    return replace(plain_cell(score, mark), rank=rank)
 
 
 def of_seeds(values: BySeed) -> Summary | None:
@@ -225,16 +225,16 @@ def _notes(setting: Setting) -> list[str]:
     if setting.others:
         notes.append(f"gap: {trained} less the mean over the other {len(setting.others)}.")
     by_choice: dict[str, list[str]] = {}
-    for label, chosen in setting.chosen.items():
-        for one in chosen:
-            by_choice.setdefault(one, []).append(label)
+    for label, choices in setting.chosen.items():
+        for choice in choices:
+            by_choice.setdefault(choice, []).append(label)
     for choice, labels in by_choice.items():
         of = "the mean over all tested languages" if choice == "mean" else choice
         whose = f" ({', '.join(labels)})" if len(by_choice) > 1 else ""
         notes.append(f"Weights chosen on the development sets of {of}{whose}.")
-    shown = [key for key in setting.keys if key != MEAN]
-    complete = all(key in scores for scores in setting.rules.values() for key in shown)
-    if complete and (reached := told(setting.rules, shown)):
+    keys = [key for key in setting.keys if key != MEAN]
+    complete = all(key in scores for scores in setting.rules.values() for key in keys)
+    if complete and (reached := told(setting.rules, keys)):
         notes.append(f"average without a model: {reached}.")
     if setting.note != OFFICIAL:
         notes.append(f"not the official splits of {setting.task}: {setting.note}.")
@@ -266,39 +266,39 @@ class Directions:
         return f"{self.task}, {self.label}: {metric_name(self.key)}, trained in … tested in …"
 
 
-def directions(found: Iterable[Setting]) -> list[Directions]:
+def directions(all_settings: Iterable[Setting]) -> list[Directions]:
     """The matrices of all tasks that are trained in two or more single languages."""
     by_task: dict[str, list[Setting]] = {}
-    for setting in found:
+    for setting in all_settings:
         if len(setting.train) == 1:
             by_task.setdefault(setting.task, []).append(setting)
     return [
         _matrix(task, of_task, label, key)
         for task, of_task in by_task.items()
         if len(of_task) > 1
-        for label in dict.fromkeys(label for one in of_task for label in one.models)
-        for key in dict.fromkeys(key for one in of_task for key in one.keys)
-        if sum(label in one.values for one in of_task) > 1
+        for label in dict.fromkeys(label for setting in of_task for label in setting.models)
+        for key in dict.fromkeys(key for setting in of_task for key in setting.keys)
+        if sum(label in setting.values for setting in of_task) > 1
     ]
 
 
 def _matrix(task: str, of_task: Sequence[Setting], label: str, key: str) -> Directions:
-    mine = [one for one in of_task if label in one.values]
-    train = tuple(one.train[0] for one in mine)
-    tested = dict.fromkeys(language for one in mine for language in one.languages)
+    mine = [setting for setting in of_task if label in setting.values]
+    train = tuple(setting.train[0] for setting in mine)
+    tested = dict.fromkeys(language for setting in mine for language in setting.languages)
     means = {
-        (one.train[0], language): made
-        for one in mine
-        for language, values in one.values[label].get(key, {}).items()
-        if (made := of_seeds(values)) is not None
+        (setting.train[0], language): score
+        for setting in mine
+        for language, values in setting.values[label].get(key, {}).items()
+        if (score := of_seeds(values)) is not None
     }
-    order = sorted(tested, key=lambda one: (train.index(one) if one in train else len(train), one))
-    gaps = {one.train[0]: found for one in mine if (found := of_seeds(one.gap(label, key)))}
+    order = sorted(tested, key=lambda tag: (train.index(tag) if tag in train else len(train), tag))
+    gaps = {setting.train[0]: gap for setting in mine if (gap := of_seeds(setting.gap(label, key)))}
     notes = [
         f"Chosen on the development sets of: {', '.join(c for m in mine for c in m.chosen[label])}."
     ]
     notes += dict.fromkeys(
-        f"not the official splits: {one.note}." for one in mine if one.note != OFFICIAL
+        f"not the official splits: {setting.note}." for setting in mine if setting.note != OFFICIAL
     )
     return Directions(task, label, key, train, tuple(order), means, gaps, tuple(notes))
 
@@ -307,22 +307,22 @@ def direction_table(matrix: Directions) -> Table:
     """Trained in (rows) × tested in (columns), and the mean over the tested languages."""
     rows = []
     for trained in matrix.train:
-        found = [matrix.means.get((trained, tested)) for tested in matrix.test]
+        scores = [matrix.means.get((trained, tested)) for tested in matrix.test]
         cells = [
-            plain_cell(one, SAME if tested == trained else "")
-            for tested, one in zip(matrix.test, found, strict=True)
+            plain_cell(score, SAME if tested == trained else "")
+            for tested, score in zip(matrix.test, scores, strict=True)
         ]
-        means = [one.mean for one in found if one]
-        whole = numbers.fixed(fmean(means), 1) if len(means) == len(found) else numbers.ABSENT
+        means = [score.mean for score in scores if score]
+        whole = numbers.fixed(fmean(means), 1) if len(means) == len(scores) else numbers.ABSENT
         rows.append(row(trained, *cells, whole, plain_cell(matrix.gaps.get(trained))))
     head = ("trained in", *matrix.test, "average", "gap")
     notes = [f"{SAME} trained and tested in the same language.", *matrix.notes]
     return table(matrix.title, head, rows, notes)
 
 
-def plain_cell(found: Summary | None, mark: str = "") -> Cell:
+def plain_cell(score: Summary | None, mark: str = "") -> Cell:
     """Mean and deviation without a rank."""
-    if found is None:
+    if score is None:
         return Cell(numbers.ABSENT)
-    under = "" if found.deviation is None else f"± {numbers.fixed(found.deviation, 1)}"
-    return Cell(numbers.fixed(found.mean, 1), under, mark=mark)
+    under = "" if score.deviation is None else f"± {numbers.fixed(score.deviation, 1)}"
+    return Cell(numbers.fixed(score.mean, 1), under, mark=mark)

@@ -67,21 +67,21 @@ def breakdowns(part: Part) -> list[Breakdown]:
     """All that apply to a task."""
     key = part.keys[0]
     kind = part.task.kind
-    found: list[Breakdown] = []
+    views: list[Breakdown] = []
     if kind in ("classification", "pair", "relation"):
-        found.append(_confusions("Labels", "example", _label_confusions))
+        views.append(_confusions("Labels", "example", _label_confusions))
     if kind == "regression":
         if "similar_f1" in part.task.metrics:
-            found.append(_confusions(f"Similar (from {SIMILAR:g}) or not", "pair", _similarity))
-        found += RESIDUALS
+            views.append(_confusions(f"Similar (from {SIMILAR:g}) or not", "pair", _similarity))
+        views += RESIDUALS
     if kind == "tagging":
-        found += [_confusions("Types, unit by unit", "unit", _type_confusions), *ENTITIES]
+        views += [_confusions("Types, unit by unit", "unit", _type_confusions), *ENTITIES]
     if kind == "parsing":
-        found += [*DEPENDENCIES, _confusions("Relations", "word", _relation_confusions)]
+        views += [*DEPENDENCIES, _confusions("Relations", "word", _relation_confusions)]
     if kind == "span":
-        found += _by_answers(part)
+        views += _by_answers(part)
     title, note = f"By length of the text: {key}", "Quarters of the examples by length."
-    return [*found, Breakdown("length", title, ("characters",), _by_length, note=note)]
+    return [*views, Breakdown("length", title, ("characters",), _by_length, note=note)]
 
 
 def _grouped(values: Iterable[tuple[str, float]]) -> Cells:
@@ -89,13 +89,13 @@ def _grouped(values: Iterable[tuple[str, float]]) -> Cells:
     groups: defaultdict[str, list[float]] = defaultdict(list)
     for name, value in values:
         groups[name].append(value)
-    return {(name,): Cell(len(found), fmean(found)) for name, found in groups.items()}
+    return {(name,): Cell(len(group), fmean(group)) for name, group in groups.items()}
 
 
 def _parts(answers: Answers, names: Sequence[str], order: Iterable[str], key: str) -> Cells:
     """A score by the part of the test set that each example is in."""
     order = list(order)
-    inside_RN = np.array([[one == name for one in names] for name in order], dtype=float)
+    inside_RN = np.array([[part == name for part in names] for name in order], dtype=float)
     values = answers.scores[key](inside_RN)
     sizes = inside_RN.sum(1).astype(int)
     return {
@@ -111,7 +111,7 @@ def length(example: Example) -> int:
 
 
 def _by_length(answers: Answers) -> Cells:
-    lengths_N = np.array([length(one) for one in answers.part.examples])
+    lengths_N = np.array([length(example) for example in answers.part.examples])
     shares = [(index + 1) / QUARTERS for index in range(QUARTERS)]
     ends = np.unique(np.quantile(lengths_N, shares, method="inverted_cdf")).tolist()
     lows = [int(lengths_N.min()), *(int(end) + 1 for end in ends[:-1])]
@@ -125,8 +125,8 @@ def _by_length(answers: Answers) -> Cells:
 # -- confusions
 
 
-def _confusions(title: str, what: str, measure: Measure) -> Breakdown:
-    note = f"Every {what} counts once; means over the seeds."
+def _confusions(title: str, unit: str, measure: Measure) -> Breakdown:
+    note = f"Every {unit} counts once; means over the seeds."
     return Breakdown("confusions", title, ("gold", "said"), measure, note=note)
 
 
@@ -148,16 +148,17 @@ def _similarity(answers: Answers) -> Cells:
     """Language Chameleon, table 8: gold and predicted scores cut alike."""
     names = ("different", "similar")
     return _counted(
-        (names[one.score >= SIMILAR], names[other.score >= SIMILAR]) for one, other in answers.pairs
+        (names[example.score >= SIMILAR], names[prediction.score >= SIMILAR])
+        for example, prediction in answers.pairs
     )
 
 
 def _type_confusions(answers: Answers) -> Cells:
     """Language Chameleon, table 9: types of characters or words that gold has in an entity."""
-    units = [pair for one in answers.pairs for pair in zip(*shown_tags(*one), strict=True)]
+    units = [unit for pair in answers.pairs for unit in zip(*shown_tags(*pair), strict=True)]
     return _counted(
-        (gold.partition("-")[2], said.partition("-")[2] or said)
-        for gold, said in units
+        (gold.partition("-")[2], predicted.partition("-")[2] or predicted)
+        for gold, predicted in units
         if gold != "O" and "-" in gold
     ) or _counted(units)
 
@@ -173,13 +174,13 @@ def _relation_confusions(answers: Answers) -> Cells:
 # -- scores of pairs
 
 
-def _residuals(answers: Answers, shown: Callable[[float], float]) -> Cells:
+def _residuals(answers: Answers, transform: Callable[[float], float]) -> Cells:
     gold = [example.score for example, _ in answers.pairs]
     edges = np.linspace(min(gold), max(gold), 6)
     names = [f"{low:.1f}–{high:.1f}" for low, high in itertools.pairwise(edges)]
     places = np.searchsorted(edges[1:-1], gold, side="right").tolist()
     cells = _grouped(
-        (names[place], shown(prediction.score - example.score))
+        (names[place], transform(prediction.score - example.score))
         for place, (example, prediction) in zip(places, answers.pairs, strict=True)
     )
     return {(name,): cells[name,] for name in names if (name,) in cells}
@@ -210,7 +211,7 @@ RESIDUALS = (
 def _spans(answers: Answers) -> list[tuple[set[Any], set[Any]]]:
     """The entities of every example, in gold and predicted."""
     tags = (shown_tags(*pair) for pair in answers.pairs)
-    return [(entity_spans(gold), entity_spans(said)) for gold, said in tags]
+    return [(entity_spans(gold), entity_spans(predicted)) for gold, predicted in tags]
 
 
 def _entity_types(answers: Answers) -> Cells:
@@ -218,22 +219,22 @@ def _entity_types(answers: Answers) -> Cells:
     sides = (tally.right_NC, tally.gold_NC, tally.said_NC)
     totals = zip(*(side_NC.sum(0) for side_NC in sides), strict=True)
     cells = {
-        (str(kind),): Cell(int(gold), float(200 * right / (gold + said)))
-        for kind, (right, gold, said) in zip(tally.classes, totals, strict=True)
+        (str(kind),): Cell(int(gold), float(200 * right / (gold + predicted)))
+        for kind, (right, gold, predicted) in zip(tally.classes, totals, strict=True)
     }
     return dict(sorted(cells.items()))
 
 
 def _entity_lengths(answers: Answers) -> Cells:
-    found = [
-        (end - begin + 1, 100.0 * ((kind, begin, end) in said))
-        for gold, said in _spans(answers)
+    values = [
+        (end - begin + 1, 100.0 * ((kind, begin, end) in predicted))
+        for gold, predicted in _spans(answers)
         for kind, begin, end in gold
     ]
-    return _grouped((str(size), value) for size, value in sorted(found))
+    return _grouped((str(size), value) for size, value in sorted(values))
 
 
-def span_errors(gold: set[Any], said: set[Any]) -> Counter[str]:
+def span_errors(gold: set[Any], predicted: set[Any]) -> Counter[str]:
     """What became of the gold entities of a sentence, and predictions that touch none of them.
 
     An entity is 'right', has another 'type' at the same ends, another 'boundary' with the same
@@ -241,31 +242,31 @@ def span_errors(gold: set[Any], said: set[Any]) -> Counter[str]:
 
     Args:
         gold: type, first and last position of each.
-        said: the same of those predicted.
+        predicted: the same of those predicted.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for kind, begin, end in gold:
-        touching = [one for one in said if one[1] <= end and one[2] >= begin]
-        if (kind, begin, end) in said:
-            found["right"] += 1
-        elif any(one[1:] == (begin, end) for one in touching):
-            found["type"] += 1
-        elif any(one[0] == kind for one in touching):
-            found["boundary"] += 1
+        touching = [span for span in predicted if span[1] <= end and span[2] >= begin]
+        if (kind, begin, end) in predicted:
+            counts["right"] += 1
+        elif any(span[1:] == (begin, end) for span in touching):
+            counts["type"] += 1
+        elif any(span[0] == kind for span in touching):
+            counts["boundary"] += 1
         else:
-            found["boundary and type" if touching else "missed"] += 1
-    for _, begin, end in said:
-        if not any(one[1] <= end and one[2] >= begin for one in gold):
-            found["spurious"] += 1
-    return found
+            counts["boundary and type" if touching else "missed"] += 1
+    for _, begin, end in predicted:
+        if not any(span[1] <= end and span[2] >= begin for span in gold):
+            counts["spurious"] += 1
+    return counts
 
 
 def _entity_errors(answers: Answers) -> Cells:
-    found: Counter[str] = Counter()
-    for gold, said in _spans(answers):
-        found += span_errors(gold, said)
-    n_gold = found.total() - found["spurious"]
-    return {(name,): Cell(n_gold, float(found[name])) for name in SPAN_ERRORS}
+    counts: Counter[str] = Counter()
+    for gold, predicted in _spans(answers):
+        counts += span_errors(gold, predicted)
+    n_gold = counts.total() - counts["spurious"]
+    return {(name,): Cell(n_gold, float(counts[name])) for name in SPAN_ERRORS}
 
 
 ENTITIES = (
@@ -295,7 +296,7 @@ def _by_relation(answers: Answers) -> Cells:
             example.relations, right_words(example, prediction), strict=True
         )
     )
-    return dict(sorted(cells.items(), key=lambda one: (-one[1].n, one[0])))
+    return dict(sorted(cells.items(), key=lambda item: (-item[1].n, item[0])))
 
 
 def distance_class(head: int, word: int) -> str:
@@ -316,7 +317,7 @@ def _by_distance(answers: Answers) -> Cells:
         for index, (_, right) in enumerate(right_words(example, prediction))
     )
     order = ["root", *(distance_class(high + 1, 1) for _, high in DISTANCES), "over 10"]
-    return {(one,): cells[one,] for one in order if (one,) in cells}
+    return {(name,): cells[name,] for name in order if (name,) in cells}
 
 
 DEPENDENCIES = (
@@ -335,9 +336,9 @@ def _by_answers(part: Part) -> list[Breakdown]:
         names = [name(example) for example in part.examples]
         return lambda answers: _parts(answers, names, sorted(set(names)), key)
 
-    passages = by(lambda one: "has the answer" if one.answers else "does not say")
-    found = [Breakdown("answerable", f"Whether the passage says: {key}", ("passage",), passages)]
-    if any(isinstance(one, SpanExample) and one.question_type for one in part.examples):
-        types = by(lambda one: str(one.question_type))
-        found.append(Breakdown("question-types", f"By type of question: {key}", ("type",), types))
-    return found
+    passages = by(lambda example: "has the answer" if example.answers else "does not say")
+    views = [Breakdown("answerable", f"Whether the passage says: {key}", ("passage",), passages)]
+    if any(isinstance(example, SpanExample) and example.question_type for example in part.examples):
+        types = by(lambda example: str(example.question_type))
+        views.append(Breakdown("question-types", f"By type of question: {key}", ("type",), types))
+    return views

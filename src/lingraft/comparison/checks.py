@@ -25,23 +25,23 @@ Points = dict[int, list[float]]
 
 def at_checks(folders: Sequence[Path], key: str) -> Points:
     """A score at the checks of some seeds; steps that not all of them checked are left out."""
-    found: Points = {}
+    scores: Points = {}
     for folder in folders:
         for row in Run(folder).metrics():
             if row["kind"] == "valid" and row.get(key) is not None:
-                found.setdefault(row["step"], []).append(row[key])
-    return {step: values for step, values in found.items() if len(values) == len(folders)}
+                scores.setdefault(row["step"], []).append(row[key])
+    return {step: values for step, values in scores.items() if len(values) == len(folders)}
 
 
 def curves(comparison: Comparison) -> Iterator[Figure]:
     """A figure a translation task: the score that chooses against updates, a line a model."""
-    seen: set[str] = set()
+    families: set[str] = set()
     for part in comparison.parts:
-        if part.task.kind == "translation" and part.family not in seen:
-            seen.add(part.family)
-            made = _curve(part, comparison.labels, len(seen))
-            if made is not None:
-                yield made
+        if part.task.kind == "translation" and part.family not in families:
+            families.add(part.family)
+            curve = _curve(part, comparison.labels, len(families))
+            if curve is not None:
+                yield curve
 
 
 def _curve(part: Part, labels: Sequence[str], number: int) -> Figure | None:
@@ -64,7 +64,7 @@ def _curve(part: Part, labels: Sequence[str], number: int) -> Figure | None:
         axes.set_xlabel("updates")
         axes.set_ylabel(f"{metric_name(key)} on dev")
 
-    said = (
+    summaries = (
         f"{label}: {fmean(points[max(points)]):.1f} after {max(points):,} updates"
         for label, points in lines.items()
     )
@@ -73,7 +73,7 @@ def _curve(part: Part, labels: Sequence[str], number: int) -> Figure | None:
         draw=draw,
         names=tuple(indices.items()),
         panels=in_order(tuple(indices.items())),
-        description=f"{part.task.name}, {metric_name(key)} on dev: " + "; ".join(said),
+        description=f"{part.task.name}, {metric_name(key)} on dev: " + "; ".join(summaries),
         caption=f"{part.task.name}: {metric_name(key)} on the development set against updates, "
         "translated greedily at every check. Lines: mean over the seeds; bands: lowest to highest.",
     )

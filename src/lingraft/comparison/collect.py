@@ -106,7 +106,7 @@ class Part:
     @property
     def rules(self) -> dict[str, dict[str, float]]:
         """What needs no model, of the runs that were trained on the most examples."""
-        runs = [run for found in self.runs.values() for run in found]
+        runs = [run for group in self.runs.values() for run in group]
         largest = max(runs, key=lambda run: int(run.outcome.data.get("train_examples", 0)))
         return largest.outcome.rules(self.split)
 
@@ -140,8 +140,8 @@ def answers(part: Part, run: Run) -> Answers:
     """
     predictions = align(part.examples, outcomes.predictions(run.outcome, run.split))
     functions = part.task.score_functions(part.examples, predictions)
-    shown = {key: functions[key] for key in part.keys}
-    for key, value in on_all(shown, len(part.examples)).items():
+    scores = {key: functions[key] for key in part.keys}
+    for key, value in on_all(scores, len(part.examples)).items():
         saved = run.scores.get(key)
         if saved is None or abs(value - saved) > TOLERANCE:
             says = "nothing of it" if saved is None else f"{saved:.2f}"
@@ -149,7 +149,7 @@ def answers(part: Part, run: Run) -> Answers:
                 f"{part.task.name}: the saved predictions give {key} {value:.2f}, scores.json says "
                 f"{says}; delete the folder and fine-tune this seed again"
             )
-    return Answers(part, predictions, shown)
+    return Answers(part, predictions, scores)
 
 
 @dataclass(frozen=True)
@@ -199,32 +199,32 @@ def collect(folders: Sequence[Path], reference: str | None = None) -> Comparison
             grouped[outcome.task, split].append(Run(label, outcome, split))
     several = Counter((task, language_of(split)) for task, split in grouped)
     parts = []
-    for (name, split), found in grouped.items():
+    for (name, split), group in grouped.items():
         title, alone = name, several[name, language_of(split)] == 1
-        if languages := found[0].outcome.languages:
+        if languages := group[0].outcome.languages:
             title = f"{languages.title}{language_of(split)}"
-        parts.append(_part(title if alone else f"{title} ({split})", split, found, reference))
+        parts.append(_part(title if alone else f"{title} ({split})", split, group, reference))
     return Comparison(labels, tuple(parts), reference)
 
 
 def _labelled(folders: Sequence[Path]) -> list[tuple[str, Outcome]]:
     """Every run with the label of its model; equal labels of different folders are told apart."""
-    found: dict[tuple[str, str], tuple[Path, list[Outcome]]] = {}
+    by_model: dict[tuple[str, str], tuple[Path, list[Outcome]]] = {}
     for folder in dict.fromkeys(folders):
         for outcome in outcomes.outcomes(folder):
             key = (outcome.model_label, outcome.model_fingerprint)
-            place, runs = found.setdefault(key, (folder, []))
-            if not any(_same(outcome, one) for one in runs):
+            place, runs = by_model.setdefault(key, (folder, []))
+            if not any(_same(outcome, previous) for previous in runs):
                 runs.append(outcome)
             elif folder == place:
                 raise DataError(
                     f"{outcome.folder}: a second result of {outcome.model_label} on "
                     f"{outcome.task} with seed {outcome.seed}; delete one of them"
                 )
-    count = Counter(label for label, _ in found)
+    count = Counter(label for label, _ in by_model)
     names: dict[str, Path] = {}
     result = []
-    for (label, _), (folder, runs) in found.items():
+    for (label, _), (folder, runs) in by_model.items():
         name = label if count[label] == 1 else f"{folder.resolve().name}/{label}"
         if name in names:
             raise DataError(
@@ -236,30 +236,30 @@ def _labelled(folders: Sequence[Path]) -> list[tuple[str, Outcome]]:
     return result
 
 
-def _same(one: Outcome, other: Outcome) -> bool:
+def _same(new: Outcome, old: Outcome) -> bool:
     """Whether both are one result, which may lie in two folders."""
-    if (one.task, one.seed) != (other.task, other.seed):
+    if (new.task, new.seed) != (old.task, old.seed):
         return False
-    if one.fingerprint != other.fingerprint:
+    if new.fingerprint != old.fingerprint:
         raise DataError(
-            f"{one.folder} and {other.folder}: two results of {one.model_label} on {one.task} with "
-            f"seed {one.seed} under different settings; give one of them another --label"
+            f"{new.folder} and {old.folder}: two results of {new.model_label} on {new.task} with "
+            f"seed {new.seed} under different settings; give one of them another --label"
         )
     return True
 
 
-def _part(title: str, split: str, found: Sequence[Run], reference: str) -> Part:
-    counted = Counter(run.examples_id for run in found)
-    chosen = next(
-        (run.examples_id for run in found if run.label == reference),
-        max(counted, key=lambda one: counted[one]),
+def _part(title: str, split: str, runs: Sequence[Run], reference: str) -> Part:
+    counted = Counter(run.examples_id for run in runs)
+    reference_id = next(
+        (run.examples_id for run in runs if run.label == reference),
+        max(counted, key=lambda examples_id: counted[examples_id]),
     )
     same: dict[str, list[Run]] = defaultdict(list)
     apart: dict[str, list[Run]] = defaultdict(list)
-    for run in sorted(found, key=lambda one: one.seed):
-        (same if run.examples_id == chosen else apart)[run.label].append(run)
-    order = dict.fromkeys(run.label for run in found)
-    first = next(run for run in found if run.examples_id == chosen)
+    for run in sorted(runs, key=lambda run: run.seed):
+        (same if run.examples_id == reference_id else apart)[run.label].append(run)
+    order = dict.fromkeys(run.label for run in runs)
+    first = next(run for run in runs if run.examples_id == reference_id)
     examples = outcomes.examples(first.outcome, split)
     return Part(
         _task(first.outcome, split),
@@ -298,4 +298,4 @@ def differing_settings(part: Part) -> tuple[str, ...]:
     """Names of the settings that are not the same for all runs of a task."""
     settings = [run.outcome.data.get("settings", {}) for runs in part.runs.values() for run in runs]
     names = dict.fromkeys(name for of_run in settings for name in of_run)
-    return tuple(name for name in names if len({repr(one.get(name)) for one in settings}) > 1)
+    return tuple(name for name in names if len({repr(s.get(name)) for s in settings}) > 1)

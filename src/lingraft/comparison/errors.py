@@ -68,22 +68,22 @@ def analyse(part: Part) -> Errors:
     Raises:
         DataError: predictions are missing or of another kind than the task.
     """
-    wanted = breakdowns(part)
-    cells: list[dict[str, list[Cells]]] = [{} for _ in wanted]
+    views = breakdowns(part)
+    cells: list[dict[str, list[Cells]]] = [{} for _ in views]
     lists: dict[str, list[Samples]] = {}
     for label, runs in part.runs.items():
         seeds = [answers(part, run) for run in runs]
-        for one, by_label in zip(wanted, cells, strict=True):
-            by_label[label] = [one.measure(of_seed) for of_seed in seeds]
+        for breakdown, by_label in zip(views, cells, strict=True):
+            by_label[label] = [breakdown.measure(of_seed) for of_seed in seeds]
         lists[label] = samples(part, seeds, FILED_SAMPLES)
-    means = [_means(one, by_label) for one, by_label in zip(wanted, cells, strict=True)]
-    tables = [table for one in means for table in _tables(one)]
-    sheets = [_sheet(one) for one in means]
-    shown = {
-        label: tuple(_sample_table(one) for one in found if one.samples)
-        for label, found in lists.items()
+    means = [_means(breakdown, by_label) for breakdown, by_label in zip(views, cells, strict=True)]
+    tables = [table for mean in means for table in _tables(mean)]
+    sheets = [_sheet(mean) for mean in means]
+    by_model = {
+        label: tuple(_sample_table(group) for group in groups if group.samples)
+        for label, groups in lists.items()
     }
-    return Errors(part.title, tuple(tables), shown, (*sheets, *_sample_sheets(lists)))
+    return Errors(part.title, tuple(tables), by_model, (*sheets, *_sample_sheets(lists)))
 
 
 def _means(breakdown: Breakdown, cells: Mapping[str, Sequence[Cells]]) -> Means:
@@ -93,10 +93,10 @@ def _means(breakdown: Breakdown, cells: Mapping[str, Sequence[Cells]]) -> Means:
         sizes |= {row: cell.n for row, cell in of_seed.items() if row not in sizes}
 
     def mean(row: Row, seeds: Sequence[Cells]) -> float | None:
-        found = [of_seed[row].value for of_seed in seeds if row in of_seed]
+        scores = [of_seed[row].value for of_seed in seeds if row in of_seed]
         if breakdown.confusion:
-            return sum(found) / len(seeds)
-        return fmean(found) if found else None
+            return sum(scores) / len(seeds)
+        return fmean(scores) if scores else None
 
     values = {row: [mean(row, seeds) for seeds in cells.values()] for row in sizes}
     return Means(breakdown, tuple(cells), sizes, values)
@@ -109,20 +109,20 @@ def _tables(means: Means) -> list[Table]:
 
 
 def _plain(means: Means) -> Table:
-    one = means.breakdown
+    breakdown = means.breakdown
     rows = list(means.sizes)
-    notes = [one.note] if one.note else []
+    notes = [breakdown.note] if breakdown.note else []
     if len(rows) > SHOWN_ROWS:
         notes.append(f"{SHOWN_ROWS} of {len(rows)} rows; all are in the file.")
-    shown = [
+    visible = [
         (
             *row,
             f"{means.sizes[row]:,}",
-            *(numbers.fixed(value, one.decimals) for value in means.values[row]),
+            *(numbers.fixed(value, breakdown.decimals) for value in means.values[row]),
         )
         for row in rows[:SHOWN_ROWS]
     ]
-    return table(one.title, (*one.rows, "n", *means.models), shown, notes)
+    return table(breakdown.title, (*breakdown.rows, "n", *means.models), visible, notes)
 
 
 def _taken_for(means: Means) -> Table:
@@ -133,13 +133,13 @@ def _taken_for(means: Means) -> Table:
     for gold in order[:SHOWN_ROWS]:
         cells = [gold, f"{totals[gold]:,}"]
         for place in range(len(means.models)):
-            said = {
+            predicted = {
                 pair[1]: count
                 for pair, counts in means.values.items()
                 if pair[0] == gold and (count := counts[place])
             }
-            top = sorted(said, key=lambda label: -said[label])[:SHOWN_LABELS]
-            cells.append(", ".join(f"{one} {said[one]:,.0f}" for one in top))
+            top = sorted(predicted, key=lambda label: -predicted[label])[:SHOWN_LABELS]
+            cells.append(", ".join(f"{label} {predicted[label]:,.0f}" for label in top))
         rows.append(cells)
     notes = [means.breakdown.note]
     if len(order) > SHOWN_ROWS:
@@ -151,9 +151,9 @@ def _taken_for(means: Means) -> Table:
 
 def _most_confused(means: Means) -> list[Table]:
     total = {
-        (gold, said): sum(value or 0.0 for value in means.values[gold, said])
-        for gold, said in means.sizes
-        if gold != said
+        (gold, predicted): sum(value or 0.0 for value in means.values[gold, predicted])
+        for gold, predicted in means.sizes
+        if gold != predicted
     }
     top = sorted(total, key=lambda pair: -total[pair])[:SHOWN_PAIRS]
     if not top:
@@ -162,41 +162,41 @@ def _most_confused(means: Means) -> list[Table]:
     for pair in top:
         size = means.sizes[pair]
         counts = (count or 0.0 for count in means.values[pair])
-        shown = [Cell(numbers.fixed(one, 0), numbers.percent(one / size)) for one in counts]
-        rows.append(row(" → ".join(pair), f"{size:,}", *shown))
+        cells = [Cell(numbers.fixed(count, 0), numbers.percent(count / size)) for count in counts]
+        rows.append(row(" → ".join(pair), f"{size:,}", *cells))
     head = ("gold → said", "n", *means.models)
     note = "Counts, and shares of the gold label; by the sum over the models."
     return [table(f"{means.breakdown.title}: most confused", head, rows, (note,))]
 
 
 def _sheet(means: Means) -> Sheet:
-    one = means.breakdown
+    breakdown = means.breakdown
     rows = [
         (*row, size, *("" if value is None else value for value in means.values[row]))
         for row, size in means.sizes.items()
     ]
-    return Sheet(one.name, (*one.rows, "n", *means.models), tuple(rows))
+    return Sheet(breakdown.name, (*breakdown.rows, "n", *means.models), tuple(rows))
 
 
-def _sample_table(found: Samples) -> Table:
+def _sample_table(group: Samples) -> Table:
     rows = [
-        (one.id, one.text, one.gold, one.said, numbers.fixed(one.value, 2))
-        for one in found.samples[:SHOWN_SAMPLES]
+        (sample.id, sample.text, sample.gold, sample.said, numbers.fixed(sample.value, 2))
+        for sample in group.samples[:SHOWN_SAMPLES]
     ]
     texts = (Column(text, "long") for text in ("text", "gold", "said"))
-    return table(found.title, ("id", *texts, found.value), rows)
+    return table(group.title, ("id", *texts, group.value), rows)
 
 
 def _sample_sheets(lists: Mapping[str, Sequence[Samples]]) -> list[Sheet]:
     rows: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)
     values: dict[str, str] = {}
-    for label, found in lists.items():
-        for one in found:
-            values[one.name] = one.value
-            for sample in one.samples:
-                told = (sample.text, sample.gold, sample.said, sample.value)
-                rows[one.name].append((label, sample.id, *told))
+    for label, groups in lists.items():
+        for group in groups:
+            values[group.name] = group.value
+            for sample in group.samples:
+                cells = (sample.text, sample.gold, sample.said, sample.value)
+                rows[group.name].append((label, sample.id, *cells))
     return [
-        Sheet(name, ("model", "id", "text", "gold", "said", values[name]), tuple(found))
-        for name, found in rows.items()
+        Sheet(name, ("model", "id", "text", "gold", "said", values[name]), tuple(lines))
+        for name, lines in rows.items()
     ]

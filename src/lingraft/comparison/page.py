@@ -62,28 +62,28 @@ def compare(
             "other tasks, name a folder of lingraft finetune too"
         )
     comparison = collect(tuned, reference)
-    found = retrieved.read(searched, comparison.weights)
+    retrievals = retrieved.read(searched, comparison.weights)
     tested = differences(comparison, resamples)
     errors = [analyse(part) for part in comparison.parts]
     scores = tables.scores(comparison, tested)
     less = tables.differences(comparison, tested)
-    languages = transfer.section(tables.settings_of(comparison), tested, found)
+    languages = transfer.section(tables.settings_of(comparison), tested, retrievals)
     curves = list(checks.curves(comparison))
     measured = harness.table_of(harness.collect((), lm_eval))
-    shown: dict[str, Any] = {"differences": less, "languages": languages, "curves": curves}
-    shown |= {"harness": measured, "errors": errors} | _context(comparison, tested, scores)
-    made = {out: page.render("comparison", **shown)}
-    made |= _files(out, comparison, tested, scores, less, errors)
+    context: dict[str, Any] = {"differences": less, "languages": languages, "curves": curves}
+    context |= {"harness": measured, "errors": errors} | _context(comparison, tested, scores)
+    texts = {out: page.render("comparison", **context)}
+    texts |= _files(out, comparison, tested, scores, less, errors)
     if measured is not None:
-        made[out.with_name(f"{out.stem}-lm-eval.md")] = markdown(measured) + "\n"
-    made |= {out.with_name(f"{out.stem}-{one.name}.svg"): one.alone() for one in curves}
+        texts[out.with_name(f"{out.stem}-lm-eval.md")] = markdown(measured) + "\n"
+    texts |= {out.with_name(f"{out.stem}-{curve.name}.svg"): curve.alone() for curve in curves}
     if languages is not None:
-        made |= transfer.files(languages, out)
-    for path, text in made.items():
+        texts |= transfer.files(languages, out)
+    for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
     xtreme = [languages.summary] if languages and languages.summary else []
-    return [scores, *xtreme, *([measured] if measured else [])], list(made)
+    return [scores, *xtreme, *([measured] if measured else [])], list(texts)
 
 
 def _context(comparison: Comparison, tested: Sequence[Tested], scores: Table) -> dict[str, Any]:
@@ -126,21 +126,21 @@ def _files(
 ) -> dict[Path, str]:
     """The tables beside the page, and the error analysis in a folder of its own."""
     rows = tables.score_rows(comparison)
-    made = {
+    texts = {
         out.with_suffix(".md"): markdown(scores) + "\n",
         out.with_suffix(".tex"): latex(scores),
         out.with_suffix(".csv"): comma_separated(rows[0], (row.values() for row in rows)),
     }
     if less is not None:
         stem = f"{out.stem}-differences"
-        made |= {
+        texts |= {
             out.with_name(f"{stem}.md"): markdown(less) + "\n",
             out.with_name(f"{stem}.tex"): latex(less),
             out.with_name(f"{stem}.csv"): tables.differences_sheet(tested, comparison.reference),
         }
     folder = out.with_name(f"{out.stem}-errors")
-    for one in errors:
-        task = re.sub(r"[^\w.-]+", "-", one.title).strip("-")
-        for sheet in one.sheets:
-            made[folder / f"{task}-{sheet.name}.csv"] = comma_separated(sheet.head, sheet.rows)
-    return made
+    for analysis in errors:
+        task = re.sub(r"[^\w.-]+", "-", analysis.title).strip("-")
+        for sheet in analysis.sheets:
+            texts[folder / f"{task}-{sheet.name}.csv"] = comma_separated(sheet.head, sheet.rows)
+    return texts

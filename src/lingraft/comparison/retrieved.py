@@ -48,7 +48,7 @@ class Retrieved:
     @property
     def languages(self) -> tuple[str, ...]:
         """Of all models."""
-        return tuple(dict.fromkeys(one for values in self.values.values() for one in values))
+        return tuple(dict.fromkeys(code for values in self.values.values() for code in values))
 
     def average(self, label: str, _key: str) -> dict[int, float]:
         """The mean over all languages, as of one seed; empty where the model lacks one of them."""
@@ -81,38 +81,38 @@ def read(folders: Sequence[Path], weights: Mapping[str, str]) -> list[Retrieved]
         DataError: a folder has no results of a benchmark or none of these models, a label stands
             for other weights, or two folders say different things.
     """
-    found: dict[str, Retrieved] = {}
+    results: dict[str, Retrieved] = {}
     for folder in folders:
         strangers: dict[str, None] = {}
-        known = False
+        has_owner = False
         for (label, task, language), rows in _reported(folder).items():
             owners = _owners(folder, label, rows[0]["model_weights"], weights)
             if not owners:
                 strangers[label] = None
             for owner in owners:
-                known = True
-                one = found.setdefault(task, Retrieved(task))
+                has_owner = True
+                result = results.setdefault(task, Retrieved(task))
                 value = fmean(float(row["value"]) for row in rows)
-                if one.values.setdefault(owner, {}).setdefault(language, value) != value:
+                if result.values.setdefault(owner, {}).setdefault(language, value) != value:
                     raise DataError(
                         f"{folder}: {task} in {language} of {label} is another number in another "
                         "folder; give one of them"
                     )
-                one.read.setdefault(owner, {})[_how(rows[0])] = None
+                result.read.setdefault(owner, {})[_how(rows[0])] = None
         if strangers:
-            told = (
+            text = (
                 f"{folder}: {', '.join(strangers)} is none of the compared models "
                 f"({', '.join(weights)}), by name or weights"
             )
-            if not known:
-                raise DataError(f"{told}; run lingraft retrieve with --label {next(iter(weights))}")
-            logger.warning("%s; left out", told)
-    return list(found.values())
+            if not has_owner:
+                raise DataError(f"{text}; run lingraft retrieve with --label {next(iter(weights))}")
+            logger.warning("%s; left out", text)
+    return list(results.values())
 
 
 def _reported(folder: Path) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
     """The rows that count, a direction each, by model, task and language."""
-    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in _rows(folder / RESULTS):
         task = row.get("task")
         if (
@@ -121,13 +121,13 @@ def _reported(folder: Path) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
             and row.get("split", "test") == "test"
             and row.get("chosen", True)
         ):
-            found.setdefault((row["model"], task, row["language"]), []).append(row)
-    if not found:
+            groups.setdefault((row["model"], task, row["language"]), []).append(row)
+    if not groups:
         raise DataError(
             f"{folder}: holds no finished results of XTREME's tasks; run lingraft retrieve with "
             f"--task ({' or '.join(RETRIEVAL_GROUPS)}) and --data, without --sentences"
         )
-    return found
+    return groups
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
@@ -144,7 +144,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 def _owners(folder: Path, label: str, own: str | None, weights: Mapping[str, str]) -> list[str]:
     """The labels of the compared models that a result belongs to."""
-    same = [name for name, known in weights.items() if known == own]
+    same = [name for name, fingerprint in weights.items() if fingerprint == own]
     if not same and label in weights:
         if own is not None:
             raise DataError(
@@ -156,6 +156,6 @@ def _owners(folder: Path, label: str, own: str | None, weights: Mapping[str, str
 
 
 def _how(row: Mapping[str, Any]) -> str:
-    chosen = row.get("chosen_on") or row["layer_from"]
-    chosen = {"test": "on the test pairs themselves, an oracle"}.get(chosen, chosen)
-    return f"{PROTOCOLS[row['protocol']]}, layer {row['layer']} ({chosen})"
+    choice = row.get("chosen_on") or row["layer_from"]
+    choice = {"test": "on the test pairs themselves, an oracle"}.get(choice, choice)
+    return f"{PROTOCOLS[row['protocol']]}, layer {row['layer']} ({choice})"

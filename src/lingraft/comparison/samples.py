@@ -69,18 +69,18 @@ def samples(part: Part, seeds: Sequence[Answers], limit: int) -> list[Samples]:
 def _labels(part: Part, seeds: Sequence[Answers], limit: int) -> list[Samples]:
     """From the mean of the seeds' probabilities; none where they were not saved."""
     labels = part.task.labels
-    tables = [[said.probabilities for _, said in answers.pairs] for answers in seeds]
+    tables = [[prediction.probabilities for _, prediction in answers.pairs] for answers in seeds]
     if any(len(row) != len(labels) for table in tables for row in table):
         return []
     surprising, uncertain = [], []
     for (example, _), row in zip(seeds[0].pairs, np.mean(tables, axis=0).tolist(), strict=True):
-        shown = (example.id, _text(example), example.label, labels[row.index(max(row))])
+        fields = (example.id, _text(example), example.label, labels[row.index(max(row))])
         entropy = -sum(p * math.log2(p) for p in row if p > 0)
-        uncertain.append(Sample(*shown, entropy))
-        if shown[2] != shown[3]:
-            surprising.append(Sample(*shown, row[labels.index(example.label)]))
-    surprising.sort(key=lambda one: one.value)
-    uncertain.sort(key=lambda one: -one.value)
+        uncertain.append(Sample(*fields, entropy))
+        if fields[2] != fields[3]:
+            surprising.append(Sample(*fields, row[labels.index(example.label)]))
+    surprising.sort(key=lambda sample: sample.value)
+    uncertain.sort(key=lambda sample: -sample.value)
     title, value = "Most surprising mistakes", "probability of gold"
     return [
         Samples("surprising", title, value, tuple(surprising[:limit])),
@@ -97,15 +97,15 @@ def _text(example: Example) -> str:
 
 
 def _residuals(part: Part, seeds: Sequence[Answers], limit: int) -> Samples:
-    found = []
-    for (example, _), *said in zip(
+    ranked = []
+    for (example, _), *predictions in zip(
         seeds[0].pairs, *(answers.predictions for answers in seeds), strict=True
     ):
-        mean = fmean(prediction.score for prediction in said)
-        shown = (f"{example.score:.2f}", f"{mean:.2f}", mean - example.score)
-        found.append(Sample(example.id, _text(example), *shown))
-    found.sort(key=lambda one: -abs(one.value))
-    return Samples("surprising", "Furthest from gold", "said less gold", tuple(found[:limit]))
+        mean = fmean(prediction.score for prediction in predictions)
+        fields = (f"{example.score:.2f}", f"{mean:.2f}", mean - example.score)
+        ranked.append(Sample(example.id, _text(example), *fields))
+    ranked.sort(key=lambda sample: -abs(sample.value))
+    return Samples("surprising", "Furthest from gold", "said less gold", tuple(ranked[:limit]))
 
 
 def _worst(
@@ -119,60 +119,60 @@ def _worst(
     """Examples with most wrong, on the mean over the seeds; shown as the first seed has them."""
     counts_SN = [[wrong(*pair) for pair in answers.pairs] for answers in seeds]
     means = [fmean(of_seeds) for of_seeds in zip(*counts_SN, strict=True)]
-    found = []
-    for index in sorted(range(len(means)), key=lambda one: -means[one])[:limit]:
-        example, said = seeds[0].pairs[index]
-        found.append(Sample(example.id, _text(example), *show(example, said), means[index]))
-    return Samples("worst", f"Most {value}", value, tuple(found))
+    ranked = []
+    for index in sorted(range(len(means)), key=lambda place: -means[place])[:limit]:
+        example, prediction = seeds[0].pairs[index]
+        ranked.append(Sample(example.id, _text(example), *show(example, prediction), means[index]))
+    return Samples("worst", f"Most {value}", value, tuple(ranked))
 
 
-def _wrong_entities(example: Any, said: Any) -> float:
-    gold, guess = map(entity_spans, shown_tags(example, said))
+def _wrong_entities(example: Any, prediction: Any) -> float:
+    gold, guess = map(entity_spans, shown_tags(example, prediction))
     return len(gold ^ guess)
 
 
-def _entities(example: Any, said: Any) -> tuple[str, str]:
+def _entities(example: Any, prediction: Any) -> tuple[str, str]:
     units = [unit for unit in example.units if not unit.isspace()]
     joint = "" if example.characters else " "
 
     def shown(tags: list[str]) -> str:
-        found = sorted(entity_spans(tags), key=lambda one: one[1])
+        spans = sorted(entity_spans(tags), key=lambda span: span[1])
         return ", ".join(
-            f"{joint.join(units[begin : end + 1])} ({kind})" for kind, begin, end in found
+            f"{joint.join(units[begin : end + 1])} ({kind})" for kind, begin, end in spans
         )
 
-    gold, guess = shown_tags(example, said)
+    gold, guess = shown_tags(example, prediction)
     return shown(gold), shown(guess)
 
 
-def _wrong_words(example: Any, said: Any) -> float:
-    return sum(not right for _, right in right_words(example, said))
+def _wrong_words(example: Any, prediction: Any) -> float:
+    return sum(not right for _, right in right_words(example, prediction))
 
 
-def _arcs(example: Any, said: Any) -> tuple[str, str]:
-    wrong = [i for i, (_, right) in enumerate(right_words(example, said)) if not right]
+def _arcs(example: Any, prediction: Any) -> tuple[str, str]:
+    wrong = [i for i, (_, right) in enumerate(right_words(example, prediction)) if not right]
     names = ("root", *example.words)
 
     def shown(heads: Sequence[int], relations: Sequence[str]) -> str:
         return ", ".join(f"{example.words[i]} → {names[heads[i]]} ({relations[i]})" for i in wrong)
 
-    return shown(example.heads, example.relations), shown(said.heads, said.relations)
+    return shown(example.heads, example.relations), shown(prediction.heads, prediction.relations)
 
 
 def _lost(part: Part) -> Callable[[Any, Any], float]:
     """What an answer lacks of the last headline score (ROUGE-W, F1, chrF++), in percent."""
 
-    def lost(example: Any, said: Any) -> float:
-        scores = part.task.score_functions([example], [said])
+    def lost(example: Any, prediction: Any) -> float:
+        scores = part.task.score_functions([example], [prediction])
         return 100 - float(scores[part.keys[-1]](np.ones((1, 1)))[0])
 
     return lost
 
 
-def _translations(example: Any, said: Any) -> tuple[str, str]:
-    return example.translation, said.translation
+def _translations(example: Any, prediction: Any) -> tuple[str, str]:
+    return example.translation, prediction.translation
 
 
-def _answer(example: Any, said: Any) -> tuple[str, str]:
+def _answer(example: Any, prediction: Any) -> tuple[str, str]:
     gold = " / ".join(answer.text for answer in example.answers or ()) or "(does not say)"
-    return gold, said.text or "(does not say)"
+    return gold, prediction.text or "(does not say)"

@@ -56,7 +56,7 @@ def replicates(
     Nothing of a test set of fewer than `FEWEST_BLOCKS` documents: draws of so few tell too little.
     """
     numbers: dict[str, int] = {}
-    place_N = [numbers.setdefault(document(one), len(numbers)) for one in part.examples]
+    place_N = [numbers.setdefault(document(example), len(numbers)) for example in part.examples]
     if len(numbers) < FEWEST_BLOCKS:
         return {}
     scores = {
@@ -64,12 +64,12 @@ def replicates(
         for run in runs
         for key, score in answers(part, run).scores.items()
     }
-    drawn: dict[tuple[str, str, int], list[Array]] = {name: [] for name in scores}
+    samples: dict[tuple[str, str, int], list[Array]] = {name: [] for name in scores}
     for draws_RD in resampling.parts(len(numbers), "documents"):
         weights_RN = draws_RD[:, place_N]
         for name, score in scores.items():
-            drawn[name].append(score(weights_RN))
-    return {name: np.concatenate(values) for name, values in drawn.items()}
+            samples[name].append(score(weights_RN))
+    return {name: np.concatenate(values) for name, values in samples.items()}
 
 
 @dataclass(frozen=True)
@@ -101,21 +101,21 @@ def differences(comparison: Comparison, resamples: int = RESAMPLES, seed: int = 
     gains: dict[str, dict[tuple[str, str], list[_Gains]]] = {}
     parts = Counter(part.family for part in comparison.parts if part.languages)
     for part in comparison.parts:
-        for (label, key), found in _gains(part, comparison.reference, resampling).items():
-            difference = resampling.difference(found.values, found.drawn_RS)
+        for (label, key), gain in _gains(part, comparison.reference, resampling).items():
+            difference = resampling.difference(gain.values, gain.drawn_RS)
             tested.append(Tested(part.title, key, label, difference))
             if part.languages:
-                gains.setdefault(part.family, {}).setdefault((label, key), []).append(found)
+                gains.setdefault(part.family, {}).setdefault((label, key), []).append(gain)
     for family, of_family in gains.items():
         for (label, key), several in of_family.items():
-            seeds = {tuple(found.values) for found in several}
+            seeds = {tuple(gain.values) for gain in several}
             if parts[family] == len(several) > 1 and len(seeds) == 1:
                 values = {
-                    one: float(np.mean([found.values[one] for found in several]))
-                    for one in several[0].values
+                    seed_key: float(np.mean([gain.values[seed_key] for gain in several]))
+                    for seed_key in several[0].values
                 }
-                drawn = [found.drawn_RS for found in several if found.drawn_RS is not None]
-                mean_RS = np.mean(drawn, axis=0) if len(drawn) == len(several) else None
+                draws = [gain.drawn_RS for gain in several if gain.drawn_RS is not None]
+                mean_RS = np.mean(draws, axis=0) if len(draws) == len(several) else None
                 difference = resampling.difference(values, mean_RS)
                 tested.append(Tested(family, key, label, difference))
     return tested
@@ -130,13 +130,13 @@ def _gains(part: Part, reference: str, resampling: Resampling) -> dict[tuple[str
         if label != reference and (shared := {run.seed: run for run in runs if run.seed in base})
     }
     used = [run for runs in rivals.values() for run in runs.values()]
-    used += [base[one] for one in {run.seed for run in used}]
-    drawn = replicates(part, used, resampling) if used else {}
+    used += [base[seed] for seed in {run.seed for run in used}]
+    samples = replicates(part, used, resampling) if used else {}
     return {
         (label, key): _Gains(
-            {(one,): run.scores[key] - base[one].scores[key] for one, run in runs.items()},
-            np.stack([drawn[key, label, n] - drawn[key, reference, n] for n in runs], axis=1)
-            if drawn
+            {(seed,): run.scores[key] - base[seed].scores[key] for seed, run in runs.items()},
+            np.stack([samples[key, label, n] - samples[key, reference, n] for n in runs], axis=1)
+            if samples
             else None,
         )
         for label, runs in rivals.items()

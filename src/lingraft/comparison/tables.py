@@ -43,13 +43,13 @@ class Score:
 
     def cell(self, label: str) -> Cell:
         """The score of a model, marked."""
-        found = self.summaries.get(label)
+        score = self.summaries.get(label)
         sign = self.marks.get(label, "") + (OTHER_EXAMPLES if label in self.apart else "")
-        return replace(plain_cell(found, sign), rank=self._rank(label) if found else 0)
+        return replace(plain_cell(score, sign), rank=self._rank(label) if score else 0)
 
     def _rank(self, label: str) -> int:
         """1 for the best and 2 for the second best mean; 2 only among three or more."""
-        means = [one.mean for name, one in self.summaries.items() if name not in self.apart]
+        means = [score.mean for name, score in self.summaries.items() if name not in self.apart]
         if label in self.apart or len(means) < 2:
             return 0
         order = sorted(set(means), reverse=True)
@@ -60,9 +60,9 @@ class Score:
 def measured(comparison: Comparison, tested: Sequence[Tested] = ()) -> list[Score]:
     """Every score of every task, and the average where there are several tasks."""
     marks: dict[tuple[str, str], dict[str, str]] = {}
-    for one in tested:
-        marks.setdefault((one.title, one.key), {})[one.label] = one.mark
-    found = {
+    for test in tested:
+        marks.setdefault((test.title, test.key), {})[test.label] = test.mark
+    by_title = {
         part.title: [_of_part(comparison, part, key, marks) for key in part.keys]
         for part in comparison.parts
         if part.languages is None
@@ -70,14 +70,14 @@ def measured(comparison: Comparison, tested: Sequence[Tested] = ()) -> list[Scor
     for setting in settings_of(comparison):
         sign = "" if setting.note == OFFICIAL else NOT_OFFICIAL
         title = f"{setting.title}{len(setting.languages)}"
-        found[setting.title] = [
+        by_title[setting.title] = [
             Score(
                 title + sign,
                 key,
                 {
-                    label: made
+                    label: average
                     for label in setting.models
-                    if (made := of_seeds(setting.average(label, key)))
+                    if (average := of_seeds(setting.average(label, key)))
                 },
                 marks.get((setting.title, key), {}),
             )
@@ -85,8 +85,8 @@ def measured(comparison: Comparison, tested: Sequence[Tested] = ()) -> list[Scor
         ]
     families = dict.fromkeys(part.family for part in comparison.parts)
     order = {part.title: None for part in comparison.parts} | families
-    shown = [one for name in order for one in found.get(name, ())]
-    return [*shown, _average(comparison)] if len(families) > 1 else shown
+    columns = [score for name in order for score in by_title.get(name, ())]
+    return [*columns, _average(comparison)] if len(families) > 1 else columns
 
 
 def settings_of(comparison: Comparison) -> list[Setting]:
@@ -125,30 +125,30 @@ def _average(comparison: Comparison) -> Score:
             continue
         by_task: dict[str, list[dict[int, float]]] = {}
         for part in comparison.parts:
-            known = part.languages
-            keys = number_of(known.task, part.keys) if known else part.keys
+            languages = part.languages
+            keys = number_of(languages.task, part.keys) if languages else part.keys
             by_task.setdefault(part.family, []).extend(part.values(label, key) for key in keys)
-        mean = fmean(fmean(fmean(one.values()) for one in scores) for scores in by_task.values())
-        seeds = [set(one) for scores in by_task.values() for one in scores]
+        mean = fmean(fmean(fmean(s.values()) for s in scores) for scores in by_task.values())
+        seeds = [set(by_seed) for scores in by_task.values() for by_seed in scores]
         common = set.intersection(*seeds)
         over = summary(
             [
-                fmean(fmean(one[seed] for one in scores) for scores in by_task.values())
+                fmean(fmean(by_seed[seed] for by_seed in scores) for scores in by_task.values())
                 for seed in sorted(common)
             ]
             or [mean]
         )
-        complete = all(one == common for one in seeds)
+        complete = all(seed_set == common for seed_set in seeds)
         summaries[label] = over if complete else type(over)(mean, over.deviation, over.seeds)
     return Score(AVERAGE, "", summaries)
 
 
 def scores(comparison: Comparison, tested: Sequence[Tested] = ()) -> Table:
     """Models × tasks: mean ± sample standard deviation over the seeds."""
-    found = measured(comparison, tested)
-    titles = (Column(one.title, under=metric_name(one.metric)) for one in found)
+    columns = measured(comparison, tested)
+    titles = (Column(score.title, under=metric_name(score.metric)) for score in columns)
     rows = [
-        row(label, *(one.cell(label) for one in found), _seeds(comparison, label))
+        row(label, *(score.cell(label) for score in columns), _seeds(comparison, label))
         for label in comparison.labels
     ]
     return table("Scores", ("model", *titles, "seeds"), rows, _notes(comparison))
@@ -168,16 +168,16 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
     by_note: dict[str, list[str]] = {}
     for part in comparison.parts:
         if part.languages is None:
-            shown = f"{part.title} ({part.split}, {len(part.examples):,} examples)"
-            by_note.setdefault(part.note, []).append(shown)
+            description = f"{part.title} ({part.split}, {len(part.examples):,} examples)"
+            by_note.setdefault(part.note, []).append(description)
     for setting in settings_of(comparison):
         size = f"{len(setting.languages)} languages, {sum(setting.examples.values()):,} examples"
         by_note.setdefault(setting.note, []).append(f"{setting.title} ({size})")
     notes = [
-        f"Official splits: {', '.join(shown)}."
+        f"Official splits: {', '.join(titles)}."
         if note == OFFICIAL
-        else f"{NOT_OFFICIAL} Not the official splits: {', '.join(shown)}: {note}."
-        for note, shown in by_note.items()
+        else f"{NOT_OFFICIAL} Not the official splits: {', '.join(titles)}: {note}."
+        for note, titles in by_note.items()
     ]
     own = {part.task.name: part.task for part in comparison.parts if part.task.definition}
     notes += [_own_note(task) for task in own.values()]
@@ -190,7 +190,7 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
                 f"{OTHER_EXAMPLES} {part.title}: {', '.join(part.apart)} was scored on other "
                 "examples and does not compare."
             )
-        notes += [f"{part.title} {metric_name(key)}: {told}." for key, told in _signatures(part)]
+        notes += [f"{part.title} {metric_name(key)}: {text}." for key, text in _signatures(part)]
         if differing := differing_settings(part):
             by_setting[f"{part.family}: fine-tuned with different {', '.join(differing)}."] = None
     notes += by_setting
@@ -211,16 +211,16 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
 def _signatures(part: Part) -> list[tuple[str, str]]:
     """Score and sacrebleu's signature of it, for those that have one; two do not compare."""
     runs = (run for runs in part.runs.values() for run in runs)
-    told = [(run.outcome.data.get("signatures") or {}).items() for run in runs]
-    return [one for one in dict.fromkeys(chain.from_iterable(told)) if one[0] in part.keys]
+    pairs = [(run.outcome.data.get("signatures") or {}).items() for run in runs]
+    return [pair for pair in dict.fromkeys(chain.from_iterable(pairs)) if pair[0] in part.keys]
 
 
 def _own_note(task: Task) -> str:
     """What a user's own task is, from its saved definition."""
     labels = f", labels {', '.join(task.labels)}" if task.labels else ""
-    shown = ", ".join(metric_name(key) for key in task.shown)
+    metrics = ", ".join(metric_name(key) for key in task.shown)
     return (
-        f"{task.name}: a task of your own ({task.kind}{labels}); scores {shown}, in percent, "
+        f"{task.name}: a task of your own ({task.kind}{labels}); scores {metrics}, in percent, "
         f"higher is better; checkpoints chosen by {metric_name(task.selection)}."
     )
 
@@ -229,14 +229,14 @@ def differences(comparison: Comparison, tested: Sequence[Tested]) -> Table | Non
     """Every model less the reference, with intervals; None where nothing compares."""
     if not tested:
         return None
-    found = {(one.label, one.title, one.key): one for one in tested}
-    labels = dict.fromkeys(one.label for one in tested)
+    tests = {(test.label, test.title, test.key): test for test in tested}
+    labels = dict.fromkeys(test.label for test in tested)
     rows = [
         row(
             f"{title} {metric_name(key)}",
-            *(_less(found.get((label, title, key))) for label in labels),
+            *(_less(tests.get((label, title, key))) for label in labels),
         )
-        for title, key in dict.fromkeys((one.title, one.key) for one in tested)
+        for title, key in dict.fromkeys((test.title, test.key) for test in tested)
     ]
     head = (f"less {comparison.reference}", *labels)
     return table("Differences", head, rows, _tested_notes(tested))
@@ -245,20 +245,20 @@ def differences(comparison: Comparison, tested: Sequence[Tested]) -> Table | Non
 def _less(tested: Tested | None) -> Cell:
     if tested is None:
         return Cell(numbers.ABSENT)
-    found, value = tested.found, numbers.signed(tested.found.value, 1)
-    if found.p is None or found.low is None or found.high is None:
+    difference, value = tested.found, numbers.signed(tested.found.value, 1)
+    if difference.p is None or difference.low is None or difference.high is None:
         return Cell(value)
-    p = numbers.tested(found.p, found.p_seeds, found.trained)
-    between = numbers.between(found.low, found.high, 1, sign=True)
+    p = numbers.tested(difference.p, difference.p_seeds, difference.trained)
+    between = numbers.between(difference.low, difference.high, 1, sign=True)
     return Cell(value, f"{between} {p}", mark=tested.mark)
 
 
 def _tested_notes(tested: Sequence[Tested]) -> tuple[str, ...]:
-    seeds = sorted({one.seeds for one in tested})
+    seeds = sorted({test.seeds for test in tested})
     over = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     single = " With one seed both tell of the test set alone." if seeds[0] == 1 else ""
     more = " The second p is of a paired t-test over the seeds." if seeds[-1] > 1 else ""
-    few = any(one.found.p is None for one in tested)
+    few = any(test.found.p is None for test in tested)
     without = f" Fewer than {FEWEST_BLOCKS} documents give neither." if few else ""
     return (
         "Points, with 95 % intervals and two-sided p: paired bootstrap, "
@@ -279,9 +279,9 @@ def score_rows(comparison: Comparison) -> list[dict[str, Any]]:
             "test_language": part.language,
             "split": part.split.partition("-")[0],
             "metric": key,
-            "mean": found.mean,
-            "deviation": found.deviation,
-            "seeds": found.seeds,
+            "mean": score.mean,
+            "deviation": score.deviation,
+            "seeds": score.seeds,
             "n": runs[0].outcome.n(part.split),
             "split_note": runs[0].outcome.split_note,
         }
@@ -289,7 +289,7 @@ def score_rows(comparison: Comparison) -> list[dict[str, Any]]:
         for part in comparison.parts
         if (runs := part.runs.get(label) or part.apart.get(label))
         for key in part.keys
-        if (found := _of_part(comparison, part, key).summaries.get(label))
+        if (score := _of_part(comparison, part, key).summaries.get(label))
     ]
 
 
@@ -298,45 +298,47 @@ def differences_sheet(tested: Sequence[Tested], reference: str) -> str:
     names = ("model", "less", "task", "metric")
     head = (*names, "difference", "low", "high", "p", "p_seeds", "seeds", "draws")
     rows = []
-    for one in tested:
-        found = one.found
-        bounds = (found.value, found.low, found.high, found.p, found.p_seeds)
-        rows.append((one.label, reference, one.title, one.key, *bounds, one.seeds, found.resamples))
+    for test in tested:
+        gain = test.found
+        bounds = (gain.value, gain.low, gain.high, gain.p, gain.p_seeds)
+        rows.append(
+            (test.label, reference, test.title, test.key, *bounds, test.seeds, gain.resamples)
+        )
     return comma_separated(head, rows)
 
 
-def verdict(comparison: Comparison, shown: Table, tested: Sequence[Tested]) -> str:
+def verdict(comparison: Comparison, results: Table, tested: Sequence[Tested]) -> str:
     """What the table of scores says, and whether the differences are more than luck."""
-    first, wins = _winner(shown)
+    first, wins = _winner(results)
     if not wins:
         return f"{len(comparison.labels)} models; there is nothing to compare yet."
-    width = len(shown.columns) - 2
-    best = f"{first} is best of {len(shown.rows)} models in {wins} of {width} columns."
+    width = len(results.columns) - 2
+    best = f"{first} is best of {len(results.rows)} models in {wins} of {width} columns."
     if not tested:
         return best
-    marked = sum(bool(one.mark) for one in tested)
+    marked = sum(bool(test.mark) for test in tested)
     many = f"of {len(tested)} differences to {comparison.reference}"
     if not marked:
         return f"{best} But none {many} is significant (p < 0.05)."
     return f"{best} {marked} {many} {'is' if marked == 1 else 'are'} significant (p < 0.05)."
 
 
-def _winner(shown: Table) -> tuple[str, int]:
+def _winner(results: Table) -> tuple[str, int]:
     """The model that is best in most columns, and in how many."""
     wins = [
         (sum(cell.rank == BEST for cell in row.cells[1:-1]), row.cells[0].text)
-        for row in shown.rows
+        for row in results.rows
     ]
-    most, label = max(wins, key=lambda one: one[0])
+    most, label = max(wins, key=lambda win: win[0])
     return label, most
 
 
-def next_step(comparison: Comparison, shown: Table, tested: Sequence[Tested]) -> NextStep | None:
+def next_step(comparison: Comparison, results: Table, tested: Sequence[Tested]) -> NextStep | None:
     """More seeds where no difference is significant, else to keep the weights; None without runs.
 
     The command is the one that fine-tuned, where that is known.
     """
-    label, _ = _winner(shown)
+    label, _ = _winner(results)
     runs = [run for part in comparison.parts for run in part.runs.get(label, ())]
     if not runs:
         return None
@@ -344,8 +346,8 @@ def next_step(comparison: Comparison, shown: Table, tested: Sequence[Tested]) ->
     called = str(out.data.get("command", ""))
     if not called.startswith("lingraft finetune ") or ".toml" in called:
         called = command("finetune", out.model, "--task", out.task, "--data", "data")
-    if tested and not any(one.mark for one in tested):
-        seeds = 2 * max(one.seeds for one in tested)
+    if tested and not any(test.mark for test in tested):
+        seeds = 2 * max(test.seeds for test in tested)
         return NextStep("More seeds may tell the models apart:", f"{called} --seeds {seeds}")
     why = f"To use {label}, fine-tune it once more and keep its weights:"
     return NextStep(why, f"{called} --keep-models --overwrite")

@@ -53,9 +53,9 @@ def section(
     matrices = across.directions(settings)
     return Transfer(
         summary_table(settings, retrieved),
-        tuple(across.language_table(one, _marks(one, tested)) for one in settings),
+        tuple(across.language_table(setting, _marks(setting, tested)) for setting in settings),
         gap_bars(settings),
-        tuple(across.direction_table(one) for one in matrices),
+        tuple(across.direction_table(matrix) for matrix in matrices),
         tuple(heat_maps(matrices, settings)),
         sheet(settings, retrieved),
     )
@@ -64,9 +64,9 @@ def section(
 def _marks(setting: Setting, tested: Sequence[Tested]) -> dict[tuple[str, str, str], str]:
     """(Model, score, language) → the sign of its difference to the reference."""
     return {
-        (one.label, one.key, one.title.removeprefix(setting.title)): one.mark
-        for one in tested
-        if one.title.startswith(setting.title)
+        (test.label, test.key, test.title.removeprefix(setting.title)): test.mark
+        for test in tested
+        if test.title.startswith(setting.title)
     }
 
 
@@ -80,55 +80,57 @@ def summary_table(settings: Sequence[Setting], retrieved: Sequence[Retrieved] = 
     training. Groups of tasks and the averages of seven and nine tasks are there where all their
     tasks are.
     """
-    here: dict[str, Setting | Retrieved] = {one.task: one for one in retrieved}
-    for one in settings:
-        if one.task in xtreme.SEVEN and one.train == (GROUPS[one.task].train_language,):
-            here[one.task] = one
-    chosen = {task: here[task] for task in xtreme.NINE if task in here}
-    if len(chosen) < 2 and not retrieved:
+    here: dict[str, Setting | Retrieved] = {result.task: result for result in retrieved}
+    for setting in settings:
+        if setting.task in xtreme.SEVEN and setting.train == (GROUPS[setting.task].train_language,):
+            here[setting.task] = setting
+    results = {task: here[task] for task in xtreme.NINE if task in here}
+    if len(results) < 2 and not retrieved:
         return None
-    models = dict.fromkeys(label for one in chosen.values() for label in one.models)
-    by_task = {label: _numbers(label, chosen) for label in models}
+    models = dict.fromkeys(label for result in results.values() for label in result.models)
+    by_task = {label: _numbers(label, results) for label in models}
     means = {
-        label: {task: fmean(values.values()) for task, values in found.items()}
-        for label, found in by_task.items()
+        label: {task: fmean(values.values()) for task, values in scores.items()}
+        for label, scores in by_task.items()
     }
-    groups = dict.fromkeys(name for one in means.values() for name in xtreme.category_averages(one))
+    groups = dict.fromkeys(name for m in means.values() for name in xtreme.category_averages(m))
     wholes = [
         (title, tasks)
         for title, tasks in (("average of seven", xtreme.SEVEN), ("XTREME average", xtreme.NINE))
-        if any(xtreme.average(one, tasks) is not None for one in means.values())
+        if any(xtreme.average(m, tasks) is not None for m in means.values())
     ]
-    head: list[str | Column] = ["model", *(_task_column(one) for one in chosen.values()), *groups]
+    head: list[str | Column] = ["model", *(_task_column(s) for s in results.values()), *groups]
     rows = []
     for label in models:
-        cells = [plain_cell(of_seeds(by_task[label].get(task, {}))) for task in chosen]
+        cells = [plain_cell(of_seeds(by_task[label].get(task, {}))) for task in results]
         categories = xtreme.category_averages(means[label])
         more = [categories.get(name) for name in groups]
         more += [xtreme.average(means[label], tasks) for _, tasks in wholes]
-        rows.append(row(label, *cells, *(Cell(numbers.fixed(one, 1)) for one in more)))
+        rows.append(row(label, *cells, *(Cell(numbers.fixed(value, 1)) for value in more)))
     notes = ["Of each task the mean over the languages of its one number, as XTREME reports it."]
     if groups:
         notes.append(
             f"{', '.join(groups)}: the mean of the tasks of the group, which are all there."
         )
-    if len(chosen) < len(xtreme.NINE):
-        lacking = [task for task in xtreme.NINE if task not in chosen]
+    if len(results) < len(xtreme.NINE):
+        lacking = [task for task in xtreme.NINE if task not in results]
         notes.append(f"No XTREME average: {', '.join(lacking)} are not there.")
-    cut = [one.task for one in settings if chosen.get(one.task) is one and one.note != OFFICIAL]
+    cut = [s.task for s in settings if results.get(s.task) is s and s.note != OFFICIAL]
     if cut:
         notes.append(f"Not the official splits, so not XTREME's numbers: {', '.join(cut)}.")
-    notes += [one.note for one in retrieved]
-    titles = [*head, *(_whole_column(title, chosen, tasks) for title, tasks in wholes)]
+    notes += [result.note for result in retrieved]
+    titles = [*head, *(_whole_column(title, results, tasks) for title, tasks in wholes)]
     return table("XTREME, trained in English", titles, rows, notes)
 
 
-def _numbers(label: str, chosen: Mapping[str, Setting | Retrieved]) -> dict[str, BySeed]:
+def _numbers(label: str, results: Mapping[str, Setting | Retrieved]) -> dict[str, BySeed]:
     """Task → its number by seed, of the tasks that a model has in all languages."""
-    found = {
-        task: one.average(label, one.number) for task, one in chosen.items() if label in one.models
+    averages = {
+        task: result.average(label, result.number)
+        for task, result in results.items()
+        if label in result.models
     }
-    return {task: values for task, values in found.items() if values}
+    return {task: values for task, values in averages.items() if values}
 
 
 def _task_column(setting: Setting | Retrieved) -> Column:
@@ -138,10 +140,10 @@ def _task_column(setting: Setting | Retrieved) -> Column:
 
 
 def _whole_column(
-    title: str, chosen: Mapping[str, Setting | Retrieved], tasks: Iterable[str]
+    title: str, results: Mapping[str, Setting | Retrieved], tasks: Iterable[str]
 ) -> Column:
     """Says so where a task lacks languages."""
-    partial = any(_task_column(chosen[task]).under for task in tasks)
+    partial = any(_task_column(results[task]).under for task in tasks)
     return Column(title, under="not all languages" if partial else "")
 
 
@@ -152,16 +154,18 @@ def gap_bars(settings: Sequence[Setting]) -> Figure | None:
     """The transfer gap of every model on every task; None where there is none."""
     values = {}
     keys = {}
-    for one in settings:
-        keys[one.title] = key = F1 if MEAN in one.keys and F1 in one.keys else one.number
-        for label in one.models:
-            if found := of_seeds(one.gap(label, key)):
-                values[one.title, label] = (found.mean, found.deviation)
+    for setting in settings:
+        keys[setting.title] = key = (
+            F1 if MEAN in setting.keys and F1 in setting.keys else setting.number
+        )
+        for label in setting.models:
+            if gap := of_seeds(setting.gap(label, key)):
+                values[setting.title, label] = (gap.mean, gap.deviation)
     groups = list(dict.fromkeys(title for title, _ in values))
     if not groups:
         return None
-    models = list(dict.fromkeys(label for one in settings for label in one.models))
-    said = [
+    models = list(dict.fromkeys(label for setting in settings for label in setting.models))
+    texts = [
         f"{title} {label}: {numbers.fixed(value, 1)}"
         for (title, label), (value, _) in values.items()
     ]
@@ -169,7 +173,7 @@ def gap_bars(settings: Sequence[Setting]) -> Figure | None:
     return heat.bars(
         "gap", values, groups, models,
         axis="transfer gap (points)",
-        description="Transfer gap: " + "; ".join(said),
+        description="Transfer gap: " + "; ".join(texts),
         caption="Transfer gap: the score in the training languages less the mean over the others; "
         f"smaller is better at equal scores. Lines: standard deviation over seeds. {scores}.",
     )  # fmt: skip
@@ -177,20 +181,20 @@ def gap_bars(settings: Sequence[Setting]) -> Figure | None:
 
 def heat_maps(matrices: Sequence[Directions], settings: Sequence[Setting]) -> Iterator[Figure]:
     """A heat map a model and task, of the task's number; the same colours for all of a task."""
-    shown = {one.task: one.number for one in settings}
-    chosen = [one for one in matrices if one.key == shown[one.task]]
-    for place, matrix in enumerate(chosen):
-        alike = [one for one in chosen if one.task == matrix.task]
-        means = [found.mean for one in alike for found in one.means.values()]
-        values = {where: found.mean for where, found in matrix.means.items()}
-        said = [
+    keys = {setting.task: setting.number for setting in settings}
+    selection = [matrix for matrix in matrices if matrix.key == keys[matrix.task]]
+    for place, matrix in enumerate(selection):
+        alike = [m for m in selection if m.task == matrix.task]
+        means = [score.mean for m in alike for score in m.means.values()]
+        values = {where: score.mean for where, score in matrix.means.items()}
+        texts = [
             f"{trained} to {tested}: {numbers.fixed(value, 1)}"
             for (trained, tested), value in values.items()
         ]
         yield heat.heat_map(
             f"directions-{place}", values, matrix.train, matrix.test, (min(means), max(means)),
             axes_of=("trained in", "tested in"),
-            description=f"{matrix.title} " + "; ".join(said),
+            description=f"{matrix.title} " + "; ".join(texts),
             caption=f"{matrix.label} on {matrix.task}, {metric_name(matrix.key)}: trained in each "
             "language by itself, tested in all. Framed: the same language. "
             + ("All models have the same colour scale." if len(alike) > 1 else ""),
@@ -204,36 +208,36 @@ def sheet(settings: Sequence[Setting], retrieved: Sequence[Retrieved] = ()) -> s
     """Mean and deviation of every score in every language, of averages and gaps."""
     head = ("model", "task", "train_languages", "test_language", "metric", "mean", "deviation")
     rows: list[tuple[Any, ...]] = [
-        (label, one.task, "", language, one.number, value, None, None)
-        for one in retrieved
-        for label, values in one.values.items()
+        (label, result.task, "", language, result.number, value, None, None)
+        for result in retrieved
+        for label, values in result.values.items()
         for language, value in values.items()
     ]
-    for one in settings:
-        for label in one.models:
-            for key in one.keys:
+    for setting in settings:
+        for label in setting.models:
+            for key in setting.keys:
                 by_language: dict[str, BySeed] = {
-                    language: one.values[label].get(key, {}).get(language, {})
-                    for language in one.languages
+                    language: setting.values[label].get(key, {}).get(language, {})
+                    for language in setting.languages
                 }
-                by_language |= {AVERAGE: one.average(label, key), GAP: one.gap(label, key)}
+                by_language |= {AVERAGE: setting.average(label, key), GAP: setting.gap(label, key)}
                 for language, values in by_language.items():
-                    if found := of_seeds(values):
-                        start = (label, one.task, "+".join(one.train), language, key)
-                        rows.append((*start, found.mean, found.deviation, found.seeds))
+                    if score := of_seeds(values):
+                        start = (label, setting.task, "+".join(setting.train), language, key)
+                        rows.append((*start, score.mean, score.deviation, score.seeds))
     return comma_separated((*head, "seeds"), rows)
 
 
-def files(shown: Transfer, out: Path) -> dict[Path, str]:
+def files(data: Transfer, out: Path) -> dict[Path, str]:
     """The tables and figures beside a page."""
-    tables = [*([shown.summary] if shown.summary else []), *shown.languages, *shown.directions]
-    text = "\n\n".join(f"## {one.title}\n\n{markdown(one)}" for one in tables)
-    made = {
+    tables = [*([data.summary] if data.summary else []), *data.languages, *data.directions]
+    text = "\n\n".join(f"## {t.title}\n\n{markdown(t)}" for t in tables)
+    texts = {
         out.with_name(f"{out.stem}-languages.md"): f"{text}\n",
-        out.with_name(f"{out.stem}-languages.csv"): shown.sheet,
+        out.with_name(f"{out.stem}-languages.csv"): data.sheet,
     }
-    figures: list[Any] = [*([shown.gaps] if shown.gaps else []), *shown.heat_maps]
+    figures: list[Any] = [*([data.gaps] if data.gaps else []), *data.heat_maps]
     for figure in figures:
         name = re.sub(r"[^\w.-]+", "-", f"{out.stem}-{figure.name}")
-        made[out.with_name(f"{name}.svg")] = figure.alone()
-    return made
+        texts[out.with_name(f"{name}.svg")] = figure.alone()
+    return texts

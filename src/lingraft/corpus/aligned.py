@@ -59,13 +59,13 @@ def write_pairs(
     """
     check_settings(section, PAIR_SETTINGS, "parallel text")
     reading = Reading()
-    checker, found = checked(section, languages, columns, reading)
+    checker, checked_pairs = checked(section, languages, columns, reading)
     files = parallel.files(section.text, parallel.Layout(*languages))
-    made = fingerprint(FORMAT["corpus"], PAIRS, section, languages, columns, _entries(files))
-    _check_free(folder, PAIRS, files, made, overwrite=overwrite)
-    kept = _write(found, folder, PAIRS)
+    digest = fingerprint(FORMAT["corpus"], PAIRS, section, languages, columns, _entries(files))
+    _check_free(folder, PAIRS, files, digest, overwrite=overwrite)
+    n_kept = _write(checked_pairs, folder, PAIRS)
     dropped = dict(sorted((checker.dropped + reading.dropped).items()))
-    return _finish(reading.documents, dropped, kept, made, folder)
+    return _finish(reading.documents, dropped, n_kept, digest, folder)
 
 
 def checked(
@@ -121,26 +121,26 @@ def write_lexicon(
         scripts.language_subtag(language)
     wide = set(columns) != {0, 1}
     swap = wide or columns[0] < columns[1]
-    found = lexicon.read(section.text, swap=swap, columns=columns if wide else None)
+    translations = lexicon.read(section.text, swap=swap, columns=columns if wide else None)
     files = [Path(name).expanduser() for name in section.text]
-    made = fingerprint(FORMAT["corpus"], LEXICON, section, languages, columns, _entries(files))
-    _check_free(folder, LEXICON, files, made, overwrite=overwrite)
-    kept = _write(found.pairs, folder, LEXICON)
-    dropped = dict(sorted(found.dropped.items()))
-    return _finish(kept + found.dropped.total(), dropped, kept, made, folder)
+    digest = fingerprint(FORMAT["corpus"], LEXICON, section, languages, columns, _entries(files))
+    _check_free(folder, LEXICON, files, digest, overwrite=overwrite)
+    n_kept = _write(translations.pairs, folder, LEXICON)
+    dropped = dict(sorted(translations.dropped.items()))
+    return _finish(n_kept + translations.dropped.total(), dropped, n_kept, digest, folder)
 
 
-def check_settings(section: recipe.Corpus, allowed: set[str], what: str) -> None:
+def check_settings(section: recipe.Corpus, allowed: set[str], kind: str) -> None:
     """Refuse settings of [corpus] that would have no effect.
 
     Raises:
         RecipeError: one is given.
     """
-    given = section.model_dump(exclude_defaults=True)
-    for name in given:
+    settings = section.model_dump(exclude_defaults=True)
+    for name in settings:
         if name not in allowed:
             raise RecipeError(
-                f"corpus.{name}: does not go with {what}; allowed: {', '.join(sorted(allowed))}"
+                f"corpus.{name}: does not go with {kind}; allowed: {', '.join(sorted(allowed))}"
             )
 
 
@@ -149,7 +149,7 @@ def _entries(files: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def _check_free(
-    folder: Path, name: str, files: Sequence[Path], made: str, *, overwrite: bool
+    folder: Path, name: str, files: Sequence[Path], digest: str, *, overwrite: bool
 ) -> None:
     """Refuse to replace a file of other sources or settings, or a source.
 
@@ -158,36 +158,36 @@ def _check_free(
     """
     path, counts = folder / name, folder / COUNTS
     sources = {file.resolve() for file in files}
-    for one in (path, counts):
-        if one.resolve() in sources:
-            raise DataError(f"{one}: is a source, and would be replaced; choose another --out")
+    for output in (path, counts):
+        if output.resolve() in sources:
+            raise DataError(f"{output}: is a source, and would be replaced; choose another --out")
     if overwrite or not (path.exists() or counts.exists()):
         return
     try:
-        there = json.loads(counts.read_bytes())
+        record = json.loads(counts.read_bytes())
     except (OSError, ValueError):
-        there = None
-    if not isinstance(there, dict) or there.get("fingerprint") != made:
+        record = None
+    if not isinstance(record, dict) or record.get("fingerprint") != digest:
         raise DataError(
             f"{path if path.exists() else counts}: is there already, of other sources or settings; "
             "choose another --out, or replace it with --overwrite"
         )
 
 
-def _write(found: Iterable[pairs.Pair], folder: Path, name: str) -> int:
+def _write(checked_pairs: Iterable[pairs.Pair], folder: Path, name: str) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(
             f"{folder}: cannot be made: {error.strerror or error}; choose another --out"
         ) from None
-    return pairs.write_tsv(_some(found, folder), folder / name)
+    return pairs.write_tsv(_some(checked_pairs, folder), folder / name)
 
 
-def _some(found: Iterable[pairs.Pair], folder: Path) -> Iterator[pairs.Pair]:
+def _some(checked_pairs: Iterable[pairs.Pair], folder: Path) -> Iterator[pairs.Pair]:
     """The pairs; an error in place of none, before a file that is there is replaced."""
     empty = True
-    for pair in found:
+    for pair in checked_pairs:
         empty = False
         yield pair
     if empty:
@@ -197,11 +197,11 @@ def _some(found: Iterable[pairs.Pair], folder: Path) -> Iterator[pairs.Pair]:
 
 
 def _finish(
-    read: int, dropped: dict[str, int], kept: int, made: str, folder: Path
+    n_read: int, dropped: dict[str, int], n_kept: int, digest: str, folder: Path
 ) -> dict[str, Any]:
-    counts = {"read": read, "dropped": dropped, "kept": kept}
-    write_json(folder / COUNTS, {"fingerprint": made} | counts)
+    counts = {"read": n_read, "dropped": dropped, "kept": n_kept}
+    write_json(folder / COUNTS, {"fingerprint": digest} | counts)
     for reason, count in dropped.items():
         logger.info("pairs: %s left out: %s", f"{count:,}", reason)
-    logger.info("pairs: %s of %s kept", f"{kept:,}", f"{read:,}")
+    logger.info("pairs: %s of %s kept", f"{n_kept:,}", f"{n_read:,}")
     return counts

@@ -8,12 +8,12 @@ from typing import Any
 from lingraft.errors import DataError
 
 
-def require(module: str, what: str, extra: str) -> Any:
+def require(module: str, purpose: str, extra: str) -> Any:
     """Import a module of an optional extra.
 
     Args:
         module: its dotted name.
-        what: what cannot be done without it, for the message.
+        purpose: what cannot be done without it, for the message.
         extra: the extra of lingraft that brings it.
 
     Raises:
@@ -24,5 +24,5 @@ def require(module: str, what: str, extra: str) -> Any:
     except ImportError:
         package = module.split(".")[0].replace("_", "-")
         raise DataError(
-            f'{what}: needs the package {package}; run: pip install "lingraft[{extra}]"'
+            f'{purpose}: needs the package {package}; run: pip install "lingraft[{extra}]"'
         ) from None

@@ -42,7 +42,7 @@ class Lexicon:
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> Lexicon:
         """Normalise, check and collect pairs of a target-language and a source-language word."""
-        found: dict[str, dict[str, None]] = {}
+        by_target: dict[str, dict[str, None]] = {}
         entries: dict[Pair, None] = {}
         dropped: Counter[str] = Counter()
         for target, source in pairs:
@@ -52,9 +52,9 @@ class Lexicon:
                 dropped[reason] += 1
                 continue
             entries[entry] = None
-            found.setdefault(entry.target, {})[entry.source] = None
+            by_target.setdefault(entry.target, {})[entry.source] = None
         return cls(
-            list(entries), {word: list(meanings) for word, meanings in found.items()}, dropped
+            list(entries), {word: list(meanings) for word, meanings in by_target.items()}, dropped
         )
 
 
@@ -97,8 +97,8 @@ def read(
                 f"python scripts/convert_dictionary.py {path.name} lexicon.tsv"
             )
         before = len(pairs)
-        found = _text(path, columns, dropped)
-        pairs += ((second, first) if swap else (first, second) for first, second in found)
+        rows = _text(path, columns, dropped)
+        pairs += ((second, first) if swap else (first, second) for first, second in rows)
         if len(pairs) == before:
             raise DataError(f"{path}: holds no pair of words; give two columns separated by a tab")
     lexicon = Lexicon.of(pairs)

@@ -43,28 +43,28 @@ def remove(streams: Mapping[Path, Stream], results: Mapping[str, dict[str, Any]]
     Raises:
         DataError: nothing is left of a split.
     """
-    held = np.zeros(0, np.uint64)
+    held_out = np.zeros(0, np.uint64)
     for split in reversed(SPLITS):
-        for folder, stream in streams.items() if len(held) else ():
-            known = _held(folder / f"{split}.txt", held)
-            if known.any():
+        for folder, stream in streams.items() if len(held_out) else ():
+            mask = _held(folder / f"{split}.txt", held_out)
+            if mask.any():
                 result = results[stream.name]
-                counts, gone = _without(folder, split, known, whole=stream.pair is not None)
+                counts, gone = _without(folder, split, mask, whole=stream.pair is not None)
                 result["splits"][split] = counts
                 dropped = result["dropped"]
                 result["dropped"] = dropped | {HELD_OUT: dropped.get(HELD_OUT, 0) + gone}
-                what = "pairs" if stream.pair else "sentences"
+                unit = "pairs" if stream.pair else "sentences"
                 logger.info(
                     "corpus: %s: %s %s of %s left out: %s",
-                    *(stream.name, f"{gone:,}", what, split, HELD_OUT),
+                    *(stream.name, f"{gone:,}", unit, split, HELD_OUT),
                 )
                 try:
                     check_result(result, stream.corpus)
                 except DataError as error:
                     raise DataError(f"stream '{stream.name}': {error}") from None
         if split != "train":
-            found = [hashes for folder in streams for hashes in _hashes(folder / f"{split}.txt")]
-            held = np.unique(np.concatenate([held, *found]))
+            batches = [batch for folder in streams for batch in _hashes(folder / f"{split}.txt")]
+            held_out = np.unique(np.concatenate([held_out, *batches]))
 
 
 def _hashes(path: Path) -> Iterator[NDArray[np.uint64]]:
@@ -74,23 +74,25 @@ def _hashes(path: Path) -> Iterator[NDArray[np.uint64]]:
             yield dedup.hashes(batch)
 
 
-def _held(path: Path, held: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def _held(path: Path, held_out: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Which lines of a file are held out."""
-    return np.concatenate([np.zeros(0, np.bool_), *(np.isin(one, held) for one in _hashes(path))])
+    return np.concatenate(
+        [np.zeros(0, np.bool_), *(np.isin(batch, held_out) for batch in _hashes(path))]
+    )
 
 
 def _without(
-    folder: Path, split: Split, known: NDArray[np.bool_], *, whole: bool
+    folder: Path, split: Split, mask: NDArray[np.bool_], *, whole: bool
 ) -> tuple[dict[str, int], int]:
     """Write a split anew; its counts, and how many sentences or whole documents went."""
     path, gone = folder / f"{split}.txt", 0
     starts = np.load(path.with_suffix(".documents.npy"))
-    ends = [*starts[1:].tolist(), len(known)]
+    ends = [*starts[1:].tolist(), len(mask)]
     old = path.rename(path.with_suffix(".before"))
     with old.open(encoding="utf-8") as lines, SplitFile(path) as file:
         for start, end in zip(starts.tolist(), ends, strict=True):
             texts = [next(lines).removesuffix("\n") for _ in range(start, end)]
-            going = known[start:end]
+            going = mask[start:end]
             if whole:
                 gone += bool(going.any())
                 going = np.full(len(going), going.any())

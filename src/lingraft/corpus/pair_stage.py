@@ -83,10 +83,10 @@ def _divide(
     section: recipe.Corpus, languages: tuple[str, str], limits: Bounds, out: Path
 ) -> _Divided:
     reading, places = Reading(), array("d")
-    checker, found = aligned.checked(section, languages, (0, 1), reading)
+    checker, pairs = aligned.checked(section, languages, (0, 1), reading)
     with contextlib.ExitStack() as stack:
         files = {name: stack.enter_context(SplitFile(out / f"{name}.txt")) for name in SPLITS}
-        for pair in found:
+        for pair in pairs:
             sides = [" ".join(side.split()) for side in (pair.source, pair.target)]
             places.append(position("\t".join(sides), section.split_seed))
             files[limits.side(places[-1])].write(sides)

@@ -69,9 +69,9 @@ def check_result(result: dict[str, Any], section: recipe.Corpus) -> None:
             f"{'/'.join(result['scripts'])}, the script of language '{result['language']}' "
             f"({counts}); check language and corpus.text, or set corpus.scripts"
         )
-    asked = {"train": 1.0, "valid": section.valid, "test": section.test}
+    shares = {"train": 1.0, "valid": section.valid, "test": section.test}
     for name in SPLITS:
-        if asked[name] > 0 and not result["splits"][name]["sentences"]:
+        if shares[name] > 0 and not result["splits"][name]["sentences"]:
             raise DataError(f"corpus: no {name} sentence is left ({counts}); {_advice(name)}")
 
 

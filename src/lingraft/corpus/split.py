@@ -71,11 +71,11 @@ class Bounds:
         return ranks + (ranks & np.asarray(places >= self.valid, np.int8))
 
 
-def widened(found: Bounds, valid: float, test: float) -> list[Split]:
+def widened(limits: Bounds, valid: float, test: float) -> list[Split]:
     """The splits for which more is held out than their shares give."""
     wider: dict[Split, bool] = {
-        "valid": valid > 0 and found.valid > test + valid,
-        "test": found.test > test,
+        "valid": valid > 0 and limits.valid > test + valid,
+        "test": limits.test > test,
     }
     return [name for name, more in wider.items() if more]
 

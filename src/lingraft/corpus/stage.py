@@ -142,27 +142,27 @@ def finished_corpus(section: recipe.Corpus, language: str) -> Path | None:
     folder = Path(section.text[0]).expanduser()
     if not documents.is_finished(folder):
         return None
-    made = read_json(folder / documents.FINISHED)
-    theirs = evaluations.located(recipe.Corpus.model_validate(made["corpus"])).model_dump()
-    ours = evaluations.located(section).model_dump()
+    record = read_json(folder / documents.FINISHED)
+    actual = evaluations.located(recipe.Corpus.model_validate(record["corpus"])).model_dump()
+    expected = evaluations.located(section).model_dump()
     default = recipe.Corpus(text=section.text).model_dump()
     if section.decontaminate:  # by content: files move, and change
-        ours["decontaminate"] = digests(section.decontaminate)
-        theirs["decontaminate"] = made.get("evaluations")
-    differ = [key for key in ours if ours[key] != theirs[key] and key not in FREE]
-    other = [f"corpus.{key}" for key in differ if ours[key] != default[key]]
-    if made["language"] != language:
-        other.insert(0, "language")
-    if other:
-        logger.info("%s: was made with another %s; is cleaned again", folder, ", ".join(other))
-        if theirs["split_sentences"] and not ours["split_sentences"]:
+        expected["decontaminate"] = digests(section.decontaminate)
+        actual["decontaminate"] = record.get("evaluations")
+    differ = [key for key in expected if expected[key] != actual[key] and key not in FREE]
+    changes = [f"corpus.{key}" for key in differ if expected[key] != default[key]]
+    if record["language"] != language:
+        changes.insert(0, "language")
+    if changes:
+        logger.info("%s: was made with another %s; is cleaned again", folder, ", ".join(changes))
+        if actual["split_sentences"] and not expected["split_sentences"]:
             logger.warning(
                 "%s: its lines were cut into sentences, and those stay lines of their own; make it "
                 "with --set corpus.split_sentences=false",
                 folder,
             )
         return None
-    settings = ", ".join(f"{key} = {theirs[key]}" for key in differ) or "the default settings"
+    settings = ", ".join(f"{key} = {actual[key]}" for key in differ) or "the default settings"
     logger.info("%s: is taken as it is, made with %s", folder, settings)
     return folder
 
@@ -201,30 +201,30 @@ class SplitFile:
         }
 
 
-def _take(corpus: Path, wanted: int | None, files: dict[Split, SplitFile]) -> dict[str, Any]:
+def _take(corpus: Path, n_sentences: int | None, files: dict[Split, SplitFile]) -> dict[str, Any]:
     """Write the splits of a finished corpus in the form that the other stages read.
 
     Args:
         corpus: its folder.
-        wanted: so many training sentences, whose order is fixed by document and place in it, so
-            that smaller parts are contained in larger ones; None takes all.
+        n_sentences: so many training sentences, whose order is fixed by document and place in it,
+            so that smaller parts are contained in larger ones; None takes all.
         files: of the splits.
 
     Returns:
         At least what `prepare` does.
     """
-    made: dict[str, Any] = read_json(corpus / documents.FINISHED)
-    result: dict[str, Any] = made["result"]
+    record: dict[str, Any] = read_json(corpus / documents.FINISHED)
+    result: dict[str, Any] = record["result"]
     for split, file in files.items():
         rows = _documents(corpus / split)
-        if split == "train" and wanted is not None:
-            seed = recipe.Corpus.model_validate(made["corpus"]).split_seed
+        if split == "train" and n_sentences is not None:
+            seed = recipe.Corpus.model_validate(record["corpus"]).split_seed
             positions = array(
                 "d", (position(f"{name}#{n}", seed, "subset") for name, _, at in rows for n in at)
             )
-            chosen = lowest(np.array(positions, np.float64), wanted)
-            result["subset"] = {NOT_IN_SUBSET: int((~chosen).sum())}
-            choice = iter(chosen.tolist())
+            mask = lowest(np.array(positions, np.float64), n_sentences)
+            result["subset"] = {NOT_IN_SUBSET: int((~mask).sum())}
+            choice = iter(mask.tolist())
             for _, texts, _ in _documents(corpus / split):
                 file.write(list(itertools.compress(texts, itertools.islice(choice, len(texts)))))
         else:

@@ -40,10 +40,10 @@ def inputs(recipe: Recipe) -> list[Any]:
     if not recipe.streams:
         (short,) = recipe.texts
         return [short.corpus, short.language, text_inputs.contents(short.corpus)]
-    read = (
+    contents = (
         text_inputs.contents(s.corpus) if s.pair is None else contents_of(s) for s in recipe.streams
     )
-    return list(itertools.chain(*zip(recipe.streams, read, strict=True)))
+    return list(itertools.chain(*zip(recipe.streams, contents, strict=True)))
 
 
 def contents_of(stream: Stream) -> list[str]:
@@ -133,8 +133,8 @@ def shares(sizes: Sequence[float], alpha: float) -> np.ndarray[Any, Any]:
         alpha: 1 as large as they are, 0 all alike.
     """
     powers = np.asarray(sizes, np.float64) ** alpha
-    found: np.ndarray[Any, Any] = powers / powers.sum()
-    return found
+    probabilities: np.ndarray[Any, Any] = powers / powers.sum()
+    return probabilities
 
 
 def rebalanced(
@@ -175,8 +175,8 @@ def vocabulary_text(recipe: Recipe, corpus: Path) -> Iterator[str]:
         recipe: names the streams, those of the vocabulary, and `tokenizer.alpha`.
         corpus: the corpus stage's folder.
     """
-    named = recipe.tokenizer.streams or [stream.name for stream in recipe.texts]
-    texts_of = [stream for stream in recipe.texts if stream.name in named]
+    names = recipe.tokenizer.streams or [stream.name for stream in recipe.texts]
+    texts_of = [stream for stream in recipe.texts if stream.name in names]
     paths = [folder_of(corpus, stream) / "train.txt" for stream in texts_of]
     if len(paths) == 1:
         return read_lines(paths[0])

@@ -35,8 +35,8 @@ class Counts:
         rows = []
         for links, right in zip(predicted, gold, strict=True):
             own = frozenset(links)
-            found = (len(own & right.sure), len(own & right.possible))
-            rows.append((len(own), len(right.sure), *found))
+            hits = (len(own & right.sure), len(own & right.possible))
+            rows.append((len(own), len(right.sure), *hits))
         table = np.array(rows, dtype=np.float64).reshape(-1, 4)
         return cls(*table.T)
 
@@ -67,7 +67,7 @@ class Counts:
         Args:
             draws_RB: how often each resample draws each sentence.
         """
-        found_R = draws_RB @ (self.found_sure_B + self.found_possible_B)
+        hits_R = draws_RB @ (self.found_sure_B + self.found_possible_B)
         all_R = draws_RB @ (self.predicted_B + self.sure_B)
-        rates_R: Array = np.where(all_R > 0, 1 - found_R / np.maximum(all_R, 1), 0.0)
+        rates_R: Array = np.where(all_R > 0, 1 - hits_R / np.maximum(all_R, 1), 0.0)
         return rates_R

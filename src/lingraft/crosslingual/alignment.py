@@ -64,8 +64,8 @@ class Settings:
             RecipeError: the model has no such layer.
         """
         last = encoder.num_layers
-        wanted = range(last + 1) if self.layers is None else self.layers
-        return tuple(check_layer(layer, last, encoder.name) for layer in wanted)
+        layers = range(last + 1) if self.layers is None else self.layers
+        return tuple(check_layer(layer, last, encoder.name) for layer in layers)
 
 
 @dataclass(frozen=True)
@@ -173,21 +173,21 @@ class Aligner:
     def _chunk(self, pairs: list[Pair], tell: Callable[[int], None]) -> list[Aligned]:
         sides = self.pieces.sides(pairs)
         sequences = [self._sequences(*pair) for pair in sides]
-        found: dict[int, tuple[Links, ...]] = {}
+        links_by_pair: dict[int, tuple[Links, ...]] = {}
         lengths = [max(map(len, own)) for own in sequences]
         readable = [at for at, length in enumerate(lengths) if length <= self.encoder.max_tokens]
         tell(len(pairs) - len(readable))
         for group in self._groups(readable, lengths):
             of_group = [sequences[at] for at in group]
             for place, links in self._links(of_group, [sides[at] for at in group]):
-                found[group[place]] = links
+                links_by_pair[group[place]] = links
             tell(len(group))
         none = ((),) * len(self.layers)
         unknown = self.pieces.tokenizer.unk_token_id
         return [
             Aligned(
-                found.get(at, none),
-                at not in found,
+                links_by_pair.get(at, none),
+                at not in links_by_pair,
                 sum(map(len, sequences[at])),
                 sum(ids.count(unknown) for ids in sequences[at]) if unknown is not None else 0,
             )
@@ -227,14 +227,14 @@ class Aligner:
 
     def _states(self, sequences: list[list[int]]) -> dict[int, torch.Tensor]:
         """The states [L, T, D] of each sequence, in the layers that are wanted."""
-        found = {}
+        states = {}
         layers = list(self.layers)
         for batch in self.encoder.hidden_states(sequences, self.settings.batch_tokens):
             states_LBTD = batch.states_LBTD
             if len(layers) < len(states_LBTD):
                 states_LBTD = states_LBTD[layers]
-            found.update({place: states_LBTD[:, row] for row, place in enumerate(batch.places)})
-        return found
+            states.update({place: states_LBTD[:, row] for row, place in enumerate(batch.places)})
+        return states
 
     def _word_links(
         self, source_LMD: torch.Tensor, target_LND: torch.Tensor, source: Side, target: Side

@@ -127,7 +127,7 @@ def score(call: Call, out: Path) -> Report:
         "layers": call.settings.layers,
         "dev": call.dev,
     }
-    with layers.claimed(out, "align", record, overwrite=call.overwrite, told=call.command):
+    with layers.claimed(out, "align", record, overwrite=call.overwrite, command_line=call.command):
         results = [_baseline(call, out, name) for name in call.baselines]
         for label, mark in marks.items():
             results += _model(call, out, label, mark)
@@ -139,7 +139,7 @@ def _texts(gold: GoldSet) -> str:
 
 
 def _links(gold: GoldSet) -> str:
-    return fingerprint([[sorted(one.sure), sorted(one.possible)] for one in gold.gold])
+    return fingerprint([[sorted(pair.sure), sorted(pair.possible)] for pair in gold.gold])
 
 
 def _baseline(call: Call, out: Path, name: str) -> Result:
@@ -151,8 +151,8 @@ def _baseline(call: Call, out: Path, name: str) -> Result:
         if not _is_kept(stage, made_of, call):
             with stage.building(made_of) as (folder, _):
                 _write_links(folder / "links.txt", align(gold.pairs))
-        found = _read_links(stage.path / "links.txt")
-        of_sets[gold.name] = SetResult(Counts.of(found, gold.gold), {})
+        predictions = _read_links(stage.path / "links.txt")
+        of_sets[gold.name] = SetResult(Counts.of(predictions, gold.gold), {})
     return Result(name, None, of_sets, reference=True)
 
 
@@ -169,9 +169,9 @@ def _model(call: Call, out: Path, label: str, mark: str) -> list[Result]:
                 facts.update(_align(aligner, label, gold, partial))
         facts = stage.result()
         for layer in facts["layers"]:
-            found = _read_links(stage.path / _file(layer))
+            predictions = _read_links(stage.path / _file(layer))
             by_layer.setdefault(layer, {})[gold.name] = SetResult(
-                Counts.of(found, gold.gold), facts
+                Counts.of(predictions, gold.gold), facts
             )
     return [Result(label, layer, of_sets) for layer, of_sets in by_layer.items()]
 
@@ -191,26 +191,26 @@ def _is_kept(stage: Stage, made_of: str, call: Call) -> bool:
 
 def _align(aligner: Aligner, label: str, gold: GoldSet, folder: Path) -> dict[str, Any]:
     """Write the links of every layer; returns facts for the rows."""
-    what, total = f"align {gold.name} by {label}", len(gold.pairs)
+    title, total = f"align {gold.name} by {label}", len(gold.pairs)
     started = time.monotonic()
-    with log.progress(what, total, "sentences") as ticker:
-        found = list(aligner.align(gold.pairs, ticker.advance))
-    seconds = time.monotonic() - started
+    with log.progress(title, total, "sentences") as ticker:
+        alignments = list(aligner.align(gold.pairs, ticker.advance))
+    seconds = max(time.monotonic() - started, 1e-9)
     for place, layer in enumerate(aligner.layers):
-        _write_links(folder / _file(layer), [aligned.links[place] for aligned in found])
-    tokens = sum(aligned.tokens for aligned in found)
-    too_long = sum(aligned.too_long for aligned in found)
+        _write_links(folder / _file(layer), [aligned.links[place] for aligned in alignments])
+    tokens = sum(aligned.tokens for aligned in alignments)
+    too_long = sum(aligned.too_long for aligned in alignments)
     logger.info(
         "%s: %d sentences, %s tokens in %.1f s (%s tokens/s)",
-        *(what, total, f"{tokens:,}", seconds, f"{tokens / max(seconds, 1e-9):,.0f}"),
+        *(title, total, f"{tokens:,}", seconds, f"{tokens / seconds:,.0f}"),
     )
     if too_long:
         logger.warning(
             "%s: %d of %d sentence pairs have more than the %d tokens that the model reads; they "
             "have no links, and their gold links count as missed",
-            *(what, too_long, total, aligner.encoder.max_tokens),
+            *(title, too_long, total, aligner.encoder.max_tokens),
         )
-    unknown = sum(aligned.unknown for aligned in found)
+    unknown = sum(aligned.unknown for aligned in alignments)
     counts = {"tokens": tokens, "unknown": unknown, "too_long": too_long}
     return {"layers": list(aligner.layers), **counts, "tokens_per_second": round(tokens / seconds)}
 
@@ -219,8 +219,8 @@ def _file(layer: int) -> str:
     return f"layer-{layer:02d}.txt"
 
 
-def _write_links(path: Path, found: Sequence[Links]) -> None:
-    rundir.write_text(path, "".join(links.pharaoh(of_pair) + "\n" for of_pair in found))
+def _write_links(path: Path, predictions: Sequence[Links]) -> None:
+    rundir.write_text(path, "".join(links.pharaoh(of_pair) + "\n" for of_pair in predictions))
 
 
 def _read_links(path: Path) -> list[Links]:
@@ -233,11 +233,14 @@ def _write(call: Call, out: Path, results: list[Result]) -> Report:
     reading = alignment_table.Reading(
         names, call.dev, Resampling(call.resamples), call.settings.chosen.title
     )
-    told = {name: BASELINES[name][1] for name in call.baselines}
-    made = reading.tables(results, told, call.reference)
+    notes = {name: BASELINES[name][1] for name in call.baselines}
+    result_tables = reading.tables(results, notes, call.reference)
     rows = reading.rows(results)
     texts = {
-        "table.md": "\n\n".join(f"## {one.title}\n\n{tables.markdown(one)}" for one in made) + "\n",
+        "table.md": "\n\n".join(
+            f"## {table.title}\n\n{tables.markdown(table)}" for table in result_tables
+        )
+        + "\n",
         "table.csv": tables.comma_separated(rows[0], (row.values() for row in rows)),
     }
     figure = reading.figure(results)
@@ -246,4 +249,4 @@ def _write(call: Call, out: Path, results: list[Result]) -> Report:
     rundir.write_rows(out / layers.RESULTS, rows)
     for name, text in texts.items():
         rundir.write_text(out / name, text)
-    return Report(tuple(made), tuple(out / name for name in (layers.RESULTS, *texts)))
+    return Report(tuple(result_tables), tuple(out / name for name in (layers.RESULTS, *texts)))

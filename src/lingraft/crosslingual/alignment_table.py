@@ -79,16 +79,16 @@ class Reading(Scores):
         parts = [result.sets[name].counts.between(0, self.dev or None) for name in self.names]
         return float(np.mean([part.error_rate() for part in parts]))
 
-    def on_set(self, one: Result, name: str) -> float:
-        return 100 * self.scored(one, name).error_rate()
+    def on_set(self, result: Result, name: str) -> float:
+        return 100 * self.scored(result, name).error_rate()
 
-    def on_draws(self, one: Result, name: str) -> Array:
-        counts = self.scored(one, name)
-        drawn_R: Array = counts.error_rates(self.resampling.draws(len(counts.sure_B), name))
-        return 100 * drawn_R
+    def on_draws(self, result: Result, name: str) -> Array:
+        counts = self.scored(result, name)
+        rates_R: Array = counts.error_rates(self.resampling.draws(len(counts.sure_B), name))
+        return 100 * rates_R
 
-    def number(self, one: Result, name: str) -> int:
-        return len(self.scored(one, name).sure_B)
+    def number(self, result: Result, name: str) -> int:
+        return len(self.scored(result, name).sure_B)
 
     def chosen(self, results: Sequence[Result]) -> list[Result]:
         """Of each model the layer with the smallest mean rate, on dev where there is one."""
@@ -130,18 +130,18 @@ class Reading(Scores):
     def _counts(self, result: Result, name: str) -> dict[str, Any]:
         if name == MEAN:
             counted = (*COUNTED, *FACTS)
-            sides = {what: self._average(result, what) for what in SIDES}
+            sides = {metric: self._average(result, metric) for metric in SIDES}
             return {"sentences": None, **sides, **dict.fromkeys(counted)}
         counts, facts = self.scored(result, name), result.sets[name].facts
         return {
             "sentences": len(counts.sure_B),
-            **{what: getattr(counts, what)() for what in SIDES},
-            **{what: int(getattr(counts, f"{what}_B").sum()) for what in COUNTED},
-            **{what: facts.get(what) for what in FACTS},
+            **{metric: getattr(counts, metric)() for metric in SIDES},
+            **{key: int(getattr(counts, f"{key}_B").sum()) for key in COUNTED},
+            **{fact: facts.get(fact) for fact in FACTS},
         }
 
-    def _average(self, result: Result, what: str) -> float | None:
-        values = [getattr(self.scored(result, name), what)() for name in self.names]
+    def _average(self, result: Result, metric: str) -> float | None:
+        values = [getattr(self.scored(result, name), metric)() for name in self.names]
         return None if None in values else float(np.mean(values))
 
     # -- tables
@@ -156,31 +156,31 @@ class Reading(Scores):
             baselines: what is said of each.
             reference: the label of a model or baseline; None takes the first model.
         """
-        chosen = self.chosen(results)
-        made = [self._main(chosen, baselines)]
-        models = [result for result in chosen if not result.reference]
-        firsts = [result for result in chosen if result.label == reference] or models
-        if firsts and len(chosen) > 1:
-            others = [result for result in chosen if result is not firsts[0]]
+        chosen_results = self.chosen(results)
+        tables = [self._main(chosen_results, baselines)]
+        models = [result for result in chosen_results if not result.reference]
+        firsts = [result for result in chosen_results if result.label == reference] or models
+        if firsts and len(chosen_results) > 1:
+            other_results = [result for result in chosen_results if result is not firsts[0]]
             title = "AER; below 0 is better than it; paired bootstrap over the sentences"
-            made.append(self.differences(firsts[0], others, "set", title))
+            tables.append(self.differences(firsts[0], other_results, "set", title))
         if len({result.layer for result in results if result.layer is not None}) > 1:
-            made.append(self._by_layer(results))
-        return made
+            tables.append(self._by_layer(results))
+        return tables
 
-    def _main(self, chosen: Sequence[Result], baselines: Mapping[str, str]) -> Table:
-        best = {name: min(self.value(one, name) for one in chosen) for name in self.columns}
+    def _main(self, results: Sequence[Result], baselines: Mapping[str, str]) -> Table:
+        best = {name: min(self.value(result, name) for result in results) for name in self.columns}
         rows = []
-        for result in chosen:
+        for result in results:
             cells = [
                 Cell(
                     numbers.fixed(self.value(result, name), 1),
                     self.bounds(result, name),
-                    BEST if self.value(result, name) == best[name] and len(chosen) > 1 else 0,
+                    BEST if self.value(result, name) == best[name] and len(results) > 1 else 0,
                 )
                 for name in self.columns
             ]
-            sides = [self._average(result, what) for what in SIDES]
+            sides = [self._average(result, metric) for metric in SIDES]
             layer = numbers.ABSENT if result.layer is None else str(result.layer)
             rows.append(
                 row(
@@ -194,26 +194,26 @@ class Reading(Scores):
         title = "Alignment error rate in %, lower is better"
         return table(
             title, ["model", "layer", *self.columns, "precision", "recall"], rows,
-            self._notes(chosen, baselines),
+            self._notes(results, baselines),
         )  # fmt: skip
 
-    def _notes(self, chosen: Sequence[Result], baselines: Mapping[str, str]) -> list[str]:
-        counts = {name: self.scored(chosen[0], name) for name in self.names}
+    def _notes(self, results: Sequence[Result], baselines: Mapping[str, str]) -> list[str]:
+        counts = {name: self.scored(results[0], name) for name in self.names}
         sizes = ", ".join(f"{name} {len(counts[name].sure_B):,}" for name in self.names)
-        models = [result for result in chosen if not result.reference]
+        models = [result for result in results if not result.reference]
         notes = [
             f"Sentences: {sizes}. Brackets: 95 % by a bootstrap over sentences. Precision and "
             "recall are means over the sets."
         ]
         if models:
             notes.append(f"Links by {self.method}. {self._choice()}")
-        notes += [f"{name}: {what}." for name, what in baselines.items()]
+        notes += [f"{name}: {note}." for name, note in baselines.items()]
         for result in models:
             long = {name: result.sets[name].facts["too_long"] for name in self.names}
             if any(long.values()):
-                told = ", ".join(f"{number} of {name}" for name, number in long.items() if number)
+                text = ", ".join(f"{number} of {name}" for name, number in long.items() if number)
                 notes.append(
-                    f"{result.label}: sentence pairs longer than it reads, without links: {told}."
+                    f"{result.label}: sentence pairs longer than it reads, without links: {text}."
                 )
         return notes
 

@@ -23,12 +23,12 @@ NOTHING = 0
 
 def diagonal(pairs: Sequence[Pair]) -> list[Links]:
     """Link words at the same share of their sentences, where that holds in both directions."""
-    found = []
+    links = []
     for pair in pairs:
         m, n = len(pair.source), len(pair.target)
         forward = [(i, (2 * i + 1) * n // (2 * m)) for i in range(m)]
-        found.append(tuple((i, j) for i, j in forward if (2 * j + 1) * m // (2 * n) == i))
-    return found
+        links.append(tuple((i, j) for i, j in forward if (2 * j + 1) * m // (2 * n) == i))
+    return links
 
 
 def word_translation(pairs: Sequence[Pair]) -> list[Links]:
@@ -43,12 +43,12 @@ def word_translation(pairs: Sequence[Pair]) -> list[Links]:
     targets = _numbered([pair.target for pair in pairs])
     forward = _best(translation.learn(list(zip(targets, sources, strict=True)), nothing=NOTHING))
     backward = _best(translation.learn(list(zip(sources, targets, strict=True)), nothing=NOTHING))
-    found = []
+    links = []
     for source, target in zip(sources, targets, strict=True):
-        chosen = forward(target, source)
+        places = forward(target, source)
         back = backward(source, target)
-        found.append(tuple((i, j) for i, j in enumerate(chosen) if j >= 0 and back[j] == i))
-    return found
+        links.append(tuple((i, j) for i, j in enumerate(places) if j >= 0 and back[j] == i))
+    return links
 
 
 def _numbered(sentences: Sequence[Sequence[str]]) -> list[Array]:
@@ -66,14 +66,14 @@ def _best(learnt: Translations) -> Callable[..., list[int]]:
     width = 1 + int(learnt.source_ids.max())
     keys = learnt.target_ids * width + learnt.source_ids
 
-    def chosen(causes: Array, words: Array) -> list[int]:
-        known = np.append(causes.astype(np.int64), NOTHING)
-        asked = known[None, :] * width + words[:, None]
-        scores = learnt.probabilities[np.searchsorted(keys, asked)]
+    def best_places(causes: Array, words: Array) -> list[int]:
+        cause_ids = np.append(causes.astype(np.int64), NOTHING)
+        pair_keys = cause_ids[None, :] * width + words[:, None]
+        scores = learnt.probabilities[np.searchsorted(keys, pair_keys)]
         places = scores.argmax(1)
         return [int(place) if place < len(causes) else -1 for place in places]
 
-    return chosen
+    return best_places
 
 
 BASELINES: dict[str, tuple[Callable[[Sequence[Pair]], list[Links]], str]] = {

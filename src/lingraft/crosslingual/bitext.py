@@ -38,14 +38,14 @@ def grouped(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
     Raises:
         DataError: a text has no second side.
     """
-    found: list[tuple[Path, ...]] = []
+    texts: list[tuple[Path, ...]] = []
     single: Path | None = None
     for path in paths:
         if single is not None:
-            found.append((single, path))
+            texts.append((single, path))
             single = None
         elif kind(path) in WHOLE:
-            found.append((path,))
+            texts.append((path,))
         else:
             single = path
     if single is not None:
@@ -53,7 +53,7 @@ def grouped(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
             f"{single}: has no second side; give two text files, source and target, or one .tsv "
             "or .jsonl with both"
         )
-    return found
+    return texts
 
 
 def read(paths: Sequence[Path]) -> Iterator[Pair]:
@@ -95,10 +95,10 @@ def _words(row: Row, names: Sequence[str]) -> tuple[str, ...]:
     if isinstance(value, str):
         value = value.split()
     elif not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        there = ", ".join(map(repr, row.values)) or "no fields"
-        said = f"it has {there}" if value is MISSING else f"it is {str(value)[:40]!r}"
+        fields = ", ".join(map(repr, row.values)) or "no fields"
+        problem = f"it has {fields}" if value is MISSING else f"it is {str(value)[:40]!r}"
         raise row.error(
-            f"'{names[0]}' must hold a sentence, as a string or a list of words; {said}"
+            f"'{names[0]}' must hold a sentence, as a string or a list of words; {problem}"
         )
     if any(not word or any(map(str.isspace, word)) for word in value):
         raise row.error(

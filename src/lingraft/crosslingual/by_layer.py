@@ -60,7 +60,7 @@ def as_figure(
     curves: Mapping[str, Curve],
     axis: str,
     best: Best,
-    told: tuple[str, str],
+    captions: tuple[str, str],
     *,
     levels: Mapping[str, float] | None = None,
     bottom: float | None = None,
@@ -72,7 +72,7 @@ def as_figure(
         curves: by the names of the legend.
         axis: what is on the y axis.
         best: max or min.
-        told: what the figure shows, and what the caption says more.
+        captions: what the figure shows, and what the caption says more.
         levels: what has no layers, as flat lines.
         bottom: where the y axis begins; None leaves it to the values.
     """
@@ -95,8 +95,8 @@ def as_figure(
         draw=draw,
         names=names,
         panels=in_order(names),
-        description=f"{told[0]}. {peaks}",
-        caption=f"{told[0]}{told[1]}",
+        description=f"{captions[0]}. {peaks}",
+        caption=f"{captions[0]}{captions[1]}",
     )
 
 

@@ -94,17 +94,17 @@ def check_distinct(models: Mapping[str, str]) -> dict[str, str]:
     Raises:
         RecipeError: two are the same.
     """
-    found: dict[str, str] = {}
+    fingerprints: dict[str, str] = {}
     for label, name in models.items():
         mark = fingerprint_of(name)
-        for other, seen in found.items():
-            if seen == mark:
+        for other, other_mark in fingerprints.items():
+            if other_mark == mark:
                 raise RecipeError(
                     f"models: {models[other]} and {name} are the same (weights and tokenizer are "
                     "equal); give each model once"
                 )
-        found[label] = mark
-    return found
+        fingerprints[label] = mark
+    return fingerprints
 
 
 def named(label: str, name: str, mark: str) -> dict[str, str | None]:
@@ -193,7 +193,7 @@ def keep_arrays(path: Path, inputs: str, arrays: Mapping[str, Array]) -> None:
 
 @contextlib.contextmanager
 def claimed(
-    out: Path, command: str, settings: Mapping[str, Any], *, overwrite: bool, told: str = ""
+    out: Path, command: str, settings: Mapping[str, Any], *, overwrite: bool, command_line: str = ""
 ) -> Iterator[None]:
     """While results are made, their folder is one call's, and no second process works there.
 
@@ -202,17 +202,17 @@ def claimed(
         command: of lingraft; `out/COMMAND.json` says what the results are made of.
         settings: plain data; a call of the same settings goes on with what is there.
         overwrite: replace results of other settings.
-        told: the command line, kept with the settings.
+        command_line: kept with the settings.
 
     Raises:
         DataError: the folder holds something else, or another process has it.
     """
     record = out / f"{command}.json"
     if out.is_dir() and not record.is_file():
-        other = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
-        if other:
+        names = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
+        if names:
             raise DataError(
-                f"{out}: holds other files ({other[0]}) and no results of lingraft {command}; "
+                f"{out}: holds other files ({names[0]}) and no results of lingraft {command}; "
                 "choose another --out"
             )
     with Run(out).locked():
@@ -224,5 +224,5 @@ def claimed(
                     f"{out}: holds results of another call (models, texts or settings differ); "
                     "choose another --out, or --overwrite: what has the same inputs is kept"
                 )
-        write_json(record, {**settings, "command": told})
+        write_json(record, {**settings, "command": command_line})
         yield

@@ -110,16 +110,16 @@ def read(
     if not pairs:
         raise DataError(f"{gold}: holds no sentence; give a gold set with some")
     first = usual if base is None else base
-    kept, number = _inside(marked, pairs, first, outside)
+    gold_links, number = _inside(marked, pairs, first, outside)
     if number:
-        what = "left out" if outside == "drop" else "kept, always missed"
-        logger.warning("%s: gold links outside their sentence, %s: %d", gold, what, number)
-    named = [link for of_pair in kept for link in (*of_pair.sure, *of_pair.possible)]
-    if first == 0 and named and all(0 not in link for link in named):
+        action = "left out" if outside == "drop" else "kept, always missed"
+        logger.warning("%s: gold links outside their sentence, %s: %d", gold, action, number)
+    all_links = [link for of_pair in gold_links for link in (*of_pair.sure, *of_pair.possible)]
+    if first == 0 and all_links and all(0 not in link for link in all_links):
         logger.warning(
             "%s: no link names a first word (0); if the file counts from 1, give --base 1", gold
         )
-    return GoldSet(name, tuple(pairs), tuple(map(_gold, kept)), number)
+    return GoldSet(name, tuple(pairs), tuple(map(_gold, gold_links)), number)
 
 
 def pharaoh(links: Iterable[Link]) -> str:
@@ -191,12 +191,12 @@ def _strange(lines: list[str]) -> tuple[int, str]:
 
 def _triples(path: Path, lines: list[str]) -> list[Marked]:
     """Sentences by id, in the order in which ids first appear."""
-    found: dict[str, Marked] = {}
+    by_name: dict[str, Marked] = {}
     for match in filter(None, map(TRIPLE.fullmatch, lines)):
         name, i, j, mark = match.groups()
-        marked = found.setdefault(name, Marked(f"{path}: sentence {name}", [], []))
+        marked = by_name.setdefault(name, Marked(f"{path}: sentence {name}", [], []))
         (marked.possible if mark == "P" else marked.sure).append((int(i), int(j)))
-    return list(found.values())
+    return list(by_name.values())
 
 
 def _line(line: str, where: str) -> Marked:
@@ -214,7 +214,7 @@ def _inside(
     Raises:
         DataError: the first link outside its sentence, if that is an error or the base is wrong.
     """
-    kept, number = [], 0
+    gold_links, number = [], 0
     for of_pair, pair in zip(marked, pairs, strict=True):
         sides: list[list[Link]] = []
         for links in (of_pair.sure, of_pair.possible):
@@ -224,8 +224,8 @@ def _inside(
                 _say_outside(bad[0], (of_pair, pair), marked, pairs, base, outside)
             number += len(bad)
             sides.append([x for x in moved if x not in bad] if outside == "drop" else moved)
-        kept.append(Marked(of_pair.where, *sides))
-    return kept, number
+        gold_links.append(Marked(of_pair.where, *sides))
+    return gold_links, number
 
 
 def _fits(link: Link, pair: Pair) -> bool:
@@ -242,7 +242,7 @@ def _say_outside(
 ) -> None:
     """Raise an error, unless such links are expected and the base is as good as the other one."""
     own, pair = where
-    said = (
+    problem = (
         f"{own.where}: the link {bad[0] + base}-{bad[1] + base} lies outside its sentences of "
         f"{len(pair.source)} and {len(pair.target)} words"
     )
@@ -250,12 +250,12 @@ def _say_outside(
     if counts[1] < counts[0]:
         better = f"{counts[1]} do" if counts[1] else "all lie inside"
         raise DataError(
-            f"{said} when the first word is {base} ({counts[0]} links do); with {1 - base} "
+            f"{problem} when the first word is {base} ({counts[0]} links do); with {1 - base} "
             f"{better}: give --base {1 - base}"
         )
     if outside == "stop":
         raise DataError(
-            f"{said}, counted from {base}; correct it, or give --outside drop (leave such links "
+            f"{problem}, counted from {base}; correct it, or give --outside drop (leave such links "
             "out) or miss (keep them, never found)"
         )
 

@@ -104,11 +104,11 @@ def itermax(S_LMN: Array) -> Array:
     free_LM: Array = np.logical_not(first_LMN.any(-1))
     free_LN: Array = np.logical_not(first_LMN.any(-2))
     both_LMN = free_LM[..., :, None] & free_LN[..., None, :]
-    one_LMN = free_LM[..., :, None] | free_LN[..., None, :]
-    weights_LMN = np.where(both_LMN, 1.0, np.where(one_LMN, ONCE_LINKED, 0.0))
+    either_LMN = free_LM[..., :, None] | free_LN[..., None, :]
+    weights_LMN = np.where(both_LMN, 1.0, np.where(either_LMN, ONCE_LINKED, 0.0))
     weighted_LMN = S_LMN * weights_LMN
     some_L: Array = np.logical_and(free_LM.any(-1), free_LN.any(-1))
-    second_LMN = mutual(weighted_LMN, weighted_LMN) & one_LMN & some_L[..., None, None]
+    second_LMN = mutual(weighted_LMN, weighted_LMN) & either_LMN & some_L[..., None, None]
     return first_LMN | second_LMN
 
 

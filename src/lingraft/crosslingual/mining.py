@@ -77,8 +77,8 @@ class Texts:
         """
         source, target, gold = Side.of(bitext.source), Side.of(bitext.target), bitext.gold
         if gold is not None and not by_id:
-            here, there = source.first_of(), target.first_of()
-            gold = frozenset((here[left], there[right]) for left, right in gold)
+            sources, targets = source.first_of(), target.first_of()
+            gold = frozenset((sources[left], targets[right]) for left, right in gold)
         return cls(source, target, gold)
 
     def fingerprint(self) -> str:
@@ -110,8 +110,8 @@ class Mined:
 
     def without(self, sources: set[int], targets: set[int]) -> Mined:
         """Those that have none of these sentences."""
-        kept = ~np.isin(self.sources_P, list(sources)) & ~np.isin(self.targets_P, list(targets))
-        return Mined(self.margins_P[kept], self.sources_P[kept], self.targets_P[kept])
+        mask = ~np.isin(self.sources_P, list(sources)) & ~np.isin(self.targets_P, list(targets))
+        return Mined(self.margins_P[mask], self.sources_P[mask], self.targets_P[mask])
 
 
 def mine(forward: Neighbours, backward: Neighbours) -> Mined:
@@ -122,27 +122,27 @@ def mine(forward: Neighbours, backward: Neighbours) -> Mined:
         backward: [M, K] of the target's in the source.
     """
     mean_N, mean_M = forward.scores_NK.mean(axis=1), backward.scores_NK.mean(axis=1)
-    there_NK = _margins(forward, mean_N, mean_M)
-    back_MK = _margins(backward, mean_M, mean_N)
+    forward_NK = _margins(forward, mean_N, mean_M)
+    backward_MK = _margins(backward, mean_M, mean_N)
     numbers_N, numbers_M = np.arange(len(mean_N)), np.arange(len(mean_M))
-    best_N, best_M = there_NK.argmax(axis=1), back_MK.argmax(axis=1)
+    best_N, best_M = forward_NK.argmax(axis=1), backward_MK.argmax(axis=1)
     sources = np.concatenate([numbers_N, backward.places_NK[numbers_M, best_M]])
     targets = np.concatenate([forward.places_NK[numbers_N, best_N], numbers_M])
-    margins = np.concatenate([there_NK.max(axis=1), back_MK.max(axis=1)])
-    taken_N, taken_M = np.zeros(len(mean_N), dtype=bool), np.zeros(len(mean_M), dtype=bool)
-    kept = []
+    margins = np.concatenate([forward_NK.max(axis=1), backward_MK.max(axis=1)])
+    used_N, used_M = np.zeros(len(mean_N), dtype=bool), np.zeros(len(mean_M), dtype=bool)
+    indices = []
     for at in np.argsort(-margins, kind="stable").tolist():
         source, target = sources[at], targets[at]
-        if not taken_N[source] and not taken_M[target]:
-            taken_N[source] = taken_M[target] = True
-            kept.append(at)
-    return Mined(margins[kept], sources[kept], targets[kept])
+        if not used_N[source] and not used_M[target]:
+            used_N[source] = used_M[target] = True
+            indices.append(at)
+    return Mined(margins[indices], sources[indices], targets[indices])
 
 
-def _margins(found: Neighbours, own_N: Array, others_M: Array) -> Array:
+def _margins(neighbours: Neighbours, own_N: Array, other_M: Array) -> Array:
     """[N, K] Of each neighbour: its cosine over the mean of both sides' nearest."""
-    means_NK = (own_N[:, None] + others_M[found.places_NK]) / 2
-    margins_NK: Array = found.scores_NK / np.maximum(means_NK, SMALLEST)
+    means_NK = (own_N[:, None] + other_M[neighbours.places_NK]) / 2
+    margins_NK: Array = neighbours.scores_NK / np.maximum(means_NK, SMALLEST)
     return margins_NK
 
 
@@ -163,9 +163,9 @@ def score(mined: Mined, texts: Texts) -> Score | None:
     """How well mined pairs are those of the gold standard; None where there is none."""
     if texts.gold is None:
         return None
-    said = texts.said(mined)
-    found = len(texts.gold.intersection(said))
-    return Score(**pair_f1(texts.gold, said), found=found, mined=len(mined), gold=len(texts.gold))
+    pairs = texts.said(mined)
+    hits = len(texts.gold.intersection(pairs))
+    return Score(**pair_f1(texts.gold, pairs), found=hits, mined=len(mined), gold=len(texts.gold))
 
 
 def best_threshold(mined: Mined, texts: Texts) -> float:

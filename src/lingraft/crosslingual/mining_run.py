@@ -51,8 +51,8 @@ class Task:
             for side in (self.texts.source, self.texts.target)
         )
         gold = self.texts.gold
-        known = "" if gold is None else f", {len(gold):,} pairs to be found"
-        return f"{self.language}{': ' if self.language else ''}{sides}{known}."
+        note = "" if gold is None else f", {len(gold):,} pairs to be found"
+        return f"{self.language}{': ' if self.language else ''}{sides}{note}."
 
 
 @dataclass(frozen=True)
@@ -90,32 +90,32 @@ class Miner:
     def layers(self, dev: Texts | None) -> tuple[list[int], str]:
         """The layers that come into question, and who chooses."""
         depth = layers.depth_of(self.name)
-        asked = self.options.asked_layer(depth, self.name)
-        if asked is not None:
-            return [asked[0]], asked[1]
+        choice = self.options.asked_layer(depth, self.name)
+        if choice is not None:
+            return [choice[0]], choice[1]
         if dev is not None:
             return list(range(depth + 1)), "best on dev"
         return [layers.usual_layer(depth)], "two thirds up"
 
-    def mined(self, texts: Texts, wanted: Sequence[int], split: str) -> Iterator[Mined]:
+    def mined(self, texts: Texts, layer_ids: Sequence[int], split: str) -> Iterator[Mined]:
         """The pairs at each layer, highest margin first."""
-        saved = {layer: self._load(texts, layer, split) for layer in wanted}
-        missing = [layer for layer, found in saved.items() if found is None]
+        saved = {layer: self._load(texts, layer, split) for layer in layer_ids}
+        missing = [layer for layer, neighbours in saved.items() if neighbours is None]
         if missing:
             sides = (texts.source.texts, texts.target.texts)
             pool = self.options.pool
-            x_LND, y_LMD = (sentence_vectors(self.encoder, one, pool, missing) for one in sides)
+            x_LND, y_LMD = (sentence_vectors(self.encoder, side, pool, missing) for side in sides)
             for layer, x_ND, y_MD in zip(missing, x_LND, y_LMD, strict=True):
                 with progress(f"search, layer {layer}", len(x_ND), "sentences") as ticker:
-                    found = both_ways(x_ND, y_MD, mining.NEIGHBOURS, ticker.update)
-                self._save(found, texts, layer, split)
-                saved[layer] = found
+                    nearest = both_ways(x_ND, y_MD, mining.NEIGHBOURS, ticker.update)
+                self._save(nearest, texts, layer, split)
+                saved[layer] = nearest
         for neighbours in saved.values():
             assert neighbours is not None
-            one = mining.mine(*neighbours)
+            mined = mining.mine(*neighbours)
             if self.options.parity:
-                one = one.without(texts.source.repeated(), texts.target.repeated())
-            yield one
+                mined = mined.without(texts.source.repeated(), texts.target.repeated())
+            yield mined
 
     def _place(self, texts: Texts, layer: int, split: str) -> tuple[Path, str]:
         parts = (FORMAT, self.mark, self.options.pool, layer, mining.NEIGHBOURS)
@@ -123,46 +123,46 @@ class Miner:
         return self.folder / f"neighbours-{split}-{layer}.npz", inputs
 
     def _load(self, texts: Texts, layer: int, split: str) -> tuple[Neighbours, Neighbours] | None:
-        kept = kept_arrays(*self._place(texts, layer, split))
-        if kept is None:
+        arrays = kept_arrays(*self._place(texts, layer, split))
+        if arrays is None:
             return None
-        there, back = (Neighbours(kept[name], kept[f"{name}_places"]) for name in SIDES)
-        return there, back
+        forward, backward = (Neighbours(arrays[name], arrays[f"{name}_places"]) for name in SIDES)
+        return forward, backward
 
     def _save(
-        self, found: tuple[Neighbours, Neighbours], texts: Texts, layer: int, split: str
+        self, neighbours: tuple[Neighbours, Neighbours], texts: Texts, layer: int, split: str
     ) -> None:
         arrays: dict[str, Array] = {}
-        for name, one in zip(SIDES, found, strict=True):
-            arrays |= {name: one.scores_NK, f"{name}_places": one.places_NK}
+        for name, side in zip(SIDES, neighbours, strict=True):
+            arrays |= {name: side.scores_NK, f"{name}_places": side.places_NK}
         keep_arrays(*self._place(texts, layer, split), arrays)
 
     def run(self, task: Task) -> Result:
         """Choose on dev, mine, and score where the pairs are known."""
         texts, dev = task.texts, task.dev
-        wanted, layer_from = self.layers(dev)
+        layer_ids, layer_from = self.layers(dev)
         threshold, threshold_from, on_dev = self.options.threshold, "given", None
-        layer = wanted[0]
+        layer = layer_ids[0]
         if dev is not None:
             tried = []
-            for each, found in zip(wanted, self.mined(dev, wanted, "dev"), strict=True):
-                limit = mining.best_threshold(found, dev)
-                tried.append((mining.score(found.above(limit), dev), each, limit, found))
-            on_dev, layer, limit, found = max(tried, key=lambda one: one[0].f1 if one[0] else 0)
+            for layer_id, pairs in zip(layer_ids, self.mined(dev, layer_ids, "dev"), strict=True):
+                limit = mining.best_threshold(pairs, dev)
+                tried.append((mining.score(pairs.above(limit), dev), layer_id, limit, pairs))
+            on_dev, layer, limit, pairs = max(tried, key=lambda item: item[0].f1 if item[0] else 0)
             if threshold is None:
                 threshold, threshold_from = limit, "dev"
             else:
-                on_dev = mining.score(found.above(threshold), dev)
+                on_dev = mining.score(pairs.above(threshold), dev)
         (mined,) = self.mined(texts, [layer], "test")
         if threshold is None and texts.gold is not None:
             threshold = mining.best_threshold(mined, texts)
             threshold_from = "these texts themselves (oracle)"
         if threshold is None:
             threshold_from = "none: all pairs"
-        kept = mined if threshold is None else mined.above(threshold)
-        score = mining.score(kept, texts)
+        selection = mined if threshold is None else mined.above(threshold)
+        score = mining.score(selection, texts)
         return Result(
-            self.label, task, layer, layer_from, threshold, threshold_from, kept, score, on_dev
+            self.label, task, layer, layer_from, threshold, threshold_from, selection, score, on_dev
         )
 
 
@@ -187,59 +187,59 @@ def mine_texts(
         miner = Miner(label, name, marks[label], out, options)
         for task in tasks:
             miner.folder = out / label / task.language
-            found = miner.run(task)
-            write_text(miner.folder / "mined.tsv", mining.as_table(found.mined, task.texts))
-            rows += _rows(found, named(label, name, marks[label]), options)
-            results.append(found)
+            result = miner.run(task)
+            write_text(miner.folder / "mined.tsv", mining.as_table(result.mined, task.texts))
+            rows += _rows(result, named(label, name, marks[label]), options)
+            results.append(result)
     write_rows(out / RESULTS, rows)
     return results
 
 
 def _rows(
-    found: Result, names: Mapping[str, str | None], options: Options
+    result: Result, names: Mapping[str, str | None], options: Options
 ) -> Iterator[dict[str, Any]]:
     common = {
         **names,
         "task": options.task,
-        "language": found.task.language or None,
-        "layer": found.layer,
-        "layer_from": found.layer_from,
-        "threshold": found.threshold,
-        "threshold_from": found.threshold_from,
+        "language": result.task.language or None,
+        "layer": result.layer,
+        "layer_from": result.layer_from,
+        "threshold": result.threshold,
+        "threshold_from": result.threshold_from,
         "pool": options.pool,
         "protocol": "xtreme" if options.parity else "lingraft",
     }
-    for split, score in (("test", found.score), ("dev", found.dev)):
+    for split, score in (("test", result.score), ("dev", result.dev)):
         if score is not None:
             values = asdict(score)
             metrics = {metric: values.pop(metric) for metric in METRICS}
             for metric, value in metrics.items():
                 yield common | {"split": split, "metric": metric, "value": value, **values}
-    if found.score is None:
-        yield common | {"split": "test", "metric": "mined", "value": len(found.mined)}
+    if result.score is None:
+        yield common | {"split": "test", "metric": "mined", "value": len(result.mined)}
 
 
 def shown(results: Sequence[Result]) -> Table:
     """Models and what they mined, each language and their mean."""
-    several = len({one.task.language for one in results}) > 1
+    several = len({result.task.language for result in results}) > 1
     rows = []
-    for label in dict.fromkeys(one.label for one in results):
-        own = [one for one in results if one.label == label]
-        for one in own:
-            limit = numbers.ABSENT if one.threshold is None else f"{one.threshold:.4f}"
-            chosen = (f"{one.layer} ({one.layer_from})", f"{limit} ({one.threshold_from})")
-            scores = (_cell([one.score], metric) for metric in METRICS)
-            names = (label, *([one.task.language] if several else []))
-            count = f"{len(one.mined):,}"
-            rows.append(row(*names, *chosen, _cell([one.dev], "f1"), count, *scores))
+    for label in dict.fromkeys(result.label for result in results):
+        own = [result for result in results if result.label == label]
+        for result in own:
+            limit = numbers.ABSENT if result.threshold is None else f"{result.threshold:.4f}"
+            cells = (f"{result.layer} ({result.layer_from})", f"{limit} ({result.threshold_from})")
+            scores = (_cell([result.score], metric) for metric in METRICS)
+            names = (label, *([result.task.language] if several else []))
+            count = f"{len(result.mined):,}"
+            rows.append(row(*names, *cells, _cell([result.dev], "f1"), count, *scores))
         if several:
-            scores = (_cell([one.score for one in own], metric) for metric in METRICS)
-            of_dev = _cell([one.dev for one in own], "f1")
+            scores = (_cell([result.score for result in own], metric) for metric in METRICS)
+            of_dev = _cell([result.dev for result in own], "f1")
             rows.append(row(label, "average", "", "", of_dev, "", *scores, role="total"))
     names = ("model", *(["language"] if several else []), "layer", "threshold (chosen on)")
     text = [Column(name, "text") for name in names]
     head: list[str | Column] = [*text, "dev F1", "pairs", "precision", "recall", "F1"]
-    notes = [one.about() for one in dict.fromkeys(one.task for one in results)]
+    notes = [task.about() for task in dict.fromkeys(result.task for result in results)]
     return table("Mined translations", head, rows, notes)
 
 

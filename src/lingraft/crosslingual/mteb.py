@@ -51,7 +51,7 @@ def read(folder: Path) -> list[Measured]:
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: no such directory; give the folder of mteb's results")
-    found: list[Measured] = []
+    scores: list[Measured] = []
     for path in sorted(folder.rglob("*.json")):
         if path.name == META:
             continue
@@ -61,22 +61,22 @@ def read(folder: Path) -> list[Measured]:
             raise DataError(f"{path}: is no JSON ({error}); delete it, or copy it again") from None
         if isinstance(data, dict):
             name = data.get("task_name") or data.get("mteb_dataset_name")
-            found += _scores(data, _model(path, folder), str(name or path.stem))
-    if not found:
+            scores += _scores(data, _model(path, folder), str(name or path.stem))
+    if not scores:
         raise DataError(
             f"{folder}: holds no results of mteb; expected are files MODEL/REVISION/TASK.json with "
             "'scores'"
         )
-    seen: set[tuple[str, ...]] = set()
-    for one in found:
-        key = (one.model, one.task, one.split, one.subset)
-        if key in seen:
+    keys: set[tuple[str, ...]] = set()
+    for score in scores:
+        key = (score.model, score.task, score.split, score.subset)
+        if key in keys:
             raise DataError(
-                f"{folder}: {one.task} of {one.model} is there twice (two revisions, say); give "
-                "the folder of one"
+                f"{folder}: {score.task} of {score.model} is there twice (two revisions, say); "
+                "give the folder of one"
             )
-        seen.add(key)
-    return found
+        keys.add(key)
+    return scores
 
 
 def _model(path: Path, folder: Path) -> str:
@@ -98,10 +98,10 @@ def _scores(data: dict[str, Any], model: str, task: str) -> Iterator[Measured]:
     splits = data.get("scores")
     if isinstance(splits, dict):
         for split, rows in splits.items():
-            for one in rows if isinstance(rows, list) else ():
-                if isinstance(one, dict) and _is_number(one.get(MAIN)):
-                    subset = str(one.get("hf_subset", WHOLE))
-                    yield Measured(model, task, str(split), subset, 100 * one[MAIN])
+            for entry in rows if isinstance(rows, list) else ():
+                if isinstance(entry, dict) and _is_number(entry.get(MAIN)):
+                    subset = str(entry.get("hf_subset", WHOLE))
+                    yield Measured(model, task, str(split), subset, 100 * entry[MAIN])
         return
     if "mteb_dataset_name" not in data:
         return
@@ -109,23 +109,25 @@ def _scores(data: dict[str, Any], model: str, task: str) -> Iterator[Measured]:
         if not isinstance(scores, dict):
             continue
         subsets = {WHOLE: scores} if MAIN in scores else scores
-        for subset, one in subsets.items():
-            if isinstance(one, dict) and _is_number(one.get(MAIN)):
-                yield Measured(model, task, str(split), str(subset), 100 * one[MAIN])
+        for subset, entry in subsets.items():
+            if isinstance(entry, dict) and _is_number(entry.get(MAIN)):
+                yield Measured(model, task, str(split), str(subset), 100 * entry[MAIN])
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def shown(found: list[Measured]) -> Table:
+def shown(scores: list[Measured]) -> Table:
     """Tasks × models; a task with several subsets has a row each and one of their mean."""
-    models = list(dict.fromkeys(one.model for one in found))
-    values = {(one.task, one.split, one.subset, one.model): one.value for one in found}
+    models = list(dict.fromkeys(score.model for score in scores))
+    values = {(score.task, score.split, score.subset, score.model): score.value for score in scores}
     rows = []
-    for task, split in dict.fromkeys((one.task, one.split) for one in found):
+    for task, split in dict.fromkeys((score.task, score.split) for score in scores):
         subsets = list(
-            dict.fromkeys(one.subset for one in found if (one.task, one.split) == (task, split))
+            dict.fromkeys(
+                score.subset for score in scores if (score.task, score.split) == (task, split)
+            )
         )
         for subset in subsets:
             of = {model: values.get((task, split, subset, model)) for model in models}
@@ -145,14 +147,14 @@ def _mean(
     subsets: list[str],
     model: str,
 ) -> float | None:
-    each = [values.get((task, split, subset, model)) for subset in subsets]
-    known = [value for value in each if value is not None]
-    return fmean(known) if len(known) == len(each) else None
+    scores = [values.get((task, split, subset, model)) for subset in subsets]
+    known_scores = [value for value in scores if value is not None]
+    return fmean(known_scores) if len(known_scores) == len(scores) else None
 
 
 def _cells(of: dict[str, float | None]) -> list[Cell]:
-    known = [value for value in of.values() if value is not None]
-    best = max(known, default=None) if len(of) > 1 else None
+    scores = [value for value in of.values() if value is not None]
+    best = max(scores, default=None) if len(of) > 1 else None
     return [
         Cell(numbers.fixed(value, 1), rank=BEST if value is not None and value == best else 0)
         for value in of.values()

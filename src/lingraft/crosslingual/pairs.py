@@ -89,17 +89,17 @@ def read(names: Sequence[str], languages: Sequence[str] = ()) -> list[Pairs]:
         DataError: a file or a language is not there, or a line is no pair.
     """
     places = [place for name in names for place in _places(name)]
-    found = [place.language for place in places]
-    twice = sorted({language for language in found if found.count(language) > 1})
+    tags = [place.language for place in places]
+    twice = sorted({language for language in tags if tags.count(language) > 1})
     if twice:
         raise DataError(
             f"{', '.join(names)}: pairs of '{twice[0]}' are there twice; name the files that you "
             "mean"
         )
-    wanted = codes(languages)
-    if not wanted:
+    wanted_codes = codes(languages)
+    if not wanted_codes:
         return [_read(place, place.language) for place in places]
-    return [_read(_of_language(code, places, names), code) for code in wanted]
+    return [_read(_of_language(code, places, names), code) for code in wanted_codes]
 
 
 def codes(languages: Sequence[str]) -> list[str]:
@@ -108,11 +108,11 @@ def codes(languages: Sequence[str]) -> list[str]:
     Raises:
         RecipeError: a language is named twice.
     """
-    wanted = [code for name in languages for code in (XTREME if name == "xtreme" else (name,))]
-    if len(set(wanted)) < len(wanted):
-        again = next(code for code in wanted if wanted.count(code) > 1)
+    tags = [code for name in languages for code in (XTREME if name == "xtreme" else (name,))]
+    if len(set(tags)) < len(tags):
+        again = next(code for code in tags if tags.count(code) > 1)
         raise RecipeError(f"--languages: names '{again}' twice; name each language once")
-    return wanted
+    return tags
 
 
 def _places(name: str) -> list[_Place]:
@@ -173,13 +173,13 @@ def _named(path: Path) -> _Place | None:
 def _of_language(code: str, places: Iterable[_Place], names: Sequence[str]) -> _Place:
     """The pairs of a language: its code, else the same language's (kor, cmn), else none."""
     places = list(places)
-    for known in (str, _subtag, functools.partial(_subtag, macro=True)):
-        wanted = known(code)
+    for form in (str, _subtag, functools.partial(_subtag, macro=True)):
+        tag = form(code)
         for place in places:
-            if known(place.language) == wanted:
+            if form(place.language) == tag:
                 return place
-    there = ", ".join(place.language for place in places)
-    raise DataError(f"{', '.join(names)}: no pairs of '{code}' with English; there are: {there}")
+    choices = ", ".join(place.language for place in places)
+    raise DataError(f"{', '.join(names)}: no pairs of '{code}' with English; there are: {choices}")
 
 
 def _subtag(code: str, *, macro: bool = False) -> str:

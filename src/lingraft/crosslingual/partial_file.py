@@ -51,12 +51,12 @@ class PartialFile:
         """What the caller counts of that which is done; kept with it."""
         return self._state.counts
 
-    def begin(self, made_of: str, what: str, **counts: int) -> None:
+    def begin(self, made_of: str, title: str, **counts: int) -> None:
         """Find what an earlier call left of the same file, or nothing.
 
         Args:
             made_of: fingerprint of all that the content depends on.
-            what: the content and what it depends on, for the message.
+            title: the content and what it depends on, for the message.
             counts: of nothing.
 
         Raises:
@@ -69,7 +69,7 @@ class PartialFile:
                 return
             if not self.overwrite:
                 raise DataError(
-                    f"{self._partial}: is half of other {what}; delete it, or choose another --out"
+                    f"{self._partial}: is half of other {title}; delete it, or choose another --out"
                 )
         elif self._partial.exists() and not self.overwrite:
             raise DataError(f"{self._partial}: is in the way; delete it, or choose another --out")

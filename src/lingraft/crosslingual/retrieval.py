@@ -97,7 +97,7 @@ class Found:
     def curve(self, ways: Sequence[Way], split: Split = "test") -> Array:
         """[L] Accuracy in percent, the mean over the ways and over the languages."""
         answers = (self.test if split == "test" else self.dev).values()
-        curve_L: Array = np.mean([one.curve(ways) for one in answers], axis=0)
+        curve_L: Array = np.mean([answer.curve(ways) for answer in answers], axis=0)
         return curve_L
 
     def best(self, ways: Sequence[Way], split: Split) -> int:
@@ -114,8 +114,8 @@ def nearest(encoder: Encoder, pairs: Pairs, pool: Pool) -> dict[str, Array]:
     other_LND = sentence_vectors(encoder, pairs.other, pool)
     layers = [both_ways(x_ND, y_ND) for x_ND, y_ND in zip(english_LND, other_LND, strict=True)]
     ways = list(zip(*layers, strict=True))
-    places = [[one.places_NK[:, 0].astype(np.int32) for one in way] for way in ways]
-    scores = [[one.scores_NK[:, 0] for one in way] for way in ways]
+    places = [[neighbours.places_NK[:, 0].astype(np.int32) for neighbours in way] for way in ways]
+    scores = [[neighbours.scores_NK[:, 0] for neighbours in way] for way in ways]
     return {"places": np.array(places), "scores": np.array(scores)}
 
 

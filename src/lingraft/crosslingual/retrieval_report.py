@@ -55,34 +55,34 @@ class Report(Scores):
     """Everything that is made from the answers of some models.
 
     Args:
-        chosen: the models; the first is what the others are compared with.
+        models: the first is what the others are compared with.
         ways: directions that count.
         resamples: draws of sentences.
     """
 
     def __init__(
-        self, chosen: Sequence[Chosen], ways: Sequence[Way], resamples: int = 4_000
+        self, models: Sequence[Chosen], ways: Sequence[Way], resamples: int = 4_000
     ) -> None:
-        sets = list(chosen[0].found.test)
+        sets = list(models[0].found.test)
         super().__init__(sets, AVERAGE, Resampling(resamples))
-        self.chosen, self.ways = chosen, ways
+        self.chosen, self.ways = models, ways
 
-    def on_set(self, one: Chosen, name: str) -> float:
-        return float(one.found.test[name].curve(self.ways)[one.layer])
+    def on_set(self, result: Chosen, name: str) -> float:
+        return float(result.found.test[name].curve(self.ways)[result.layer])
 
-    def on_draws(self, one: Chosen, name: str) -> Array:
-        gains_N = one.found.test[name].gains(self.ways)[one.layer]
+    def on_draws(self, result: Chosen, name: str) -> Array:
+        gains_N = result.found.test[name].gains(self.ways)[result.layer]
         parts = self.resampling.parts(len(gains_N), f"pairs of {name}")
         return np.concatenate([weights_RN @ gains_N / len(gains_N) for weights_RN in parts])
 
-    def number(self, one: Chosen, name: str) -> int:
-        return len(one.found.test[name])
+    def number(self, result: Chosen, name: str) -> int:
+        return len(result.found.test[name])
 
-    def of_way(self, one: Chosen, language: str, way: Way) -> float:
+    def of_way(self, result: Chosen, language: str, way: Way) -> float:
         """Accuracy of one way."""
         languages = self.names if language == AVERAGE else [language]
-        found = [one.found.test[name].accuracies(way)[one.layer] for name in languages]
-        return float(np.mean(found))
+        accuracies = [result.found.test[name].accuracies(way)[result.layer] for name in languages]
+        return float(np.mean(accuracies))
 
     # -- tables
 
@@ -93,32 +93,32 @@ class Report(Scores):
         columns += [*self.ways, *(["mean"] if len(self.ways) > 1 else []), "95 % interval"]
         rows = []
         for language in self.columns:
-            best = max(self.value(one, language) for one in self.chosen)
-            for one in self.chosen:
-                value = self.value(one, language)
+            best = max(self.value(result, language) for result in self.chosen)
+            for result in self.chosen:
+                value = self.value(result, language)
                 rank = BEST if len(self.chosen) > 1 and value == best else 0
                 mean = Cell(numbers.fixed(value, 1), rank=rank)
-                each = [numbers.fixed(self.of_way(one, language, way), 1) for way in self.ways]
-                cells = [*each, mean] if len(each) > 1 else [mean]
+                rates = [numbers.fixed(self.of_way(result, language, way), 1) for way in self.ways]
+                cells = [*rates, mean] if len(rates) > 1 else [mean]
                 count = (
                     numbers.ABSENT
                     if language == AVERAGE
-                    else numbers.count(len(one.found.test[language]))
+                    else numbers.count(len(result.found.test[language]))
                 )
                 role: Role = "total" if language == AVERAGE else ""
-                names = (language, one.found.label, count, str(one.layer))
-                rows.append(row(*names, *cells, self.bounds(one, language), role=role))
+                names = (language, result.found.label, count, str(result.layer))
+                rows.append(row(*names, *cells, self.bounds(result, language), role=role))
         return table("Nearest neighbours: accuracy in percent", columns, rows, self._notes())
 
     def _notes(self) -> list[str]:
-        notes = [f"{one.found.label}: {CHOSEN[one.how]}." for one in self.chosen]
+        notes = [f"{result.found.label}: {CHOSEN[result.how]}." for result in self.chosen]
         chance = {
             language: 100 / len(self.chosen[0].found.test[language]) for language in self.names
         }
         low, high = min(chance.values()), max(chance.values())
-        shown = f"{low:.2g}" if low == high else f"{low:.2g} to {high:.2g}"
+        guess = f"{low:.2g}" if low == high else f"{low:.2g} to {high:.2g}"
         notes.append(
-            f"Guessing finds {shown} %. Intervals are of the pairs alone (bootstrap), not of the "
+            f"Guessing finds {guess} %. Intervals are of the pairs alone (bootstrap), not of the "
             "choice of the layer."
         )
         return notes
@@ -129,33 +129,33 @@ class Report(Scores):
             "Accuracy by layer (0: the embeddings)",
             ["model", "language"],
             [
-                ([one.found.label, language], curve)
-                for one in self.chosen
-                for language, curve in self._curves(one).items()
+                ([result.found.label, language], curve)
+                for result in self.chosen
+                for language, curve in self._curves(result).items()
             ],
             max,
             ["The best layer of each row is marked; it is the best on these very pairs."],
         )
 
-    def _curves(self, one: Chosen) -> dict[str, dict[int, float]]:
-        curves_L = {name: of.curve(self.ways) for name, of in one.found.test.items()}
+    def _curves(self, result: Chosen) -> dict[str, dict[int, float]]:
+        curves_L = {name: of.curve(self.ways) for name, of in result.found.test.items()}
         if len(self.names) > 1:
-            curves_L[AVERAGE] = one.found.curve(self.ways)
+            curves_L[AVERAGE] = result.found.curve(self.ways)
         return {name: dict(enumerate(map(float, curve_L))) for name, curve_L in curves_L.items()}
 
     def compared(self) -> Table | None:
         """Each further model less the first, on the same pairs; None for a single model."""
-        first, *others = self.chosen
+        first, *rest = self.chosen
         title = "paired bootstrap over the pairs"
-        return self.differences(first, others, "language", title) if others else None
+        return self.differences(first, rest, "language", title) if rest else None
 
     # -- files
 
     def rows(self, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """One row a number, for results.jsonl: every layer, language and direction."""
-        for one in self.chosen:
-            names = named(one.found.label, one.found.name, one.found.fingerprint)
-            for language, answers in one.found.test.items():
+        for result in self.chosen:
+            names = named(result.found.label, result.found.name, result.found.fingerprint)
+            for language, answers in result.found.test.items():
                 for way in self.ways:
                     for layer, value in enumerate(answers.accuracies(way)):
                         yield {
@@ -166,21 +166,21 @@ class Report(Scores):
                             "metric": "accuracy",
                             "value": float(value),
                             "n": len(answers),
-                            "chosen": layer == one.layer,
-                            "chosen_on": one.how,
+                            "chosen": layer == result.layer,
+                            "chosen_on": result.how,
                             **settings,
                         }
 
-    def predictions(self, one: Chosen, pairs: Pairs) -> str:
+    def predictions(self, result: Chosen, pairs: Pairs) -> str:
         """What was found for every pair at the chosen layer, as TSV; lines count from 1."""
-        answers = one.found.test[pairs.language]
-        head = ["line", *(f"{way} {what}" for way in self.ways for what in ("found", "cosine"))]
+        answers = result.found.test[pairs.language]
+        head = ["line", *(f"{way} {kind}" for way in self.ways for kind in ("found", "cosine"))]
         lines = ["\t".join([*head, "English", pairs.language])]
         for number in range(len(pairs)):
             cells = [str(number + 1)]
             for way in self.ways:
                 place, score = (
-                    of[way][one.layer, number] for of in (answers.places, answers.scores)
+                    of[way][result.layer, number] for of in (answers.places, answers.scores)
                 )
                 cells += [str(int(place) + 1), f"{score:.6f}"]
             texts = (pairs.english[number], pairs.other[number])
@@ -190,15 +190,15 @@ class Report(Scores):
     def figures(self) -> dict[str, Figure]:
         """By file name: the mean over the languages for all models, and each model's languages."""
         whole = AVERAGE if len(self.names) > 1 else self.names[0]
-        of_models = {one.found.label: self._curves(one) for one in self.chosen}
+        of_models = {result.found.label: self._curves(result) for result in self.chosen}
         means = {label: curves[whole] for label, curves in of_models.items()}
-        drawn = {"curve": _figure("curve", means, "Mean over the languages, by model.")}
+        figures = {"curve": _figure("curve", means, "Mean over the languages, by model.")}
         for label, curves in of_models.items():
             name = f"curve-{label}"
-            drawn[name] = _figure(name, curves, f"{label}, by language.")
-        return drawn
+            figures[name] = _figure(name, curves, f"{label}, by language.")
+        return figures
 
 
 def _figure(name: str, curves: Mapping[str, Mapping[int, float]], about: str) -> Figure:
-    told = ("Accuracy of nearest-neighbour retrieval by layer", f". {about}")
-    return by_layer.as_figure(name, curves, "accuracy (%)", max, told, bottom=0)
+    captions = ("Accuracy of nearest-neighbour retrieval by layer", f". {about}")
+    return by_layer.as_figure(name, curves, "accuracy (%)", max, captions, bottom=0)

@@ -26,17 +26,17 @@ def ways(options: Options) -> tuple[Way, ...]:
     return WAYS[:1] if options.parity else WAYS
 
 
-def chosen_layer(found: Found, options: Options) -> Chosen:
+def chosen_layer(result: Found, options: Options) -> Chosen:
     """The layer at which a model is reported.
 
     Raises:
         RecipeError: it has no such layer.
     """
-    asked = options.asked_layer(found.num_layers, found.name)
-    if asked is not None:
-        return Chosen(found, *asked)
-    split: retrieval.Split = "dev" if found.dev else "test"
-    return Chosen(found, found.best(ways(options), split), split)
+    choice = options.asked_layer(result.num_layers, result.name)
+    if choice is not None:
+        return Chosen(result, *choice)
+    split: retrieval.Split = "dev" if result.dev else "test"
+    return Chosen(result, result.best(ways(options), split), split)
 
 
 def retrieve(
@@ -61,18 +61,18 @@ def retrieve(
     Raises:
         LingraftError: a model cannot be loaded, two are the same, or has no such layer.
     """
-    found = retrieval.find(models, test, dev, out, options.pool)
-    chosen = [chosen_layer(one, options) for one in found]
-    report = Report(chosen, ways(options), options.resamples)
-    made = {"accuracies": report.accuracies(), "layers": report.layers()}
+    results = retrieval.find(models, test, dev, out, options.pool)
+    choices = [chosen_layer(result, options) for result in results]
+    report = Report(choices, ways(options), options.resamples)
+    tables = {"accuracies": report.accuracies(), "layers": report.layers()}
     if (differences := report.compared()) is not None:
-        made["differences"] = differences
-    for name, one in made.items():
-        write_text(out / f"{name}.md", markdown(one) + "\n")
-        write_text(out / f"{name}.csv", shown_as_csv(one))
-    for name, drawn in report.figures().items():
-        write_text(out / f"{name}.svg", drawn.alone())
-    for model in chosen:
+        tables["differences"] = differences
+    for name, table in tables.items():
+        write_text(out / f"{name}.md", markdown(table) + "\n")
+        write_text(out / f"{name}.csv", shown_as_csv(table))
+    for name, figure in report.figures().items():
+        write_text(out / f"{name}.svg", figure.alone())
+    for model in choices:
         for pairs in test:
             path = out / model.found.label / f"predictions-{pairs.language}.tsv"
             write_text(path, report.predictions(model, pairs))
@@ -82,4 +82,4 @@ def retrieve(
         "protocol": "xtreme" if options.parity else "metaxlm",
     }
     write_rows(out / RESULTS, report.rows(settings))
-    return list(made.values())
+    return list(tables.values())

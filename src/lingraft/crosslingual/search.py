@@ -119,23 +119,23 @@ class Best:
         if not len(gains):
             return
         keep = before_RG.shape[1]
-        found_RG = maxima_RG[gains].float()
-        found_RG, places_RG = found_RG.topk(min(keep, found_RG.shape[1]), dim=1)
-        values_RG = torch.cat([before_RG[gains], found_RG], dim=1)
+        top_RG = maxima_RG[gains].float()
+        top_RG, places_RG = top_RG.topk(min(keep, top_RG.shape[1]), dim=1)
+        values_RG = torch.cat([before_RG[gains], top_RG], dim=1)
         groups_RG = torch.cat(
             [self.groups_NG[rows][gains], (places_RG + block * self.stride).int()], dim=1
         )
-        kept_RG, order_RG = values_RG.topk(keep, dim=1)
-        self.maxima_NG[gains + rows.start] = kept_RG
+        best_RG, order_RG = values_RG.topk(keep, dim=1)
+        self.maxima_NG[gains + rows.start] = best_RG
         self.groups_NG[gains + rows.start] = groups_RG.gather(1, order_RG)
 
-    def members(self, rows: slice, wanted_RG: torch.Tensor) -> torch.Tensor:
+    def members(self, rows: slice, mask_RG: torch.Tensor) -> torch.Tensor:
         """[R, P] Who is in the wanted groups of some queries, in order; -1 for nobody."""
         groups_RG = self.groups_NG[rows, :-1].long()
         first_RG = groups_RG // self.stride * self.block + groups_RG % self.stride
         steps = torch.arange(GROUP, device=groups_RG.device) * self.stride
         members_RGP = first_RG[:, :, None] + steps
-        nobody_RG = ~wanted_RG | (groups_RG < 0)
+        nobody_RG = ~mask_RG | (groups_RG < 0)
         return members_RGP.masked_fill_(nobody_RG[:, :, None], -1).flatten(1).sort(dim=1).values
 
 
@@ -175,9 +175,9 @@ def _format(x: torch.Tensor, y: torch.Tensor, k: int) -> torch.dtype:
     if not (large and x.device.type == "cpu" and torch.cpu._is_avx512_bf16_supported()):
         return torch.float32
     uncertain = 0
-    for one, other in ((x, y), (y, x)):
-        places = torch.linspace(0, len(one) - 1, SAMPLE).long()
-        a, b = Matrix(one[places], torch.bfloat16), Matrix(other, torch.bfloat16)
+    for queries, corpus in ((x, y), (y, x)):
+        places = torch.linspace(0, len(queries) - 1, SAMPLE).long()
+        a, b = Matrix(queries[places], torch.bfloat16), Matrix(corpus, torch.bfloat16)
         best, _ = _first_pass(a, b, k, None)
         uncertain += len(_finished(a, b, k, best)[1])
     share = uncertain / (2 * SAMPLE)
@@ -216,18 +216,18 @@ def _first_pass(
 
 def _certain(x: Matrix, y: Matrix, k: int, best: Best) -> Neighbours:
     """The neighbours of all, those that the first pass leaves uncertain computed anew in fp32."""
-    found, unsure = _finished(x, y, k, best)
+    neighbours, unsure = _finished(x, y, k, best)
     if len(unsure) and x.dtype != torch.float32:
         exact = Matrix(x.x_ND[unsure], torch.float32), Matrix(y.x_ND, torch.float32)
         again = _certain(*exact, k, _first_pass(*exact, k, None)[0])
-        found.scores_NK[unsure.cpu()] = again.scores_NK
-        found.places_NK[unsure.cpu()] = again.places_NK
-        return found
+        neighbours.scores_NK[unsure.cpu()] = again.scores_NK
+        neighbours.places_NK[unsure.cpu()] = again.places_NK
+        return neighbours
     for row in unsure.tolist():
-        scores_P, places_P = _whole(x, y, row, float(found.scores_NK[row, -1]))
-        found.scores_NK[row] = scores_P[: min(k, len(y))]
-        found.places_NK[row] = places_P[: min(k, len(y))]
-    return found
+        scores_P, places_P = _whole(x, y, row, float(neighbours.scores_NK[row, -1]))
+        neighbours.scores_NK[row] = scores_P[: min(k, len(y))]
+        neighbours.places_NK[row] = places_P[: min(k, len(y))]
+    return neighbours
 
 
 def _finished(x: Matrix, y: Matrix, k: int, best: Best) -> tuple[Neighbours, torch.Tensor]:

@@ -73,21 +73,21 @@ def chosen_in(folder: Path, name: str) -> tuple[int, Pool]:
     path = folder / RESULTS
     if not (folder / "retrieve.json").is_file() or not path.is_file():
         raise DataError(f"{folder}: holds no results of lingraft retrieve; give its --out")
-    mark, found = fingerprint_of(name), set()
+    mark, choices = fingerprint_of(name), set()
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
-        chosen = row.get("chosen", "layer_from" in row)  # mining has no others
-        if row["model_fingerprint"] == mark and chosen:
-            found.add((int(row["layer"]), row["pool"]))
-    if not found:
+        is_chosen = row.get("chosen", "layer_from" in row)  # mining has no others
+        if row["model_fingerprint"] == mark and is_chosen:
+            choices.add((int(row["layer"]), row["pool"]))
+    if not choices:
         raise DataError(f"{folder}: holds no results of {name}, as its weights are now")
-    if len(found) > 1:
-        layers = ", ".join(str(layer) for layer, _ in sorted(found))
+    if len(choices) > 1:
+        layers = ", ".join(str(layer) for layer, _ in sorted(choices))
         raise RecipeError(
             f"{folder}: each language has its own layer ({layers}); give one with --layer N "
             "instead of --retrieval"
         )
-    return found.pop()
+    return choices.pop()
 
 
 def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -> Exported:
@@ -119,14 +119,14 @@ def export(name: str, out: Path, layer: int | None = None, pool: str = "mean") -
     check_free(out)
     quiet_transformers()
     tokenizer = load_tokenizer(name)
-    model, said = load_model(AutoModel, name)
+    model, loading_info = load_model(AutoModel, name)
     model = model.train(mode=False)
     depth = int(model.config.num_hidden_layers)
     layer = depth if layer is None else check_layer(layer, depth, name)
     cut, picks = _cut(model, layer, name)
     with removed_on_failure(out), writing(out):
         out.mkdir(parents=True, exist_ok=True)
-        fresh = set(said.get("missing_keys", ()))  # a pooler that the checkpoint never had
+        fresh = set(loading_info.get("missing_keys", ()))  # a pooler that the checkpoint never had
         tensors = {key: value for key, value in cut.state_dict().items() if key not in fresh}
         cut.save_pretrained(out, state_dict=tensors)
         if type(tokenizer) is PreTrainedTokenizerFast:
@@ -146,13 +146,13 @@ def _cut(model: PreTrainedModel, layer: int, name: str) -> tuple[PreTrainedModel
     depth = int(model.config.num_hidden_layers)
     if layer == depth:
         return model, False
-    wanted = _states(model, layer)
+    expected = _states(model, layer)
     if layer:
         cut = _shorter(model, layer, name)
-        if _difference(wanted, _states(cut, layer)) <= CLOSE:
+        if _difference(expected, _states(cut, layer)) <= CLOSE:
             return cut, False
     cut = model if layer + 1 == depth else _shorter(model, layer + 1, name)
-    if _difference(wanted, _states(cut, layer)) <= CLOSE:
+    if _difference(expected, _states(cut, layer)) <= CLOSE:
         return cut, True
     raise UnsupportedModelError(
         f"{name}: models of type '{model.config.model_type}' cannot be cut: the states of layer "
@@ -173,16 +173,16 @@ def shorter_config(config: PreTrainedConfig, layers: int) -> PreTrainedConfig:
 def _shorter(model: PreTrainedModel, layers: int, name: str) -> PreTrainedModel:
     """A model of the first layers, with the same tensors."""
     cut = type(model)(shorter_config(model.config, layers)).train(mode=False)
-    tensors, wanted = model.state_dict(), cut.state_dict()
+    tensors, target = model.state_dict(), cut.state_dict()
     strays = [
-        key for key in wanted if key not in tensors or tensors[key].shape != wanted[key].shape
+        key for key in target if key not in tensors or tensors[key].shape != target[key].shape
     ]
-    if strays or len(wanted) == len(tensors):
+    if strays or len(target) == len(tensors):
         raise UnsupportedModelError(
             f"{name}: models of type '{model.config.model_type}' cannot be cut "
             f"({strays[0] if strays else 'they do not get shorter'}); export the last layer"
         )
-    cut.load_state_dict({key: tensors[key] for key in wanted})
+    cut.load_state_dict({key: tensors[key] for key in target})
     return cut
 
 
@@ -200,8 +200,8 @@ def _states(model: PreTrainedModel, layer: int) -> torch.Tensor:
     return states
 
 
-def _difference(expected: torch.Tensor, found: torch.Tensor) -> float:
-    return float((found - expected).abs().max() / expected.abs().max().clamp_min(1e-12))
+def _difference(expected: torch.Tensor, actual: torch.Tensor) -> float:
+    return float((actual - expected).abs().max() / expected.abs().max().clamp_min(1e-12))
 
 
 def _finish_config(path: Path, *, hidden_states: bool) -> None:
@@ -255,8 +255,8 @@ def _check(model: PreTrainedModel, folder: Path, layer: int, picks: bool) -> flo
         DataError: they differ.
     """
     again, _ = load_model(AutoModel, str(folder))
-    wanted = _states(model, layer)
-    difference = _difference(wanted, _states(again.train(mode=False), layer))
+    expected = _states(model, layer)
+    difference = _difference(expected, _states(again.train(mode=False), layer))
     if not difference <= CLOSE or bool(again.config.output_hidden_states) != picks:
         raise DataError(
             f"{folder}: the exported model gives other states (largest difference "

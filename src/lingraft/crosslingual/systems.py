@@ -60,24 +60,24 @@ class Systems:
         if source:
             texts[source] = _lines(source)
         count = len(texts[references[0]])
-        for path, found in texts.items():
-            if len(found) != count:
+        for path, lines in texts.items():
+            if len(lines) != count:
                 raise DataError(
-                    f"{path} has {len(found):,} lines and {references[0]} has {count:,}; "
+                    f"{path} has {len(lines):,} lines and {references[0]} has {count:,}; "
                     "line n of one must translate line n of the other"
                 )
         for name, path in systems.items():
             if empty := sum(not line for line in texts[path]):
                 logger.warning("%s: %s of %s lines are empty", name, empty, f"{count:,}")
-        said = {name: texts[path] for name, path in systems.items()}
-        return cls(said, [texts[path] for path in references], texts[source] if source else ())
+        outputs = {name: texts[path] for name, path in systems.items()}
+        return cls(outputs, [texts[path] for path in references], texts[source] if source else ())
 
 
 def _lines(path: Path) -> list[str]:
-    found = [line.rstrip() for line in sentences.lines(path)]
-    if not any(found):
+    lines = [line.rstrip() for line in sentences.lines(path)]
+    if not any(lines):
         raise DataError(f"{path}: holds no sentence; give a file with a sentence a line")
-    return found
+    return lines
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Result:
 
 
 def score(
-    given: Systems,
+    texts: Systems,
     metrics: Sequence[str] = ("bleu", "chrf"),
     *,
     language: str = "en",
@@ -111,7 +111,7 @@ def score(
     """Score every system by sacrebleu, and compare it with the first.
 
     Args:
-        given: translations and references.
+        texts: translations and references.
         metrics: keys of `translation_metrics.SCORERS`.
         language: of the translations, for the rules of Moses.
         resamples: draws of the paired bootstrap (Koehn 2004, as sacrebleu has it).
@@ -126,33 +126,33 @@ def score(
     results: list[Result] = []
     with log.progress("score", len(metrics), "scores") as ticker:
         for name in metrics:
-            results += _of_metric(given, name, language, resamples)
+            results += _of_metric(texts, name, language, resamples)
             ticker.advance()
     return results
 
 
-def _of_metric(given: Systems, name: str, language: str, resamples: int) -> Iterator[Result]:
+def _of_metric(texts: Systems, name: str, language: str, resamples: int) -> Iterator[Result]:
     significance = require("sacrebleu.significance", "scores of translations", EXTRA)
     scorer = SCORERS[name]
-    systems, references = list(given.systems.items()), given.references
+    systems, references = list(texts.systems.items()), texts.references
     if scorer.moses:
-        systems = [(system, moses_words(said, language)) for system, said in systems]
+        systems = [(system, moses_words(lines, language)) for system, lines in systems]
         references = [moses_words(right, language) for right in references]
-    signatures, found = significance.PairedTest(
+    signatures, scores = significance.PairedTest(
         systems, {name: scorer.metric()}, references, test_type="bs", n_samples=resamples
     )()
     (title,) = signatures
     signature = ("moses-a|" if scorer.moses else "") + signatures[title].format()
-    for system, one in zip(given.systems, found[title], strict=True):
-        mean, half = float(one.mean), float(one.ci)  # of chrF they are numpy's
-        yield Result(system, name, one.score, mean, half, one.p_value, f"{title}|{signature}")
+    for system, result in zip(texts.systems, scores[title], strict=True):
+        mean, half = float(result.mean), float(result.ci)  # of chrF they are numpy's
+        yield Result(system, name, result.score, mean, half, result.p_value, f"{title}|{signature}")
 
 
-def export_comet(given: Systems, folder: Path) -> str:
+def export_comet(texts: Systems, folder: Path) -> str:
     """Write the files that `comet-score` reads.
 
     Args:
-        given: with the source.
+        texts: with the source.
         folder: for src.txt, ref.txt and a file a system; made here.
 
     Returns:
@@ -161,90 +161,90 @@ def export_comet(given: Systems, folder: Path) -> str:
     Raises:
         RecipeError: a system is called as the file of the source or the reference.
     """
-    if taken := [name for name in ("src", "ref") if name in given.systems]:
+    if clash := [name for name in ("src", "ref") if name in texts.systems]:
         raise RecipeError(
-            f"--export-comet: a system is called '{taken[0]}', as COMET's own file is; give it "
+            f"--export-comet: a system is called '{clash[0]}', as COMET's own file is; give it "
             "another name: SYSTEM=FILE"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    for name, found in {"src": given.source, "ref": given.references[0], **given.systems}.items():
-        rundir.write_text(folder / f"{name}.txt", "".join(f"{line}\n" for line in found))
-    files = " ".join(f"{folder}/{name}.txt" for name in given.systems)
+    for name, lines in {"src": texts.source, "ref": texts.references[0], **texts.systems}.items():
+        rundir.write_text(folder / f"{name}.txt", "".join(f"{line}\n" for line in lines))
+    files = " ".join(f"{folder}/{name}.txt" for name in texts.systems)
     return (
         f"comet-score -s {folder}/src.txt -r {folder}/ref.txt -t {files} "
         f"--to_json {folder}/comet.json"
     )
 
 
-def read_comet(path: Path, given: Systems, resamples: int = RESAMPLES) -> list[Result]:
+def read_comet(path: Path, texts: Systems, resamples: int = RESAMPLES) -> list[Result]:
     """The scores that `comet-score --to_json` wrote, with intervals and p from `stats`.
 
     Args:
         path: JSON: by file of translations, whose name is the system's, a list of segments with
             `mt` and `COMET`.
-        given: what was scored.
+        texts: what was scored.
         resamples: draws of the paired bootstrap.
 
     Raises:
         DataError: a system is missing there, or its translations are others.
     """
     stored = rundir.read_json(path)
-    values = {name: _segments(path, stored, name, said) for name, said in given.systems.items()}
+    values = {name: _segments(path, stored, name, lines) for name, lines in texts.systems.items()}
     first = next(iter(values.values()))
     drawing, results = Resampling(resamples), []
     draws_RN = drawing.draws(len(first), "sentences") / len(first)
     for name, value_N in values.items():
-        drawn_R = draws_RN @ value_N
-        low, high = interval(drawn_R)
+        means_R = draws_RN @ value_N
+        low, high = interval(means_R)
         gain_N = value_N - first
         tested = drawing.difference({(0,): float(gain_N.mean())}, (draws_RN @ gain_N)[:, None])
         p = None if value_N is first or len(first) < FEWEST_BLOCKS else tested.p
-        mean, half = float(drawn_R.mean()), (high - low) / 2
+        mean, half = float(means_R.mean()), (high - low) / 2
         results.append(Result(name, COMET, fmean(value_N), mean, half, p, f"COMET|{path.name}"))
     return results
 
 
-def _segments(path: Path, stored: Any, name: str, said: Sequence[str]) -> np.ndarray[Any, Any]:
+def _segments(path: Path, stored: Any, name: str, lines: Sequence[str]) -> np.ndarray[Any, Any]:
     by_system = {
-        file.rpartition("/")[2].removesuffix(".txt"): found for file, found in stored.items()
+        file.rpartition("/")[2].removesuffix(".txt"): rows for file, rows in stored.items()
     }
-    found = by_system.get(name)
-    if found is None:
+    rows = by_system.get(name)
+    if rows is None:
         raise DataError(
             f"{path}: has no scores of {name}; it has {', '.join(by_system)}: give comet-score the "
             "files that --export-comet wrote"
         )
     try:
-        told, value_N = [one["mt"] for one in found], [float(one["COMET"]) for one in found]
+        texts, value_N = [row["mt"] for row in rows], [float(row["COMET"]) for row in rows]
     except (KeyError, TypeError, ValueError):
         raise DataError(
             f"{path}: the segments of {name} have no 'mt' and 'COMET'; give the file that "
             "comet-score --to_json wrote"
         ) from None
-    if told != [line.strip() for line in said]:
+    if texts != [line.strip() for line in lines]:
         raise DataError(f"{path}: scores other translations of {name}; run comet-score again")
     return np.array(value_N)
 
 
-def shown(given: Systems, results: Sequence[Result], resamples: int = RESAMPLES) -> Table:
+def shown(texts: Systems, results: Sequence[Result], resamples: int = RESAMPLES) -> Table:
     """Systems × scores, with intervals and marks; the signatures stand beneath."""
-    metrics = list(dict.fromkeys(one.metric for one in results))
-    cells = {(one.system, one.metric): one for one in results}
-    first, *others = given.systems
+    metrics = list(dict.fromkeys(result.metric for result in results))
+    cells = {(result.system, result.metric): result for result in results}
+    first, *rest = texts.systems
     rows: list[list[str | Cell]] = []
-    for system in given.systems:
+    for system in texts.systems:
         row: list[str | Cell] = [system]
         for metric in metrics:
-            one, decimals = cells[system, metric], 3 if metric == COMET else 1
-            best = max(cells[name, metric].score for name in given.systems)
-            under = f"± {numbers.fixed(one.interval, decimals)}"
-            under += "" if one.p is None else f" p {one.p:.3f}"
-            rank = BEST if others and one.score == best else 0
-            row.append(Cell(numbers.fixed(one.score, decimals), under, rank, one.mark))
+            result, decimals = cells[system, metric], 3 if metric == COMET else 1
+            best = max(cells[name, metric].score for name in texts.systems)
+            under = f"± {numbers.fixed(result.interval, decimals)}"
+            under += "" if result.p is None else f" p {result.p:.3f}"
+            rank = BEST if rest and result.score == best else 0
+            row.append(Cell(numbers.fixed(result.score, decimals), under, rank, result.mark))
         rows.append(row)
     notes = [
-        f"{len(given.references[0]):,} lines; ± half of the 95 % interval of {resamples:,} draws"
-        + (f"; p and * (p < {LEVEL}): against {first}, paired bootstrap." if others else ".")
+        f"{len(texts.references[0]):,} lines; ± half of the 95 % interval of {resamples:,} draws"
+        + (f"; p and * (p < {LEVEL}): against {first}, paired bootstrap." if rest else ".")
     ]
     notes += [f"{title_of(name)}: {cells[first, name].signature}" for name in metrics]
     return table("Scores of translations", ("system", *map(title_of, metrics)), rows, notes)
@@ -257,7 +257,7 @@ def title_of(metric: str) -> str:
 
 def write(out: Path, results: Sequence[Result]) -> None:
     """Write results.jsonl and scores.csv, to full precision, into a folder."""
-    rows = [vars(one) for one in results]
+    rows = [vars(result) for result in results]
     out.mkdir(parents=True, exist_ok=True)
     rundir.write_rows(out / "results.jsonl", rows)
     text = comma_separated(rows[0], (row.values() for row in rows))

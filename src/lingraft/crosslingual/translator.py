@@ -99,39 +99,39 @@ def _choose_languages(
     Raises:
         RecipeError: the tokenizer does not have one, or the checkpoint needs one and has none.
     """
-    known, decoding = languages(tokenizer), model.generation_config
+    codes, decoding = languages(tokenizer), model.generation_config
     source, target = settings.source_language, settings.target_language
-    if source is None and known and tokenizer.init_kwargs.get("src_lang") is None:
-        raise _no_language("source", name, known)
-    told = {decoding.forced_bos_token_id, decoding.decoder_start_token_id} & {*known.values()}
-    if target is None and known and not told:
-        raise _no_language("target", name, known)
-    if source is None and known:
+    if source is None and codes and tokenizer.init_kwargs.get("src_lang") is None:
+        raise _no_language("source", name, codes)
+    target_ids = {decoding.forced_bos_token_id, decoding.decoder_start_token_id} & {*codes.values()}
+    if target is None and codes and not target_ids:
+        raise _no_language("target", name, codes)
+    if source is None and codes:
         logger.info("%s: reads %s, as its tokenizer says", name, tokenizer.src_lang)
     if source is not None:
-        _check_language("source", source, name, known)
+        _check_language("source", source, name, codes)
         tokenizer.src_lang = source
     if target is not None:
-        _check_language("target", target, name, known)
-        setattr(decoding, target_setting(tokenizer), known[target])
+        _check_language("target", target, name, codes)
+        setattr(decoding, target_setting(tokenizer), codes[target])
 
 
-def _no_language(side: str, name: str, known: Mapping[str, int]) -> RecipeError:
+def _no_language(side: str, name: str, codes: Mapping[str, int]) -> RecipeError:
     return RecipeError(
-        f"--{side}-language: '{name}' translates between {len(known)} languages and its files do "
-        f"not say which; give one of its codes, such as {', '.join(list(known)[:3])}"
+        f"--{side}-language: '{name}' translates between {len(codes)} languages and its files do "
+        f"not say which; give one of its codes, such as {', '.join(list(codes)[:3])}"
     )
 
 
-def _check_language(side: str, code: str, name: str, known: Mapping[str, int]) -> None:
-    if not known:
+def _check_language(side: str, code: str, name: str, codes: Mapping[str, int]) -> None:
+    if not codes:
         raise RecipeError(
             f"--{side}-language {code}: the tokenizer of '{name}' knows no languages; leave the "
             "option out, or tell the model by --prefix where it was trained so"
         )
-    if code not in known:
-        close = difflib.get_close_matches(code, list(known), n=3, cutoff=0.3)
+    if code not in codes:
+        close = difflib.get_close_matches(code, list(codes), n=3, cutoff=0.3)
         raise RecipeError(
-            f"--{side}-language {code}: '{name}' does not know it; nearest of its {len(known)} "
-            f"codes: {', '.join(close or list(known)[:3])}"
+            f"--{side}-language {code}: '{name}' does not know it; nearest of its {len(codes)} "
+            f"codes: {', '.join(close or list(codes)[:3])}"
         )

@@ -42,8 +42,8 @@ class Initialiser:
     def plan(self) -> Callable[[Inputs], Plan]:
         """The function, whose docstring says what of the material it needs; loads torch."""
         module, name = self.where.split(".")
-        found: Callable[[Inputs], Plan] = getattr(import_module(f"{__name__}.{module}"), name)
-        return found
+        function: Callable[[Inputs], Plan] = getattr(import_module(f"{__name__}.{module}"), name)
+        return function
 
     def function(
         self,

@@ -61,9 +61,11 @@ def _pairs(
     targets = {word: number for number, word in enumerate(target_words)}
     sources = {word: number for number, word in enumerate(source_words)}
     for pair in lexicon.pairs:
-        ours = {targets.get(form) for form in _forms(pair.target)}
-        theirs = {sources.get(form) for form in _forms(pair.source)}
-        yield from sorted((o, t) for o in ours if o is not None for t in theirs if t is not None)
+        target_ids = {targets.get(form) for form in _forms(pair.target)}
+        source_ids = {sources.get(form) for form in _forms(pair.source)}
+        yield from sorted(
+            (t, s) for t in target_ids if t is not None for s in source_ids if s is not None
+        )
 
 
 def _forms(word: str) -> tuple[str, str, str]:

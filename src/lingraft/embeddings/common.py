@@ -65,9 +65,9 @@ class Combination(NamedTuple):
         cls, source_ids: Sequence[int], weights: Sequence[float], rule: str = "combined"
     ) -> Combination:
         """A mean of rows with weights; those of a row that is named twice add up."""
-        found, places = np.unique(np.asarray(source_ids, np.int64), return_inverse=True)
+        ids, places = np.unique(np.asarray(source_ids, np.int64), return_inverse=True)
         shares = np.bincount(places, np.asarray(weights, np.float64))
-        return cls(found, (shares / shares.sum()).astype(np.float32), rule)
+        return cls(ids, (shares / shares.sum()).astype(np.float32), rule)
 
 
 @dataclass(frozen=True)
@@ -84,15 +84,15 @@ class Provenance:
     @property
     def made(self) -> NDArray[np.int64]:
         """Ids of rows that are no copy of the source's; padding and unused ones left out."""
-        theirs = ("pad", "unused")
-        found = [i for i, rule in enumerate(self.rules) if rule not in theirs]
-        ids = np.array(found, np.int64)
+        excluded = ("pad", "unused")
+        indices = [i for i, rule in enumerate(self.rules) if rule not in excluded]
+        ids = np.array(indices, np.int64)
         return ids[self.source_ids[ids] == FRESH]
 
     def counts(self) -> dict[str, int]:
         """Rows by rule, in the order of `RULES`; rules without a row are left out."""
-        found = Counter(self.rules)
-        return {rule: found[rule] for rule in RULES if found[rule]}
+        counts = Counter(self.rules)
+        return {rule: counts[rule] for rule in RULES if counts[rule]}
 
     def carry(self, source_V: torch.Tensor) -> torch.Tensor:
         """Values of the source's pieces, such as its output bias, carried over as the rows were.
@@ -122,8 +122,8 @@ class Provenance:
         Returns:
             [U, D] float32 on the CPU.
         """
-        drawn_UD = _drawn(len(self.rules), source_VD.shape[1], statistics, generator)
-        return self._carried(source_VD, drawn_UD)
+        fresh_UD = _drawn(len(self.rules), source_VD.shape[1], statistics, generator)
+        return self._carried(source_VD, fresh_UD)
 
     def _carried(self, source_VD: torch.Tensor, target_UD: torch.Tensor) -> torch.Tensor:
         _copy(target_UD, source_VD.detach(), self.source_ids)
@@ -175,15 +175,15 @@ def _combine(
 ) -> None:
     if not combinations:
         return
-    made = list(combinations.values())
-    sizes = [len(combination.source_ids) for combination in made]
+    parts = list(combinations.values())
+    sizes = [len(combination.source_ids) for combination in parts]
     target_UD[list(combinations)] = embedding_bag(
-        torch.from_numpy(np.concatenate([combination.source_ids for combination in made])),
+        torch.from_numpy(np.concatenate([combination.source_ids for combination in parts])),
         source_VD.to("cpu", torch.float32),
         torch.from_numpy(np.cumsum([0, *sizes[:-1]])),
         mode="sum",
         per_sample_weights=torch.from_numpy(
-            np.concatenate([combination.weights for combination in made])
+            np.concatenate([combination.weights for combination in parts])
         ),
     )
 
@@ -239,16 +239,16 @@ def build(
             "they do not belong together, or the model's embeddings were never resized"
         )
     pad = target.specials.get("pad", -1)
-    chosen = dict(plan.matches) | _specials(source, target, by_role=copy_special_tokens)
-    chosen.pop(pad, None)
+    copies = dict(plan.matches) | _specials(source, target, by_role=copy_special_tokens)
+    copies.pop(pad, None)
     combined = {
         index: combination
         for index, combination in plan.combinations.items()
-        if index not in chosen and index != pad
+        if index not in copies and index != pad
     }
     rules = ["fresh"] * target.size
     source_ids = np.full(target.size, FRESH, dtype=np.int64)
-    for index, (rule, origin) in chosen.items():
+    for index, (rule, origin) in copies.items():
         rules[index], source_ids[index] = rule, origin
     for index, combination in combined.items():
         rules[index] = combination.rule
@@ -270,26 +270,26 @@ def _specials(
     source: Vocabulary, target: Vocabulary, *, by_role: bool
 ) -> dict[int, tuple[str, int]]:
     """Tokens whose rows are copied whatever the plan; by role and name where that is wanted."""
-    found: dict[int, tuple[str, int]] = {}
+    copies: dict[int, tuple[str, int]] = {}
     if by_role:
-        found |= _of_the_same_name(source, target)
+        copies |= _of_the_same_name(source, target)
         shared = [role for role in target.specials if role in source.specials]
-        found |= {target.specials[role]: ("special", source.specials[role]) for role in shared}
-    kept = [name for name in target.kept if name in source.kept]
-    return found | {target.kept[name]: ("special", source.kept[name]) for name in kept}
+        copies |= {target.specials[role]: ("special", source.specials[role]) for role in shared}
+    names = [name for name in target.kept if name in source.kept]
+    return copies | {target.kept[name]: ("special", source.kept[name]) for name in names}
 
 
 def _of_the_same_name(source: Vocabulary, target: Vocabulary) -> dict[int, tuple[str, int]]:
     """What no text is matched by and both have: bytes, chat and reserved tokens without a role."""
-    theirs = {
+    source_ids = {
         piece: index
         for index, (piece, form) in enumerate(zip(source.pieces, source.canonical, strict=True))
         if piece and form is None
     }
     return {
-        index: ("special" if index in target.special_ids else "exact", theirs[piece])
+        index: ("special" if index in target.special_ids else "exact", source_ids[piece])
         for index, (piece, form) in enumerate(zip(target.pieces, target.canonical, strict=True))
-        if form is None and piece in theirs
+        if form is None and piece in source_ids
     }
 
 

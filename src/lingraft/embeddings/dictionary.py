@@ -48,8 +48,8 @@ def dictionary(inputs: Inputs) -> Plan:
         RecipeError: there is no lexicon.
         DataError: a lexicon cannot be read or is the other way round, or none translates any piece.
     """
-    given = inputs.needed("dictionary")
-    lexicons = read_each(given.resources, "dictionary")
+    material = inputs.needed("dictionary")
+    lexicons = read_each(material.resources, "dictionary")
     matches = find_matches(inputs.source, inputs.target)
     cascade = Cascade.of(inputs.source)
     words = _unmatched(inputs.target, matches)
@@ -89,12 +89,12 @@ def _told(
         rows.append(
             {"file": name, "pairs": len(lexicon.pairs), "words": hits[name]["words"]} | rules
         )
-        found = ", ".join(f"{rule} {count:,}" for rule, count in rules.items() if count) or "none"
+        summary = ", ".join(f"{rule} {count:,}" for rule, count in rules.items() if count) or "none"
         logger.info(
             "dictionary %s: %s unmatched pieces are words of it; one piece of the source: %s",
             name,
             f"{hits[name]['words']:,}",
-            found,
+            summary,
         )
     return tuple(rows)
 

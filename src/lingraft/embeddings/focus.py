@@ -44,12 +44,12 @@ def focus(inputs: Inputs) -> Plan:
         RecipeError: gensim is not installed.
         DataError: no piece that both vocabularies have gets a static vector.
     """
-    given = inputs.needed("focus")
-    vectors_UE = vectors.target_piece_vectors(given)
+    material = inputs.needed("focus")
+    vectors_UE = vectors.target_piece_vectors(material)
     matches = find_matches(inputs.source, inputs.target)
     anchors = find_anchors(vectors_UE, matches, "focus")
-    wanted = without_row(vectors_UE, inputs.target, matches)
-    return Plan(matches, combine_alike(vectors_UE, anchors, wanted))
+    target_ids = without_row(vectors_UE, inputs.target, matches)
+    return Plan(matches, combine_alike(vectors_UE, anchors, target_ids))
 
 
 def find_anchors(
@@ -75,32 +75,32 @@ def without_row(
     vectors_UE: torch.Tensor, target: Vocabulary, matches: Mapping[int, tuple[str, int]]
 ) -> list[int]:
     """The target ids with a static vector that are neither matched nor special tokens."""
-    found = vectors_UE.any(dim=1).nonzero().flatten().tolist()
-    return [i for i in found if i not in matches and target.canonical[i] is not None]
+    ids = vectors_UE.any(dim=1).nonzero().flatten().tolist()
+    return [i for i in ids if i not in matches and target.canonical[i] is not None]
 
 
 def combine_alike(
-    vectors_UE: torch.Tensor, anchors: Mapping[int, int], wanted: Iterable[int]
+    vectors_UE: torch.Tensor, anchors: Mapping[int, int], target_ids: Iterable[int]
 ) -> dict[int, Combination]:
     """FOCUS, eq. 2-4: sparsemax of the cosines to the anchors.
 
     Args:
         vectors_UE: [U, E] of unit length.
         anchors: source ids by target id.
-        wanted: the target ids to make a row for.
+        target_ids: those to make a row for.
 
     Returns:
         The combinations by target id; weights are positive and sum to one.
     """
     origins_A = np.fromiter(anchors.values(), dtype=np.int64)
     anchors_AE = vectors_UE[list(anchors)]
-    ids = torch.tensor(list(wanted), dtype=torch.int64)
-    made = {}
+    ids = torch.tensor(list(target_ids), dtype=torch.int64)
+    combinations = {}
     for some in ids.split(ROWS_AT_ONCE):
         weights_BA = sparsemax(vectors_UE[some] @ anchors_AE.T).numpy()
         for target_id, weights_A in zip(some.tolist(), weights_BA, strict=True):
-            made[target_id] = added_up(origins_A, weights_A)
-    return made
+            combinations[target_id] = added_up(origins_A, weights_A)
+    return combinations
 
 
 def added_up(origins_A: np.ndarray, weights_A: np.ndarray) -> Combination:
@@ -122,13 +122,13 @@ def sparsemax(scores_BA: torch.Tensor) -> torch.Tensor:
     Returns:
         [B, A] of non-negative rows that sum to one.
     """
-    kept_BA = torch.ones_like(scores_BA, dtype=torch.bool)
-    count_B1 = kept_BA.sum(dim=1, keepdim=True)
+    support_BA = torch.ones_like(scores_BA, dtype=torch.bool)
+    count_B1 = support_BA.sum(dim=1, keepdim=True)
     while True:
-        sum_B1 = torch.where(kept_BA, scores_BA, 0.0).sum(dim=1, keepdim=True)
+        sum_B1 = torch.where(support_BA, scores_BA, 0.0).sum(dim=1, keepdim=True)
         threshold_B1 = (sum_B1 - 1.0) / count_B1
-        kept_BA = kept_BA & (scores_BA > threshold_B1)
-        smaller_B1 = kept_BA.sum(dim=1, keepdim=True)
+        support_BA = support_BA & (scores_BA > threshold_B1)
+        smaller_B1 = support_BA.sum(dim=1, keepdim=True)
         if torch.equal(smaller_B1, count_B1):
             return (scores_BA - threshold_B1).clamp_min(0.0)
         count_B1 = smaller_B1

@@ -77,11 +77,11 @@ def normalised(form: Canonical | None, normalise: Callable[[str], str]) -> Canon
 
 def _first(forms: Iterable[Canonical | None]) -> dict[Canonical, int]:
     """The lowest id of each form."""
-    found: dict[Canonical, int] = {}
+    ids: dict[Canonical, int] = {}
     for index, form in enumerate(forms):
         if form is not None:
-            found.setdefault(form, index)
-    return found
+            ids.setdefault(form, index)
+    return ids
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,9 @@ def find_matches(source: Vocabulary, target: Vocabulary) -> dict[int, tuple[str,
     for target_id, form in enumerate(target.canonical):
         if form is None or target_id in matches:
             continue
-        found = cascade.find(form)
-        if found is not None:
-            matches[target_id] = found
+        hit = cascade.find(form)
+        if hit is not None:
+            matches[target_id] = hit
     return matches
 
 

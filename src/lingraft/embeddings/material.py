@@ -94,14 +94,14 @@ class Inputs:
         return self.material
 
 
-def files(names: Sequence[str], key: str, initialiser: str, what: str) -> list[Path]:
+def files(names: Sequence[str], key: str, initialiser: str, content: str) -> list[Path]:
     """The files of a resource, which must be given.
 
     Args:
         names: as the recipe gives them.
         key: the recipe's key, say resources.lexicons.
         initialiser: who needs them.
-        what: what they hold, for the message.
+        content: what they hold, for the message.
 
     Raises:
         RecipeError: none is given.
@@ -109,13 +109,13 @@ def files(names: Sequence[str], key: str, initialiser: str, what: str) -> list[P
     """
     if not names:
         raise RecipeError(
-            f"{key}: is empty, and graft.embeddings = '{initialiser}' needs {what}; "
+            f"{key}: is empty, and graft.embeddings = '{initialiser}' needs {content}; "
             f"set {key}, or use another initialiser"
         )
     paths = [Path(name).expanduser() for name in names]
     for path in paths:
         if not path.is_file():
-            raise DataError(f"{path}: no such file; {key} must name {what}")
+            raise DataError(f"{path}: no such file; {key} must name {content}")
     return paths
 
 

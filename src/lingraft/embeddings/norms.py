@@ -27,12 +27,12 @@ FEWEST = 20
 
 
 def calibrated(
-    made: Initialised, source_VD: torch.Tensor, source: Vocabulary, target: Vocabulary, to: str
+    rows: Initialised, source_VD: torch.Tensor, source: Vocabulary, target: Vocabulary, to: str
 ) -> tuple[Initialised, dict[str, Any]]:
     """Rescale the rows that were made to a median length of the source's, and measure all rows.
 
     Args:
-        made: the target's rows; those that were copied from the source stay as they are.
+        rows: the target's rows; those that were copied from the source stay as they are.
         source_VD: [V, D] the source's rows.
         source: its vocabulary.
         target: the new one.
@@ -44,17 +44,17 @@ def calibrated(
         there are and their median length `before` and `after`.
     """
     medians = _medians(source_VD, source, by_script=to == "script")
-    before_U = made.target_UD.norm(dim=1)
-    target_UD = made.target_UD
+    before_U = rows.target_UD.norm(dim=1)
+    target_UD = rows.target_UD
     if to != "made":
-        ids = torch.from_numpy(made.provenance.made)
+        ids = torch.from_numpy(rows.provenance.made)
         scripts = [script_of(target.canonical[i]) if to == "script" else "" for i in ids.tolist()]
-        wanted = torch.tensor([medians.get(script, medians[""]) for script in scripts])
+        lengths = torch.tensor([medians.get(script, medians[""]) for script in scripts])
         target_UD = target_UD.clone()
-        target_UD[ids] *= (wanted / before_U[ids].clamp_min(1e-12))[:, None]
+        target_UD[ids] *= (lengths / before_U[ids].clamp_min(1e-12))[:, None]
     after_U = target_UD.norm(dim=1)
     rules = defaultdict(list)
-    for index, rule in enumerate(made.provenance.rules):
+    for index, rule in enumerate(rows.provenance.rules):
         rules[rule].append(index)
     groups = {
         rule: {
@@ -65,7 +65,7 @@ def calibrated(
         for rule, ids in rules.items()
     }
     report = {"source": medians[""], "to": to, "groups": groups}
-    return dataclasses.replace(made, target_UD=target_UD), report
+    return dataclasses.replace(rows, target_UD=target_UD), report
 
 
 def _medians(
@@ -79,9 +79,9 @@ def _medians(
             groups[""].append(index)
             if by_script and (script := script_of(form)):
                 groups[script].append(index)
-    found = {name: ids for name, ids in groups.items() if len(ids) >= FEWEST}
-    found.setdefault("", groups[""] or list(range(len(norms_V))))
-    return {name: float(norms_V[ids].median()) for name, ids in found.items()}
+    large_groups = {name: ids for name, ids in groups.items() if len(ids) >= FEWEST}
+    large_groups.setdefault("", groups[""] or list(range(len(norms_V))))
+    return {name: float(norms_V[ids].median()) for name, ids in large_groups.items()}
 
 
 def script_of(form: Canonical | None) -> str:

@@ -50,45 +50,45 @@ def omp(inputs: Inputs) -> Plan:
         RecipeError: gensim is not installed.
         DataError: no piece that both vocabularies have gets a static vector.
     """
-    given = inputs.needed("omp")
-    vectors_UE = vectors.target_piece_vectors(given)
+    material = inputs.needed("omp")
+    vectors_UE = vectors.target_piece_vectors(material)
     matches = find_exact_matches(inputs.source, inputs.target)
     anchors = find_anchors(vectors_UE, matches, "omp")
-    wanted = without_row(vectors_UE, inputs.target, matches)
-    combinations = combine_sparsely(vectors_UE, anchors, wanted, TERMS)
+    target_ids = without_row(vectors_UE, inputs.target, matches)
+    combinations = combine_sparsely(vectors_UE, anchors, target_ids, TERMS)
     return Plan(matches, shortened(combinations, inputs.source_VD, list(anchors.values())))
 
 
 def combine_sparsely(
-    vectors_UE: torch.Tensor, anchors: Mapping[int, int], wanted: Sequence[int], terms: int
+    vectors_UE: torch.Tensor, anchors: Mapping[int, int], target_ids: Sequence[int], terms: int
 ) -> dict[int, Combination]:
     """The coefficients of `pursue` as combinations of source rows, by target id.
 
     Args:
         vectors_UE: [U, E] of unit length.
         anchors: source ids by target id.
-        wanted: the target ids to make a row for.
+        target_ids: those to make a row for.
         terms: at most so many anchors a row.
     """
     origins_A = np.fromiter(anchors.values(), dtype=np.int64)
     anchors_AE = vectors_UE[list(anchors)]
-    made: dict[int, Combination] = {}
-    for some in torch.tensor(wanted, dtype=torch.int64).split(ROWS_AT_ONCE):
+    combinations: dict[int, Combination] = {}
+    for some in torch.tensor(target_ids, dtype=torch.int64).split(ROWS_AT_ONCE):
         places_BK, weights_BK = pursue(vectors_UE[some], anchors_AE, terms)
         for row, target_id in enumerate(some.tolist()):
             sums = added_up(origins_A[places_BK[row].numpy()], weights_BK[row].numpy())
             if len(sums.source_ids):
-                made[target_id] = sums
-    return made
+                combinations[target_id] = sums
+    return combinations
 
 
 def pursue(
-    wanted_BE: torch.Tensor, anchors_AE: torch.Tensor, terms: int
+    targets_BE: torch.Tensor, anchors_AE: torch.Tensor, terms: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Orthogonal matching pursuit (Pati et al. 1993) of many vectors at once.
 
     Args:
-        wanted_BE: [B, E] the vectors to approximate, of unit length.
+        targets_BE: [B, E] the vectors to approximate, of unit length.
         anchors_AE: [A, E] what they are made of, of unit length.
         terms: at most so many anchors a vector.
 
@@ -96,10 +96,10 @@ def pursue(
         Places of anchors [B, K] and coefficients [B, K] float32; the coefficient is 0 where nothing
         was left to explain.
     """
-    rows, steps = len(wanted_BE), min(terms, *anchors_AE.shape)
+    rows, steps = len(targets_BE), min(terms, *anchors_AE.shape)
     places_BK = torch.zeros(rows, steps, dtype=torch.int64)
     weights_BK = torch.zeros(rows, steps, dtype=torch.float64)
-    left_BE = wanted_BE.clone()
+    left_BE = targets_BE.clone()
     active = torch.arange(rows)
     for step in range(steps):
         active = active[left_BE[active].norm(dim=1) > VANISHED]
@@ -109,15 +109,15 @@ def pursue(
         if step:
             alike_BA.scatter_(1, places_BK[active, :step], -1.0)
         places_BK[active, step] = alike_BA.argmax(dim=1)
-        chosen_BKE = anchors_AE[places_BK[active, : step + 1]].double()
-        wanted = wanted_BE[active].double()[:, :, None]
-        gram_BKK = chosen_BKE @ chosen_BKE.mT
+        basis_BKE = anchors_AE[places_BK[active, : step + 1]].double()
+        targets = targets_BE[active].double()[:, :, None]
+        gram_BKK = basis_BKE @ basis_BKE.mT
         # Two anchors can be all but parallel; the ridge keeps their coefficients from exploding.
         gram_BKK.diagonal(dim1=1, dim2=2).add_(1e-6)
-        fitted_BK = torch.linalg.solve(gram_BKK, chosen_BKE @ wanted)[:, :, 0]
+        fitted_BK = torch.linalg.solve(gram_BKK, basis_BKE @ targets)[:, :, 0]
         weights_BK[active, : step + 1] = fitted_BK
-        rebuilt_BE = (fitted_BK[:, None] @ chosen_BKE)[:, 0]
-        left_BE[active] = (wanted[:, :, 0] - rebuilt_BE).float()
+        rebuilt_BE = (fitted_BK[:, None] @ basis_BKE)[:, 0]
+        left_BE[active] = (targets[:, :, 0] - rebuilt_BE).float()
     return places_BK, weights_BK.float()
 
 
@@ -125,14 +125,14 @@ def shortened(
     combinations: Mapping[int, Combination], source_VD: torch.Tensor, ids: Sequence[int]
 ) -> dict[int, Combination]:
     """The combinations, those that are longer than every row `ids` of the source scaled down."""
-    made: dict[int, Combination] = {}
+    results: dict[int, Combination] = {}
     device = source_VD.device
     longest = float(source_VD.detach()[torch.tensor(ids, device=device)].float().norm(dim=1).max())
     for target_id, combination in combinations.items():
         rows_KD = source_VD.detach()[torch.from_numpy(combination.source_ids).to(device)].float()
         length = float((torch.from_numpy(combination.weights).to(device) @ rows_KD).norm())
         factor = min(1.0, longest / length) if length > 0 else 1.0
-        made[target_id] = combination._replace(
+        results[target_id] = combination._replace(
             weights=(combination.weights * factor).astype(np.float32)
         )
-    return made
+    return results

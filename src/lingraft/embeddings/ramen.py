@@ -50,8 +50,8 @@ def ramen(inputs: Inputs) -> Plan:
         DataError: the parallel text cannot be read, or has no pair of sentences that are short
             enough (100 pieces).
     """
-    given = inputs.needed("ramen")
-    pairs = _sentence_pairs(given, inputs.source, inputs.target)
+    material = inputs.needed("ramen")
+    pairs = _sentence_pairs(material, inputs.source, inputs.target)
     table = translation.learn(pairs, nothing=inputs.target.size)
     matches = find_exact_matches(inputs.source, inputs.target)
     combinations = {
@@ -69,25 +69,25 @@ def _sentence_pairs(
     paths = files(material.resources.parallel, KEY, "ramen", "parallel text")
     pairs = read_pairs(paths, key=KEY, source_first=material.resources.source_first)
     pairs = list(islice(pairs, material.resources.sentences))
-    ours = cut(material.target_tokenizer, (pair.target for pair in pairs))
-    theirs = cut(material.source_tokenizer, (pair.source for pair in pairs))
-    found = []
-    for target_ids, source_ids in zip(ours, theirs, strict=True):
-        known = (_known(target_ids, target), _known(source_ids, source))
-        if all(0 < len(ids) <= LONGEST for ids in known):
-            found.append(known)
-    if not found:
+    targets = cut(material.target_tokenizer, (pair.target for pair in pairs))
+    sources = cut(material.source_tokenizer, (pair.source for pair in pairs))
+    id_pairs = []
+    for target_ids, source_ids in zip(targets, sources, strict=True):
+        id_pair = (_known(target_ids, target), _known(source_ids, source))
+        if all(0 < len(ids) <= LONGEST for ids in id_pair):
+            id_pairs.append(id_pair)
+    if not id_pairs:
         raise DataError(
             f"{KEY}: of {len(pairs):,} sentence pairs none has 1 to {LONGEST} pieces on both "
             "sides; give sentences, not documents"
         )
     logger.info(
         "ramen: %s sentence pairs, %s longer than %d pieces (or without any) left out",
-        f"{len(found):,}",
-        f"{len(pairs) - len(found):,}",
+        f"{len(id_pairs):,}",
+        f"{len(pairs) - len(id_pairs):,}",
         LONGEST,
     )
-    return found
+    return id_pairs
 
 
 def _known(ids: list[int], vocabulary: Vocabulary) -> NDArray[np.int32]:

@@ -59,8 +59,8 @@ class Training:
                 epoch, place = divmod(step, per_epoch)
                 if not (place and len(order)):
                     order = np.random.default_rng([self.seed, epoch]).permutation(len(examples))
-                chosen = order[place * settings.batch : (place + 1) * settings.batch]
-                value = loss(rows_ND, [examples[index] for index in chosen])
+                batch = order[place * settings.batch : (place + 1) * settings.batch]
+                value = loss(rows_ND, [examples[index] for index in batch])
                 (rows_ND.grad,) = torch.autograd.grad(value, [rows_ND])
                 optimiser.step()
                 ticker.update(step + 1, f"loss {float(value.detach()):.4g}")
@@ -76,8 +76,8 @@ class Training:
         """Mean loss of examples, each batch weighed by how many it has."""
         size, total = self.settings.batch, 0.0
         for start in range(0, len(examples), size):
-            chosen = examples[start : start + size]
-            total += float(loss(rows_ND, chosen)) * len(chosen)
+            batch = examples[start : start + size]
+            total += float(loss(rows_ND, batch)) * len(batch)
         return total / len(examples)
 
     def mark(self, start_ND: torch.Tensor, examples: Sequence[Pair]) -> str:

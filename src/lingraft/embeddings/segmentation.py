@@ -57,8 +57,8 @@ class Segmenter:
         except UnicodeDecodeError:
             if self.kind == "byte-bpe":
                 return self._learnt(_spelt(form))
-            found = [self.byte_ids.get(byte) for byte in form.text]
-            return [index for index in found if index is not None]
+            ids = [self.byte_ids.get(byte) for byte in form.text]
+            return [index for index in ids if index is not None]
         if self.kind == "wordpiece":
             return self._longest_matches(form.word_start, text)
         if self.kind == "byte-bpe":
@@ -84,24 +84,24 @@ class Segmenter:
         words = [text]
         if self.pre_tokenizer is not None:
             words = [word for word, _ in self.pre_tokenizer.pre_tokenize_str(text)]
-        found: list[int] = []
+        ids: list[int] = []
         for number, word in enumerate(words):
-            found += self._longest(word_start or number > 0, word)
-        return found
+            ids += self._longest(word_start or number > 0, word)
+        return ids
 
     def _longest(self, word_start: bool, word: str) -> list[int]:
-        found: list[int] = []
+        ids: list[int] = []
         begin = 0
         while begin < len(word):
             for end in range(len(word), begin, -1):
                 form = Canonical(word_start and begin == 0, word[begin:end].encode())
                 if form in self.ids:
-                    found.append(self.ids[form])
+                    ids.append(self.ids[form])
                     begin = end
                     break
             else:
                 return []
-        return found
+        return ids
 
 
 def _spelt(form: Canonical) -> str:

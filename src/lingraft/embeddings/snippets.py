@@ -63,33 +63,33 @@ def find(
     for pattern in patterns:
         if len(pattern) not in lengths[pattern[0]] and len(pattern) <= room:
             lengths[pattern[0]].append(len(pattern))
-    found: dict[int, list[Array]] = defaultdict(list)
+    snippets: dict[int, list[Array]] = defaultdict(list)
     lacking = len(patterns)
     with progress("token distillation: finding snippets", None, "sentences") as ticker:
         for chunk in chunks(sentences, CHUNK):
             for row in backend.encode_batch_fast(chunk, add_special_tokens=False):
                 for number, start, length in _occurrences(row.ids, patterns, lengths):
-                    if len(found[number]) < most:
+                    if len(snippets[number]) < most:
                         text = _window(row.ids, start, length, room)
-                        found[number].append(np.array([*before, *text, *after], np.int32))
-                        lacking -= len(found[number]) == most
+                        snippets[number].append(np.array([*before, *text, *after], np.int32))
+                        lacking -= len(snippets[number]) == most
             ticker.advance(len(chunk))
             if not lacking:
                 break
-    return {number: found[number] for number in sorted(found)}
+    return {number: snippets[number] for number in sorted(snippets)}
 
 
 def _occurrences(
     ids: Sequence[int], patterns: Mapping[Pattern, int], lengths: Mapping[int, Sequence[int]]
 ) -> list[tuple[int, int, int]]:
     """The first place of each piece in a sentence: its number, start and length."""
-    seen: dict[int, tuple[int, int, int]] = {}
+    places: dict[int, tuple[int, int, int]] = {}
     for start, first in enumerate(ids):
         for length in lengths.get(first, ()):
             number = patterns.get(tuple(ids[start : start + length]))
             if number is not None:
-                seen.setdefault(number, (number, start, length))
-    return list(seen.values())
+                places.setdefault(number, (number, start, length))
+    return list(places.values())
 
 
 def _window(ids: Sequence[int], start: int, length: int, room: int) -> Sequence[int]:
@@ -108,10 +108,10 @@ def pair(ids: Array, pattern: Pattern, new_id: int) -> Pair:
         pattern: the piece's source tokens.
         new_id: its id in the whole form.
     """
-    text, whole, kept, place = ids.tolist(), list[int](), list[int](), 0
+    text, whole, ends, place = ids.tolist(), list[int](), list[int](), 0
     while place < len(text):
         is_piece = tuple(text[place : place + len(pattern)]) == pattern
         whole.append(new_id if is_piece else text[place])
         place += len(pattern) if is_piece else 1
-        kept.append(place - 1)
-    return Pair(ids.astype(np.int64), np.array(kept, np.int64), np.array(whole, np.int64))
+        ends.append(place - 1)
+    return Pair(ids.astype(np.int64), np.array(ends, np.int64), np.array(whole, np.int64))

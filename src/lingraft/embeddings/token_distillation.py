@@ -68,31 +68,31 @@ def token_distillation(inputs: Inputs) -> Plan:
         RecipeError: there is no source model, or it has fewer layers than `layer` says.
         UnsupportedModelError: the source is no causal language model.
     """
-    given = inputs.needed(NAME)
-    owner = _fitting(given.pretrained)
+    material = inputs.needed(NAME)
+    owner = _fitting(material.pretrained)
     began, ids = _began(inputs)
-    found = snippets.find(
+    samples = snippets.find(
         ids,
-        given.some_sentences(),
-        given.source_tokenizer,
+        material.some_sentences(),
+        material.source_tokenizer,
         most=owner.settings.snippets,
         tokens=owner.settings.snippet_tokens,
     )
     owner.facts.update(
-        pieces=len(found),
-        without_snippets=len(began.combinations) - len(found),
-        snippets=sum(map(len, found.values())),
+        pieces=len(samples),
+        without_snippets=len(began.combinations) - len(samples),
+        snippets=sum(map(len, samples.values())),
     )
-    if not found:
+    if not samples:
         return began
-    start_ND = torch.stack([_row(began, inputs.source_VD, index) for index in found])
-    patterns = {index: pattern for pattern, index in ids.items() if index in found}
+    start_ND = torch.stack([_row(began, inputs.source_VD, index) for index in samples])
+    patterns = {index: pattern for pattern, index in ids.items() if index in samples}
     with _running(owner) as packed:
-        work = _Work(packed, owner, patterns, given)
-        rows_ND = work.learnt(start_ND, found)
-    shown = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in owner.facts.items())
-    logger.info("token distillation: %s", shown)
-    return began._replace(learnt=dict(zip(found, rows_ND, strict=True)))
+        work = _Work(packed, owner, patterns, material)
+        rows_ND = work.learnt(start_ND, samples)
+    summary = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in owner.facts.items())
+    logger.info("token distillation: %s", summary)
+    return began._replace(learnt=dict(zip(samples, rows_ND, strict=True)))
 
 
 def _began(inputs: Inputs) -> tuple[Plan, dict[Pattern, int]]:
@@ -151,7 +151,7 @@ def _running(owner: Pretrained) -> Iterator[PackedModel]:
     """The source model on packed rows, frozen, on a GPU where there is one; then as it was."""
     model: Any = owner.model  # transformers' decorators hide signatures
     attention, training = model.config._attn_implementation, model.training
-    wanted = {name: p.requires_grad for name, p in model.named_parameters()}
+    trainable = {name: p.requires_grad for name, p in model.named_parameters()}
     device = model.device
     try:
         packed = packed_model(model, owner.family)
@@ -163,7 +163,7 @@ def _running(owner: Pretrained) -> Iterator[PackedModel]:
         model.to(device).train(training)
         model.set_attn_implementation(attention)
         for name, parameter in model.named_parameters():
-            parameter.requires_grad_(wanted[name])
+            parameter.requires_grad_(trainable[name])
 
 
 @dataclass(frozen=True)
@@ -181,16 +181,16 @@ class _Work:
         """V: ids from here on are new rows."""
         return len(self.packed.model.get_input_embeddings().get_parameter("weight"))
 
-    def learnt(self, start_ND: torch.Tensor, found: Mapping[int, list[Array]]) -> torch.Tensor:
+    def learnt(self, start_ND: torch.Tensor, samples: Mapping[int, list[Array]]) -> torch.Tensor:
         """[N, D] The trained rows, on the CPU; what is reported of them goes into `owner.facts`.
 
         Args:
             start_ND: [N, D] where they start.
-            found: snippets by target id, in the order of the rows.
+            samples: snippets by target id, in the order of the rows.
         """
         device = self.packed.model.device
         examples, held_out = [], []
-        for number, (index, texts) in enumerate(found.items()):
+        for number, (index, texts) in enumerate(samples.items()):
             pairs = [snippets.pair(ids, self.patterns[index], self.size + number) for ids in texts]
             if len(pairs) >= ENOUGH:
                 held_out.append(pairs.pop())
@@ -199,21 +199,21 @@ class _Work:
         output = self.owner.embeddings_UD is not None
         inputs_ND = torch.empty(0)
         if self.owner.embeddings_UD is not None:
-            inputs_ND = self.owner.embeddings_UD[list(found)].to(device)
+            inputs_ND = self.owner.embeddings_UD[list(samples)].to(device)
 
-        def loss(rows_ND: torch.Tensor, chosen: Sequence[Pair]) -> torch.Tensor:
+        def loss(rows_ND: torch.Tensor, batch: Sequence[Pair]) -> torch.Tensor:
             return (
-                self.next_token(inputs_ND, rows_ND, chosen)
+                self.next_token(inputs_ND, rows_ND, batch)
                 if output
-                else self.difference(rows_ND, chosen)
+                else self.difference(rows_ND, batch)
             )
 
-        what = "output rows" if output else "input rows"
+        kind = "output rows" if output else "input rows"
         training = Training(
-            f"token distillation: {what}",
+            f"token distillation: {kind}",
             self.owner.settings,
             self.given.seed,
-            self.owner.folder / f"{what.split()[0]}.pt" if self.owner.folder else None,
+            self.owner.folder / f"{kind.split()[0]}.pt" if self.owner.folder else None,
         )
         rows_ND = training.run(start_ND.to(device), examples, loss)
         if held_out:
@@ -225,19 +225,19 @@ class _Work:
             self.owner.facts[name] = {"held_out": len(held_out), "before": before, "after": after}
         return rows_ND
 
-    def difference(self, rows_ND: torch.Tensor, chosen: Sequence[Pair]) -> torch.Tensor:
+    def difference(self, rows_ND: torch.Tensor, pairs: Sequence[Pair]) -> torch.Tensor:
         """Mean squared difference of the hidden states of both forms, over M tokens and D."""
-        split, whole = self.batches(chosen)
+        split, whole = self.batches(pairs)
         with torch.no_grad():
-            wanted_MD = self.states(split)
+            expected_MD = self.states(split)
         with more_rows(self.packed.model, rows_ND):
-            return functional.mse_loss(self.states(whole), wanted_MD)
+            return functional.mse_loss(self.states(whole), expected_MD)
 
     def next_token(
-        self, inputs_ND: torch.Tensor, rows_ND: torch.Tensor, chosen: Sequence[Pair]
+        self, inputs_ND: torch.Tensor, rows_ND: torch.Tensor, pairs: Sequence[Pair]
     ) -> torch.Tensor:
         """Mean nats of the next token in the whole form; only new rows have a gradient."""
-        texts = [pair.whole for pair in chosen]
+        texts = [pair.whole for pair in pairs]
         places = [np.arange(len(text) - 1) for text in texts]
         gold = [text[1:] for text in texts]
         batch = self.laid_out(texts, places, gold)
@@ -256,19 +256,19 @@ class _Work:
         with torch.no_grad():
             old_CV = self.packed.head(x_CD).float()
             total_C = old_CV.logsumexp(-1)
-            known_C = targets_C < self.size
+            is_old_C = targets_C < self.size
             gold_C = old_CV.gather(1, targets_C.clamp(max=self.size - 1)[:, None])[:, 0]
         with other_rows(self.packed.model, rows_ND):
             new_CN = self.packed.head(x_CD).float()
         new_gold_C = new_CN.gather(1, (targets_C - self.size).clamp(min=0)[:, None])[:, 0]
         both_C = torch.logaddexp(total_C, new_CN.logsumexp(-1))
-        return (both_C - torch.where(known_C, gold_C, new_gold_C)).sum()
+        return (both_C - torch.where(is_old_C, gold_C, new_gold_C)).sum()
 
-    def batches(self, chosen: Sequence[Pair]) -> tuple[PackedBatch, PackedBatch]:
+    def batches(self, pairs: Sequence[Pair]) -> tuple[PackedBatch, PackedBatch]:
         """Both forms in packed rows; the tokens that are compared stand in the same order."""
-        split = self.laid_out([pair.split for pair in chosen], [pair.kept for pair in chosen])
-        everywhere = [np.arange(len(pair.whole)) for pair in chosen]
-        return split, self.laid_out([pair.whole for pair in chosen], everywhere)
+        split = self.laid_out([pair.split for pair in pairs], [pair.kept for pair in pairs])
+        everywhere = [np.arange(len(pair.whole)) for pair in pairs]
+        return split, self.laid_out([pair.whole for pair in pairs], everywhere)
 
     def laid_out(
         self, texts: Sequence[Array], places: Sequence[Array], gold: Sequence[Array] | None = None
@@ -282,31 +282,31 @@ class _Work:
 
     def states(self, batch: PackedBatch) -> torch.Tensor:
         """[M, D] Hidden states of the layer that is compared, at the batch's tokens."""
-        with _up_to(self.packed, self.owner.settings.layer) as seen:
+        with _up_to(self.packed, self.owner.settings.layer) as outputs:
             last_NTD = self.packed.hidden(batch)
-        x_NTD = seen[0] if seen else last_NTD
+        x_NTD = outputs[0] if outputs else last_NTD
         return x_NTD.flatten(0, 1).index_select(0, batch.masked_M).float()
 
 
 @contextlib.contextmanager
 def _up_to(packed: PackedModel, layer: int) -> Iterator[list[torch.Tensor]]:
     """Run the layers up to one alone, whose output is put into the list; -1 runs all, puts none."""
-    seen: list[torch.Tensor] = []
+    outputs: list[torch.Tensor] = []
     if layer == LAST:
-        yield seen
+        yield outputs
         return
     path, _, name = packed.family.layers.rpartition(".")
     owner = packed.model.get_submodule(path)
     layers = owner.get_submodule(name)
     assert isinstance(layers, nn.ModuleList)
     hook = layers[layer - 1].register_forward_hook(
-        lambda _module, _inputs, output: seen.append(
+        lambda _module, _inputs, output: outputs.append(
             output[0] if isinstance(output, tuple) else output
         )
     )
     setattr(owner, name, layers[:layer])
     try:
-        yield seen
+        yield outputs
     finally:
         setattr(owner, name, layers)
         hook.remove()

@@ -36,14 +36,14 @@ class Translations:
     def best(self, most: int) -> dict[int, tuple[NDArray[np.int64], NDArray[np.float64]]]:
         """For each target id its likeliest source ids, at most `most`, and their probabilities."""
         ids, begins = np.unique(self.target_ids, return_index=True)
-        found = {}
+        translations = {}
         for target_id, begin, end in zip(
             ids, begins, [*begins[1:], len(self.target_ids)], strict=True
         ):
             part = self.probabilities[begin:end]
             order = np.argsort(-part, kind="stable")[:most]
-            found[int(target_id)] = (self.source_ids[begin:end][order], part[order])
-        return found
+            translations[int(target_id)] = (self.source_ids[begin:end][order], part[order])
+        return translations
 
 
 def learn(pairs: Sequence[Pair], *, nothing: int, iterations: int = 5) -> Translations:
@@ -100,11 +100,11 @@ def _parts(pairs: Sequence[Pair]) -> Iterator[list[Pair]]:
 
 def _numbers(part: list[Pair], nothing: int, width: int) -> NDArray[np.int64]:
     """For each link the number `target id * width + source id`; those of one reader in a row."""
-    found = []
+    keys = []
     for target, source in part:
         targets_T = np.append(target.astype(np.int64), nothing)
-        found.append((targets_T[None, :] * width + source[:, None]).ravel())
-    return np.concatenate(found)
+        keys.append((targets_T[None, :] * width + source[:, None]).ravel())
+    return np.concatenate(keys)
 
 
 def _readers(part: list[Pair]) -> NDArray[np.int64]:

@@ -78,8 +78,8 @@ class Units:
 
     def counts(self) -> dict[str, int]:
         """How often each unit occurs."""
-        found = np.bincount(np.asarray(self.ids, dtype=np.int64), minlength=len(self.names))
-        return dict(zip(self.names, found.tolist(), strict=True))
+        counts = np.bincount(np.asarray(self.ids, dtype=np.int64), minlength=len(self.names))
+        return dict(zip(self.names, counts.tolist(), strict=True))
 
 
 def target_piece_vectors(material: Material) -> torch.Tensor:
@@ -99,14 +99,14 @@ def target_piece_vectors(material: Material) -> torch.Tensor:
         RecipeError: gensim is not installed.
         DataError: the vectors cannot be read; no piece is frequent enough.
     """
-    tokenizer, named = material.target_tokenizer, material.resources.target_vectors
-    if named is not None:
-        words = read_word_vectors(Path(named).expanduser(), "resources.target_vectors")
+    tokenizer, path = material.target_tokenizer, material.resources.target_vectors
+    if path is not None:
+        words = read_word_vectors(Path(path).expanduser(), "resources.target_vectors")
         return unit_length(average_over_words(words, Segmenter(tokenizer)))
     text = Units(map(str, ids) for ids in cut(tokenizer, _spread(material)))
-    asked = material.resources
-    units = asked.vector_units or UNITS_READ
-    learnt = learn(text, "pieces", width=asked.vector_width, seed=material.seed, units=units)
+    resources = material.resources
+    units = resources.vector_units or UNITS_READ
+    learnt = learn(text, "pieces", width=resources.vector_width, seed=material.seed, units=units)
     vectors_UE = torch.zeros(Segmenter(tokenizer).size, learnt.vectors_WE.shape[1])
     vectors_UE[[int(word) for word in learnt.words]] = torch.from_numpy(learnt.vectors_WE)
     return unit_length(vectors_UE)
@@ -119,8 +119,8 @@ def target_word_vectors(material: Material) -> WordVectors:
         RecipeError: gensim is not installed.
         DataError: the vectors cannot be read; no word is frequent enough.
     """
-    named = material.resources.target_vectors
-    return _word_vectors(named, "target", material.some_sentences(), material.seed)
+    path = material.resources.target_vectors
+    return _word_vectors(path, "target", material.some_sentences(), material.seed)
 
 
 def source_word_vectors(material: Material, initialiser: str) -> WordVectors:
@@ -142,21 +142,21 @@ def source_word_vectors(material: Material, initialiser: str) -> WordVectors:
     return _word_vectors(resources.source_vectors, "source", sentences, material.seed)
 
 
-def _word_vectors(named: str | None, side: str, sentences: Iterable[str], seed: int) -> WordVectors:
-    if named is not None:
-        return read_word_vectors(Path(named).expanduser(), f"resources.{side}_vectors")
+def _word_vectors(path: str | None, side: str, sentences: Iterable[str], seed: int) -> WordVectors:
+    if path is not None:
+        return read_word_vectors(Path(path).expanduser(), f"resources.{side}_vectors")
     text = Units(map(WORD.findall, sentences))
     return learn(text, "words", width=WORD_WIDTH, seed=seed, n_grams=True)
 
 
 def _spread(material: Material) -> Iterator[str]:
     """The sentences to learn pieces from: with `resources.vector_units` every so many-th alone."""
-    wanted, every = material.resources.vector_units, 1
-    if wanted is not None:
+    budget, every = material.resources.vector_units, 1
+    if budget is not None:
         first = list(islice(material.some_sentences(), SENTENCES_AT_ONCE))
         units = sum(map(len, cut(material.target_tokenizer, first)))
         count = sum(1 for _ in material.some_sentences())
-        every = max(1, FEWEST_EPOCHS * units * count // max(1, len(first) * wanted))
+        every = max(1, FEWEST_EPOCHS * units * count // max(1, len(first) * budget))
     return islice(material.some_sentences(), 0, None, every)
 
 
@@ -175,7 +175,7 @@ def cut(tokenizer: PreTrainedTokenizerFast, sentences: Iterable[str]) -> Iterato
 
 def learn(
     text: Units,
-    what: str,
+    name: str,
     *,
     width: int,
     seed: int,
@@ -194,7 +194,7 @@ def learn(
 
     Args:
         text: sentences as units.
-        what: the units' name, for messages.
+        name: of the units, for messages.
         width: of the vectors.
         seed: of the first vectors and of the samples.
         n_grams: add the vectors of character n-grams.
@@ -207,7 +207,7 @@ def learn(
     counts = text.counts()
     if max(counts.values(), default=0) < MINIMUM_COUNT:
         raise DataError(
-            f"resources: the text has no {what} that occur {MINIMUM_COUNT} times, so no static "
+            f"resources: the text has no {name} that occur {MINIMUM_COUNT} times, so no static "
             f"vectors can be learnt from it; it has {sum(counts.values()):,} in all; give more text"
         )
     models = _gensim()
@@ -226,7 +226,7 @@ def learn(
         **extra,
     )
     words: list[str] = list(model.wv.index_to_key)
-    logger.info("static vectors of %s %s, %d wide", f"{len(words):,}", what, width)
+    logger.info("static vectors of %s %s, %d wide", f"{len(words):,}", name, width)
     frequencies_W = np.array([counts[word] for word in words], dtype=np.float64)
     return WordVectors(words, frequencies_W, np.array(model.wv.vectors, dtype=np.float32))
 
@@ -270,7 +270,7 @@ def read_word_vectors(path: Path, key: str) -> WordVectors:
             f"word2vec's text format; {key} must name such a file"
         )
     width = int(head[1])
-    found: dict[str, NDArray[np.float32]] = {}
+    vectors: dict[str, NDArray[np.float32]] = {}
     for number, line in enumerate(islice(lines, MOST_WORDS), start=2):
         fields = line.rstrip().rsplit(" ", width)
         try:
@@ -279,11 +279,11 @@ def read_word_vectors(path: Path, key: str) -> WordVectors:
             vector_E = np.empty(0, dtype=np.float32)
         if len(vector_E) != width or not np.isfinite(vector_E).all():
             raise DataError(f"{path}: line {number} is not a word and {width} finite numbers")
-        found.setdefault(fields[0], vector_E)
-    if not found:
+        vectors.setdefault(fields[0], vector_E)
+    if not vectors:
         raise DataError(f"{path}: has no words; {key} must name a file with some")
-    frequencies_W = 1.0 / np.arange(1, len(found) + 1)
-    return WordVectors(list(found), frequencies_W, np.stack(list(found.values())))
+    frequencies_W = 1.0 / np.arange(1, len(vectors) + 1)
+    return WordVectors(list(vectors), frequencies_W, np.stack(list(vectors.values())))
 
 
 def average_over_words(words: WordVectors, segment: Segmenter) -> torch.Tensor:

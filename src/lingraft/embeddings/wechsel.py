@@ -52,29 +52,29 @@ def wechsel(inputs: Inputs) -> Plan:
             gensim is not installed.
         DataError: a resource cannot be read, or the lexicon translates no word that has a vector.
     """
-    given = inputs.needed("wechsel")
-    lexicon = read_lexicons(given.resources, "wechsel")
-    source_words = vectors.source_word_vectors(given, "wechsel")
-    target_words = vectors.target_word_vectors(given)
+    material = inputs.needed("wechsel")
+    lexicon = read_lexicons(material.resources, "wechsel")
+    source_words = vectors.source_word_vectors(material, "wechsel")
+    target_words = vectors.target_word_vectors(material)
     aligned = align(target_words, source_words, lexicon)
     source_VE, target_UE = (
         vectors.unit_length(
             vectors.average_over_words(replace(words, vectors_WE=turned_WE), Segmenter(tokenizer))
         )
         for words, turned_WE, tokenizer in (
-            (source_words, aligned.source_WE, given.source_tokenizer),
-            (target_words, aligned.target_WE, given.target_tokenizer),
+            (source_words, aligned.source_WE, material.source_tokenizer),
+            (target_words, aligned.target_WE, material.target_tokenizer),
         )
     )
     matches = find_exact_matches(inputs.source, inputs.target)
-    wanted = without_row(target_UE, inputs.target, matches)
-    return Plan(matches, combine_nearest(target_UE, source_VE, wanted, NEIGHBOURS, TEMPERATURE))
+    target_ids = without_row(target_UE, inputs.target, matches)
+    return Plan(matches, combine_nearest(target_UE, source_VE, target_ids, NEIGHBOURS, TEMPERATURE))
 
 
 def combine_nearest(
     target_UE: torch.Tensor,
     source_VE: torch.Tensor,
-    wanted: Sequence[int],
+    target_ids: Sequence[int],
     neighbours: int,
     temperature: float,
 ) -> dict[int, Combination]:
@@ -83,19 +83,19 @@ def combine_nearest(
     Args:
         target_UE: [U, E] of unit length.
         source_VE: [V, E] of unit length; zero rows are no neighbours.
-        wanted: the target ids to make a row for.
+        target_ids: those to make a row for.
         neighbours: how many, fewer where the source has fewer.
         temperature: that the cosines are divided by.
     """
     with_vector = source_VE.any(dim=1).nonzero().flatten()
     among_E = source_VE[with_vector].T
-    made: dict[int, Combination] = {}
-    for some in torch.tensor(wanted, dtype=torch.int64).split(ROWS_AT_ONCE):
+    combinations: dict[int, Combination] = {}
+    for some in torch.tensor(target_ids, dtype=torch.int64).split(ROWS_AT_ONCE):
         cosines_BK, places_BK = (target_UE[some] @ among_E).topk(
             min(neighbours, len(with_vector)), dim=1
         )
         weights_BK = (cosines_BK / temperature).softmax(dim=1).numpy()
         ids_BK = with_vector[places_BK].numpy()
         for row, target_id in enumerate(some.tolist()):
-            made[target_id] = Combination(ids_BK[row], weights_BK[row])
-    return made
+            combinations[target_id] = Combination(ids_BK[row], weights_BK[row])
+    return combinations

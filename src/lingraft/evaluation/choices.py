@@ -42,8 +42,8 @@ def first_token(tokenizer: PreTrainedTokenizerBase) -> int:
     Raises:
         DataError: the tokenizer has neither.
     """
-    found = [tokenizer.bos_token_id, tokenizer.eos_token_id]
-    ids = [int(one) for one in found if one is not None]
+    candidates = [tokenizer.bos_token_id, tokenizer.eos_token_id]
+    ids = [int(token) for token in candidates if token is not None]
     if not ids:
         raise DataError(
             "the tokenizer has no bos_token and no eos_token, one of which must stand before a "
@@ -120,7 +120,7 @@ def answer(
     for question in questions:
         own = slice(place, place + len(question.choices))
         sizes = tuple(len(item.targets) for item in items[own])
-        answers.append(Answered.of(question, [0.0 - float(one) for one in nats[own]], sizes))
+        answers.append(Answered.of(question, [0.0 - float(value) for value in nats[own]], sizes))
         place = own.stop
     return Result(answers, cut)
 
@@ -133,6 +133,6 @@ def _item(ids: list[int], context: int, longest: int, question: Question) -> tup
             f"{question.where}: a choice of {count} tokens is longer than the {longest} that the "
             "model reads; leave the record out"
         )
-    kept = np.array(ids[-(longest + 1) :], dtype=np.int64)
-    read = kept[:-1]
-    return Item(read, np.arange(len(read) - count, len(read)), kept[-count:]), len(kept) < len(ids)
+    row = np.array(ids[-(longest + 1) :], dtype=np.int64)
+    text = row[:-1]
+    return Item(text, np.arange(len(text) - count, len(text)), row[-count:]), len(row) < len(ids)

@@ -86,13 +86,13 @@ def _settings(
     )
 
 
-def _room(model: PreTrainedModel, longest: int, read: int) -> int:
+def _room(model: PreTrainedModel, longest: int, length: int) -> int:
     """Tokens that fit behind those read."""
-    room = longest - read
+    room = longest - length
     if room < 1:
         raise DataError(
             f"this {model.config.model_type} reads {longest} tokens, so none fits behind a "
-            f"beginning of {read}; set evaluation.generated = 0"
+            f"beginning of {length}; set evaluation.generated = 0"
         )
     return room
 
@@ -123,7 +123,7 @@ def speeds(
         for n in (new, min(new, WARM_UP))
     )
     generate: Any = model.generate
-    found = []
+    results = []
     with stock_generation(model):
         for batch in BATCHES:
             ids_BT = torch.tensor([prompts[i % len(prompts)] for i in range(batch)]).to(
@@ -135,18 +135,18 @@ def speeds(
             begun = clock()
             for _ in range(REPEATS):
                 start = clock()
-                made_BT = generate(
+                output_BT = generate(
                     input_ids=ids_BT, attention_mask=mask_BT, generation_config=settings
                 )
                 if model.device.type == "cuda":
                     torch.cuda.synchronize()
                 seconds = max(clock() - start, 1e-9)
-                given = made_BT.shape[1] - ids_BT.shape[1]
-                rates.append(batch * given / seconds)
+                count = output_BT.shape[1] - ids_BT.shape[1]
+                rates.append(batch * count / seconds)
                 if clock() - begun > PATIENCE:
                     break
-            found.append(Speed(batch, new, statistics.median(rates), len(rates)))
-    return found
+            results.append(Speed(batch, new, statistics.median(rates), len(rates)))
+    return results
 
 
 def _prompts(
@@ -216,18 +216,20 @@ def samples(
     with stock_generation(model):
         for number, (text, behind) in enumerate(begun):
             ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-            kept = [*start, *ids][-max(1, longest - tokens) :]
-            ids_BT = torch.tensor([kept]).to(model.device)
+            prompt = [*start, *ids][-max(1, longest - tokens) :]
+            ids_BT = torch.tensor([prompt]).to(model.device)
             row = {"beginning": text}
             for mode, settings in modes.items():
                 with torch.random.fork_rng(devices=devices):
                     torch.manual_seed(seed + number)
-                    made_BT = generate(
+                    output_BT = generate(
                         input_ids=ids_BT,
                         attention_mask=torch.ones_like(ids_BT),
                         generation_config=settings,
                     )
-                row[mode] = str(tokenizer.decode(made_BT[0, len(kept) :], skip_special_tokens=True))
+                row[mode] = str(
+                    tokenizer.decode(output_BT[0, len(prompt) :], skip_special_tokens=True)
+                )
             row["written"] = behind[: max(len(row["greedy"]), len(row["drawn"]))]
             rows.append(row)
     return rows

@@ -176,8 +176,8 @@ def measure(scorer: Scorer, text: MaskedText) -> Scores:
     with progress(f"evaluating ({text.scheme})", text.positions, "tokens") as ticker:
         for where, logits_MV in scorer.logits(text.items):
             place_M = first_I[where[:, 0]] + where[:, 1]
-            found_M = targets_P[place_M]
-            targets_M = torch.from_numpy(found_M.astype(np.int64)).to(logits_MV.device)
+            gold_M = targets_P[place_M]
+            targets_M = torch.from_numpy(gold_M.astype(np.int64)).to(logits_MV.device)
             nats_M = torch.nn.functional.cross_entropy(logits_MV, targets_M, reduction="none")
             tied_M, equal_M = ranks(logits_MV, targets_M)
             owner_M, rank_M = where[:, 0], tied_M.cpu().numpy()

@@ -101,11 +101,11 @@ def text_of(
     start_ids = before(tokenizer)
     backend = plain_backend(tokenizer)  # a special token that is spelt out is text
     encoded = backend.encode_batch_fast(list(documents), add_special_tokens=False)
-    kept = [(text, one.ids) for text, one in zip(documents, encoded, strict=True) if one.ids]
+    texts = [(text, entry.ids) for text, entry in zip(documents, encoded, strict=True) if entry.ids]
     name = hashlib.blake2b(tokenizer.backend_tokenizer.to_str().encode(), digest_size=8).hexdigest()
     digest = hashlib.blake2b(f"{name} {context} {stride}".encode(), digest_size=8)
     items, owners = list[Item](), list[int]()
-    for number, (_, ids) in enumerate(kept):
+    for number, (_, ids) in enumerate(texts):
         row = np.array([*start_ids, *ids], np.int64)
         digest.update(row.astype(np.int32).tobytes())
         for begin, counted, stop in windows(len(row), context, stride or context):
@@ -114,17 +114,17 @@ def text_of(
             owners.append(number)
     if not items:
         raise DataError("the evaluation text holds no document of two tokens; give more text")
-    text_ids = np.concatenate([np.array(ids, np.int64) for _, ids in kept])
-    first_ids = np.array([ids[0] for _, ids in kept])
+    text_ids = np.concatenate([np.array(ids, np.int64) for _, ids in texts])
+    first_ids = np.array([ids[0] for _, ids in texts])
     shares = np.bincount(text_ids) / len(text_ids)
     unknown = tokenizer.unk_token_id
     return Text(
         MaskedText(items, digest.hexdigest(), SCHEME),
         np.array(owners),
-        np.zeros(len(kept)) if start_ids else -np.log(shares[first_ids]),
-        np.array([len(ids) for _, ids in kept]),
-        np.array([len(text.encode()) for text, _ in kept]),
-        np.array([len(text) for text, _ in kept]),
+        np.zeros(len(texts)) if start_ids else -np.log(shares[first_ids]),
+        np.array([len(ids) for _, ids in texts]),
+        np.array([len(text.encode()) for text, _ in texts]),
+        np.array([len(text) for text, _ in texts]),
         0 if unknown is None else int((text_ids == unknown).sum()),
     )
 

@@ -25,18 +25,18 @@ Array = np.ndarray[Any, Any]
 HITS = (1, 5, 10)
 
 
-def new_pieces(ours: PreTrainedTokenizerFast, theirs: PreTrainedTokenizerFast) -> Array:
+def new_pieces(target: PreTrainedTokenizerFast, source: PreTrainedTokenizerFast) -> Array:
     """Ids of the pieces of a vocabulary that the source's lacks, special tokens left out.
 
     Args:
-        ours: the tokenizer that is judged.
-        theirs: the source's.
+        target: the tokenizer that is judged.
+        source: the source's.
     """
-    known = set(Vocabulary.of(theirs).pieces)
-    special = {*ours.all_special_ids}
-    pieces = enumerate(Vocabulary.of(ours).pieces)
-    found = [i for i, piece in pieces if piece and piece not in known and i not in special]
-    return np.array(found, dtype=np.int64)
+    source_pieces = set(Vocabulary.of(source).pieces)
+    special = {*target.all_special_ids}
+    pieces = enumerate(Vocabulary.of(target).pieces)
+    ids = [i for i, piece in pieces if piece and piece not in source_pieces and i not in special]
+    return np.array(ids, dtype=np.int64)
 
 
 def by_piece(text: Text, scores: Scores, new: Array) -> dict[str, dict[str, float]]:
@@ -56,16 +56,16 @@ def by_piece(text: Text, scores: Scores, new: Array) -> dict[str, dict[str, floa
     groups = {"all": np.ones_like(is_new_P), "new": is_new_P, "old": ~is_new_P}
     if not len(new):
         groups = {"all": groups["all"]}
-    return {name: _ranks(scores, chosen_P) for name, chosen_P in groups.items() if chosen_P.any()}
+    return {name: _ranks(scores, mask_P) for name, mask_P in groups.items() if mask_P.any()}
 
 
-def _ranks(scores: Scores, chosen_P: Array) -> dict[str, float]:
-    ranks = scores.rank_P[chosen_P]
+def _ranks(scores: Scores, mask_P: Array) -> dict[str, float]:
+    ranks = scores.rank_P[mask_P]
     return {
         "positions": len(ranks),
-        "share": len(ranks) / len(chosen_P),
+        "share": len(ranks) / len(mask_P),
         **{f"hits@{k}": 100 * float((ranks <= k).mean()) for k in HITS},
         "mean_rank": float(ranks.mean()),
         "median_rank": float(np.median(ranks)),
-        "loss": float(scores.nats_P[chosen_P].mean()),
+        "loss": float(scores.nats_P[mask_P].mean()),
     }

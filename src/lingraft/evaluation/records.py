@@ -107,14 +107,14 @@ def by_place(number: int) -> Array:
 
 def word_blocks(records: Sequence[WordRecord]) -> dict[str, Blocks]:
     """Blocks of bits per character, and of words exactly right."""
-    kept = [record for record in records if record.scored]
-    where = np.array([record.block for record in kept], dtype=np.int64)
-    bits = np.array([record.nats / math.log(2) for record in kept])
-    right = np.array([float(record.exact) for record in kept])
-    characters = np.array([float(record.characters) for record in kept])
+    words = [record for record in records if record.scored]
+    where = np.array([record.block for record in words], dtype=np.int64)
+    bits = np.array([record.nats / math.log(2) for record in words])
+    right = np.array([float(record.exact) for record in words])
+    characters = np.array([float(record.characters) for record in words])
     return {
         "bits_per_character": blocks(bits, characters, where),
-        "exact": blocks(right, np.ones(len(kept)), where),
+        "exact": blocks(right, np.ones(len(words)), where),
     }
 
 
@@ -125,15 +125,15 @@ def word_metrics(records: Sequence[WordRecord]) -> dict[str, Any]:
         words, dropped, characters, bits_per_character and exact (percent); the last two are None if
         every word was dropped.
     """
-    kept = [record for record in records if record.scored]
-    characters = sum(record.characters for record in kept)
-    nats = math.fsum(record.nats for record in kept)
+    words = [record for record in records if record.scored]
+    characters = sum(record.characters for record in words)
+    nats = math.fsum(record.nats for record in words)
     return {
-        "words": len(kept),
-        "dropped": len(records) - len(kept),
+        "words": len(words),
+        "dropped": len(records) - len(words),
         "characters": characters,
         "bits_per_character": nats / math.log(2) / characters if characters else None,
-        "exact": 100 * sum(record.exact for record in kept) / len(kept) if kept else None,
+        "exact": 100 * sum(record.exact for record in words) / len(words) if words else None,
     }
 
 
@@ -174,13 +174,13 @@ def on_common(files: Sequence[Path]) -> Common | None:
     Raises:
         DataError: a file is missing or broken.
     """
-    found = [{record.word: record for record in read(path)} for path in files]
-    if any(other.keys() != found[0].keys() for other in found):
+    tables = [{record.word: record for record in read(path)} for path in files]
+    if any(table.keys() != tables[0].keys() for table in tables):
         return None
-    common = [word for word in found[0] if all(records[word].scored for records in found)]
-    measured = [word_metrics([records[word] for word in common]) for records in found]
+    common = [word for word in tables[0] if all(records[word].scored for records in tables)]
+    measured = [word_metrics([records[word] for word in common]) for records in tables]
     return Common(
         words=len(common),
-        dropped=1 - len(common) / len(found[0]) if found[0] else 0.0,
-        bits_per_character=tuple(one["bits_per_character"] for one in measured),
+        dropped=1 - len(common) / len(tables[0]) if tables[0] else 0.0,
+        bits_per_character=tuple(metrics["bits_per_character"] for metrics in measured),
     )

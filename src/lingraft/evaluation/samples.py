@@ -27,7 +27,7 @@ def choose(text: MaskedText, number: int) -> list[int]:
 
 
 def predictions(
-    scorer: Scorer, tokenizer: PreTrainedTokenizerBase, text: MaskedText, chosen: Sequence[int]
+    scorer: Scorer, tokenizer: PreTrainedTokenizerBase, text: MaskedText, indices: Sequence[int]
 ) -> list[dict[str, Any]]:
     """The chosen sentences with the five likeliest tokens at each hidden place.
 
@@ -35,9 +35,9 @@ def predictions(
         scorer: the model.
         tokenizer: turns ids into pieces.
         text: masked with scheme 'mask-only', so that what is hidden is seen to be hidden.
-        chosen: indices into `text.items`.
+        indices: indices into `text.items`.
     """
-    items = [text.items[index] for index in chosen]
+    items = [text.items[index] for index in indices]
     guesses: dict[tuple[int, int], list[tuple[str, float]]] = {}
     for where, logits_MV in scorer.logits(items):
         best = torch.softmax(logits_MV, 1).topk(GUESSES)

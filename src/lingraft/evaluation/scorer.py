@@ -72,8 +72,8 @@ class Scorer:
         self.model = model.to(self.device, torch.float32).eval()  # type: ignore[arg-type]
         self.pad_id = pad_id
         family = FAMILIES.get(model.config.model_type)
-        wanted = precision == "bf16" or (precision == "auto" and multiplies_bf16())
-        self.bf16 = wanted and family is not None
+        use_bf16 = precision == "bf16" or (precision == "auto" and multiplies_bf16())
+        self.bf16 = use_bf16 and family is not None
         self.packed = packed_model(self.model, family) if family else None
         if self.packed is not None:
             check_isolation(self.packed, pad_id)
@@ -144,17 +144,17 @@ class Scorer:
         self, items: Sequence[Item], portion: Sequence[int]
     ) -> Iterator[tuple[Array, torch.Tensor]]:
         assert self.packed is not None
-        chosen = [items[index] for index in portion]
-        rows, width = pack(np.array([item.room for item in chosen]), 128)
+        subset = [items[index] for index in portion]
+        rows, width = pack(np.array([item.room for item in subset]), 128)
         batch = LAYOUTS[self.packed.family.kind](
-            [i.ids for i in chosen],
-            [i.masked for i in chosen],
-            [i.targets if i.written is None else i.written for i in chosen],
+            [i.ids for i in subset],
+            [i.masked for i in subset],
+            [i.targets if i.written is None else i.written for i in subset],
             rows,
             width,
             self.pad_id,
         ).to(self.device)
-        where = [(portion[k], j) for row in rows for k in row for j in range(len(chosen[k].masked))]
+        where = [(portion[k], j) for row in rows for k in row for j in range(len(subset[k].masked))]
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16):
             x_NTD = self.packed.hidden(batch)
         x_MD = x_NTD.flatten(0, 1).index_select(0, batch.masked_M).float()
@@ -165,36 +165,36 @@ class Scorer:
     def _padded(
         self, items: Sequence[Item], portion: Sequence[int]
     ) -> Iterator[tuple[Array, torch.Tensor]]:
-        chosen = [items[index] for index in portion]
-        width = max(len(item.ids) for item in chosen)
-        ids = torch.full((len(chosen), width), self.pad_id)
-        attend = torch.zeros((len(chosen), width), dtype=torch.long)
-        for row, item in enumerate(chosen):
+        subset = [items[index] for index in portion]
+        width = max(len(item.ids) for item in subset)
+        ids = torch.full((len(subset), width), self.pad_id)
+        attend = torch.zeros((len(subset), width), dtype=torch.long)
+        for row, item in enumerate(subset):
             ids[row, : len(item.ids)] = torch.from_numpy(item.ids.astype(np.int64))
             attend[row, : len(item.ids)] = 1
         logits = self.model(
             input_ids=ids.to(self.device), attention_mask=attend.to(self.device)
         ).logits
-        for row, item in enumerate(chosen):
+        for row, item in enumerate(subset):
             where = [(portion[row], j) for j in range(len(item.masked))]
             if where:
                 yield np.array(where), logits[row, torch.from_numpy(item.masked.astype(np.int64))]
 
 
-def surprisals(scorer: Scorer, items: Sequence[Item], what: str) -> tuple[Array, Array]:
+def surprisals(scorer: Scorer, items: Sequence[Item], label: str) -> tuple[Array, Array]:
     """How likely the hidden tokens of each item are.
 
     Args:
         scorer: the model.
         items: with their targets.
-        what: is scored, for the progress.
+        label: what is scored, for the progress.
 
     Returns:
         [I] The sum of the targets' negative log-likelihoods in nats, and [I] how many of them are
         the model's first choice.
     """
     nats_I, right_I = np.zeros(len(items)), np.zeros(len(items), dtype=np.int64)
-    with progress(what, sum(len(item.targets) for item in items), "tokens") as ticker:
+    with progress(label, sum(len(item.targets) for item in items), "tokens") as ticker:
         for where, logits_MV in scorer.logits(items):
             targets_M = torch.tensor(
                 [int(items[i].targets[j]) for i, j in where], device=logits_MV.device

@@ -46,9 +46,9 @@ def choose(sentences: Iterable[str], number: int, seed: int) -> list[Word]:
     ranked = sorted((position(text, seed, "words"), text) for text in set(sentences))
     words = []
     for _, text in ranked:
-        found = [m for m in WORD.finditer(text) if LETTER.search(m.group())]
-        if found:
-            match = found[int(position(text, seed, "word") * len(found))]
+        matches = [m for m in WORD.finditer(text) if LETTER.search(m.group())]
+        if matches:
+            match = matches[int(position(text, seed, "word") * len(matches))]
             words.append(Word(text, match.start(), match.end()))
         if len(words) == number:
             break
@@ -104,8 +104,8 @@ def measure(
 ) -> list[WordRecord]:
     """Surprisal of each word, in the order given; dropped words have no tokens."""
     tokens = [_tokens_of(word, tokenizer, max_tokens) for word in words]
-    items = list(_items([found for found in tokens if found], int(tokenizer.mask_token_id)))
-    lengths = [len(found[1]) if found else 0 for found in tokens]
+    items = list(_items([pair for pair in tokens if pair], int(tokenizer.mask_token_id)))
+    lengths = [len(pair[1]) if pair else 0 for pair in tokens]
     owner = np.repeat(np.arange(len(words)), lengths)
     nats_I, right_I = surprisals(scorer, items, "scoring words")
     nats, right = (np.bincount(owner, of_items, len(words)) for of_items in (nats_I, right_I))

@@ -65,14 +65,14 @@ def prepare_tokenizer(tokenizer: PreTrainedTokenizerFast, config: PreTrainedConf
     tokenizer.padding_side = tokenizer.truncation_side = "right"
     name = tokenizer.name_or_path
     if tokenizer.pad_token is None:
-        named = getattr(config.get_text_config(), "pad_token_id", None)  # CodeGen's has no such key
+        pad = getattr(config.get_text_config(), "pad_token_id", None)  # CodeGen's has no such key
         token, role = None, "pad_token_id of config.json"
-        if isinstance(named, int) and 0 <= named < len(tokenizer):
-            token = str(tokenizer.convert_ids_to_tokens(named))
+        if isinstance(pad, int) and 0 <= pad < len(tokenizer):
+            token = str(tokenizer.convert_ids_to_tokens(pad))
         else:
-            given = tokenizer.special_tokens_map
-            role = next((one for one in STAND_INS if one in given), "none")
-            token = str(given[role]) if role in given else None
+            special_tokens = tokenizer.special_tokens_map
+            role = next((key for key in STAND_INS if key in special_tokens), "none")
+            token = str(special_tokens[role]) if role in special_tokens else None
         if token is not None:
             tokenizer.pad_token = token
             logger.info("%s: has no padding token; %s (%s) pads", name, token, role)
@@ -95,8 +95,8 @@ def separate_pairs(tokenizer: PreTrainedTokenizerFast, token: str) -> None:
     steps: list[dict[str, Any]] = processor.get("processors", [processor])
     template = next((step for step in steps if step["type"] == "TemplateProcessing"), None)
     if template is None:
-        one, other = ({"Sequence": {"id": name, "type_id": n}} for n, name in enumerate("AB"))
-        template = {"type": "TemplateProcessing", "single": [one], "pair": [one, other]}
+        first, second = ({"Sequence": {"id": name, "type_id": n}} for n, name in enumerate("AB"))
+        template = {"type": "TemplateProcessing", "single": [first], "pair": [first, second]}
         template["special_tokens"] = {}
         steps = [*steps, template]
     number = tokenizer.convert_tokens_to_ids(token)
@@ -105,8 +105,8 @@ def separate_pairs(tokenizer: PreTrainedTokenizerFast, token: str) -> None:
     piece = {"SpecialToken": {"id": token, "type_id": 0}}
     template["pair"].insert(names.index("A") + 1, piece)
     state["post_processor"] = {"type": "Sequence", "processors": steps}
-    again = Tokenizer.from_str(json.dumps(state))
-    tokenizer.backend_tokenizer.post_processor = again.post_processor
+    backend = Tokenizer.from_str(json.dumps(state))
+    tokenizer.backend_tokenizer.post_processor = backend.post_processor
 
 
 def finish_model(model: Any, tokenizer: PreTrainedTokenizerFast, task: Task) -> None:
@@ -142,6 +142,6 @@ def attend(module: nn.Module) -> None:
     Architectures may ask more of attention than a mask (Gemma 2 caps its scores): a causal one
     without a record keeps its own.
     """
-    inside = [one.config for one in module.modules() if isinstance(one, PreTrainedModel)]
-    if all(one.model_type in FAMILIES or not is_causal(one) for one in inside):
+    configs = [model.config for model in module.modules() if isinstance(model, PreTrainedModel)]
+    if all(config.model_type in FAMILIES or not is_causal(config) for config in configs):
         attend_fast(module)

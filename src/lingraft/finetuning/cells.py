@@ -80,8 +80,8 @@ class Cell:
     def said(self) -> dict[str, Any]:
         """For scores.json: how it was plugged in, and what each split was read with."""
         assert self.plug_in is not None
-        read = {split: self.read(split) for split in self.data.splits}
-        return {"plug_in": self.plug_in.model_dump() | {"read": read}}
+        notes = {split: self.read(split) for split in self.data.splits}
+        return {"plug_in": self.plug_in.model_dump() | {"read": notes}}
 
     @property
     def weights(self) -> str:
@@ -162,12 +162,12 @@ def plan(recipe: Finetune, base: Path) -> list[Cell]:
     """
     learnt: list[tuple[Task, Data, Transfer | None]]
     if recipe.is_transfer:
-        learnt = [(one.task, data, one) for one, data in transfer.plan(recipe, base)]
+        learnt = [(setup.task, data, setup) for setup, data in transfer.plan(recipe, base)]
     else:
         learnt = [
-            (named, _alone(task, one, base), None)
+            (sized_task, _alone(task, sized_recipe, base), None)
             for task in tasks_of(recipe, base)
-            for named, one in sized(task, recipe)
+            for sized_task, sized_recipe in sized(task, recipe)
         ]
     models = [
         (model, label, heads.resolve(model, base))

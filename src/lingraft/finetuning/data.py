@@ -87,9 +87,9 @@ def part_of(data: Data, examples: int | None, name: str) -> Data:
             f"train_examples is {examples:,}, but {name} has {len(train):,}; ask for fewer"
         )
     order = sorted(range(len(train)), key=lambda index: _hash(train[index]))
-    chosen = [train[index] for index in sorted(order[:examples])]
+    sample = [train[index] for index in sorted(order[:examples])]
     names = dict(data.names) | {TRAIN: f"{examples:,} examples of {data.names[TRAIN]}"}
-    return replace(data, splits={**data.splits, TRAIN: chosen}, names=names)
+    return replace(data, splits={**data.splits, TRAIN: sample}, names=names)
 
 
 def _hash(example: Example) -> bytes:
@@ -186,7 +186,7 @@ def _by_name(feature: Any, value: Any) -> Any:
     """A class number as its name, also inside a list; -1 is a hidden answer and stays."""
     inner = getattr(feature, "feature", None)
     if inner is not None and isinstance(value, list):
-        return [_by_name(inner, one) for one in value]
+        return [_by_name(inner, element) for element in value]
     if hasattr(feature, "int2str") and isinstance(value, int) and value >= 0:
         return feature.int2str(value)
     return value

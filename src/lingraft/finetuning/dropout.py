@@ -66,22 +66,22 @@ def whole_model(
     Raises:
         UnsupportedModelError: the configuration has no such dropout.
     """
-    wanted = {HIDDEN: everywhere, ATTENTION: attention}
+    rates = {HIDDEN: everywhere, ATTENTION: attention}
     settings: dict[str, Any] = {}
     inner = {name: getattr(config, name) for name in config.sub_configs}
-    for name, one in inner.items():
-        if changed := whole_model(one, everywhere, attention):
+    for name, sub_config in inner.items():
+        if changed := whole_model(sub_config, everywhere, attention):
             settings[name] = changed
-    for keys, value in wanted.items() if not inner else ():
-        known = [key for key in keys if hasattr(config, key)]
+    for keys, value in rates.items() if not inner else ():
+        present_keys = [key for key in keys if hasattr(config, key)]
         single = everywhere is not None and hasattr(config, "dropout_rate")  # T5's is everywhere
-        if value is not None and not (known or single):
+        if value is not None and not (present_keys or single):
             raise UnsupportedModelError(
                 f"models of type '{config.model_type}' have none of the keys {', '.join(keys)} in "
                 "their configuration; leave dropout and attention_dropout out"
             )
         if value is not None:
-            settings |= dict.fromkeys(known, value)
+            settings |= dict.fromkeys(present_keys, value)
     return settings
 
 

@@ -45,7 +45,7 @@ class Family:
 def families() -> dict[str, Family]:
     """The built-in tasks that have several languages, by name."""
     return {
-        name: Family(name, {one: TASKS[group.member(one)] for one in group.languages})
+        name: Family(name, {code: TASKS[group.member(code)] for code in group.languages})
         for name, group in GROUPS.items()
     }
 
@@ -64,11 +64,11 @@ def named(name: str, base: Path, train: Sequence[str]) -> Family:
     """
     if name.endswith(".toml"):
         return _own(base / name, train)
-    known = families()
-    if name in known:
-        return known[name]
+    by_name = families()
+    if name in by_name:
+        return by_name[name]
     of_language = next(
-        (family for family, one in known.items() if name in {t.name for t in one.tasks.values()}),
+        (key for key, family in by_name.items() if name in {t.name for t in family.tasks.values()}),
         None,
     )
     if of_language:
@@ -79,7 +79,7 @@ def named(name: str, base: Path, train: Sequence[str]) -> Family:
     reason = "is in one language" if name in TASKS else "is not known"
     raise RecipeError(
         f"tasks: {name} {reason}; with train_languages (--train-language) give one of "
-        f"{', '.join(known)}, or the TOML file of your own with languages = [...] "
+        f"{', '.join(by_name)}, or the TOML file of your own with languages = [...] "
         "(docs/finetuning.md)"
     )
 
@@ -89,7 +89,7 @@ def _own(path: Path, train: Sequence[str]) -> Family:
     path = path.expanduser()
     table, base = load(path), path.resolve().parent
     languages = table.get("languages")
-    if not isinstance(languages, list) or not all(isinstance(one, str) for one in languages):
+    if not isinstance(languages, list) or not all(isinstance(code, str) for code in languages):
         raise RecipeError(
             f"{path}: has no languages; a task in several languages has "
             'languages = ["en", "de"] and {lang} in the names of its files'
@@ -103,14 +103,15 @@ def _own(path: Path, train: Sequence[str]) -> Family:
         raise RecipeError(
             f"{path}: braces in a text stand for the language, {{lang}}, and for nothing else"
         ) from None
-    tables = {one["language"]: one for one in filled}
-    trained = list(tables) if tuple(train) == (ALL,) else [one for one in train if one in tables]
-    known = {one: task_of(decode(tables[one], str(path)), base) for one in trained}
-    labels = {label for task in known.values() for label in task.labels}
+    tables = {entry["language"]: entry for entry in filled}
+    trained = list(tables) if tuple(train) == (ALL,) else [code for code in train if code in tables]
+    trained_tasks = {code: task_of(decode(tables[code], str(path)), base) for code in trained}
+    labels = {label for task in trained_tasks.values() for label in task.labels}
     more: dict[str, Any] = {}
     if labels and "labels" not in table:  # found in the training files: all languages have them
         more = {"labels": sorted(labels, key=lambda label: (label == "O", label))}
     tasks = {
-        language: task_of(decode(one | more, str(path)), base) for language, one in tables.items()
+        language: task_of(decode(entry | more, str(path)), base)
+        for language, entry in tables.items()
     }
     return Family(name, tasks)

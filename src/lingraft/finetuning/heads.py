@@ -310,18 +310,18 @@ def _stored(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def _fill(module: nn.Module, stored: dict[str, torch.Tensor], folder: Path) -> None:
-    wanted = {  # Marian does not store its sinusoids, which do not train
+    parameters = {  # Marian does not store its sinusoids, which do not train
         name: parameter
         for name, parameter in module.named_parameters()
         if parameter.requires_grad or name in stored
     }
-    if set(wanted) - set(stored):
+    if set(parameters) - set(stored):
         raise DataError(
-            f"{folder}: lacks the tensor '{min(set(wanted) - set(stored))}'; "
+            f"{folder}: lacks the tensor '{min(set(parameters) - set(stored))}'; "
             "delete the folder of this seed and fine-tune it again"
         )
     with torch.no_grad():
-        for name, parameter in wanted.items():
+        for name, parameter in parameters.items():
             parameter.copy_(stored[name])
 
 

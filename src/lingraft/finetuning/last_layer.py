@@ -32,13 +32,13 @@ def settings(head: str, labels: Sequence[str]) -> dict[str, Any]:
     """
     if head == "translation":
         return {}
-    found: dict[str, Any] = {"problem_type": PROBLEMS.get(head)}
+    values: dict[str, Any] = {"problem_type": PROBLEMS.get(head)}
     if head in OUTPUTS:
-        found["num_labels"] = OUTPUTS[head]
+        values["num_labels"] = OUTPUTS[head]
     if head in NAMED:
-        found["id2label"] = dict(enumerate(labels))
-        found["label2id"] = {label: index for index, label in enumerate(labels)}
-    return found
+        values["id2label"] = dict(enumerate(labels))
+        values["label2id"] = {label: index for index, label in enumerate(labels)}
+    return values
 
 
 class Exact(nn.Linear):
@@ -61,8 +61,8 @@ def find(model: nn.Module, outputs: int) -> nn.Linear | None:
     """
     body = getattr(model, "base_model", None)  # some classes do not say which part that is
     inside = set() if body is None or body is model else set(body.modules())
-    found = [one for one in model.modules() if isinstance(one, nn.Linear) and one not in inside]
-    return found[-1] if found and found[-1].out_features == outputs else None
+    layers = [m for m in model.modules() if isinstance(m, nn.Linear) and m not in inside]
+    return layers[-1] if layers and layers[-1].out_features == outputs else None
 
 
 def predict_in_fp32(model: nn.Module, outputs: int) -> None:
@@ -83,10 +83,10 @@ def places(config: PreTrainedConfig, labels: Sequence[str]) -> list[int] | None:
     if unnamed or names == list(labels):
         return list(range(len(labels)))
     rows = {name.casefold(): row for row, name in enumerate(names)}
-    wanted = [label.casefold() for label in labels]
-    if len(rows) < len(names) or len({*wanted}) < len(wanted) or {*rows} != {*wanted}:
+    keys = [label.casefold() for label in labels]
+    if len(rows) < len(names) or len({*keys}) < len(keys) or {*rows} != {*keys}:
         return None
-    return [rows[label] for label in wanted]
+    return [rows[key] for key in keys]
 
 
 def keep(model: nn.Module, rows: Sequence[int] | None, source: object) -> bool:

@@ -136,15 +136,15 @@ class Outcome:
     @property
     def languages(self) -> Languages | None:
         """Of a task in several languages; None for one in one."""
-        said = self.data.get("transfer")
-        if not said:
+        transfer = self.data.get("transfer")
+        if not transfer:
             return None
-        lists = {key: tuple(said[key]) for key in ("train", "selection", "test")}
+        lists = {key: tuple(transfer[key]) for key in ("train", "selection", "test")}
         return Languages(
-            said["task"],
-            select_on=said["select_on"],
-            names=said["names"],
-            definitions=said["definitions"],
+            transfer["task"],
+            select_on=transfer["select_on"],
+            names=transfer["names"],
+            definitions=transfer["definitions"],
             **lists,
         )
 
@@ -190,9 +190,9 @@ def metric_name(key: str) -> str:
     return key.replace("reference/", "reference ").replace("_", " ")
 
 
-def told(rules: Mapping[str, Mapping[str, float]], shown: Iterable[str]) -> str:
+def told(rules: Mapping[str, Mapping[str, float]], metrics: Iterable[str]) -> str:
     """What every rule reaches in the scores that tables show, for a note; empty without rules."""
-    keys = list(shown)
+    keys = list(metrics)
     return "; ".join(
         ", ".join(f"{metric_name(key)} {scores[key]:.1f}" for key in keys) + f" ({rule})"
         for rule, scores in rules.items()

@@ -41,17 +41,17 @@ def translations(task: Task, split: str, directory: Path) -> dict[str, Example]:
     Raises:
         DataError: a file is broken.
     """
-    other = task.translation()
-    if other is None or split not in other.splits:
+    record = task.translation()
+    if record is None or split not in record.splits:
         return {}
     try:
-        files = find(replace(other, splits={split: other.splits[split]}), directory)[split]
+        files = find(replace(record, splits={split: record.splits[split]}), directory)[split]
     except DataError:
         return {}
-    first = next(iter(other.rows(files[0])), None)
-    if first is None or not other.wants(first):
+    first = next(iter(record.rows(files[0])), None)
+    if first is None or not record.wants(first):
         return {}
-    return {one.id: one for one in read_split(other, split, files, unanswered=True)}
+    return {example.id: example for example in read_split(record, split, files, unanswered=True)}
 
 
 def of_task(data: Data, task: Task, directory: Path | None, plug_in: PlugIn) -> Data:
@@ -66,13 +66,13 @@ def of_task(data: Data, task: Task, directory: Path | None, plug_in: PlugIn) -> 
     Raises:
         DataError: no training example has a translation.
     """
-    found: dict[str, Mapping[str, Example]] = {}
+    partners: dict[str, Mapping[str, Example]] = {}
     for split, examples in data.splits.items():
-        known: dict[str, Example] = {}
+        by_id: dict[str, Example] = {}
         if directory is not None and (split == TRAIN or plug_in.test_partner != "itself"):
-            known = translations(task, origin_of(split, data.names[split]), directory)
-        found[split] = _by_id(task, split, examples, known)
-    return _checked(replace(data, partners=found), task, plug_in)
+            by_id = translations(task, origin_of(split, data.names[split]), directory)
+        partners[split] = _by_id(task, split, examples, by_id)
+    return _checked(replace(data, partners=partners), task, plug_in)
 
 
 def across(data: Data, transfer: Transfer, files: Files, plug_in: PlugIn) -> Data:
@@ -86,33 +86,33 @@ def across(data: Data, transfer: Transfer, files: Files, plug_in: PlugIn) -> Dat
     """
     lead = transfer.train[0]
 
-    def known(language: str, split: str) -> dict[str, Example]:
+    def partners_in(language: str, split: str) -> dict[str, Example]:
         task, at = transfer.tasks[language], origin_of(split, data.names[_name(split, language)])
-        asked = "translation" if split == TRAIN else plug_in.test_partner
-        mine: dict[str, Example] = {}
-        if asked == "translation" and not files.hub:
-            mine = translations(task, at, files.directory)
-        originals = asked == "original" or (split == TRAIN and not mine)
+        kind = "translation" if split == TRAIN else plug_in.test_partner
+        matches: dict[str, Example] = {}
+        if kind == "translation" and not files.hub:
+            matches = translations(task, at, files.directory)
+        originals = kind == "original" or (split == TRAIN and not matches)
         if originals and task.aligned and language != lead and files.has(lead, at):
-            mine = {one.id: one for one in files.official(lead, at)}
-        return mine
+            matches = {example.id: example for example in files.official(lead, at)}
+        return matches
 
-    found: dict[str, Mapping[str, Example]] = {}
+    partners: dict[str, Mapping[str, Example]] = {}
     several = len(transfer.train) > 1
     for name, examples in data.splits.items():
         if name != TRAIN:
             language, split = language_of(name), name.partition("-")[0]
             task = transfer.tasks[language]
-            found[name] = _by_id(task, name, examples, known(language, split))
+            partners[name] = _by_id(task, name, examples, partners_in(language, split))
             continue
         of_all: dict[str, Example] = {}
         for language in transfer.train:
             start = f"{language}/" if several else ""
-            mine = [one for one in examples if one.id.startswith(start)]
-            theirs = {start + one: other for one, other in known(language, TRAIN).items()}
-            of_all |= _by_id(transfer.tasks[language], TRAIN, mine, theirs)
-        found[TRAIN] = of_all
-    return _checked(replace(data, partners=found), transfer.task, plug_in)
+            part = [example for example in examples if example.id.startswith(start)]
+            by_id = {start + key: example for key, example in partners_in(language, TRAIN).items()}
+            of_all |= _by_id(transfer.tasks[language], TRAIN, part, by_id)
+        partners[TRAIN] = of_all
+    return _checked(replace(data, partners=partners), transfer.task, plug_in)
 
 
 def _name(split: str, language: str) -> str:
@@ -120,59 +120,59 @@ def _name(split: str, language: str) -> str:
 
 
 def _by_id(
-    task: Task, split: str, examples: Sequence[Example], known: Mapping[str, Example]
+    task: Task, split: str, examples: Sequence[Example], by_id: Mapping[str, Example]
 ) -> dict[str, Example]:
     """Those of the examples.
 
     Raises:
         DataError: ids of examples and translations have nothing to do with each other.
     """
-    found = {one.id: known[one.id] for one in examples if one.id in known}
-    if known and examples and not found:
+    pairs = {example.id: by_id[example.id] for example in examples if example.id in by_id}
+    if by_id and examples and not pairs:
         raise DataError(
             f"{task.name}: no example of {split} has the id of a translation ({examples[0].id!r} "
-            f"here, {next(iter(known))!r} there); give a translation the id of its example"
+            f"here, {next(iter(by_id))!r} there); give a translation the id of its example"
         )
     apart = [
-        one.id
-        for one in examples
-        if isinstance(one, TextExample)
-        and isinstance(other := found.get(one.id), TextExample)
-        and None not in (one.label, other.label)
-        and one.label != other.label
+        example.id
+        for example in examples
+        if isinstance(example, TextExample)
+        and isinstance(partner := pairs.get(example.id), TextExample)
+        and None not in (example.label, partner.label)
+        and example.label != partner.label
     ]
-    if len(apart) > max(1, STRANGE * len(found)):
+    if len(apart) > max(1, STRANGE * len(pairs)):
         raise DataError(
-            f"{task.name}: {len(apart):,} of {len(found):,} examples of {split} have another label "
+            f"{task.name}: {len(apart):,} of {len(pairs):,} examples of {split} have another label "
             f"than the translation with their id ({apart[0]!r} is one); ids do not belong together"
         )
-    return found
+    return pairs
 
 
 def _checked(data: Data, task: Task, plug_in: PlugIn) -> Data:
     """The training set without examples that lack a translation; nothing without an answer."""
-    taught = data.splits[TRAIN]
-    kept = [one for one in taught if one.id in data.partners[TRAIN]]
-    if not kept:
+    train = data.splits[TRAIN]
+    kept_examples = [example for example in train if example.id in data.partners[TRAIN]]
+    if not kept_examples:
         raise DataError(
             f"{task.name}: no training example has a translation, and a model that is plugged in "
             "learns from pairs; train in two languages that are translations of each other "
             "(--train-language en,ko), or give translations (docs/veco.md)"
         )
-    if len(kept) < len(taught):
+    if len(kept_examples) < len(train):
         logger.info(
             "%s: %d pairs of an example and its translation are learnt, of %d examples",
             task.name,
-            len(kept),
-            len(taught),
+            len(kept_examples),
+            len(train),
         )
-    others = data.partners[TRAIN].values()
-    if any(isinstance(one, SpanExample) and one.answers is None for one in others):
+    partners = data.partners[TRAIN].values()
+    if any(isinstance(record, SpanExample) and record.answers is None for record in partners):
         raise DataError(
             f"{task.name}: a translation of the training set has no answers; give answers and "
             "their places in the translated passages"
         )
-    untagged = any(isinstance(one, TaggedExample) and one.tags is None for one in others)
+    untagged = any(isinstance(record, TaggedExample) and record.tags is None for record in partners)
     if untagged and plug_in.teacher is None:
         raise DataError(
             f"{task.name}: translations of the training set have no tags; name a model that is "
@@ -183,21 +183,21 @@ def _checked(data: Data, task: Task, plug_in: PlugIn) -> Data:
             f"--teacher: {task.name} has no translations without tags that a teacher could tag; "
             "leave it out"
         )
-    return replace(data, splits={**data.splits, TRAIN: kept})
+    return replace(data, splits={**data.splits, TRAIN: kept_examples})
 
 
 def note(data: Data, split: str, plug_in: PlugIn) -> str:
     """What a split's examples are read with, for scores.json and the log."""
-    there, examples = data.partners[split], data.splits[split]
-    number = sum(one.id in there for one in examples)
-    what = "translation"
+    partners, examples = data.partners[split], data.splits[split]
+    number = sum(example.id in partners for example in examples)
+    kind = "translation"
     if split != TRAIN and plug_in.test_partner == "original":
-        what = "original in the first training language"
+        kind = "original in the first training language"
     if number == len(examples):
-        return f"each with its {what}"
+        return f"each with its {kind}"
     if not number:
         return "each with itself"
-    return f"{number:,} of {len(examples):,} with the {what}, the others with themselves"
+    return f"{number:,} of {len(examples):,} with the {kind}, the others with themselves"
 
 
 def items(
@@ -217,25 +217,28 @@ def items(
         partners: their translations, by id.
         teacher: tags those that have no tags.
     """
-    others = [partners.get(one.id, one) for one in examples]
-    bare = {i for i, one in enumerate(others) if isinstance(one, TaggedExample) and not one.tags}
-    others = [
-        _answered(one, example, coder.task) for one, example in zip(others, examples, strict=True)
+    matches = [partners.get(example.id, example) for example in examples]
+    bare = {
+        i for i, match in enumerate(matches) if isinstance(match, TaggedExample) and not match.tags
+    }
+    matches = [
+        _answered(match, example, coder.task)
+        for match, example in zip(matches, examples, strict=True)
     ]
     if teacher is not None:
-        others = teacher.tagged(others, bare)
-    encoded = coder.encode(others)
+        matches = teacher.tagged(matches, bare)
+    encoded = coder.encode(matches)
     if teacher is not None:
         encoded = teacher.softened(encoded, bare, coder.shape)
-    theirs: list[list[Item]] = [[] for _ in examples]
-    mine: list[list[Item]] = [[] for _ in examples]
-    for grouped, inputs in ((mine, coder.encode(examples)), (theirs, encoded)):
+    partner_items: list[list[Item]] = [[] for _ in examples]
+    own_items: list[list[Item]] = [[] for _ in examples]
+    for grouped, inputs in ((own_items, coder.encode(examples)), (partner_items, encoded)):
         for item in inputs:
             grouped[item.example].append(item)
     return [
-        replace(item, partner=there[number * len(there) // len(here)])
-        for here, there in zip(mine, theirs, strict=True)
-        for number, item in enumerate(here)
+        replace(item, partner=partners_here[number * len(partners_here) // len(own)])
+        for own, partners_here in zip(own_items, partner_items, strict=True)
+        for number, item in enumerate(own)
     ]
 
 

@@ -120,9 +120,9 @@ class Plugged(nn.Module):
             partner: its inputs; nobody looks at its padding.
         """
         memory_BTD = memory_BTD.detach() if self.stop_gradient else memory_BTD
-        seen_B11T = partner["attention_mask"][:, None, None, :].bool()
+        visible_B11T = partner["attention_mask"][:, None, None, :].bool()
         dtype = number_format(memory_BTD.device.type, memory_BTD.dtype)
-        return {MEMORY: memory_BTD, MASK: PackedModel.additive(seen_B11T, dtype)}
+        return {MEMORY: memory_BTD, MASK: PackedModel.additive(visible_B11T, dtype)}
 
     def forward(
         self, own: Inputs, partner: Inputs, *, both: bool
@@ -172,10 +172,10 @@ def built(
     model = load_model(str(folder), settings=settings).model
     config, site = model.config, family_of(model.config.model_type).cross_site
     assert site is not None
-    given = [getattr(config, key, None) for key in dropout.CLASSIFIER]
-    share = next((one for one in given if one is not None), getattr(config, site.dropout))
+    rates = [getattr(config, key, None) for key in dropout.CLASSIFIER]
+    share = next((rate for rate in rates if rate is not None), getattr(config, site.dropout))
     head = HEADS[kind](int(config.hidden_size), outputs, float(share))
-    made = Plugged(model, head, stop_gradient=plug_in.stop_gradient)
+    plugged = Plugged(model, head, stop_gradient=plug_in.stop_gradient)
     path = folder / TENSORS
     stored = load_file(path) if path.is_file() else {}
     shapes = {name: tensor.shape for name, tensor in head.state_dict().items()}
@@ -184,4 +184,4 @@ def built(
             head.load_state_dict(stored)
         last_layer.keep(head, rows, folder)
     last_layer.predict_in_fp32(head, outputs)
-    return made
+    return plugged

@@ -61,28 +61,28 @@ class WithLoss(nn.Module):
         losses = {TASK: LossSum(self.coder.loss(outputs, batch.targets), batch.count)}
         return (losses, outputs) if batch.predict else losses
 
-    def _pairs(self, batch: TaskBatch, other: TaskBatch) -> Any:
-        outputs, theirs = self.model(batch.inputs, other.inputs, both=not batch.predict)
+    def _pairs(self, batch: TaskBatch, partner: TaskBatch) -> Any:
+        outputs, partner_outputs = self.model(batch.inputs, partner.inputs, both=not batch.predict)
         nats = self.coder.loss(outputs, batch.targets)
         if batch.predict:
             return {TASK: LossSum(nats, batch.count)}, outputs
         return {
             TASK: LossSum(nats / 2, batch.count),
-            PARTNER: LossSum(self.coder.loss(theirs, other.targets) / 2, other.count),
+            PARTNER: LossSum(self.coder.loss(partner_outputs, partner.targets) / 2, partner.count),
         }
 
 
-def micro_batches(sizes: Sequence[tuple[int, ...]], tokens: int, each: int) -> list[list[int]]:
+def micro_batches(sizes: Sequence[tuple[int, ...]], tokens: int, cost: int) -> list[list[int]]:
     """Inputs in groups of at most `tokens`, with as little padding and as few groups as possible.
 
     The inputs of a step are put in the order of their lengths, and cut where the sum over the
-    groups, of their tokens with padding and `each`, is least. So the random batches stay those of
+    groups, of their tokens with padding and `cost`, is least. So the random batches stay those of
     the paper, and only within a batch like goes with like.
 
     Args:
         sizes: tokens of each input; of a pair for encoder and decoder, of both sides.
         tokens: of a group; an input that is longer has a group to itself.
-        each: tokens that could be computed in the time that one more group costs.
+        cost: tokens that could be computed in the time that one more group costs.
     """
     order = sorted(range(len(sizes)), key=lambda index: max(sizes[index]), reverse=True)
     sizes_NK = np.array([sizes[index] for index in order])
@@ -93,7 +93,7 @@ def micro_batches(sizes: Sequence[tuple[int, ...]], tokens: int, each: int) -> l
         widths = np.maximum.accumulate(sizes_NK[first:end][::-1]).sum(1)
         padded = widths * np.arange(1, len(widths) + 1)
         allowed = (padded <= tokens) | (np.arange(len(widths)) == 0)
-        costs = np.where(allowed, padded + each + least[first:end][::-1], np.inf)
+        costs = np.where(allowed, padded + cost + least[first:end][::-1], np.inf)
         starts[end] = end - 1 - int(costs.argmin())
         least[end] = costs.min()
     groups, end = [], len(order)
@@ -157,14 +157,14 @@ class Finetuning:
         mine = share(self.lengths[indices], rank, num_ranks)
         weight = 1.0 if len(mine) else 0.0
         places = indices[mine] if len(mine) else indices[:1]
-        found = self.batches([self.items[int(place)] for place in places], predict=False)
-        chosen = [self.items[int(place)] for place in indices]
-        targets = {TASK: sum(map(self.coder.count, chosen))}
-        if others := [item.partner for item in chosen if item.partner]:
-            targets[PARTNER] = sum(map(self.coder.count, others))
+        batches = self.batches([self.items[int(place)] for place in places], predict=False)
+        items = [self.items[int(place)] for place in indices]
+        targets = {TASK: sum(map(self.coder.count, items))}
+        if partners := [item.partner for item in items if item.partner]:
+            targets[PARTNER] = sum(map(self.coder.count, partners))
         return Step(
-            [batch for _, batch in found],  # type: ignore[misc]
-            [weight] * len(found),
+            [batch for _, batch in batches],  # type: ignore[misc]
+            [weight] * len(batches),
             targets,
             int(self.lengths[indices].sum()),
             len(indices),
@@ -172,26 +172,26 @@ class Finetuning:
 
     def look(self, module: nn.Module, accelerator: Accelerator) -> Look:
         """The task's scores on the splits that choose the best weights; of several, the means."""
-        found = [self.predict(module, accelerator, part.examples, part.items) for part in self.dev]
-        loss = fmean(loss for _, loss in found)
+        pairs = [self.predict(module, accelerator, part.examples, part.items) for part in self.dev]
+        loss = fmean(loss for _, loss in pairs)
         if not math.isfinite(loss):  # the loop stops there, with a message of its own
             return Look(loss)
         scores = {
-            part.name: part.task.score(part.examples, said)
-            for part, (said, _) in zip(self.dev, found, strict=True)
+            part.name: part.task.score(part.examples, predictions)
+            for part, (predictions, _) in zip(self.dev, pairs, strict=True)
         }
-        chosen = fmean(scores[part.name][part.task.selection] for part in self.dev)
-        first, *others = scores.values()
+        score = fmean(scores[part.name][part.task.selection] for part in self.dev)
+        first, *rest = scores.values()
         means = {
-            key: fmean((value, *(one[key] for one in others)))
+            key: fmean((value, *(row[key] for row in rest)))
             for key, value in first.items()
-            if all(key in one for one in others)
+            if all(key in row for row in rest)
         }
-        if others:
+        if rest:
             means |= {
-                f"{name}/{key}": value for name, one in scores.items() for key, value in one.items()
+                f"{name}/{key}": value for name, row in scores.items() for key, value in row.items()
             }
-        return Look(loss, chosen, means)
+        return Look(loss, score, means)
 
     @torch.no_grad()
     def predict(
@@ -216,22 +216,22 @@ class Finetuning:
         rank, num_ranks = accelerator.process_index, accelerator.num_processes
         places = list(range(rank, len(items), num_ranks))
         loss = torch.zeros((), dtype=torch.float64, device=accelerator.device)
-        found: list[tuple[int, Any]] = []
+        results: list[tuple[int, Any]] = []
         batches = self.batches([items[place] for place in places], predict=True) if places else []
         for group, batch in batches:
             losses, outputs = module(batch.to(accelerator.device))
             loss += losses[TASK].nats.double()
             collected = self.coder.collect(outputs, [items[places[i]] for i in group])
-            found += [(places[i], one) for i, one in zip(group, collected, strict=True)]
+            results += [(places[i], result) for i, result in zip(group, collected, strict=True)]
         written = self.coder.generate(self.model, items, places, best=best)
         if written is not None:
-            found = list(zip(places, written, strict=True))
+            results = list(zip(places, written, strict=True))
         if num_ranks > 1:
-            found = list(gather_object(found))
-        found.sort(key=lambda pair: pair[0])
+            results = list(gather_object(results))
+        results.sort(key=lambda pair: pair[0])
         targets = sum(self.coder.count(item) for item in items)
         total: Tensor = accelerator.reduce(loss, reduction="sum")
-        predictions = self.coder.decode(examples, items, [one for _, one in found])
+        predictions = self.coder.decode(examples, items, [result for _, result in results])
         return predictions, float(total) / max(1, targets)
 
     def save(self, folder: Path) -> None:

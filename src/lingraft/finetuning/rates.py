@@ -64,8 +64,8 @@ def best(trainings: Mapping[float, Path]) -> tuple[float, dict[str, float | None
             f"training diverged with every one of the learning rates {tried}; name lower ones "
             "(--learning-rates)"
         )
-    chosen = max(sorted(reached), key=lambda rate: reached[rate])
-    return chosen, {f"{rate:g}": reached.get(rate) for rate in trainings}
+    best_rate = max(sorted(reached), key=lambda rate: reached[rate])
+    return best_rate, {f"{rate:g}": reached.get(rate) for rate in trainings}
 
 
 def said(tried: Mapping[str, float | None]) -> str:

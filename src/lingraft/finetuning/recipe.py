@@ -151,8 +151,8 @@ class Finetune(TaskOptions):
         if self.plug_in.temperature and not self.plug_in.teacher:
             raise ValueError("plug_in.temperature is of a teacher's labels; name it (--teacher)")
         if self.train_sizes and (self.train_examples or self.is_transfer):
-            other = "train_examples" if self.train_examples else "training across languages"
-            raise ValueError(f"train_sizes and {other} exclude each other; leave one out")
+            option = "train_examples" if self.train_examples else "training across languages"
+            raise ValueError(f"train_sizes and {option} exclude each other; leave one out")
         for key in ("train_sizes", "learning_rates"):
             if len(set(getattr(self, key))) < len(getattr(self, key)):
                 raise ValueError(f"{key}: a value is there twice in {list(getattr(self, key))}")
@@ -163,7 +163,7 @@ class Finetune(TaskOptions):
     def _check_languages(self) -> None:
         for key in ("train_languages", "test_languages", "selection_languages"):
             names = getattr(self, key)
-            twice = sorted({one for one in names if names.count(one) > 1})
+            twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise ValueError(f"{key} has {twice[0]!r} twice; name each language once")
             if len(names) > 1 and (alone := set(ALONE) & set(names)):
@@ -223,7 +223,7 @@ def decode_finetune(
     split = [part for text in assignments for part in COMMAS.split(text)]
     parts = [part.strip() for part in split]
     changed = override(
-        data, [one if one.startswith("plug_in.") else f"settings.{one}" for one in parts]
+        data, [part if part.startswith("plug_in.") else f"settings.{part}" for part in parts]
     )
     return checked(Finetune, changed, where)
 
@@ -251,11 +251,11 @@ def tasks_of(recipe: Finetune, base: Path) -> list[Task]:
     Raises:
         RecipeError: an unknown task, or two of one name.
     """
-    found = [_named(name, base) for name in recipe.tasks]
-    found += [task_of(section, base) for section in recipe.custom]
-    check_distinct([task.name for task in found])
-    check_paper(found, recipe.paper)
-    return [with_settings(task, recipe) for task in found]
+    tasks = [_named(name, base) for name in recipe.tasks]
+    tasks += [task_of(section, base) for section in recipe.custom]
+    check_distinct([task.name for task in tasks])
+    check_paper(tasks, recipe.paper)
+    return [with_settings(task, recipe) for task in tasks]
 
 
 def check_distinct(names: Sequence[str]) -> None:
@@ -276,10 +276,10 @@ def check_paper(tasks: Sequence[Task], paper: str | None) -> None:
         RecipeError: none does.
     """
     if paper and not any(paper in task.alternatives for task in tasks):
-        known = sorted({name for task in tasks for name in task.alternatives})
+        papers = sorted({name for task in tasks for name in task.alternatives})
         raise RecipeError(
             f"paper: none of the tasks knows the settings {paper!r}; "
-            f"they know {', '.join(known) or 'none but their own'}"
+            f"they know {', '.join(papers) or 'none but their own'}"
         )
 
 
@@ -301,10 +301,10 @@ def _named(name: str, base: Path) -> Task:
             "with a model as it is"
         )
     if name in GROUPS:
-        one = GROUPS[name].member(GROUPS[name].train_language)
+        member = GROUPS[name].member(GROUPS[name].train_language)
         raise RecipeError(
             f"tasks: {name} is in {len(GROUPS[name].languages)} languages; name one of them, as "
-            f"{one}, or one to train in and score the others (--train-language)"
+            f"{member}, or one to train in and score the others (--train-language)"
         )
     if name not in TASKS:
         raise RecipeError(

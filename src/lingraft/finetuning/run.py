@@ -214,8 +214,8 @@ class _Call:
         if job.cell.rates:
             places = {rate: self.trial(job.cell, rate).folder for rate in job.cell.rates}
             rate, tried = rates.best(places)
-            said = rates.said(tried)
-            logger.info("%s: learning rate %g (on the selection split: %s)", job.name, rate, said)
+            notes = rates.said(tried)
+            logger.info("%s: learning rate %g (on the selection split: %s)", job.name, rate, notes)
             job = replace(job, cell=rates.with_rate(job.cell, rate))
         cell, folder = job.cell, job.folder
         encoded = self.encode(cell)
@@ -266,8 +266,8 @@ class _Call:
 
     def encode(self, cell: Cell) -> Encoded:
         """The cell's inputs; kept for its next seed or learning rate."""
-        kept = self.encoded
-        if kept is None or kept.cell.data is not cell.data or kept.cell.folder != cell.folder:
+        cache = self.encoded
+        if cache is None or cache.cell.data is not cell.data or cache.cell.folder != cell.folder:
             task = cell.task
             tokenizer = heads.tokenizer_for(cell.folder, task)
             shape = heads.shape_of(cell.folder, task, tokenizer)
@@ -275,8 +275,8 @@ class _Call:
             items = {split: self.inputs(cell, coder, split) for split in cell.data.splits}
             for split in items:
                 say_what_was_cut(items[split], shape, f"{task.name} {split}")
-            kept = self.encoded = Encoded(cell, tokenizer, shape, coder, items)
-        return kept
+            cache = self.encoded = Encoded(cell, tokenizer, shape, coder, items)
+        return cache
 
     def inputs(self, cell: Cell, coder: Coder, split: str) -> list[Item]:
         """Of a split; for a model that is plugged in with their partners."""
@@ -375,8 +375,8 @@ def shown(cell: Cell, splits: dict[str, dict[str, Any]]) -> str:
             for split in cell.data.evaluation
             for name in cell.task.shown
         )
-    said = ", ".join(
-        f"{name} {fmean(splits[one]['scores'][name] for one in cell.data.evaluation):.1f}"
+    means = ", ".join(
+        f"{name} {fmean(splits[split]['scores'][name] for split in cell.data.evaluation):.1f}"
         for name in cell.task.shown
     )
-    return f"mean over {len(cell.transfer.test)} languages {said}"
+    return f"mean over {len(cell.transfer.test)} languages {means}"

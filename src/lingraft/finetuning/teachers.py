@@ -34,9 +34,9 @@ def check(folder: Path, task: Task) -> None:
         RecipeError: the model was fine-tuned on something else, or not at all.
     """
     config = load_config(str(folder))
-    known = tuple((config.id2label or {}).values())
+    labels = tuple((config.id2label or {}).values())
     tags = any("TokenClassification" in name for name in config.architectures or ())
-    if known != task.labels or not tags:
+    if labels != task.labels or not tags:
         raise RecipeError(
             f"--teacher {folder}: is no model that tags for {task.name}; fine-tune one on it "
             "plugged out, with --keep-models, and name its seed's folder best"
@@ -92,24 +92,24 @@ class Teacher:
 
     def _says(self, coder: Coder, examples: Sequence[Example], items: Sequence[Item]) -> list[Any]:
         problem = Finetuning(self.model, coder, self.shape, items, [], self.tokens)
-        said, _ = problem.predict(problem.module, self.accelerator, examples, items)
-        return list(said)
+        predictions, _ = problem.predict(problem.module, self.accelerator, examples, items)
+        return list(predictions)
 
     def tagged(self, examples: Sequence[Example], bare: Container[int]) -> list[Example]:
         """The examples; those at the places `bare` with the likeliest tags."""
-        asked = [one for index, one in enumerate(examples) if index in bare]
+        untagged = [example for index, example in enumerate(examples) if index in bare]
         coder = TagCoder(self.task, self.shape)
-        said = iter(self._says(coder, asked, coder.encode(asked)))
-        logger.info("teacher: tags %d of %d translations", len(asked), len(examples))
-        found: list[Example] = []
-        for index, one in enumerate(examples):
+        predictions = iter(self._says(coder, untagged, coder.encode(untagged)))
+        logger.info("teacher: tags %d of %d translations", len(untagged), len(examples))
+        result: list[Example] = []
+        for index, example in enumerate(examples):
             if index in bare:
-                assert isinstance(one, TaggedExample)
-                answer = next(said)
+                assert isinstance(example, TaggedExample)
+                answer = next(predictions)
                 assert isinstance(answer, TagPrediction)
-                one = replace(one, tags=answer.tags)
-            found.append(one)
-        return found
+                example = replace(example, tags=answer.tags)
+            result.append(example)
+        return result
 
     def softened(self, items: Sequence[Item], bare: Container[int], shape: Shape) -> list[Item]:
         """Inputs; those of the examples `bare` with the probabilities of their tokens.
@@ -125,6 +125,6 @@ class Teacher:
                 "learns, so its probabilities are of other tokens; leave the temperature out"
             )
         coder = Probabilities(self.task, self.shape, self.temperature)
-        asked = [item for item in items if item.example in bare]
-        soft = iter(self._says(coder, [], asked))
+        untagged = [item for item in items if item.example in bare]
+        soft = iter(self._says(coder, [], untagged))
         return [replace(item, soft=next(soft)) if item.example in bare else item for item in items]

@@ -64,15 +64,15 @@ class Transfer:
     def said(self) -> dict[str, Any]:
         """For scores.json."""
         used = dict.fromkeys((*self.train, *self.selection, *self.test))
-        definitions = {one: self.tasks[one].definition for one in used}
+        definitions = {language: self.tasks[language].definition for language in used}
         return {
             "task": self.family,
             "train": self.train,
             "selection": self.selection,
             "select_on": self.select_on,
             "test": self.test,
-            "names": {one: self.tasks[one].name for one in used},
-            "definitions": {one: table for one, table in definitions.items() if table},
+            "names": {language: self.tasks[language].name for language in used},
+            "definitions": {language: table for language, table in definitions.items() if table},
         }
 
     def decisive(self) -> dict[str, Any]:
@@ -82,8 +82,8 @@ class Transfer:
             "selection_languages": self.selection,
             "test_languages": self.test,
             "metrics_by_language": {
-                one: (self.tasks[one].metrics, self.tasks[one].selection)
-                for one in dict.fromkeys((*self.selection, *self.test))
+                language: (self.tasks[language].metrics, self.tasks[language].selection)
+                for language in dict.fromkeys((*self.selection, *self.test))
             },
         }
 
@@ -140,11 +140,11 @@ class Files:
         if self.cut is None or not self.cuts(TEST) or split not in (DEV, TEST):
             return self.official(language, split)
         aligned = self.family.tasks[language].aligned
-        lead = next(one for one in self.family.tasks if self.has(one, DEV)) if aligned else language
+        lead = next(key for key in self.family.tasks if self.has(key, DEV)) if aligned else language
         parts = cut(self.official(lead, DEV), self.cut.shares, self.cut.seed)
         if lead == language:
             return parts[split]
-        return _followed(self.official(language, DEV), parts, other=TEST)[split]
+        return _followed(self.official(language, DEV), parts, default=TEST)[split]
 
     def official(self, language: str, split: str) -> list[Example]:
         """A split as the benchmark has it; errors as for `examples`."""
@@ -161,17 +161,17 @@ class Files:
                     f"scored; its labelled splits are {', '.join(task.labelled_splits)}"
                 )
             if self.hub:
-                made = task_data.hub_split(task, split)
+                examples = task_data.hub_split(task, split)
             else:
-                made = read_split(task, split, find(task, self.directory, [split])[split])
-            self._read[language, split] = made
+                examples = read_split(task, split, find(task, self.directory, [split])[split])
+            self._read[language, split] = examples
         return self._read[language, split]
 
     def origin(self, language: str) -> str | None:
         """The labelled split that a cut may take: dev before train, never one that is reported."""
         task = self.family.tasks[language]
-        free = (one for one in (DEV, TRAIN) if one not in task.evaluation)
-        return next((one for one in free if self.has(language, one)), None)
+        free = (split for split in (DEV, TRAIN) if split not in task.evaluation)
+        return next((split for split in free if self.has(language, split)), None)
 
 
 def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
@@ -197,11 +197,11 @@ def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
         raise RecipeError(
             "custom: a task in several languages is a TOML file of its own, named in tasks"
         )
-    found = [_family(name, base, recipe) for name in recipe.tasks]
-    check_distinct([family.name for family in found])
-    check_paper([task for family in found for task in family.tasks.values()], recipe.paper)
-    _known_somewhere(recipe, found)
-    for family in found:
+    families = [_family(name, base, recipe) for name in recipe.tasks]
+    check_distinct([family.name for family in families])
+    check_paper([task for family in families for task in family.tasks.values()], recipe.paper)
+    _known_somewhere(recipe, families)
+    for family in families:
         files = Files(family, recipe, base)
         for transfer in _transfers(family, recipe, files):
             data = _data(transfer, recipe, files)
@@ -212,19 +212,19 @@ def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
 
 def _family(name: str, base: Path, recipe: Finetune) -> Family:
     family = named(name, base, recipe.train_languages or (ALL,))
-    tasks = {one: with_settings(task, recipe) for one, task in family.tasks.items()}
+    tasks = {language: with_settings(task, recipe) for language, task in family.tasks.items()}
     return replace(family, tasks=tasks)
 
 
-def _known_somewhere(recipe: Finetune, found: Sequence[Family]) -> None:
+def _known_somewhere(recipe: Finetune, families: Sequence[Family]) -> None:
     """A language that only some of several tasks have is left out of the others, not wrong."""
-    known = dict.fromkeys(language for family in found for language in family.tasks)
+    languages = dict.fromkeys(language for family in families for language in family.tasks)
     for key in ("test_languages", "selection_languages"):
         for language in getattr(recipe, key):
-            if language not in (*known, ALL, MEAN):
+            if language not in (*languages, ALL, MEAN):
                 raise RecipeError(
-                    f"{key}: none of the tasks ({', '.join(one.name for one in found)}) has "
-                    f"the language {language!r}; they have {', '.join(known)}"
+                    f"{key}: none of the tasks ({', '.join(f.name for f in families)}) has "
+                    f"the language {language!r}; they have {', '.join(languages)}"
                 )
 
 
@@ -234,9 +234,9 @@ def _transfers(family: Family, recipe: Finetune, files: Files) -> Iterator[Trans
     train = recipe.train_languages or named_here
     if train == (ALL,):
         learnable = [
-            one
-            for one in family.tasks
-            if (files.origin(one) if files.cuts(TRAIN) else files.has(one, TRAIN))
+            code
+            for code in family.tasks
+            if (files.origin(code) if files.cuts(TRAIN) else files.has(code, TRAIN))
         ]
         train = tuple(learnable)
         if not train:
@@ -245,21 +245,21 @@ def _transfers(family: Family, recipe: Finetune, files: Files) -> Iterator[Trans
                 "the files, or have the dev split that is there cut in train and dev (--cut)"
             )
     family.check(train, "train_languages")
-    for chosen in [(one,) for one in train] if recipe.directions else [train]:
-        here = [one for one in chosen if one in test or _is_here(one, family, files)]
-        if len(here) < len(chosen):
+    for source in [(code,) for code in train] if recipe.directions else [train]:
+        here = [code for code in source if code in test or _is_here(code, family, files)]
+        if len(here) < len(source):
             logger.info(
                 "%s: no test files of %s are here, so there is no transfer gap",
                 family.name,
-                ", ".join(one for one in chosen if one not in here),
+                ", ".join(code for code in source if code not in here),
             )
         tested = tuple(dict.fromkeys((*here, *test)))
-        selection = tuple(one for one in recipe.selection_languages if one in family.tasks)
+        selection = tuple(code for code in recipe.selection_languages if code in family.tasks)
         if recipe.selection_languages == (MEAN,):
             selection = tested
-        select_on = MEAN if recipe.selection_languages == (MEAN,) else "+".join(selection or chosen)
+        select_on = MEAN if recipe.selection_languages == (MEAN,) else "+".join(selection or source)
         transfer = Transfer(
-            family.name, family.tasks, chosen, selection or chosen, tested, select_on
+            family.name, family.tasks, source, selection or source, tested, select_on
         )
         _check_labels(transfer)
         yield transfer
@@ -271,23 +271,23 @@ def _is_here(language: str, family: Family, files: Files) -> bool:
 
 def _tested(family: Family, recipe: Finetune, files: Files) -> tuple[str, ...]:
     """The languages to score, beside those that are trained on."""
-    wanted = recipe.test_languages or (ALL,)
-    if wanted != (ALL,):
-        lacking = [one for one in wanted if one not in family.tasks]
+    languages = recipe.test_languages or (ALL,)
+    if languages != (ALL,):
+        lacking = [language for language in languages if language not in family.tasks]
         if lacking:
             logger.info("%s: does not have the languages %s", family.name, ", ".join(lacking))
-        return tuple(one for one in wanted if one in family.tasks)
-    here = tuple(one for one in family.tasks if _is_here(one, family, files))
-    lacking = [one for one in family.tasks if one not in here]
+        return tuple(language for language in languages if language in family.tasks)
+    here = tuple(language for language in family.tasks if _is_here(language, family, files))
+    lacking = [language for language in family.tasks if language not in here]
     if lacking:
         logger.info("%s: no test files here of %s", family.name, ", ".join(lacking))
     return here
 
 
 def _check_labels(transfer: Transfer) -> None:
-    known = transfer.task.labels
+    labels = transfer.task.labels
     for language in (*transfer.selection, *transfer.test, *transfer.train):
-        strange = [label for label in transfer.tasks[language].labels if label not in known]
+        strange = [label for label in transfer.tasks[language].labels if label not in labels]
         if strange:
             raise RecipeError(
                 f"{transfer.family}: {language} has the label {strange[0]!r}, which "
@@ -305,7 +305,7 @@ def _data(transfer: Transfer, recipe: Finetune, files: Files) -> Data:
     for language in transfer.train:
         taught, note, dev, dev_note = _taught(transfer, language, files)
         if len(transfer.train) > 1:
-            taught = [replace(one, id=f"{language}/{one.id}") for one in taught]
+            taught = [replace(example, id=f"{language}/{example.id}") for example in taught]
         splits[TRAIN] += taught
         notes[note] = None
         if language in transfer.selection:
@@ -315,7 +315,7 @@ def _data(transfer: Transfer, recipe: Finetune, files: Files) -> Data:
         for language in transfer.test
         for split in ((TEST,) if files.cuts(TEST) else transfer.tasks[language].evaluation)
     ]
-    for language, split in [*((one, DEV) for one in transfer.selection), *reported]:
+    for language, split in [*((language, DEV) for language in transfer.selection), *reported]:
         if (at := split_in(split, language)) not in splits:
             if split == DEV and DEV not in transfer.tasks[language].splits:
                 raise DataError(
@@ -338,13 +338,13 @@ def _taught(
     shares: Mapping[str, float] = SELECTION
     seed, origin = 0, TRAIN
     if files.cut is not None and files.cuts(TRAIN):
-        shares, seed, found = files.cut.shares, files.cut.seed, files.origin(language)
-        if found is None:
+        shares, seed, split = files.cut.shares, files.cut.seed, files.origin(language)
+        if split is None:
             raise DataError(
                 f"{files.directory}: holds no dev or train split of {task.name} that could be cut; "
                 "a split that is reported is never trained on"
             )
-        origin = found
+        origin = split
     elif not files.has(language, TRAIN):
         raise DataError(_no_training(task, language, files))
     elif not _is_cut(transfer, language):
@@ -357,27 +357,28 @@ def _taught(
     examples = files.examples(lead if led else language, origin)
     parts, names = named_cut(examples, shares, seed, origin)
     if led:
-        parts = _followed(files.examples(language, origin), parts, other=TRAIN)
+        parts = _followed(files.examples(language, origin), parts, default=TRAIN)
     return parts[TRAIN], names[TRAIN], parts[DEV], names[DEV]
 
 
 def _is_cut(transfer: Transfer, language: str) -> bool:
     """Whether what chooses comes out of its training examples, or out of translations of them."""
-    cut = {one for one in transfer.train if DEV not in transfer.tasks[one].splits}
+    cut = {code for code in transfer.train if DEV not in transfer.tasks[code].splits}
     cut &= set(transfer.selection)
     return language in cut or (bool(cut) and transfer.tasks[language].aligned)
 
 
 def _followed(
-    examples: Sequence[Example], lead: Mapping[str, Sequence[Example]], other: str
+    examples: Sequence[Example], lead: Mapping[str, Sequence[Example]], default: str
 ) -> dict[str, list[Example]]:
     """Examples cut where another language is: no translation of what is learnt or reported chooses.
 
-    What the other language does not have is in the split `other`.
+    What the other language does not have is in the split `default`.
     """
-    places = {one.id: split for split, part in lead.items() for one in part}
+    places = {example.id: split for split, part in lead.items() for example in part}
     return {
-        split: [one for one in examples if places.get(one.id, other) == split] for split in lead
+        split: [example for example in examples if places.get(example.id, default) == split]
+        for split in lead
     }
 
 

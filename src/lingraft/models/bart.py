@@ -97,7 +97,7 @@ def of(model: EncoderDecoderModel) -> BartForConditionalGeneration:
     """
     tensors, encoder = model.state_dict(), model.get_encoder().config
     first = first_position(encoder, encoder.pad_token_id)
-    wanted: dict[str, torch.Tensor] = {}
+    state: dict[str, torch.Tensor] = {}
     base = f"decoder.{model.decoder.base_model_prefix}."
     for stack, prefix in (("encoder", "encoder."), ("decoder", base)):
         place = f"model.{stack}"
@@ -105,21 +105,21 @@ def of(model: EncoderDecoderModel) -> BartForConditionalGeneration:
         rows_PD = tensors[f"{embeddings}.position_embeddings.weight"][first:]
         rows_PD = rows_PD + tensors[f"{embeddings}.token_type_embeddings.weight"][0]
         unused = rows_PD.new_zeros(FIRST_POSITION, rows_PD.shape[1])
-        wanted[f"{place}.embed_positions.weight"] = torch.cat([unused, rows_PD])
-        wanted["model.shared.weight"] = tensors[f"{embeddings}.word_embeddings.weight"]
+        state[f"{place}.embed_positions.weight"] = torch.cat([unused, rows_PD])
+        state["model.shared.weight"] = tensors[f"{embeddings}.word_embeddings.weight"]
         for kind in ("weight", "bias"):
             norm = tensors[f"{embeddings}.LayerNorm.{kind}"]
-            wanted[f"{place}.layernorm_embedding.{kind}"] = norm
+            state[f"{place}.layernorm_embedding.{kind}"] = norm
         layers = f"{prefix}encoder.layer."
         for name in (name for name in tensors if name.startswith(layers)):
             index, _, rest = name.removeprefix(layers).partition(".")
             module, _, kind = rest.rpartition(".")
-            wanted[f"{place}.layers.{index}.{NAMES[module]}.{kind}"] = tensors[name]
-    made = build(BartForConditionalGeneration, _config(model), 0)
-    absent, strays = made.load_state_dict(wanted, strict=False)
+            state[f"{place}.layers.{index}.{NAMES[module]}.{kind}"] = tensors[name]
+    target = build(BartForConditionalGeneration, _config(model), 0)
+    absent, strays = target.load_state_dict(state, strict=False)
     assert not strays, f"{strays} have no place"
-    made.tie_weights()
-    lacking = set(absent) - {"final_logits_bias", *made.all_tied_weights_keys}
+    target.tie_weights()
+    lacking = set(absent) - {"final_logits_bias", *target.all_tied_weights_keys}
     assert not lacking, f"{lacking} have no weights"
-    made.generation_config = model.generation_config
-    return made.eval()
+    target.generation_config = model.generation_config
+    return target.eval()

@@ -56,9 +56,9 @@ def chunked_cross_entropy(
         for path in packed.family.head
         for parameter in packed.model.get_submodule(path).parameters()
     ]
-    wanted = [weight for weight in weights if weight.requires_grad]
-    if torch.is_grad_enabled() and (wanted or x_MD.requires_grad):
-        total: torch.Tensor = _InChunks.apply(packed.head, x_MD, targets_M, size, *wanted)
+    trainable = [weight for weight in weights if weight.requires_grad]
+    if torch.is_grad_enabled() and (trainable or x_MD.requires_grad):
+        total: torch.Tensor = _InChunks.apply(packed.head, x_MD, targets_M, size, *trainable)
         return total
     parts = zip(x_MD.split(size), targets_M.split(size), strict=True)
     return torch.stack([summed_cross_entropy(packed.head(x), gold) for x, gold in parts]).sum()
@@ -112,11 +112,11 @@ class _InChunks(torch.autograd.Function):
                 logits_CV = head(x_CD)
             nats, slope_CV = loss_and_slope(logits_CV.detach(), targets_M[part])
             total += nats
-            found = torch.autograd.grad(logits_CV, [*weights, *([x_CD] if reads else [])], slope_CV)
-            for gradient, more in zip(gradients, found, strict=False):
-                gradient += more
+            grads = torch.autograd.grad(logits_CV, [*weights, *([x_CD] if reads else [])], slope_CV)
+            for gradient, grad in zip(gradients, grads, strict=False):
+                gradient += grad
             if below is not None:
-                below[part] = found[-1]
+                below[part] = grads[-1]
         ctx.save_for_backward(*gradients, *([] if below is None else [below]))
         ctx.reads = reads
         return total

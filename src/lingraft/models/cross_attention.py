@@ -110,26 +110,26 @@ class CrossAttention(nn.Module):
         return added_NTD
 
 
-def _enter(layer: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+def _enter(layer: nn.Module, arguments: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Keep the input of a pre-norm layer: no module of it sees the sum with self-attention."""
-    if named.get(MEMORY) is not None:
+    if kwargs.get(MEMORY) is not None:
         layer.get_submodule(CHILD).layer_input_NTD = arguments[0]
 
 
 def _behind(cross: CrossAttention) -> Any:
     """The hook on self-attention, whose output is a tuple with the states first."""
 
-    def hook(_: nn.Module, __: Any, named: dict[str, Any], output: tuple[Any, ...]) -> Any:
-        memory_NTD = named.get(MEMORY)
+    def hook(_: nn.Module, __: Any, kwargs: dict[str, Any], output: tuple[Any, ...]) -> Any:
+        memory_NTD = kwargs.get(MEMORY)
         if memory_NTD is None:
             return None
         states_NTD, *rest = output
         if cross.pre_norm:
             input_NTD, cross.layer_input_NTD = cross.layer_input_NTD, None
             assert input_NTD is not None, "the layer did not say what it was given"
-            added_NTD = cross(input_NTD + states_NTD, memory_NTD, named[MASK])
+            added_NTD = cross(input_NTD + states_NTD, memory_NTD, kwargs[MASK])
             return (states_NTD + added_NTD, *rest)  # the layer adds its input
-        added_NTD = cross(states_NTD, memory_NTD, named[MASK])
+        added_NTD = cross(states_NTD, memory_NTD, kwargs[MASK])
         return (cross.output.LayerNorm(states_NTD + added_NTD), *rest)
 
     return hook

@@ -108,7 +108,7 @@ def family_for(name: str, config: PreTrainedConfig) -> Family:
     Raises:
         UnsupportedModelError: it is no encoder, has adapters, or no stock decoder has its layers.
     """
-    family, known = FAMILIES.get(config.model_type), _known()
+    family, types = FAMILIES.get(config.model_type), _known()
     if config.is_encoder_decoder:
         raise UnsupportedModelError(
             f"{name}: is an encoder–decoder already; fine-tune it as it is (the format is chosen "
@@ -117,16 +117,16 @@ def family_for(name: str, config: PreTrainedConfig) -> Family:
     if family is None or family.kind != "masked":
         raise UnsupportedModelError(
             f"{name}: is a {config.model_type} model, no encoder that lingraft knows; choose one "
-            f"of {', '.join(known)}"
+            f"of {', '.join(types)}"
         )
-    if config.model_type not in known:
+    if config.model_type not in types:
         raise UnsupportedModelError(
             f"{name}: transformers has no decoder with the layers of {config.model_type} and "
             f"cross-attention, so the result could not be opened; choose one of "
-            f"{', '.join(known)}"
+            f"{', '.join(types)}"
         )
     folder = folder_of(name)
-    if own := [one for one in (in_folder(folder) if folder else []) if one is not CROSS]:
+    if own := [module for module in (in_folder(folder) if folder else []) if module is not CROSS]:
         raise UnsupportedModelError(
             f"{name}: has {own[0].part}, which no stock class has; choose a model without them"
         )
@@ -142,18 +142,18 @@ def _known() -> list[str]:
     ]
 
 
-def kept_layers(depth: int, wanted: int | None, keep: str = "last") -> list[int]:
+def kept_layers(depth: int, decoder_layers: int | None, keep: str = "last") -> list[int]:
     """The encoder layer that each decoder layer starts from.
 
     Args:
         depth: layers of the encoder.
-        wanted: layers of the decoder; None for a quarter of the encoder's, as in the paper.
+        decoder_layers: layers of the decoder; None for a quarter of the encoder's, as in the paper.
         keep: 'last', which is better (table 4 of the paper), or 'first'.
 
     Raises:
         RecipeError: there are not so many.
     """
-    count = -(-depth // SHARE_OF_LAYERS) if wanted is None else wanted
+    count = -(-depth // SHARE_OF_LAYERS) if decoder_layers is None else decoder_layers
     if not 1 <= count <= depth:
         raise RecipeError(
             f"--decoder-layers {count}: the encoder has {depth} layers; give 1 to {depth}"
@@ -199,25 +199,25 @@ def assemble(
     settings: dict[str, Any] = {**special, "vocab_size": size}
     settings["decoder_start_token_id"] = ids["start"]
     config = EncoderDecoderConfig(encoder=encoder.to_dict(), decoder=decoder.to_dict(), **settings)
-    made = build(EncoderDecoderModel, config, seed)
+    target = build(EncoderDecoderModel, config, seed)
     if random:
-        wanted = {
+        state = {
             f"decoder.{model.base_model_prefix}.{name}": tensor
-            for name, tensor in made.get_encoder().state_dict().items()
+            for name, tensor in target.get_encoder().state_dict().items()
             if name.startswith("embeddings")
         }
     else:
         if not owners_of(model.state_dict()):
             cross_attention.insert(model, family, int(encoder.num_hidden_layers), seed)
-        wanted = _weights(model, family, keep, rows)
-    absent, strays = made.load_state_dict(wanted, strict=False)
+        state = _weights(model, family, keep, rows)
+    absent, strays = target.load_state_dict(state, strict=False)
     assert not strays, f"{strays} have no place"
-    made.tie_weights()
+    target.tie_weights()
     tied = {f"decoder.{name}" for name in (family.decoder, *family.output_bias)}
     lacking = [name for name in absent if name not in tied and ".pooler." not in name]
     assert random or not lacking, f"{lacking} have no weights"
-    made.generation_config = _generation(ids, longest_text(encoder, ids["pad"]))
-    return made.eval()
+    target.generation_config = _generation(ids, longest_text(encoder, ids["pad"]))
+    return target.eval()
 
 
 def _weights(
@@ -225,19 +225,19 @@ def _weights(
 ) -> dict[str, torch.Tensor]:
     """The tensors of both stacks from an encoder's with cross-attention."""
     tensors, base = model.state_dict(), f"{model.base_model_prefix}."
-    found: dict[str, torch.Tensor] = {}
+    state: dict[str, torch.Tensor] = {}
     for name in tied_once(tensors, family):
         tensor, index = tensors[name], layer_index(name, family)
         if rows is not None and name in (family.word_embeddings, *family.output_bias):
             tensor = tensor[torch.tensor(rows)]
         if name.startswith(base) and not CROSS.owns(name):
-            found[f"encoder.{name.removeprefix(base)}"] = tensor
+            state[f"encoder.{name.removeprefix(base)}"] = tensor
         if index is None:
-            found[f"decoder.{name}"] = tensor
+            state[f"decoder.{name}"] = tensor
         rest = name.removeprefix(f"{family.layers}.{index}.")
         for layer in (layer for layer, from_layer in enumerate(keep) if from_layer == index):
-            found[f"decoder.{family.layers}.{layer}.{rest}"] = tensor
-    return found
+            state[f"decoder.{family.layers}.{layer}.{rest}"] = tensor
+    return state
 
 
 def _generation(ids: Mapping[str, int], longest: int) -> GenerationConfig:
@@ -267,11 +267,11 @@ def tie_embeddings(model: PreTrainedModel) -> bool:
     encoder, decoder = model.get_encoder(), model.get_decoder()
     if isinstance(model, EncoderDecoderModel):
         for part in ("embeddings.word_embeddings", "embeddings.position_embeddings"):
-            ours, theirs = (
+            enc, dec = (
                 dict(stack.base_model.named_modules()).get(part) for stack in (encoder, decoder)
             )
-            if ours is not None and theirs is not None and torch.equal(ours.weight, theirs.weight):
-                ours.weight = theirs.weight
+            if enc is not None and dec is not None and torch.equal(enc.weight, dec.weight):
+                enc.weight = dec.weight
     same: bool = encoder.get_input_embeddings().weight is decoder.get_input_embeddings().weight
     return same
 
@@ -297,8 +297,8 @@ def make(name: str, out: Path, options: Options) -> Made:
     keep = kept_layers(int(config.num_hidden_layers), options.decoder_layers, options.keep)
     if options.format == "bart":
         bart.check(name, config)
-    given = tokenizer_files.load(name)
-    tokenizer, rows = _tokenizer(given, config, family, options.trim)
+    source_tokenizer = tokenizer_files.load(name)
+    tokenizer, rows = _tokenizer(source_tokenizer, config, family, options.trim)
     ids = _ids(tokenizer, options.decoder_start)
     source = load_source(name)
     fresh = options.random or not owners_of(source.model.state_dict())
@@ -314,26 +314,26 @@ def make(name: str, out: Path, options: Options) -> Made:
         int(config.num_hidden_layers),
         keep,
         sum(parameter.numel() for parameter in model.parameters()),
-        (len(tokenizer), len(given)),
+        (len(tokenizer), len(source_tokenizer)),
         fresh_cross_attention=fresh,
     )
 
 
 def _tokenizer(
-    given: PreTrainedTokenizerFast, config: PreTrainedConfig, family: Family, texts: Sequence[Path]
+    source: PreTrainedTokenizerFast, config: PreTrainedConfig, family: Family, texts: Sequence[Path]
 ) -> tuple[PreTrainedTokenizerFast, list[int] | None]:
     """The tokenizer, and the old id of each of its ids where pieces were left out."""
-    state, rows = state_of(given), None
+    state, rows = state_of(source), None
     if texts:
         fixed = int(config.pad_token_id) if family.pad_decides_positions else -1
         state = without_unused(state, _sentences(texts), fixed)
-    kept = wrapped(state, given)
+    tokenizer = wrapped(state, source)
     if texts:
-        before: dict[str, int] = given.get_vocab()
-        after: dict[str, int] = kept.get_vocab()
+        before: dict[str, int] = source.get_vocab()
+        after: dict[str, int] = tokenizer.get_vocab()
         rows = [before[piece] for piece in sorted(after, key=after.__getitem__)]
-    kept.model_input_names = ["input_ids", "attention_mask"]  # a sentence has one token type
-    return kept, rows
+    tokenizer.model_input_names = ["input_ids", "attention_mask"]  # a sentence has one token type
+    return tokenizer, rows
 
 
 def _sentences(texts: Sequence[Path]) -> Iterator[str]:
@@ -367,7 +367,7 @@ def _check(model: PreTrainedModel, folder: Path) -> None:
         DataError: a tensor is missing, or logits differ.
     """
     again, info = load_model(AutoModelForSeq2SeqLM, str(folder))
-    strays = [f"{what}: {min(map(str, names))}" for what, names in info.items() if names]
+    strays = [f"{key}: {min(map(str, names))}" for key, names in info.items() if names]
     generator = torch.Generator().manual_seed(0)
     ids_BT = torch.randint(0, int(model.config.vocab_size), (2, 2, 8), generator=generator)
     inputs = {"input_ids": ids_BT[0], "decoder_input_ids": ids_BT[1]}

@@ -117,9 +117,9 @@ def _several(
     settings = {}
     for key in BOTH_ENDS:
         if isinstance(old := present.get(key), list):
-            found = dict.fromkeys(places.get(index) for index in old)
-            settings[key] = [index for index in found if index is not None]
-    return {key: kept for key, kept in settings.items() if kept}
+            new_ids = dict.fromkeys(places.get(index) for index in old)
+            settings[key] = [index for index in new_ids if index is not None]
+    return {key: values for key, values in settings.items() if values}
 
 
 def _kept(

@@ -81,16 +81,16 @@ def translate(
     tokens, pad = batch_tokens // (settings.num_beams or 1), int(tokenizer.pad_token_id)
     for places in batches_by_length(list(map(len, sequences)), tokens):
         ids_BT, mask_BT = padded([sequences[place] for place in places], pad)
-        made_BT = generate(
+        output_BT = generate(
             input_ids=ids_BT.to(model.device),
             attention_mask=mask_BT.long().to(model.device),
             generation_config=settings,
             **_cache(model, settings),
         )
-        made = tokenizer.batch_decode(
-            made_BT, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        outputs = tokenizer.batch_decode(
+            output_BT, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
-        for place, text in zip(places, made, strict=True):
+        for place, text in zip(places, outputs, strict=True):
             translations[filled[place]] = " ".join(text.splitlines()).strip()
         if on_batch is not None:
             on_batch(len(places))

@@ -99,8 +99,8 @@ def deeper_config(
     """
     target = copy.deepcopy(config)
     plans = each_plan(config, family, plan)
-    for one, layers in zip(family.lists, plans, strict=True):
-        setattr(target, one.depth_key, len(layers))
+    for stack, layers in zip(family.lists, plans, strict=True):
+        setattr(target, stack.depth_key, len(layers))
     neighbours = nearest(plans[0])
     for key in family.per_layer:
         if (entries := getattr(config, key)) is not None:
@@ -230,12 +230,12 @@ class Vocabulary:
 
     def tensors(self, family: Family) -> dict[str, torch.Tensor]:
         """By every name that they have in a model."""
-        named = {family.word_embeddings: self.embeddings_VD}
+        tensors = {family.word_embeddings: self.embeddings_VD}
         if self.bias_V is not None:
-            named |= dict.fromkeys(family.output_bias, self.bias_V)
+            tensors |= dict.fromkeys(family.output_bias, self.bias_V)
         if self.decoder_VD is not None:
-            named[family.decoder] = self.decoder_VD
-        return named
+            tensors[family.decoder] = self.decoder_VD
+        return tensors
 
 
 @dataclass
@@ -289,10 +289,10 @@ class _Filling:
         elif lacks and origin.endswith(f".0.{lacks}"):
             self.stand_in_norm(name, tensor)
         else:
-            found = tuple(self.available[origin].shape) if origin in self.available else "nothing"
+            shape = tuple(self.available[origin].shape) if origin in self.available else "nothing"
             raise UnsupportedModelError(
                 f"tensor '{name}' {tuple(tensor.shape)} should come from '{origin}', "
-                f"where the source has {found}; the family's record does not fit this model"
+                f"where the source has {shape}; the family's record does not fit this model"
             )
 
     def add(self, name: str, kind: str, source: str | None, note: str = "") -> None:
@@ -303,12 +303,12 @@ class _Filling:
         """Of a layer's tensor: its list of layers, its layer's index there, and its plan."""
         number = layer_index(name, self.family)
         assert number is not None, f"{name} belongs to no layer"
-        one, plan = next(
-            (one, plan)
-            for one, plan in zip(self.family.lists, self.plans, strict=True)
-            if name.startswith(one.layers + ".")
+        stack, plan = next(
+            (stack, plan)
+            for stack, plan in zip(self.family.lists, self.plans, strict=True)
+            if name.startswith(stack.layers + ".")
         )
-        return one, number - one.first, plan[number - one.first]
+        return stack, number - stack.first, plan[number - stack.first]
 
     def is_silent(self, name: str) -> bool:
         """Whether a tensor belongs to a layer that adds nothing."""
@@ -319,10 +319,10 @@ class _Filling:
         """The source's name for what this tensor starts from; None in a fresh layer."""
         if layer_index(name, self.family) is None or goes_with_place(name, self.family):
             return name
-        one, index, source = self.start_of(name)
+        stack, index, source = self.start_of(name)
         if source is None:
             return None
-        return f"{one.layers}.{source}.{name.removeprefix(f'{one.layers}.{index}.')}"
+        return f"{stack.layers}.{source}.{name.removeprefix(f'{stack.layers}.{index}.')}"
 
     def stand_in_norm(self, name: str, tensor: torch.Tensor) -> None:
         """Give the old first layer, which had no attention norm, one that is near the identity.

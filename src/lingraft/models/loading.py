@@ -69,22 +69,22 @@ def save(model: PreTrainedModel, folder: Path) -> None:
     variant = variant_of(modules)
     model.save_pretrained(folder, state_dict=stock, variant=variant)
     for module in modules:
-        ours = own_tensors(model, module)
-        tensors = {name: value.cpu().contiguous() for name, value in ours.items()}
+        module_tensors = own_tensors(model, module)
+        tensors = {name: value.cpu().contiguous() for name, value in module_tensors.items()}
         save_file(tensors, folder / module.tensors_file)
         name = f"model.{variant}.safetensors" if variant else "model.safetensors"
-        settings = module.code.settings(ours) | {"stock_tensors": name}
+        settings = module.code.settings(module_tensors) | {"stock_tensors": name}
         write_json(folder / module.settings_file, settings)
 
 
 def _stored(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     """Its tensors; what stacks share and the stock class keeps apart is there once for each."""
     tensors = model.state_dict()
-    tied, seen = set(model.all_tied_weights_keys), set[int]()
+    tied, parameter_ids = set(model.all_tied_weights_keys), set[int]()
     for name, parameter in model.named_parameters(remove_duplicate=False):
-        if name not in tied and id(parameter) in seen:
+        if name not in tied and id(parameter) in parameter_ids:
             tensors[name] = tensors[name].clone()
-        seen.add(id(parameter))
+        parameter_ids.add(id(parameter))
     return tensors
 
 
@@ -111,16 +111,16 @@ def load(
     """
     config = load_config(name, revision)
     files = {part: _file(name, MODULES[part].settings_file, revision) for part in MODULES}
-    found = {part: path for part, path in files.items() if path is not None}
+    paths = {part: path for part, path in files.items() if path is not None}
     model, info = load_model(
         auto_class(config),
         name,
         revision,
         settings,
-        variant=variant_of([MODULES[part] for part in found]),
+        variant=variant_of([MODULES[part] for part in paths]),
         **options,
     )
-    for part, path in found.items():
+    for part, path in paths.items():
         module = MODULES[part]
         size = int(read_json(path)[module.size_key])
         module.code.insert(model, family_of(model.config.model_type), size)
@@ -130,21 +130,21 @@ def load(
 
 
 def _fill(model: PreTrainedModel, module: Module, path: Path | None, name: str) -> None:
-    ours = own_tensors(model, module)
+    module_tensors = own_tensors(model, module)
     try:
         stored = load_file(path) if path else {}
     except SafetensorError as error:
         raise DataError(
             f"{path}: the {module.part} are broken ({error}); copy or make them again"
         ) from error
-    shapes = ({key: t.shape for key, t in found.items()} for found in (ours, stored))
+    shapes = ({key: t.shape for key, t in tensors.items()} for tensors in (module_tensors, stored))
     if next(shapes) != next(shapes):
         raise DataError(
             f"model '{name}': {module.tensors_file} does not hold the {module.part} that "
             f"{module.settings_file} and config.json speak of; copy the whole folder again"
         )
     with torch.no_grad():
-        for key, tensor in ours.items():
+        for key, tensor in module_tensors.items():
             tensor.copy_(stored[key])
 
 
@@ -155,7 +155,7 @@ def _file(name: str, file: str, revision: str | None) -> Path | None:
         path = folder / file
         return path if path.is_file() else None
     with one_line(f"source model '{name}' cannot be loaded", "try again, or give a directory"):
-        found = cached_file(
+        file_path = cached_file(
             name,
             file,
             revision=revision,
@@ -163,4 +163,4 @@ def _file(name: str, file: str, revision: str | None) -> Path | None:
             _raise_exceptions_for_missing_entries=False,
             _raise_exceptions_for_connection_errors=False,
         )
-    return Path(found) if found else None
+    return Path(file_path) if file_path else None

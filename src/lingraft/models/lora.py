@@ -71,13 +71,13 @@ def insert(
         for name, module in model.named_modules()
         if isinstance(module, nn.Linear | Conv1D) and adapts(f"{name}.weight")
     }
-    chosen = chosen_maps(section, list(maps), where)
+    targets = chosen_maps(section, list(maps), where)
     config = LoraConfig(
         r=section.rank,
         lora_alpha=section.alpha,
         lora_dropout=section.dropout,
-        target_modules=chosen,
-        fan_in_fan_out=isinstance(maps[chosen[0]], Conv1D),
+        target_modules=targets,
+        fan_in_fan_out=isinstance(maps[targets[0]], Conv1D),
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -89,13 +89,13 @@ def merged(model: PreTrainedModel) -> Iterator[None]:
     """The stock model with LoRA added to its weights, for a while; bit-identical behind it."""
     from peft.tuners.lora import LoraLayer
 
-    kept: list[tuple[str, Any, nn.Parameter]] = [
+    lora_layers: list[tuple[str, Any, nn.Parameter]] = [
         (name, module, cast("Any", module).get_base_layer().weight)
         for name, module in model.named_modules()
         if isinstance(module, LoraLayer)
     ]
     try:
-        for name, module, weight in kept:
+        for name, module, weight in lora_layers:
             base = module.get_base_layer()
             base.weight = nn.Parameter(
                 weight.detach() + module.get_delta_weight(ADAPTER).detach(), weight.requires_grad
@@ -103,6 +103,6 @@ def merged(model: PreTrainedModel) -> Iterator[None]:
             model.set_submodule(name, base)
         yield
     finally:
-        for name, module, weight in kept:
+        for name, module, weight in lora_layers:
             module.get_base_layer().weight = weight
             model.set_submodule(name, module)

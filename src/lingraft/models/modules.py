@@ -85,10 +85,10 @@ class Module:
             UnsupportedModelError: it has none.
         """
         if not self.fits(family):
-            known = ", ".join(name for name, other in FAMILIES.items() if self.fits(other))
+            names = ", ".join(name for name, record in FAMILIES.items() if self.fits(record))
             raise UnsupportedModelError(
                 f"graft.{self.part}: a {family.model_type} model has no known place for it; "
-                f"families that have: {known}"
+                f"families that have: {names}"
             )
 
     @property
@@ -114,16 +114,16 @@ def adapter_parameters(width: int, layer_width: int) -> int:
     return 2 * layer_width * width + width + layer_width
 
 
-def adapter_width(wanted: int | str, stack: Stack) -> int:
+def adapter_width(setting: int | str, stack: Stack) -> int:
     """The bottleneck's width that a recipe asks for; 0 for no adapters.
 
     'matched' is the width at which all adapters together have as nearly as can be as many
     parameters as two implicit translation layers: 384 for 12 layers of width 768 (SPEC H.2).
     """
-    if wanted != "matched":
-        return int(wanted)
-    each = 2 * stack.layer_parameters / (len(stack.family.residual_sites) * stack.depth)
-    return max(1, round((each - stack.layer_width) / (2 * stack.layer_width + 1)))
+    if setting != "matched":
+        return int(setting)
+    parameters = 2 * stack.layer_parameters / (len(stack.family.residual_sites) * stack.depth)
+    return max(1, round((parameters - stack.layer_width) / (2 * stack.layer_width + 1)))
 
 
 def cross_attention_parameters(layer_width: int) -> int:
@@ -154,7 +154,7 @@ MODULES: dict[str, Module] = {
         exportable=True,
         account="cross-attention, in all {size} layers",
         card="cross-attention that can be plugged into its {size} layers",
-        size=lambda wanted, stack: stack.depth if wanted else 0,
+        size=lambda setting, stack: stack.depth if setting else 0,
         parameters=lambda layers, stack: layers * cross_attention_parameters(stack.layer_width),
         fits=lambda family: family.cross_site is not None and family.kind == "masked",
     ),

@@ -21,17 +21,19 @@ def layer_index(name: str, family: Family) -> int | None:
 
     A decoder's layers behind an encoder are numbered from `families.DECODER` on.
     """
-    for one in family.lists:
-        prefix = one.layers + "."
+    for stack in family.lists:
+        prefix = stack.layers + "."
         if name.startswith(prefix):
-            return one.first + int(name[len(prefix) :].split(".", 1)[0])
+            return stack.first + int(name[len(prefix) :].split(".", 1)[0])
     return None
 
 
 def goes_with_place(name: str, family: Family) -> bool:
     """Whether a tensor is the one that the first layer alone has, for all layers."""
     ending = family.first_layer_has
-    return ending is not None and any(name == f"{one.layers}.0.{ending}" for one in family.lists)
+    return ending is not None and any(
+        name == f"{stack.layers}.0.{ending}" for stack in family.lists
+    )
 
 
 def part_of(name: str, family: Family, itl_layers: frozenset[int]) -> str:
@@ -82,9 +84,9 @@ def translation_layers(config: Any, family: Family, places: Places) -> frozenset
         places: as the recipe's [graft] has them.
     """
     return frozenset(
-        one.first + index
-        for one in family.lists
-        for index in places.inserted(int(getattr(config, one.depth_key)))
+        stack.first + index
+        for stack in family.lists
+        for index in places.inserted(int(getattr(config, stack.depth_key)))
     )
 
 
@@ -123,10 +125,10 @@ def trained_parts(train: Sequence[str], phase: str) -> frozenset[str]:
         matrix, dot, rows = name.partition(".")
         around = [matrix, *(["embeddings"] if matrix == "head" else [])] if dot else []
         around += [f"{matrix}.rows"] if dot and rows != "rows" else []
-        for other in around:
-            if other in names and (other, matrix) != ("head", "head"):
+        for outer in around:
+            if outer in names and (outer, matrix) != ("head", "head"):
                 raise RecipeError(
-                    f"phase '{phase}': train names '{name}', which lies in '{other}'; "
+                    f"phase '{phase}': train names '{name}', which lies in '{outer}'; "
                     "leave one of them out"
                 )
     return frozenset(names)

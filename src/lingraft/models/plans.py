@@ -67,16 +67,16 @@ def layer_plans(
     """
     check_every(family, config.to_dict(), every)
     return tuple(
-        layer_plan(int(getattr(config, one.depth_key)), before, after, initialiser, every)
-        for one in family.lists
+        layer_plan(int(getattr(config, stack.depth_key)), before, after, initialiser, every)
+        for stack in family.lists
     )
 
 
 def each_plan(config: Any, family: Family, plan: Plans) -> list[Plan]:
     """The plan of each list of layers."""
-    given = list(plan) if isinstance(plan, tuple) else [plan]
-    others = family.lists[len(given) :]
-    return [*given, *(range(int(getattr(config, one.depth_key))) for one in others)]
+    plans = list(plan) if isinstance(plan, tuple) else [plan]
+    stacks = family.lists[len(plans) :]
+    return [*plans, *(range(int(getattr(config, stack.depth_key))) for stack in stacks)]
 
 
 def nearest(plan: Plan) -> list[int]:
@@ -103,8 +103,8 @@ def check_every(family: Family, config: Mapping[str, Any], every: int) -> None:
     Raises:
         RecipeError: a list of layers is shorter.
     """
-    for one in family.lists:
-        depth = config.get(one.depth_key)
+    for stack in family.lists:
+        depth = config.get(stack.depth_key)
         if depth is not None and every > int(depth):
             raise RecipeError(
                 f"graft.layers_every: {every} is more than the source's {depth} layers, so no "

@@ -58,8 +58,8 @@ def pack_by_length(
         rows, width = pack(lengths_S[left], row_tokens)
         next_width = max(row_tokens, -(-width // 2 // ROW_MULTIPLE) * ROW_MULTIPLE)
         stays = [next_width >= width or lengths_S[left[row]].max() > next_width for row in rows]
-        found = [left[row].tolist() for row, kept in zip(rows, stays, strict=True) if kept]
-        groups.append((found, width))
-        down = [row for row, kept in zip(rows, stays, strict=True) if not kept]
+        wide_rows = [left[row].tolist() for row, stay in zip(rows, stays, strict=True) if stay]
+        groups.append((wide_rows, width))
+        down = [row for row, stay in zip(rows, stays, strict=True) if not stay]
         left = np.sort(left[np.concatenate(down)]) if down else left[:0]
     return groups

@@ -63,20 +63,20 @@ class Layout:
         """Whether a tensor is an untied head's first bias, which the model has but never reads."""
         return not self.tied and name in self.family.output_bias[:-1]
 
-    def layers(self, found: Selector) -> frozenset[int]:
+    def layers(self, entry: Selector) -> frozenset[int]:
         """Numbers of the layers that a name means, in every list."""
         lists = zip(self.family.lists, self.depths, strict=True)
-        return frozenset(one.first + i for one, depth in lists for i in found.layers(depth))
+        return frozenset(stack.first + i for stack, depth in lists for i in entry.layers(depth))
 
-    def means(self, found: Selector, name: str, rows: Kept | None) -> bool:
+    def means(self, entry: Selector, name: str, rows: Kept | None) -> bool:
         """Whether a name means a tensor, or of a tensor that is divided these rows."""
-        if found.name == GAINS:
+        if entry.name == GAINS:
             return name in self.gains
-        if found.part is not None:
-            return found.part in ("all", part_of(name, self.family, self.itl))
-        if found.matrix is not None:
-            return self.matrix_of(name) == found.matrix and found.rows in ("rows", rows)
-        return layer_index(name, self.family) in self.layers(found)
+        if entry.part is not None:
+            return entry.part in ("all", part_of(name, self.family, self.itl))
+        if entry.matrix is not None:
+            return self.matrix_of(name) == entry.matrix and entry.rows in ("rows", rows)
+        return layer_index(name, self.family) in self.layers(entry)
 
 
 def gains_of(
@@ -113,8 +113,8 @@ class Selection:
         Raises:
             RecipeError: it has not.
         """
-        for found in (*self.trained, *self.adapted, *self.rated):
-            self.check(found)
+        for entry in (*self.trained, *self.adapted, *self.rated):
+            self.check(entry)
 
     @cached_property
     def trained(self) -> tuple[Selector, ...]:
@@ -132,30 +132,30 @@ class Selection:
         section = self.phase.optimiser
         return tuple(map(selector, {**section.rates, **section.weight_decays}))
 
-    def check(self, found: Selector) -> None:
+    def check(self, entry: Selector) -> None:
         """Refuse a name that means nothing in this model.
 
         Raises:
             RecipeError: it does.
         """
-        where = f"phase '{self.phase.name}': '{found.name}'"
-        if found.matrix == "head" and self.layout.tied:
+        where = f"phase '{self.phase.name}': '{entry.name}'"
+        if entry.matrix == "head" and self.layout.tied:
             raise RecipeError(
                 f"{where}: the model's output projection is its word embeddings; "
-                f"name 'embeddings.{found.rows}'"
+                f"name 'embeddings.{entry.rows}'"
             )
-        if found.matrix == "output_bias" and not self.layout.family.output_bias:
+        if entry.matrix == "output_bias" and not self.layout.family.output_bias:
             raise RecipeError(
                 f"{where}: a {self.layout.family.model_type} model has no output bias; leave it out"
             )
-        if found.name == GAINS and not self.layout.gains:
+        if entry.name == GAINS and not self.layout.gains:
             raise RecipeError(
                 f"{where}: the model has no inserted blocks that begin as the identity by a gain; "
                 "leave it out"
             )
-        if found.items:
+        if entry.items:
             try:
-                layers = self.layout.layers(found)
+                layers = self.layout.layers(entry)
             except IndexError:
                 layers = frozenset()
             if not layers:
@@ -175,12 +175,12 @@ class Selection:
             RecipeError: nothing that trains is called so.
         """
         trained = [(name, piece) for name in names for piece in self.pieces(name)]
-        for found in self.rated:
-            if found.name == LORA and self.phase.lora:
+        for entry in self.rated:
+            if entry.name == LORA and self.phase.lora:
                 continue
-            if not any(self.layout.means(found, name, piece.rows) for name, piece in trained):
+            if not any(self.layout.means(entry, name, piece.rows) for name, piece in trained):
                 raise RecipeError(
-                    f"phase '{self.phase.name}': optimiser: '{found.name}' has settings of its "
+                    f"phase '{self.phase.name}': optimiser: '{entry.name}' has settings of its "
                     "own, and nothing of it trains; leave it out, or add it to train"
                 )
 
@@ -195,8 +195,8 @@ class Selection:
         if self.layout.is_unread(name):
             return ()
         matrix = self.layout.matrix_of(name)
-        named = (s for s in (*self.trained, *self.rated) if s.matrix == matrix is not None)
-        divided = any(s.rows in ("new", "old") for s in named)
+        selectors = (s for s in (*self.trained, *self.rated) if s.matrix == matrix is not None)
+        divided = any(s.rows in ("new", "old") for s in selectors)
         kinds: tuple[Kept | None, ...] = ("new", "old") if divided else (None,)
         return tuple(
             self.piece(name, rows)
@@ -221,16 +221,16 @@ class Selection:
         rate = section.rates.get(LORA, section.learning_rate)
         return Piece(None, rate, section.weight_decays.get(LORA, section.weight_decay))
 
-    def _own(self, given: Mapping[str, float], name: str, rows: Kept | None) -> float | None:
+    def _own(self, values: Mapping[str, float], name: str, rows: Kept | None) -> float | None:
         """Of the names that mean it the closest one's value; None where there is none."""
-        found = [s for s in map(selector, given) if self.layout.means(s, name, rows)]
-        closest = [s for s in found if s.depth == max(s.depth for s in found)]
-        if len({given[s.name] for s in closest}) > 1:
+        matches = [s for s in map(selector, values) if self.layout.means(s, name, rows)]
+        closest = [s for s in matches if s.depth == max(s.depth for s in matches)]
+        if len({values[s.name] for s in closest}) > 1:
             both = " and ".join(f"'{s.name}'" for s in closest[:2])
             raise RecipeError(
                 f"phase '{self.phase.name}': optimiser: {both} both name {name}; give it one value"
             )
-        return given[closest[0].name] if closest else None
+        return values[closest[0].name] if closest else None
 
     def adapts(self, name: str) -> bool:
         """Whether LoRA is put on a layer's matrix, by its stock name."""
@@ -256,11 +256,11 @@ def chosen_maps(section: Lora, maps: Sequence[str], where: str) -> list[str]:
             f"{where}: lora.parts: {parts} has no linear map; name layers that the model has"
         )
     endings = sorted({name.rpartition(".")[2] for name in maps})
-    for wanted in section.modules:
-        if not any(f".{name}".endswith(f".{wanted}") for name in maps):
+    for module in section.modules:
+        if not any(f".{name}".endswith(f".{module}") for name in maps):
             raise RecipeError(
-                f"{where}: lora.modules: no linear map of {parts} is called '{wanted}'; "
+                f"{where}: lora.modules: no linear map of {parts} is called '{module}'; "
                 f"there are {', '.join(endings)}"
             )
-    ends = tuple(f".{wanted}" for wanted in section.modules)
+    ends = tuple(f".{module}" for module in section.modules)
     return [name for name in maps if not ends or f".{name}".endswith(ends)]

@@ -69,10 +69,10 @@ def load_model(
         ignore_mismatched_sizes=True,  # reported below, with names
     )
     if info["mismatched_keys"]:
-        tensor, stored, wanted = min(info["mismatched_keys"])
+        tensor, stored, expected = min(info["mismatched_keys"])
         raise UnsupportedModelError(
             f"source model '{name}': {len(info['mismatched_keys'])} tensors have other sizes than "
-            f"its config.json says ('{tensor}' is {list(stored)}, not {list(wanted)}); "
+            f"its config.json says ('{tensor}' is {list(stored)}, not {list(expected)}); "
             "put back the config.json that belongs to the weights"
         )
     missing = frozenset(info["missing_keys"]) - _read_bias(model, family, info["missing_keys"])
@@ -104,11 +104,11 @@ def _read_bias(model: PreTrainedModel, family: Family, missing: Collection[str])
     Version 4 stores the bias under the first of its two names alone; version 5 reads an untied
     head's under the second, and says that it is missing.
     """
-    first, *others = family.output_bias or ("",)
-    found = {name for name in others if name in missing and first not in missing}
-    for name in found:
+    first, *aliases = family.output_bias or ("",)
+    names = {name for name in aliases if name in missing and first not in missing}
+    for name in names:
         model.get_parameter(name).data.copy_(model.get_parameter(first))
-    return found
+    return names
 
 
 def config_of(source: Source) -> PreTrainedConfig:

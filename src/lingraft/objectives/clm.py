@@ -47,8 +47,8 @@ def shifted(
     is_last, is_first = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.bool_)
     is_last[ends - 1] = True
     is_first[ends - lengths] = True
-    read = text[~is_last]
-    return Corrupted(read, np.arange(len(read)), text[~is_first], lengths - 1, lengths - 1)
+    inputs = text[~is_last]
+    return Corrupted(inputs, np.arange(len(inputs)), text[~is_first], lengths - 1, lengths - 1)
 
 
 def loss(packed: PackedModel, batch: PackedBatch) -> Losses:

@@ -83,12 +83,12 @@ def span_corrupted(
     return _with_sentinels(text, noise, sentinels), _with_sentinels(text, ~noise, sentinels)
 
 
-def _with_sentinels(text: Array, gone: Array, sentinels: tuple[int, ...]) -> Array:
+def _with_sentinels(text: Array, noise: Array, sentinels: tuple[int, ...]) -> Array:
     """The text with one sentinel, each time the next, for each stretch that is gone."""
-    begins = gone & ~np.concatenate([[False], gone[:-1]])
+    begins = noise & ~np.concatenate([[False], noise[:-1]])
     number = np.cumsum(begins) - 1
     marked = np.where(begins, np.array(sentinels)[np.minimum(number, len(sentinels) - 1)], text)
-    return marked[~gone | begins]
+    return marked[~noise | begins]
 
 
 def infilled(text: Array, mask: int, masking: Masking, generator: np.random.Generator) -> Array:
@@ -110,13 +110,13 @@ def infilled(text: Array, mask: int, masking: Masking, generator: np.random.Gene
     lengths = lengths[:places]
     lengths[-1] += noise - sum(lengths)
     spans = np.zeros(places, np.int64)
-    chosen = np.sort(generator.permutation(places)[: len(lengths)])
-    spans[chosen] = lengths
-    is_chosen = np.isin(np.arange(places), chosen)
+    span_places = np.sort(generator.permutation(places)[: len(lengths)])
+    spans[span_places] = lengths
+    is_span = np.isin(np.arange(places), span_places)
     starts = np.cumsum(spans) - spans + np.arange(places)  # in the text, of each place
     pieces = []
     for place, start in enumerate(starts):
-        if is_chosen[place]:
+        if is_span[place]:
             pieces.append(mask)
         after = int(start + spans[place])
         pieces.extend(text[after : after + 1].tolist())

@@ -54,14 +54,14 @@ def pooled(states_NTD: torch.Tensor, segments_NT: torch.Tensor) -> torch.Tensor:
 def sentences_of(batch: PackedBatch) -> list[list[int]]:
     """Token ids of every sentence, in the order of `pooled`."""
     ids_NT, segments_NT = batch.input_ids_NT.tolist(), batch.segments_NT.tolist()
-    found: list[list[int]] = []
+    sentences: list[list[int]] = []
     for ids, segments in zip(ids_NT, segments_NT, strict=True):
         row: list[list[int]] = [[] for _ in range(max(segments))]
         for token, segment in zip(ids, segments, strict=True):
             if segment:
                 row[segment - 1].append(token)
-        found += row
-    return found
+        sentences += row
+    return sentences
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,9 @@ class Teacher:
         device = batch.input_ids_NT.device
         if next(self.packed.parameters()).device != device:
             self.packed.to(device)
-        theirs_SD = self.states(sentences_of(batch), device)
-        ours_SD = pooled(student.hidden(batch), batch.segments_NT)
-        distances_S = (ours_SD - theirs_SD).square().mean(1)
+        teacher_SD = self.states(sentences_of(batch), device)
+        student_SD = pooled(student.hidden(batch), batch.segments_NT)
+        distances_S = (student_SD - teacher_SD).square().mean(1)
         return {TERM: LossSum(self.weight * distances_S.sum(), len(distances_S))}
 
     @property

@@ -79,31 +79,31 @@ def corrupt(
         ordinary = ~np.isin(ids, vocabulary.special)
         available = np.bincount(owner[ordinary], minlength=num_sentences)
         rounding = uniform(keys ^ GOLDEN)
-        wanted = np.floor(masking.rate * available + rounding).astype(np.int64)
-        wanted = np.minimum(np.maximum(wanted, 1), available)
-        chosen = _smallest(owner, token_keys, ordinary, wanted)
-        targets = ids[chosen].astype(np.int64)
+        num_masked = np.floor(masking.rate * available + rounding).astype(np.int64)
+        num_masked = np.minimum(np.maximum(num_masked, 1), available)
+        masked = _smallest(owner, token_keys, ordinary, num_masked)
+        targets = ids[masked].astype(np.int64)
         hidden = ids.astype(np.int64)
-        hidden[chosen] = vocabulary.mask
+        hidden[masked] = vocabulary.mask
         if masking.scheme == "bert":
-            draw = uniform(token_keys[chosen] ^ np.uint64(1))
-            pick = (uniform(token_keys[chosen] ^ np.uint64(2)) * len(vocabulary.ordinary)).astype(
+            draw = uniform(token_keys[masked] ^ np.uint64(1))
+            pick = (uniform(token_keys[masked] ^ np.uint64(2)) * len(vocabulary.ordinary)).astype(
                 np.int64
             )
             is_random = (draw >= KEEP_SHARE) & (draw < KEEP_SHARE + RANDOM_SHARE)
-            hidden[chosen[is_random]] = vocabulary.ordinary[pick[is_random]]
-            hidden[chosen[draw < KEEP_SHARE]] = targets[draw < KEEP_SHARE]
-    return Corrupted(hidden, chosen, targets)
+            hidden[masked[is_random]] = vocabulary.ordinary[pick[is_random]]
+            hidden[masked[draw < KEEP_SHARE]] = targets[draw < KEEP_SHARE]
+    return Corrupted(hidden, masked, targets)
 
 
-def _smallest(owner: Array, token_keys: Array, ordinary: Array, wanted: Array) -> Array:
-    """Indices of each sentence's `wanted` ordinary tokens with the smallest keys, ascending."""
+def _smallest(owner: Array, token_keys: Array, ordinary: Array, num_masked: Array) -> Array:
+    """Indices of each sentence's `num_masked` ordinary tokens with the smallest keys, ascending."""
     candidates = np.flatnonzero(ordinary)
     order = candidates[np.lexsort((token_keys[candidates], owner[candidates]))]
-    counts = np.bincount(owner[candidates], minlength=len(wanted))
+    counts = np.bincount(owner[candidates], minlength=len(num_masked))
     starts = np.cumsum(counts) - counts
     rank = np.arange(len(order)) - starts[owner[order]]
-    return np.sort(order[rank < wanted[owner[order]]])
+    return np.sort(order[rank < num_masked[owner[order]]])
 
 
 MLM = Objective(

@@ -111,15 +111,15 @@ def go_through(context: Context, request: Recipe, time: Timekeeper) -> None:
         request: the recipe as it was asked for.
         time: the clock that a budget in time goes by.
     """
-    corpus_made = alone(context, "corpus", lambda: stages.corpus(context))
-    chosen = budgeting.choose(context, request)
-    tokenizer_made = alone(chosen, "tokenizer", lambda: stages.tokenizer(chosen, corpus_made))
-    fixed, grafted = decided(chosen, request, graft(chosen, tokenizer_made), time)
-    trained = train(fixed, grafted)
-    evaluated = alone(fixed, "evaluation", lambda: evaluating.evaluate(fixed, trained))
-    for index in range(len(fixed.recipe.baselines)):
-        compare(fixed, index, tokenizer_made)
-    alone(fixed, "model", lambda: export(fixed, trained, evaluated))
+    corpus_digest = alone(context, "corpus", lambda: stages.corpus(context))
+    early = budgeting.choose(context, request)
+    tokenizer_digest = alone(early, "tokenizer", lambda: stages.tokenizer(early, corpus_digest))
+    final, grafted = decided(early, request, graft(early, tokenizer_digest), time)
+    trained = train(final, grafted)
+    evaluated = alone(final, "evaluation", lambda: evaluating.evaluate(final, trained))
+    for index in range(len(final.recipe.baselines)):
+        compare(final, index, tokenizer_digest)
+    alone(final, "model", lambda: export(final, trained, evaluated))
 
 
 def decided(
@@ -144,18 +144,18 @@ def decided(
     return context, str(context.run.stage("graft").fingerprint())
 
 
-def compare(context: Context, index: int, tokenizer_made: str) -> None:
+def compare(context: Context, index: int, tokenizer_digest: str) -> None:
     """Train and evaluate one of the recipe's baselines, in a run of its own inside the run."""
     method = context.recipe.baselines[index].method
     recipe = baseline(budgeting.as_trained(context), index)
-    other = Context(recipe, baseline_run(context.run, method), context.accelerator)
+    baseline_context = Context(recipe, baseline_run(context.run, method), context.accelerator)
     if context.accelerator.is_main_process:
-        other.run.path.mkdir(parents=True, exist_ok=True)
-        write_text(other.run.recipe_path, to_toml(other.recipe))
+        baseline_context.run.path.mkdir(parents=True, exist_ok=True)
+        write_text(baseline_context.run.recipe_path, to_toml(baseline_context.recipe))
     logger.info("baseline %s: begins", method)
     started = monotonic()
-    trained = train(other, graft(other, tokenizer_made))
-    alone(other, "evaluation", lambda: evaluating.evaluate(other, trained))
+    trained = train(baseline_context, graft(baseline_context, tokenizer_digest))
+    alone(baseline_context, "evaluation", lambda: evaluating.evaluate(baseline_context, trained))
     ended(context, f"baseline {method}", started, kept=False)
 
 
@@ -175,7 +175,7 @@ def prepare(recipe: Recipe, run: Run, *, resume: bool, overwrite: bool, same: bo
     """
     if resume and overwrite:
         raise RecipeError("--resume and --overwrite contradict each other; give one")
-    wanted = to_toml(settled(recipe))
+    recipe_text = to_toml(settled(recipe))
     for folder in (run.path, *run.path.glob("*/"), *run.path.glob("baselines/*/*/")):
         clear_temporary(folder)
     present = [path.name for path in run.path.iterdir() if path.name != ".lock"]
@@ -198,7 +198,7 @@ def prepare(recipe: Recipe, run: Run, *, resume: bool, overwrite: bool, same: bo
             f"{run.path}: is not empty and holds no run of lingraft ({present[0]} …); "
             "choose another --out"
         )
-    write_text(run.recipe_path, wanted)
+    write_text(run.recipe_path, recipe_text)
 
 
 def empty(run: Run) -> None:
@@ -222,9 +222,9 @@ def changed_sections(recipe: Recipe, run: Run) -> list[str]:
     """The top-level keys in which the recipe differs from the one in the run."""
     if is_open(recipe) and run.plan_path.is_file():
         return budgeting.changed(run, recipe)
-    there = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
-    ours, theirs = (settled(one).model_dump(mode="json") for one in (recipe, there))
-    return [key for key in ours if ours[key] != theirs[key]]
+    run_recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
+    new, old = (settled(version).model_dump(mode="json") for version in (recipe, run_recipe))
+    return [key for key in new if new[key] != old[key]]
 
 
 def changed_files(recipe: Recipe, run: Run) -> list[str]:
@@ -241,15 +241,15 @@ def alone(context: Context, name: str, work: Callable[[], str]) -> str:
     stage = context.run.stage(name)
     if context.accelerator.is_main_process:
         started, before = monotonic(), stage.fingerprint()
-        made = work()
-        ended(context, name, started, kept=before == made)
+        digest = work()
+        ended(context, name, started, kept=before == digest)
     context.accelerator.wait_for_everyone()
     return str(stage.fingerprint())
 
 
-def graft(context: Context, tokenizer_made: str) -> str:
+def graft(context: Context, tokenizer_digest: str) -> str:
     """Graft; returns the fingerprint."""
-    return alone(context, "graft", lambda: stages.graft(context, tokenizer_made))
+    return alone(context, "graft", lambda: stages.graft(context, tokenizer_digest))
 
 
 def tell(run: Run) -> None:
@@ -260,24 +260,24 @@ def tell(run: Run) -> None:
         logger.warning("%s", warning)
 
 
-def train(context: Context, made: str) -> str:
+def train(context: Context, digest: str) -> str:
     """All phases from the graft of that fingerprint; returns the last one's."""
     for index, section in enumerate(context.recipe.phases):
         started, before = monotonic(), context.run.stage(section.name).fingerprint()
-        made = stages.phase(context, index, made)
-        ended(context, section.name, started, kept=before == made)
-    return made
+        digest = stages.phase(context, index, digest)
+        ended(context, section.name, started, kept=before == digest)
+    return digest
 
 
 def ended(context: Context, name: str, started: float, *, kept: bool) -> None:
     """Log that a stage has ended, and which of the run's stages it was."""
     recipe = context.recipe
     order = ["corpus", "tokenizer", "graft", *_phases(recipe), "evaluation"]
-    order += [*(f"baseline {one.method}" for one in recipe.baselines), "model"]
+    order += [*(f"baseline {section.method}" for section in recipe.baselines), "model"]
     place = ""
     if context.run.parent is None and name in order:
-        known = "" if is_open(recipe) else f" of {len(order)}"  # the plan decides on the phases
-        place = f" (stage {order.index(name) + 1}{known})"
+        total = "" if is_open(recipe) else f" of {len(order)}"  # the plan decides on the phases
+        place = f" (stage {order.index(name) + 1}{total})"
     took = "kept" if kept else f"done in {duration(monotonic() - started)}"
     logger.info("%s: %s%s", name, took, place)
 
@@ -286,21 +286,21 @@ def export(context: Context, trained: str, evaluated: str) -> str:
     """Write RUN/model: weights, configuration, tokenizer, model card; prove that it loads."""
     recipe, run = context.recipe, context.run
     stage = run.stage("model")
-    others = [
+    baselines = [
         baseline_run(run, section.method).stage("evaluation").fingerprint()
         for section in recipe.baselines
     ]
-    made = fingerprint(FORMAT["model"], trained, evaluated, others, recipe.export, recipe.name)
-    if not stage.is_done(made):
-        write_out(context, made)
-    return made
+    digest = fingerprint(FORMAT["model"], trained, evaluated, baselines, recipe.export, recipe.name)
+    if not stage.is_done(digest):
+        write_out(context, digest)
+    return digest
 
 
-def write_out(context: Context, made: str) -> None:
+def write_out(context: Context, digest: str) -> None:
     """Build RUN/model."""
     run = context.run
     model = load_model(str(stages.weights_before(context, len(context.recipe.phases)))).model
-    with run.stage("model").building(made) as (folder, result):
+    with run.stage("model").building(digest) as (folder, result):
         exporting.write_model(model, folder)
         tokenizer_files.save(tokenizer_files.load(str(run.stage("tokenizer").path)), folder)
         exporting.check_reload(model, folder)
@@ -393,7 +393,7 @@ def _phases(recipe: Recipe) -> list[str]:
 
 
 def _made(run: Run, name: str) -> str:
-    made = run.stage(name).fingerprint()
-    if made is None:
+    digest = run.stage(name).fingerprint()
+    if digest is None:
         raise DataError(f"{run.path}: stage '{name}' is not done yet; run it first")
-    return made
+    return digest

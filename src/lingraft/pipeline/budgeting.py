@@ -70,16 +70,16 @@ FREE = ("name", "training", "evaluation", "export")
 
 def asked(recipe: Recipe) -> dict[str, Any]:
     """What of an open recipe decides on its plan, to know it again."""
-    given = recipe.model_dump(mode="json", exclude_unset=True, exclude={*FREE})
-    return given | {"seed": recipe.seed}
+    settings = recipe.model_dump(mode="json", exclude_unset=True, exclude={*FREE})
+    return settings | {"seed": recipe.seed}
 
 
 def remembered(recipe: Recipe, run: Run) -> Recipe:
     """The complete recipe that the run has made of this open one; the open one before that."""
-    found = completed(run) if knows(run, recipe) else None
-    if found is None:
+    complete = completed(run) if knows(run, recipe) else None
+    if complete is None:
         return recipe
-    return found.model_copy(update={name: getattr(recipe, name) for name in FREE})
+    return complete.model_copy(update={name: getattr(recipe, name) for name in FREE})
 
 
 def knows(run: Run, recipe: Recipe) -> bool:
@@ -102,23 +102,23 @@ def choose(context: Context, request: Recipe) -> Context:
         request: the recipe as it was asked for; what was decided of it for another text is decided
             anew.
     """
-    run, made = context.run, context.run.stage("corpus").fingerprint()
-    known = knows(run, request)
-    if known and read_json(run.plan_path).get("corpus", made) != made:
+    run, fingerprint = context.run, context.run.stage("corpus").fingerprint()
+    has_plan = knows(run, request)
+    if has_plan and read_json(run.plan_path).get("corpus", fingerprint) != fingerprint:
         logger.warning("the text is not the one that the plan was made for: it is made anew")
-        context, known = replace(context, recipe=request), False
+        context, has_plan = replace(context, recipe=request), False
     recipe = context.recipe
     if not is_open(recipe):
         return context
     context.accelerator.wait_for_everyone()
-    if context.accelerator.is_main_process and not known:
+    if context.accelerator.is_main_process and not has_plan:
         facts = _facts(context)
         decided = choosing.choices(recipe, facts, before_speed=True) if _is_auto(recipe) else []
-        plan: dict[str, Any] = {"asked": asked(recipe), "corpus": made}
-        plan |= {"choices": [one.plain() for one in decided]}
+        plan: dict[str, Any] = {"asked": asked(recipe), "corpus": fingerprint}
+        plan |= {"choices": [choice.plain() for choice in decided]}
         write_json(run.plan_path, plan | {"facts": asdict(facts), "fixed": None})
     context.accelerator.wait_for_everyone()
-    early = [choosing.Choice(**one) for one in read_json(run.plan_path)["choices"]]
+    early = [choosing.Choice(**choice) for choice in read_json(run.plan_path)["choices"]]
     return replace(context, recipe=_with(recipe, early))
 
 
@@ -188,7 +188,7 @@ def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
         return context
     main, run = context.accelerator.is_main_process, context.run
     plan = read_json(run.plan_path)
-    early = [choosing.Choice(**one) for one in plan["choices"]]
+    early = [choosing.Choice(**choice) for choice in plan["choices"]]
     graft = run.weights([])
     recipe, late = context.recipe, _late(request, context.recipe, plan["facts"])
     if late:
@@ -201,7 +201,7 @@ def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
     context = replace(context, recipe=recipe)
     decided = [*early, *late]
     if late:
-        probe = trials.Probe(context, lambda chosen: _with(request, chosen), speeds)
+        probe = trials.Probe(context, lambda choices: _with(request, choices), speeds)
         decided = probe.decide(decided)
         recipe = _with(request, decided)
     draft = planning.draft(replace(context, recipe=recipe), speeds, time.passed())
@@ -211,7 +211,7 @@ def fix(context: Context, request: Recipe, time: Timekeeper) -> Context:
             run.plan_path,
             plan
             | {
-                "choices": [one.plain() for one in decided],
+                "choices": [choice.plain() for choice in decided],
                 "fixed": settled(draft.recipe).model_dump(mode="json", exclude_none=True),
                 **draft.plain(),
             },
@@ -227,21 +227,21 @@ def _speeds(context: Context, graft: Path, time: Timekeeper) -> list[speed.Speed
     phases = context.recipe.phases
     whole = promised(context.recipe)
     seconds = MOST_MEASURING if whole is None else min(MOST_MEASURING, MEASURING * whole)
-    found = []
+    speeds = []
     for phase in phases:
-        found.append(speed.measure(context, phase, graft, seconds / len(phases), time.clock))
-        per_second = f"{found[-1].tokens_per_second:,.0f} tokens/s"
-        logger.info("%s: %s, from %d timed", phase.name, per_second, found[-1].steps)
-    broadcast_object_list(found)  # the first process' clock counts
-    return found
+        speeds.append(speed.measure(context, phase, graft, seconds / len(phases), time.clock))
+        per_second = f"{speeds[-1].tokens_per_second:,.0f} tokens/s"
+        logger.info("%s: %s, from %d timed", phase.name, per_second, speeds[-1].steps)
+    broadcast_object_list(speeds)  # the first process' clock counts
+    return speeds
 
 
 def _late(request: Recipe, recipe: Recipe, facts: dict[str, Any]) -> list[Choice]:
     """What the rules decide once the model is there; nothing without preset 'auto'."""
     if not _is_auto(request):
         return []
-    known = replace(auto.Facts(**facts), phases=len(recipe.phases))
-    return choosing.choices(request, known, before_speed=False)
+    model_facts = replace(auto.Facts(**facts), phases=len(recipe.phases))
+    return choosing.choices(request, model_facts, before_speed=False)
 
 
 def _affordable(recipe: Recipe, speeds: list[speed.Speed]) -> float | None:
@@ -249,7 +249,7 @@ def _affordable(recipe: Recipe, speeds: list[speed.Speed]) -> float | None:
     if promised(recipe) is None:
         return None
     pairs = zip(recipe.phases, speeds, strict=True)
-    total = sum((phase.budget.seconds or 0.0) * one.tokens_per_second for phase, one in pairs)
+    total = sum((phase.budget.seconds or 0.0) * rate.tokens_per_second for phase, rate in pairs)
     return total / (1 + len(recipe.baselines))
 
 
@@ -257,11 +257,11 @@ def _deadlines(draft: planning.Draft, time: Timekeeper) -> dict[str, Deadline]:
     """When each phase must end; nothing where no time was promised."""
     if draft.promised is None:
         return {}
-    at, found = time.clock(), {}
+    at, deadlines = time.clock(), {}
     for phase in draft.phases:
         at += phase.seconds
-        found[phase.name] = Deadline(at, time.clock)
-    return found
+        deadlines[phase.name] = Deadline(at, time.clock)
+    return deadlines
 
 
 def as_trained(context: Context) -> Recipe:

@@ -45,33 +45,35 @@ def evaluate(context: Context, trained: str) -> str:
     section = recipe.evaluation
     stage = run.stage("evaluation")
     judges = [judging.FORM] if family_now(recipe).kind == "causal" else []
-    made = fingerprint(FORMAT["evaluation"], trained, section, *choices.inputs(section), *judges)
-    if stage.is_done(made):
-        return made
+    stage_fingerprint = fingerprint(
+        FORMAT["evaluation"], trained, section, *choices.inputs(section), *judges
+    )
+    if stage.is_done(stage_fingerprint):
+        return stage_fingerprint
     quiet_transformers()
     folder = run.stage("tokenizer").path
-    ours = tokenizer_files.load(str(folder))
+    tokenizer = tokenizer_files.load(str(folder))
     weights = str(weights_before(context, len(recipe.phases)))
     family = family_of(load_config(weights).model_type)
-    ids = TokenIds.of(ours, family.kind)
+    ids = TokenIds.of(tokenizer, family.kind)
     scorer = Scorer.load(weights, ids.pad, recipe.training.precision, family.kind)
-    with stage.building(made) as (partial, result):
+    with stage.building(stage_fingerprint) as (partial, result):
         result["form"] = FORMAT["evaluation"]
         if family.kind == "causal":
-            read = int(run.stage("tokenizer").result()["max_tokens"])
-            judged = judging.Judged(scorer, ours, read)
+            context_length = int(run.stage("tokenizer").result()["max_tokens"])
+            judged = judging.Judged(scorer, tokenizer, context_length)
             result |= _evaluate_documents(context, judged, partial)
-            return made
-        found = {
-            stream.name: _evaluate_stream(context, stream, scorer, ours, partial)
+            return stage_fingerprint
+        scores = {
+            stream.name: _evaluate_stream(context, stream, scorer, tokenizer, partial)
             for stream in recipe.texts
         }
-        result |= found[recipe.texts[0].name]
+        result |= scores[recipe.texts[0].name]
         if recipe.streams:
-            result["streams"] = found
+            result["streams"] = scores
         if section.before:
             result["before"] = _evaluate_source(context, partial)
-    return made
+    return stage_fingerprint
 
 
 def _evaluate_source(context: Context, partial: Path) -> dict[str, Any]:
@@ -81,16 +83,16 @@ def _evaluate_source(context: Context, partial: Path) -> dict[str, Any]:
         By stream, as `records.word_metrics`; the words go into files.
     """
     recipe, section = context.recipe, context.recipe.evaluation
-    theirs = source_tokenizer(recipe)
-    assert theirs is not None, "the recipe checks that there is a source"
+    tokenizer = source_tokenizer(recipe)
+    assert tokenizer is not None, "the recipe checks that there is a source"
     loaded = load_model(str(recipe.source.model), recipe.source.revision)
-    scorer = Scorer(loaded.model, TokenIds.of(theirs).pad, recipe.training.precision)
+    scorer = Scorer(loaded.model, TokenIds.of(tokenizer).pad, recipe.training.precision)
     longest = position_settings(recipe)[1]
     result = {}
     for stream in recipe.texts:
         if stream.name not in section.before:
             continue
-        scored = words.measure(scorer, theirs, _words(context, stream), longest)
+        scored = words.measure(scorer, tokenizer, _words(context, stream), longest)
         write_text(partial / f"{stream.prefix}{records.BEFORE_FILE}", records.text_of(scored))
         result[stream.name] = records.word_metrics(scored)
     return result
@@ -114,11 +116,11 @@ def _evaluate_stream(
     run, section = context.run, context.recipe.evaluation
     folder = run.stage("tokenizer").path
     test = nonempty(Tokens.open(folder, f"{stream.prefix}test"), "test")
-    chosen = np.linspace(0, len(test) - 1, min(section.sentences, len(test))).astype(np.int64)
+    indices = np.linspace(0, len(test) - 1, min(section.sentences, len(test))).astype(np.int64)
     result = evaluate_sentences(
         scorer,
         tokenizer,
-        test.rows(chosen),
+        test.rows(indices),
         rate=section.rate,
         seed=section.seed,
         number=section.samples,
@@ -138,27 +140,27 @@ def _evaluate_stream(
     return result
 
 
-def _evaluate_documents(context: Context, ours: judging.Judged, partial: Path) -> dict[str, Any]:
+def _evaluate_documents(context: Context, judged: judging.Judged, partial: Path) -> dict[str, Any]:
     """Judge a causal model: the test documents of every stream, and what else is asked for."""
     recipe, section = context.recipe, context.recipe.evaluation
     texts = {stream.name: _held_out(context, stream) for stream in recipe.texts}
-    theirs = source_tokenizer(recipe)
+    old_tokenizer = source_tokenizer(recipe)
     no_source = np.zeros(0, np.int64)
-    new = no_source if theirs is None else pieces.new_pieces(ours.tokenizer, theirs)
-    folder, size = context.run.stage("tokenizer").path, len(ours.tokenizer)
-    ids = TokenIds.of(ours.tokenizer, "causal")
-    found = {}
+    new = no_source if old_tokenizer is None else pieces.new_pieces(judged.tokenizer, old_tokenizer)
+    folder, size = context.run.stage("tokenizer").path, len(judged.tokenizer)
+    ids = TokenIds.of(judged.tokenizer, "causal")
+    scores = {}
     for stream in recipe.texts:
-        of_stream = judging.on_text(ours, texts[stream.name], new)
+        of_stream = judging.on_text(judged, texts[stream.name], new)
         counts = Tokens.open(folder, f"{stream.prefix}train").counts(max(size, ids.size))
         unigrams = intrinsic.unigram_entropy(counts, of_stream.pop("targets"), ids.ordinary)
-        found[stream.name] = of_stream | {"samples": [], "unigram_entropy": unigrams}
-    result = dict(found[recipe.texts[0].name])
-    more = judging.judge(ours, section, texts, partial, "")
+        scores[stream.name] = of_stream | {"samples": [], "unigram_entropy": unigrams}
+    result = dict(scores[recipe.texts[0].name])
+    more = judging.judge(judged, section, texts, partial, "")
     result |= more | {"blocks": result["blocks"] | more["blocks"]}
     if recipe.streams:
-        result["streams"] = found
-    source = judging.untouched(recipe, texts, ours.context, partial)
+        result["streams"] = scores
+    source = judging.untouched(recipe, texts, judged.context, partial)
     return result if source is None else result | {"untouched": source}
 
 
@@ -219,7 +221,7 @@ def evaluate_sentences(
     """
     ids = TokenIds.of(tokenizer)
     name = hashlib.blake2b(tokenizer.backend_tokenizer.to_str().encode(), digest_size=8).hexdigest()
-    metrics, masks, shown = {}, {}, []
+    metrics, masks, examples = {}, {}, []
     blocks: dict[str, dict[str, records.Blocks]] = {}
     targets = np.zeros(0, dtype=np.int64)
     schemes = [Masking(rate=rate, scheme=scheme) for scheme in intrinsic.SCHEMES]
@@ -231,7 +233,7 @@ def evaluate_sentences(
         masks[scheme] = text.fingerprint
         if scheme != "bert":
             blocks[scheme] = scores.blocks()
-            shown = samples.predictions(scorer, tokenizer, text, samples.choose(text, number))
+            examples = samples.predictions(scorer, tokenizer, text, samples.choose(text, number))
             targets = np.concatenate([item.targets for item in text.items])
     return {
         "masks": {
@@ -241,6 +243,6 @@ def evaluate_sentences(
         },
         "metrics": metrics,
         "blocks": blocks,
-        "samples": shown,
+        "samples": examples,
         "targets": targets,
     }

@@ -76,9 +76,9 @@ def tokens_of(
     seconds = promised(recipe)
     if seconds is not None:
         return tokens_a_second * seconds / (1 + len(recipe.baselines))
-    shares = (min(1.0, (one.sentences or math.inf) / (sentences or 1)) for one in recipe.phases)
-    read = zip(recipe.phases, shares, strict=True)
-    return sum(_tokens(phase.budget, characters * share) for phase, share in read)
+    shares = (min(1.0, (phase.sentences or math.inf) / (sentences or 1)) for phase in recipe.phases)
+    pairs = zip(recipe.phases, shares, strict=True)
+    return sum(_tokens(phase.budget, characters * share) for phase, share in pairs)
 
 
 def _tokens(budget: Budget, characters: float) -> float:

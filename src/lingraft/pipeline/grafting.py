@@ -159,10 +159,10 @@ class Grafting:
     ) -> tuple[Initialised, dict[str, Any]]:
         """The target's embedding rows, those that are kept too; and their lengths."""
         if self.keeps_rows and self.recipe.tokenizer.kind == "keep":
-            made = Initialised(*whole_matrix(_rows(loaded), origin))
+            rows = Initialised(*whole_matrix(_rows(loaded), origin))
         else:
-            made = self.rows("embeddings", loaded, _rows(loaded), origin, target)
-        return calibrated(made, _rows(loaded), origin, target, self.recipe.graft.embedding_norms)
+            rows = self.rows("embeddings", loaded, _rows(loaded), origin, target)
+        return calibrated(rows, _rows(loaded), origin, target, self.recipe.graft.embedding_norms)
 
     def pad_means_more(
         self, which: str, loaded: source.LoadedSource, origin: Vocabulary, target: Vocabulary
@@ -171,14 +171,14 @@ class Grafting:
 
         T5's decoder starts with it, and a causal model's ends a text as well (GPT-2, Qwen).
         """
-        theirs, ours = origin.specials.get("pad"), target.specials.get("pad")
-        if theirs is None or ours is None or self.keeps_rows:
+        source_pad, target_pad = origin.specials.get("pad"), target.specials.get("pad")
+        if source_pad is None or target_pad is None or self.keeps_rows:
             return False
         if loaded.family.kind == "causal":
-            same = origin.pieces[theirs] == target.pieces[ours]
+            same = origin.pieces[source_pad] == target.pieces[target_pad]
             return same and self.recipe.graft.copies_special_tokens
         start = getattr(loaded.model.config, "decoder_start_token_id", None)
-        return which == "embeddings" and start is not None and bool(start == theirs)
+        return which == "embeddings" and start is not None and bool(start == source_pad)
 
     def rows(
         self,
@@ -200,9 +200,9 @@ class Grafting:
             embeddings_UD: the target's embeddings, for rows of the output projection.
         """
         names = self.recipe.graft.initialisers
-        kept = same_pieces(origin, target) if self.keeps_rows else {}
+        matches = same_pieces(origin, target) if self.keeps_rows else {}
         name = names[0] if which == "embeddings" else names[-1]
-        made = INITIALISERS["random" if len(kept) == target.size else name].function(
+        rows = INITIALISERS["random" if len(matches) == target.size else name].function(
             source_VD,
             origin,
             target,
@@ -212,8 +212,8 @@ class Grafting:
         )
         if self.pad_means_more(which, loaded, origin, target):
             pads = origin.specials["pad"], target.specials["pad"]
-            made = keep_pad(made, source_VD, *pads)
-        return keep_rows(made, source_VD, kept)
+            rows = keep_pad(rows, source_VD, *pads)
+        return keep_rows(rows, source_VD, matches)
 
     def new_vocabulary(
         self,
@@ -231,29 +231,29 @@ class Grafting:
             Both, and what the report says of the output projection; None where it is tied.
         """
         settings = self.recipe.graft
-        theirs = NewVocabulary.of(loaded.model, loaded.family, "")
+        source_rows = NewVocabulary.of(loaded.model, loaded.family, "")
         carried, report, decoder_UD = initialised.provenance, None, None
-        if theirs.decoder_VD is not None:
+        if source_rows.decoder_VD is not None:
             trains = INITIALISERS[settings.embeddings].runs_model
             if settings.output_embeddings is None and not trains:
                 generator = torch.Generator().manual_seed(self.seed_for("output projection"))
-                drawn = None
+                statistics = None
                 if settings.embeddings == "random-statistics":
-                    inputs = Inputs(theirs.decoder_VD, origin, target, None)
-                    drawn = random_statistics(inputs).statistics
-                rows_UD = carried.carry_rows(theirs.decoder_VD, generator, drawn)
-                made = Initialised(rows_UD, carried)
+                    inputs = Inputs(source_rows.decoder_VD, origin, target, None)
+                    statistics = random_statistics(inputs).statistics
+                rows_UD = carried.carry_rows(source_rows.decoder_VD, generator, statistics)
+                output_rows = Initialised(rows_UD, carried)
             else:
-                made = self.rows(
+                output_rows = self.rows(
                     "output projection",
                     loaded,
-                    theirs.decoder_VD,
+                    source_rows.decoder_VD,
                     origin,
                     target,
                     initialised.target_UD,
                 )
             output, norms = calibrated(
-                made, theirs.decoder_VD, origin, target, settings.output_norms
+                output_rows, source_rows.decoder_VD, origin, target, settings.output_norms
             )
             carried, decoder_UD = output.provenance, output.target_UD
             report = {
@@ -263,7 +263,7 @@ class Grafting:
             }
         vocabulary = NewVocabulary(
             initialised.target_UD,
-            None if theirs.bias_V is None else carried.carry(theirs.bias_V),
+            None if source_rows.bias_V is None else carried.carry(source_rows.bias_V),
             f"initialiser '{settings.embeddings}'",
             decoder_UD,
         )
@@ -329,15 +329,15 @@ def _rows(loaded: source.LoadedSource) -> torch.Tensor:
 def _notes(loaded: source.LoadedSource, recipe: Recipe, *, tied: bool) -> list[str]:
     """What a reader of the account should know of the source and of settings without effect."""
     title = KINDS[loaded.family.kind].title
-    found = [
+    notes = [
         f"{name}: in the source checkpoint, not part of the {title}" for name in loaded.unexpected
     ]
     if recipe.graft.output_embeddings is not None and tied:
-        found.append(
+        notes.append(
             "graft.output_embeddings: without effect, for the output projection is tied to the "
             "word embeddings"
         )
-    return found
+    return notes
 
 
 def _counts(model: PreTrainedModel, loaded: source.LoadedSource, recipe: Recipe) -> dict[str, Any]:
@@ -346,7 +346,7 @@ def _counts(model: PreTrainedModel, loaded: source.LoadedSource, recipe: Recipe)
     names = tied_once(tensors, family, tied=is_tied(model))
     sizes = {name: tensors[name].numel() for name in names}
     places, stacks = recipe.graft.places, len(family.lists)
-    depths = [int(getattr(model.config, one.depth_key)) for one in family.lists]
+    depths = [int(getattr(model.config, stack.depth_key)) for stack in family.lists]
     source_layers = sum(map(places.source_layers, depths))
     between = sum(depths) - source_layers - stacks * (places.before + places.after)
     itl = translation_layers(model.config, family, places)

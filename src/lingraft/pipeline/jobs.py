@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def prepared(
-    context: Context, section: Phase, weights: Path, folder: Path, made: str
+    context: Context, section: Phase, weights: Path, folder: Path, fingerprint: str
 ) -> tuple[Job, PreTrainedModel]:
     """What a phase trains, and the model that it starts from.
 
@@ -34,10 +34,10 @@ def prepared(
         section: the phase.
         weights: the checkpoint before it.
         folder: takes its checkpoints; metrics go into the run where it is the phase's own.
-        made: the phase's fingerprint.
+        fingerprint: the phase's fingerprint.
     """
     recipe, run = context.recipe, context.run
-    changed, kept = _dropout(weights, section)
+    changed, kept_config = _dropout(weights, section)
     loaded = source.load_model(str(weights), settings=changed)
     shards = run.stage("tokenizer").path
     tokenizer = tokenizer_files.load(str(shards))
@@ -54,8 +54,8 @@ def prepared(
         seed=context.seed_for("training"),
         folder=folder,
         metrics_path=run.metrics_path if own else folder / run.metrics_path.name,
-        fingerprint=made,
-        kept_config=kept,
+        fingerprint=fingerprint,
+        kept_config=kept_config,
         deadline=context.deadlines.get(section.name) if own else None,
     )
     return job, loaded.model

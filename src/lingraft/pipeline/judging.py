@@ -96,8 +96,8 @@ def on_text(model: Judged, texts: Sequence[str], new: np.ndarray[Any, Any]) -> d
     text = likelihood.text_of(model.tokenizer, texts, model.context)
     scores = intrinsic.measure(model.scorer, text.tokens)
     hashed = hashlib.blake2b(digest_size=8)
-    for one in texts:
-        hashed.update(f"{one}\0".encode("utf-8", "surrogatepass"))
+    for document in texts:
+        hashed.update(f"{document}\0".encode("utf-8", "surrogatepass"))
     return {
         "text": hashed.hexdigest(),
         "masks": {
@@ -134,20 +134,20 @@ def judge(
     result: dict[str, Any] = {"blocks": {}}
     own, none = list(next(iter(texts.values()))), np.zeros(0, np.int64)
     for path in section.kept:
-        found = on_text(model, texts_of([path], section.sentences), none)
+        text_scores = on_text(model, texts_of([path], section.sentences), none)
         title = Path(path).name
-        kept = {key: found[key] for key in ("text", "likelihood")}
-        result.setdefault("kept", {})[title] = kept
-        result["blocks"][f"kept/{title}"] = found["blocks"]["likelihood"]
-    for asked in section.choices:
-        scores, answers = choose(model, asked)
-        choice_metrics.write(partial / choice_metrics.file_name(asked.title, name), answers)
-        result.setdefault("choices", {})[asked.title] = scores
-        result["blocks"][f"choices/{asked.title}"] = blocks_of(answers)
+        summary = {key: text_scores[key] for key in ("text", "likelihood")}
+        result.setdefault("kept", {})[title] = summary
+        result["blocks"][f"kept/{title}"] = text_scores["blocks"]["likelihood"]
+    for choices in section.choices:
+        scores, answers = choose(model, choices)
+        choice_metrics.write(partial / choice_metrics.file_name(choices.title, name), answers)
+        result.setdefault("choices", {})[choices.title] = scores
+        result["blocks"][f"choices/{choices.title}"] = blocks_of(answers)
     if section.generated:
         stock = model.scorer.model
         speeds = generated.speeds(stock, model.tokenizer, own, section.generated, model.context)
-        result["speeds"] = [asdict(one) for one in speeds]
+        result["speeds"] = [asdict(speed) for speed in speeds]
         if section.samples:
             result["generated"] = generated.samples(
                 stock,
@@ -179,20 +179,20 @@ def untouched(
         return None
     model = Judged.load(source.model, recipe.training.precision, context, source.revision)
     none = np.zeros(0, np.int64)
-    found = {name: on_text(model, of_stream, none) for name, of_stream in texts.items()}
-    for of_stream in found.values():
+    scores = {name: on_text(model, of_stream, none) for name, of_stream in texts.items()}
+    for of_stream in scores.values():
         del of_stream["targets"]
-    return judge(model, section, texts, partial, choice_metrics.UNTOUCHED) | {"streams": found}
+    return judge(model, section, texts, partial, choice_metrics.UNTOUCHED) | {"streams": scores}
 
 
 def choose(
-    model: Judged, asked: Choices, limit: int | None = None
+    model: Judged, choices: Choices, limit: int | None = None
 ) -> tuple[dict[str, Any], list[Answered]]:
     """Answer a file of questions.
 
     Args:
         model: any causal model.
-        asked: the file and its shape.
+        choices: the file and its shape.
         limit: at most the first so many questions.
 
     Returns:
@@ -202,18 +202,18 @@ def choose(
     Raises:
         DataError: the file is broken, or a choice cannot be scored.
     """
-    questions: list[Question] = asking.read(Path(asked.file).expanduser(), asked.shape, limit)
+    questions: list[Question] = asking.read(Path(choices.file).expanduser(), choices.shape, limit)
     result = answering.answer(model.scorer, model.tokenizer, questions, model.context)
     if result.cut:
         logger.warning(
             "%s: %s choices have more tokens with their context than the %s that are read at once; "
             "contexts lost their start",
-            asked.file,
+            choices.file,
             f"{result.cut:,}",
             f"{model.context:,}",
         )
     about = {
-        "shape": asking.shape_named(asked.shape or asking.PLAIN).name,
+        "shape": asking.shape_named(choices.shape or asking.PLAIN).name,
         "cut": result.cut,
         "text": choice_metrics.asked(questions),
     }
@@ -222,7 +222,7 @@ def choose(
 
 def blocks_of(answers: Sequence[Answered]) -> dict[str, Blocks]:
     """Right answers and questions by block, those of one context together."""
-    where = np.array([int(one.context, 16) * BLOCKS >> 64 for one in answers])
+    where = np.array([int(answer.context, 16) * BLOCKS >> 64 for answer in answers])
     counts = np.bincount(where, minlength=BLOCKS).tolist()
     return {
         metric: [
@@ -264,13 +264,13 @@ def texts_of(names: Sequence[str], sentences: int) -> list[str]:
         DataError: one cannot be read, or there is no text.
     """
     section, reading = Corpus(text=tuple(names), document="block"), Reading()
-    found = (
+    document_texts = (
         document.text
         for source in documents.resolve(names)
         for document in documents.read(source, section, reading)
     )
     room, texts = sentences * CHARACTERS_OF_A_SENTENCE, list[str]()
-    for text in found:
+    for text in document_texts:
         if room <= 0:
             break
         texts.append(text[:room])

@@ -194,8 +194,8 @@ def _number(path: str, name: str, unit: int) -> int | None:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
-    found = next((line.split()[1] for line in lines if line.startswith(name)), None)
-    return int(found) * unit if found else None
+    value = next((line.split()[1] for line in lines if line.startswith(name)), None)
+    return int(value) * unit if value else None
 
 
 def need(target: Target, phase: Phase, trained: Trained) -> Need:
@@ -264,26 +264,26 @@ def _logit_bytes(target: Target, phase: Phase, tokens: int, size: int) -> int:
 
 def remedies(target: Target, phase: Phase, trained: Trained) -> Iterator[tuple[str, Need]]:
     """Settings that take less memory, each with those before it, and what is needed then."""
-    training, said = target.recipe.training, list[str]()
+    training, settings = target.recipe.training, list[str]()
 
     def with_them(changed: Training) -> tuple[str, Need]:
         recipe = target.recipe.model_copy(update={"training": changed})
-        return ", ".join(said), need(replace(target, recipe=recipe), phase, trained)
+        return ", ".join(settings), need(replace(target, recipe=recipe), phase, trained)
 
     if not training.gradient_checkpointing:
         training = training.model_copy(update={"gradient_checkpointing": True})
-        said.append("training.gradient_checkpointing=true")
+        settings.append("training.gradient_checkpointing=true")
         yield with_them(training)
     smaller = training.micro_batch_tokens
     while smaller > SHORTEST_MICRO_BATCH:
         smaller = max(SHORTEST_MICRO_BATCH, smaller // 2)
         training = training.model_copy(update={"micro_batch_tokens": smaller})
-        said[:] = [one for one in said if "micro_batch" not in one]
-        said.append(f"training.micro_batch_tokens={smaller}")
+        settings[:] = [setting for setting in settings if "micro_batch" not in setting]
+        settings.append(f"training.micro_batch_tokens={smaller}")
         yield with_them(training)
     if trained.frozen_maps and training.frozen_weights != "bf16":
         training = training.model_copy(update={"frozen_weights": "bf16"})
-        said.append("training.frozen_weights=bf16")
+        settings.append("training.frozen_weights=bf16")
         yield with_them(training)
 
 
@@ -295,7 +295,7 @@ def verdict(target: Target, trained: Sequence[Trained]) -> tuple[dict[str, Need]
         trained: what of the target each phase trains.
     """
     recipe, machine = target.recipe, target.machine
-    counted = {phase.name: each for phase, each in zip(recipe.phases, trained, strict=True)}
+    counted = {phase.name: counts for phase, counts in zip(recipe.phases, trained, strict=True)}
     needs = {phase.name: need(target, phase, counted[phase.name]) for phase in recipe.phases}
     worst = max(recipe.phases, key=lambda phase: needs[phase.name].total, default=None)
     if worst is None:
@@ -307,17 +307,17 @@ def verdict(target: Target, trained: Sequence[Trained]) -> tuple[dict[str, Need]
     )
     if most <= machine.usable:
         return needs, f"{begin}: it fits"
-    found = list(remedies(target, worst, counted[worst.name]))
-    fitting = next((entry for entry in found if entry[1].total <= machine.usable), None)
+    options = list(remedies(target, worst, counted[worst.name]))
+    fitting = next((entry for entry in options if entry[1].total <= machine.usable), None)
     if fitting is not None:
         return needs, (
             f"{begin}: it does not fit; with {fitting[0]} it needs {_shown(fitting[1].total)}, "
             "and fits"
         )
-    least = min((entry[1].total for entry in found), default=most)
+    least = min((entry[1].total for entry in options), default=most)
     trains_body = "body" in trained_parts(worst.train, worst.name)
     fewer = "train the body by LoRA or not at all (phases.….train), " if trains_body else ""
-    tried = f", nor with {found[-1][0]} ({_shown(least)})" if found else ""
+    tried = f", nor with {options[-1][0]} ({_shown(least)})" if options else ""
     return needs, (
         f"{begin}: it does not fit{tried}; {fewer}divide it over several GPUs or processes "
         "(training.sharding=fsdp2), or take a smaller source"

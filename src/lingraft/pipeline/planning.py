@@ -88,9 +88,9 @@ class Text:
     def of(cls, result: dict[str, Any]) -> Text:
         """From the stage's result, over all streams."""
         counts = result["tokens"]
-        lengths = {name: one["tokens"] / max(one["sentences"], 1) for name, one in counts.items()}
+        lengths = {name: row["tokens"] / max(row["sentences"], 1) for name, row in counts.items()}
         per_word = (result.get("statistics") or {}).get("train", {}).get("tokens_per_word")
-        sentences = {name: one["sentences"] for name, one in counts.items()}
+        sentences = {name: row["sentences"] for name, row in counts.items()}
         return cls(lengths, sentences, per_word or 2.0)
 
     def looked_at(self, sentences: int) -> float:
@@ -122,10 +122,10 @@ def draft(context: Context, speeds: list[Speed], passed: float) -> Draft:
     recipe = context.recipe
     text = Text.of(context.run.stage("tokenizer").result())
     whole = promised(recipe)
-    fastest = max(one.tokens_per_second for one in speeds)
+    fastest = max(rate.tokens_per_second for rate in speeds)
     recipe = _smaller(recipe, text, whole, fastest)
     plan = preflight.check(recipe)
-    slowdown = min(MOST_SLOWED, max(one.slowdown for one in speeds))
+    slowdown = min(MOST_SLOWED, max(rate.slowdown for rate in speeds))
     ending = _ending(recipe, text, speeds[-1].tokens_per_second, slowdown, plan.parameters or 0)
     models = 1 + len(recipe.baselines)
     share = 1 / (1 + sum(_ratio(recipe, index, plan) for index in range(models - 1)))
@@ -147,7 +147,7 @@ def draft(context: Context, speeds: list[Speed], passed: float) -> Draft:
     ]
     before.append(Row("start, measuring", max(0.0, passed - sum(row.seconds for row in before))))
     trained = sum(row.seconds for row in rows)
-    others = [
+    baselines = [
         Row(
             f"baseline {section.method}",
             trained * _ratio(recipe, index, plan) + ending["evaluation"],
@@ -158,7 +158,7 @@ def draft(context: Context, speeds: list[Speed], passed: float) -> Draft:
     return Draft(
         recipe=recipe.model_copy(update={"phases": tuple(phases)}),
         promised=whole,
-        stages=(*before, *rows, last[0], *others, *last[1:]),
+        stages=(*before, *rows, last[0], *baselines, *last[1:]),
         phases=tuple(rows),
         memory_bytes=plan.memory_bytes_estimate,
         disk_bytes=plan.disk_bytes_estimate,
@@ -198,10 +198,10 @@ def tokens_of(phase: Phase, speed: Speed) -> float:
 
 def _ratio(recipe: Recipe, index: int, plan: preflight.Plan) -> float:
     """How long a baseline trains, as a multiple of the run's own model: by their parameters."""
-    other = preflight.check(baseline(recipe, index))
+    other_plan = preflight.check(baseline(recipe, index))
     sizes = [
-        sum(size for part, size in one.by_part.items() if part not in ("embeddings", "output_bias"))
-        for one in (other, plan)
+        sum(n for part, n in model.by_part.items() if part not in ("embeddings", "output_bias"))
+        for model in (other_plan, plan)
     ]
     return sizes[0] / sizes[1] if all(sizes) else 1.0
 
@@ -249,15 +249,15 @@ def _warnings(rows: list[Row], whole: float | None) -> tuple[str, ...]:
     tokens = sum(row.tokens or 0 for row in rows)
     if tokens >= FEWEST_TOKENS:
         return tuple(_few_steps(row) for row in rows if 0 < (row.steps or 0) < FEWEST_STEPS)
-    said = (
+    warning = (
         f"the budget is too small: {tokens:,} tokens of training, and with fewer than "
         f"{FEWEST_TOKENS:,} a model may be no better than guessing by frequency"
     )
     seconds = sum(row.seconds for row in rows)
     if whole is not None:
         enough = whole + seconds * (FEWEST_TOKENS / max(tokens, 1) - 1)
-        return (f"{said}; here that takes about {math.ceil(enough / 60):,} minutes",)
-    return (f"{said}; give more (--tokens)",)
+        return (f"{warning}; here that takes about {math.ceil(enough / 60):,} minutes",)
+    return (f"{warning}; give more (--tokens)",)
 
 
 def _few_steps(row: Row) -> str:

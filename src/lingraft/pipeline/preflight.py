@@ -97,14 +97,14 @@ def check_names(recipe: Recipe) -> None:
     _check_upload(recipe)
     _check_teachers(recipe)
     pairs.check(recipe)
-    seen, grafts = set(), [recipe.graft]
+    methods, grafts = set(), [recipe.graft]
     for index, section in enumerate(recipe.baselines):
-        if section.method in seen:
+        if section.method in methods:
             raise RecipeError(f"baselines: method '{section.method}' occurs twice; leave one out")
-        seen.add(section.method)
-        other = baseline(recipe, index)
-        pairs.check(other)
-        grafts.append(other.graft)
+        methods.add(section.method)
+        variant = baseline(recipe, index)
+        pairs.check(variant)
+        grafts.append(variant.graft)
     _check_lexicons(recipe, grafts)
     for tracker in recipe.training.trackers:
         if importlib.util.find_spec(TRACKER_MODULES[tracker]) is None:
@@ -131,8 +131,8 @@ def _check_teachers(recipe: Recipe) -> None:
     Raises:
         RecipeError: one of the phases, or a baseline's, has such.
     """
-    others = [baseline(recipe, index).phases for index in range(len(recipe.baselines))]
-    for phase in (*recipe.phases, *(phase for phases in others for phase in phases)):
+    variants = [baseline(recipe, index).phases for index in range(len(recipe.baselines))]
+    for phase in (*recipe.phases, *(phase for phases in variants for phase in phases)):
         if phase.distil is not None:
             distilled(phase, recipe.texts)
             if phase.distil.teacher is None and recipe.source.model is None:
@@ -170,8 +170,8 @@ def check_inputs(recipe: Recipe) -> list[dict[str, Any]]:
         if not Path(name).expanduser().exists():
             raise DataError(f"resources: {name}: no such file; correct the path, or leave it out")
     judged = recipe.evaluation
-    for key, named in {"kept": judged.kept, "choices": [c.file for c in judged.choices]}.items():
-        for name in named:
+    for key, paths in {"kept": judged.kept, "choices": [c.file for c in judged.choices]}.items():
+        for name in paths:
             if not name.startswith("hub:") and not Path(name).expanduser().exists():
                 raise DataError(
                     f"evaluation.{key}: {name}: no such file; correct the path, or leave it out"
@@ -252,12 +252,12 @@ def too_small(recipe: Recipe) -> list[str]:
     inserted = any(graft.places)
     is_old = recipe.tokenizer.kind == "keep" and not inserted and graft.source_weights != "random"
     steps = [_steps(phase) for phase in recipe.phases]
-    known = [count for count in steps if count is not None]
-    total = sum(map(reach, recipe.phases, known))
-    if is_old or not known or len(known) < len(steps) or total >= SPREAD:
+    counts = [count for count in steps if count is not None]
+    total = sum(map(reach, recipe.phases, counts))
+    if is_old or not counts or len(counts) < len(steps) or total >= SPREAD:
         return []
     return [
-        f"the plan is too small to learn from: the learning rates of all {sum(known):,.0f} steps "
+        f"the plan is too small to learn from: the learning rates of all {sum(counts):,.0f} steps "
         f"add up to {total:.2g}, about as far as a weight can move, and new weights start with a "
         f"spread of {SPREAD:g}; take more steps or a larger learning rate"
     ]

@@ -41,11 +41,11 @@ def readings(
     Raises:
         DataError: a text is missing or empty, or has no pairs where they are asked for.
     """
-    named = {stream.name: stream for stream in recipe.texts}
-    entries = section.data or [Data(stream=name) for name in named]
+    streams = {stream.name: stream for stream in recipe.texts}
+    entries = section.data or [Data(stream=name) for name in streams]
     return tuple(
         _reading(
-            folder, named[entry.stream], entry, section, tokenizer, recipe.tokenizer.max_tokens
+            folder, streams[entry.stream], entry, section, tokenizer, recipe.tokenizer.max_tokens
         )
         for entry in entries
     )
@@ -79,8 +79,8 @@ def _reading(
 
     def under(name: str, also: tuple[Reading, ...] = ()) -> Reading:
         reads = OBJECTIVES[name].reads
-        made = units[reads]
-        train = made("train")
+        load = units[reads]
+        train = load("train")
         if reads != "documents":  # whose share is one of documents, not of their pieces
             train = _share(train, section.sentences, stream)
         if section.join_sentences and reads == "sentences":
@@ -88,7 +88,7 @@ def _reading(
         return Reading(
             entry.stream,
             train,
-            made("valid"),
+            load("valid"),
             name,
             entry.masking or section.masking,
             entry.weight,
@@ -101,8 +101,8 @@ def _reading(
 
 
 def _whole(folder: Path, stream: Stream, split: str) -> Tokens:
-    what = {"train": "training", "valid": "validation"}[split]
-    return nonempty(Tokens.open(folder, f"{stream.prefix}{split}"), what)
+    kind = {"train": "training", "valid": "validation"}[split]
+    return nonempty(Tokens.open(folder, f"{stream.prefix}{split}"), kind)
 
 
 def _documents(
@@ -153,7 +153,7 @@ def _share(units: Text, sentences: int | None, stream: Stream) -> Text:
     return units if sentences is None else subset(units, sentences, stream.corpus.split_seed)
 
 
-def nonempty(tokens: Tokens, what: str) -> Tokens:
+def nonempty(tokens: Tokens, kind: str) -> Tokens:
     """The tokens of a split, where there are any.
 
     Raises:
@@ -161,7 +161,7 @@ def nonempty(tokens: Tokens, what: str) -> Tokens:
     """
     if len(tokens) == 0:
         raise DataError(
-            f"the {what} text holds no sentences; give more text, "
+            f"the {kind} text holds no sentences; give more text, "
             "or another corpus.valid / corpus.test share"
         )
     return tokens

@@ -63,34 +63,36 @@ def added_rows(folder: Path) -> tuple[bool, ...]:
 
 def same_pieces(origin: Vocabulary, target: Vocabulary) -> dict[int, int]:
     """For each id of the target that has a piece of the source's, or is unused in both, its id."""
-    theirs = {piece: index for index, piece in enumerate(origin.pieces) if piece}
-    kept = {i: theirs[piece] for i, piece in enumerate(target.pieces) if piece in theirs}
+    source_ids = {piece: index for index, piece in enumerate(origin.pieces) if piece}
+    matches = {i: source_ids[piece] for i, piece in enumerate(target.pieces) if piece in source_ids}
     unused = (
         i for i, (a, b) in enumerate(zip(origin.pieces, target.pieces, strict=False)) if not a + b
     )
-    return kept | {index: index for index in unused}
+    return matches | {index: index for index in unused}
 
 
-def keep_rows(made: Initialised, source_VD: torch.Tensor, kept: Mapping[int, int]) -> Initialised:
+def keep_rows(
+    rows: Initialised, source_VD: torch.Tensor, matches: Mapping[int, int]
+) -> Initialised:
     """Put the source's own rows in the place of others, special tokens and padding too.
 
     Args:
-        made: rows of the target's pieces.
+        rows: rows of the target's pieces.
         source_VD: the source's rows.
-        kept: for an id of the target, the source's id of the same piece.
+        matches: for an id of the target, the source's id of the same piece.
     """
-    if not kept:
-        return made
-    ids, origins = np.array(list(kept), np.int64), np.array(list(kept.values()), np.int64)
-    target_UD, source_ids = made.target_UD.clone(), made.provenance.source_ids.copy()
+    if not matches:
+        return rows
+    ids, origins = np.array(list(matches), np.int64), np.array(list(matches.values()), np.int64)
+    target_UD, source_ids = rows.target_UD.clone(), rows.provenance.source_ids.copy()
     target_UD[ids] = source_VD[origins].float()
     source_ids[ids] = origins
     provenance = Provenance(
-        tuple(KEPT if i in kept else rule for i, rule in enumerate(made.provenance.rules)),
+        tuple(KEPT if i in matches else rule for i, rule in enumerate(rows.provenance.rules)),
         source_ids,
-        {i: parts for i, parts in made.provenance.combinations.items() if i not in kept},
+        {i: parts for i, parts in rows.provenance.combinations.items() if i not in matches},
     )
-    return Initialised(target_UD, provenance, made.lexicons)
+    return Initialised(target_UD, provenance, rows.lexicons)
 
 
 def whole_matrix(source_VD: torch.Tensor, origin: Vocabulary) -> tuple[torch.Tensor, Provenance]:
@@ -108,11 +110,13 @@ def whole_matrix(source_VD: torch.Tensor, origin: Vocabulary) -> tuple[torch.Ten
     return source_VD.float(), Provenance((KEPT,) * size, np.arange(size))
 
 
-def keep_pad(made: Initialised, source_VD: torch.Tensor, theirs: int, ours: int) -> Initialised:
+def keep_pad(
+    rows: Initialised, source_VD: torch.Tensor, source_pad: int, target_pad: int
+) -> Initialised:
     """Copy the padding's row, which is zero else."""
-    rules, source_ids = list(made.provenance.rules), made.provenance.source_ids.copy()
-    rules[ours], source_ids[ours] = "special", theirs
-    target_UD = made.target_UD.clone()
-    target_UD[ours] = source_VD[theirs].float()
-    provenance = Provenance(tuple(rules), source_ids, made.provenance.combinations)
-    return Initialised(target_UD, provenance, made.lexicons)
+    rules, source_ids = list(rows.provenance.rules), rows.provenance.source_ids.copy()
+    rules[target_pad], source_ids[target_pad] = "special", source_pad
+    target_UD = rows.target_UD.clone()
+    target_UD[target_pad] = source_VD[source_pad].float()
+    provenance = Provenance(tuple(rules), source_ids, rows.provenance.combinations)
+    return Initialised(target_UD, provenance, rows.lexicons)

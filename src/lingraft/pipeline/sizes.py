@@ -46,8 +46,8 @@ def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]] | None:
     for path in sorted(folder.glob("*.safetensors")):
         try:
             with safe_open(path, "numpy") as file:
-                found = list(file.keys())  # not a mapping: it does not iterate
-                shapes |= {name: tuple(file.get_slice(name).get_shape()) for name in found}
+                names = list(file.keys())  # not a mapping: it does not iterate
+                shapes |= {name: tuple(file.get_slice(name).get_shape()) for name in names}
         except (SafetensorError, OSError) as error:
             raise DataError(
                 f"{path}: not a safetensors file ({error}); save or download the model again"
@@ -65,15 +65,15 @@ def named_as_in(
     """
     body = family.layers.split(".", 1)[0] + "."
     whole = family.kind == "seq2seq" or any(name.startswith(body) for name in stored)
-    named = {}
+    renamed = {}
     for name, shape in stored.items():
         if name.endswith(MADE_ANEW):
             continue
-        for theirs, ours in family.stored:
-            name = name.replace(theirs, ours)
+        for stored_name, own_name in family.stored:
+            name = name.replace(stored_name, own_name)
         in_head = name == family.decoder or name.startswith(family.head_tensors)
-        named[name if whole or in_head else body + name] = shape
-    return named
+        renamed[name if whole or in_head else body + name] = shape
+    return renamed
 
 
 def grafted_sizes(
@@ -90,18 +90,20 @@ def grafted_sizes(
     Raises:
         DataError: the checkpoint has no layers where the family keeps them.
     """
-    known = {name: shape for name, shape in shapes.items() if _is_known(name, family)}
-    layers = [index for index in (layer_index(name, family) for name in known) if index is not None]
-    if not layers or family.word_embeddings not in known:
+    known_shapes = {name: shape for name, shape in shapes.items() if _is_known(name, family)}
+    layers = [
+        index for index in (layer_index(name, family) for name in known_shapes) if index is not None
+    ]
+    if not layers or family.word_embeddings not in known_shapes:
         raise DataError(
             f"the source's weights hold no {family.model_type} {KINDS[family.kind].title} "
             f"(no '{family.layers}.…')"
         )
-    sizes = {name: math.prod(shape) for name, shape in known.items()}
+    sizes = {name: math.prod(shape) for name, shape in known_shapes.items()}
     sizes = {name: sizes[name] for name in tied_once(sizes, family, tied=tied)}
-    vocabulary = recipe.tokenizer.most_rows(known[family.word_embeddings][0])
+    vocabulary = recipe.tokenizer.most_rows(known_shapes[family.word_embeddings][0])
     for name in {family.word_embeddings, family.decoder} & sizes.keys():
-        sizes[name] = vocabulary * known[name][1]
+        sizes[name] = vocabulary * known_shapes[name][1]
     if family.decoder_list is None:  # an encoder–decoder's output bias is a buffer
         sizes |= dict.fromkeys(family.output_bias[: 1 if tied else None], vocabulary)
     else:
@@ -109,15 +111,17 @@ def grafted_sizes(
     totals = sizes_by_part(sizes, family, frozenset())
     places = recipe.graft.places
     last = one_layer = 0
-    for one in family.lists:
-        last = max(index for index in layers if one.first <= index < one.first + DECODER)
+    for layer_list in family.lists:
+        last = max(
+            index for index in layers if layer_list.first <= index < layer_list.first + DECODER
+        )
         # the last layer has all tensors; ModernBERT's first lacks one
         one_layer = sum(
             size
             for name, size in sizes.items()
             if layer_index(name, family) == last and not goes_with_place(name, family)
         )
-        inserted = places.number(last - one.first + 1)
+        inserted = places.number(last - layer_list.first + 1)
         totals["itl"] += inserted * one_layer
     if family.first_layer_lacks and places.before and places.before + last > 0:
         missing = sizes.get(f"{family.layers}.{last}.{family.first_layer_lacks}", 0)
@@ -125,7 +129,7 @@ def grafted_sizes(
         totals["body"] += missing
     if family.decoder_list is not None:
         return totals
-    layer_width = known[f"{family.layers}.{last}.{family.layer_output}"][0]
+    layer_width = known_shapes[f"{family.layers}.{last}.{family.layer_output}"][0]
     depth = last + 1 + places.number(last + 1)
     stack = Stack(family, depth, layer_width, one_layer)
     for module in wanted_by(recipe.graft):
@@ -141,7 +145,7 @@ def _is_known(name: str, family: Family) -> bool:
         *family.embedding_norm,
         *family.head_tensors,
         *family.body_tensors,
-        *(f"{one.layers}." for one in family.lists),
+        *(f"{layer_list.layers}." for layer_list in family.lists),
     )
     return name in exact or name.startswith(prefixes)
 

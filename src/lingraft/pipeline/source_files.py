@@ -79,8 +79,8 @@ def _local_folder(name: str, revision: str | None) -> Path | None:
         return path
     from huggingface_hub import try_to_load_from_cache  # a second's import, only for Hub ids
 
-    found = try_to_load_from_cache(name, "config.json", revision=revision)
-    return Path(found).parent if isinstance(found, str) else None
+    config_path = try_to_load_from_cache(name, "config.json", revision=revision)
+    return Path(config_path).parent if isinstance(config_path, str) else None
 
 
 def _config(folder: Path) -> dict[str, Any]:

@@ -146,13 +146,13 @@ def measure(
         except Enough:
             pass
         except Stopped as error:
-            said = "stopped while the speed was measured; the same command goes on"
-            raise Stopped(said, error.signal_number) from None
+            message = "stopped while the speed was measured; the same command goes on"
+            raise Stopped(message, error.signal_number) from None
         slowdown = (time.perf_counter() - wall) / max(time.process_time() - cpu, 1e-9)
         assert watch.timed is not None
-        taken = watch.now() - watch.timed
+        duration = watch.now() - watch.timed
     epoch = problem.plan(job).tokens_per_epoch()
-    return Speed(watch.tokens, watch.steps, taken, max(1.0, slowdown), epoch)
+    return Speed(watch.tokens, watch.steps, duration, max(1.0, slowdown), epoch)
 
 
 def trial(context: Context, phase: Phase, weights: Path, steps: int, sentences: int) -> float:

@@ -100,11 +100,11 @@ def corpus(context: Context) -> str:
     """Raw text to clean, split sentences."""
     recipe = context.recipe
     stage = context.run.stage("corpus")
-    made = corpus_fingerprint(recipe)
-    if not stage.is_done(made):
-        with stage.building(made) as (folder, result):
+    stage_fingerprint = corpus_fingerprint(recipe)
+    if not stage.is_done(stage_fingerprint):
+        with stage.building(stage_fingerprint) as (folder, result):
             result.update(streams.prepare(recipe, folder))
-    return made
+    return stage_fingerprint
 
 
 def source_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast | None:
@@ -142,11 +142,11 @@ def position_settings(recipe: Recipe) -> tuple[int | None, int]:
     return pad, pretrained.check_longest(recipe.source.model, longest - pad - 1)
 
 
-def tokenizer_fingerprint(recipe: Recipe, corpus_made: str) -> str:
+def tokenizer_fingerprint(recipe: Recipe, text_fingerprint: str) -> str:
     """Of what `tokenizer` makes of a text, whose fingerprint is given, and of the source."""
     return fingerprint(
         FORMAT["tokenizer"],
-        corpus_made,
+        text_fingerprint,
         recipe.tokenizer,
         source_fingerprint(recipe),
         recipe.split_seed,  # not the run's seed: runs with several seeds share a vocabulary
@@ -155,84 +155,84 @@ def tokenizer_fingerprint(recipe: Recipe, corpus_made: str) -> str:
     )
 
 
-def tokenizer(context: Context, corpus_made: str) -> str:
+def tokenizer(context: Context, text_fingerprint: str) -> str:
     """Train the vocabulary on the training text, and tokenise all three splits."""
     recipe, run = context.recipe, context.run
     stage = run.stage("tokenizer")
-    made = tokenizer_fingerprint(recipe, corpus_made)
-    if stage.is_done(made):
-        return made
+    stage_fingerprint = tokenizer_fingerprint(recipe, text_fingerprint)
+    if stage.is_done(stage_fingerprint):
+        return stage_fingerprint
     pad_id, longest = position_settings(recipe)
     causal = family_now(recipe).kind == "causal"
     text = run.stage("corpus").path
-    theirs, language = source_tokenizer(recipe), recipe.languages[0]
-    wanted = recipe.tokenizer.language_code
-    code = code_for(theirs, wanted, language) if theirs is not None else None
-    with stage.building(made) as (folder, result):
-        ours, extension = tokenizer_extension.make(
+    old_tokenizer, language = source_tokenizer(recipe), recipe.languages[0]
+    language_code = recipe.tokenizer.language_code
+    code = code_for(old_tokenizer, language_code, language) if old_tokenizer is not None else None
+    with stage.building(stage_fingerprint) as (folder, result):
+        new_tokenizer, extension = tokenizer_extension.make(
             recipe.tokenizer,
-            theirs,
+            old_tokenizer,
             lambda: streams.vocabulary_text(recipe, text),
             pad_id=pad_id,
             seed=seed_for(recipe.split_seed, "tokenizer"),
             causal=causal,
         )
         if code is not None:
-            speak(ours, code)
+            speak(new_tokenizer, code)
         max_tokens = _context_length(recipe, longest)
-        ours.model_max_length = _limit_of(recipe, longest, theirs)
-        tokenizer_files.save(ours, folder)
-        result |= _vocabulary_facts(ours, extension, max_tokens)
+        new_tokenizer.model_max_length = _limit_of(recipe, longest, old_tokenizer)
+        tokenizer_files.save(new_tokenizer, folder)
+        result |= _vocabulary_facts(new_tokenizer, extension, max_tokens)
         changes = recipe.tokenizer.kind in CHANGING
-        found = {
+        stream_results = {
             stream.name: _tokenise(
                 stream,
                 streams.folder_of(text, stream),
-                ours,
-                theirs,
+                new_tokenizer,
+                old_tokenizer,
                 folder,
                 functools.partial(documents.encode if causal else encode, max_tokens=max_tokens),
                 changes=changes,
             )
             for stream in recipe.texts
         }
-        result |= found[recipe.texts[0].name]
-        if theirs is not None and _source_text(recipe):
+        result |= stream_results[recipe.texts[0].name]
+        if old_tokenizer is not None and _source_text(recipe):
             some = islice(lines_of(_source_text(recipe)), STATISTICS_SENTENCES)
-            result["source_text"] = changed_tokens(theirs, ours, some)
+            result["source_text"] = changed_tokens(old_tokenizer, new_tokenizer, some)
         if recipe.streams:
-            result["streams"] = found
+            result["streams"] = stream_results
             result["tokens"] = {
-                split: streams.added(one["tokens"][split] for one in found.values())
+                split: streams.added(counts["tokens"][split] for counts in stream_results.values())
                 for split in SPLITS
             }
-    return made
+    return stage_fingerprint
 
 
-def _limit_of(recipe: Recipe, longest: int, theirs: PreTrainedTokenizerFast | None) -> int:
+def _limit_of(recipe: Recipe, longest: int, source: PreTrainedTokenizerFast | None) -> int:
     """Longest input that the tokenizer names: it may know more than config.json (BLOOM, T5)."""
-    named = getattr(config_of(recipe.source), "max_position_embeddings", None)
-    return longest if theirs is None or named else max(longest, theirs.model_max_length)
+    positions = getattr(config_of(recipe.source), "max_position_embeddings", None)
+    return longest if source is None or positions else max(longest, source.model_max_length)
 
 
 def _context_length(recipe: Recipe, longest: int) -> int:
     """Tokens of a text at most; it is said where the source reads fewer than are wanted."""
-    wanted = recipe.tokenizer.max_tokens
-    if longest < wanted:
+    max_tokens = recipe.tokenizer.max_tokens
+    if longest < max_tokens:
         logger.info(
             "context: %d tokens, all that the source reads at once (tokenizer.max_tokens: %d)",
             longest,
-            wanted,
+            max_tokens,
         )
-    return min(wanted, longest)
+    return min(max_tokens, longest)
 
 
 def _vocabulary_facts(
-    ours: PreTrainedTokenizerFast, extension: dict[str, int] | None, max_tokens: int
+    new_tokenizer: PreTrainedTokenizerFast, extension: dict[str, int] | None, max_tokens: int
 ) -> dict[str, Any]:
-    vocabulary = Vocabulary.of(ours)
+    vocabulary = Vocabulary.of(new_tokenizer)
     return {
-        "kind": tokenizer_files.kind_of(ours),
+        "kind": tokenizer_files.kind_of(new_tokenizer),
         "vocab_size": vocabulary.size,
         "extension": extension,
         "max_tokens": max_tokens,
@@ -248,28 +248,28 @@ def _source_text(recipe: Recipe) -> tuple[str, ...]:
 def _tokenise(
     stream: Stream,
     text: Path,
-    ours: PreTrainedTokenizerFast,
-    theirs: PreTrainedTokenizerFast | None,
+    new_tokenizer: PreTrainedTokenizerFast,
+    old_tokenizer: PreTrainedTokenizerFast | None,
     folder: Path,
-    written: Callable[..., dict[str, int]],
+    write: Callable[..., dict[str, int]],
     *,
     changes: bool,
 ) -> dict[str, Any]:
     """Write a stream's tokens; their counts, statistics of both tokenizers, and what changed."""
     result: dict[str, Any] = {
         "tokens": {
-            split: written(ours, text / f"{split}.txt", folder, f"{stream.prefix}{split}")
+            split: write(new_tokenizer, text / f"{split}.txt", folder, f"{stream.prefix}{split}")
             for split in SPLITS
         }
     }
-    for name, which in (("statistics", ours), ("source_statistics", theirs)):
+    for name, which in (("statistics", new_tokenizer), ("source_statistics", old_tokenizer)):
         if which is not None:
             result[name] = {
                 split: statistics(which, _some(text / f"{split}.txt"))
                 for split in ("train", "test")
             }
-    if theirs is not None and changes:
-        result["changed"] = changed_tokens(theirs, ours, _some(text / "test.txt"))
+    if old_tokenizer is not None and changes:
+        result["changed"] = changed_tokens(old_tokenizer, new_tokenizer, _some(text / "test.txt"))
     return result
 
 
@@ -280,11 +280,11 @@ def _some(path: Path) -> Iterator[str]:
         yield line
 
 
-def graft_fingerprint(recipe: Recipe, tokenizer_made: str) -> str:
+def graft_fingerprint(recipe: Recipe, vocabulary_fingerprint: str) -> str:
     """Of what decides the target model before training."""
     return fingerprint(
         FORMAT["graft"],
-        tokenizer_made,
+        vocabulary_fingerprint,
         source_fingerprint(recipe),
         recipe.graft.decisive,
         recipe.seed,
@@ -294,13 +294,13 @@ def graft_fingerprint(recipe: Recipe, tokenizer_made: str) -> str:
     )
 
 
-def graft(context: Context, tokenizer_made: str) -> str:
+def graft(context: Context, vocabulary_fingerprint: str) -> str:
     """Build the target model from the source."""
     recipe = context.recipe
     stage = context.run.stage("graft")
-    made = graft_fingerprint(recipe, tokenizer_made)
-    if stage.is_done(made):
-        return made
+    stage_fingerprint = graft_fingerprint(recipe, vocabulary_fingerprint)
+    if stage.is_done(stage_fingerprint):
+        return stage_fingerprint
     pretrained.quiet_transformers()
     plan = grafting.Grafting(
         recipe,
@@ -310,13 +310,13 @@ def graft(context: Context, tokenizer_made: str) -> str:
         context.seed_for,
         unfinished := stage.path.with_name(f"{stage.path.name}.unfinished"),
     )
-    with stage.building(made) as (folder, result):
+    with stage.building(stage_fingerprint) as (folder, result):
         result.update(plan.run(folder))
     shutil.rmtree(unfinished, ignore_errors=True)
     logger.info("graft: %s parameters", f"{result['parameters']['total']:,}")
     for note in result["notes"]:
         logger.info("graft: %s", note)
-    return made
+    return stage_fingerprint
 
 
 def _resources(recipe: Recipe) -> list[Any]:
@@ -324,8 +324,8 @@ def _resources(recipe: Recipe) -> list[Any]:
     resources = recipe.resources
     if resources == Resources():
         return []
-    named = [Path(name).expanduser() for name in named_files(resources)]
-    files = [file for path in named for file in ([path] if path.is_file() else path.rglob("*"))]
+    paths = [Path(name).expanduser() for name in named_files(resources)]
+    files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("*"))]
     return [resources, sorted((str(path), digest(path)) for path in files if path.is_file())]
 
 
@@ -356,41 +356,43 @@ def weights_before(context: Context, index: int) -> Path:
     return context.run.weights([phase.name for phase in context.recipe.phases[:index]])
 
 
-def phase(context: Context, index: int, before_made: str) -> str:
+def phase(context: Context, index: int, before_fingerprint: str) -> str:
     """Train one phase."""
     recipe, run = context.recipe, context.run
     section: Phase = recipe.phases[index]
     stage = run.stage(section.name)
     precision = resolve_precision(recipe.training.precision)
     teacher = section.distil and section.distil.teacher
-    made = fingerprint(
-        FORMAT["phase"], before_made, section, recipe.seed, precision, recipe.training.row_tokens,
-        *([named_weights(teacher)] if teacher else []),
+    stage_fingerprint = fingerprint(
+        FORMAT["phase"], before_fingerprint, section, recipe.seed, precision,
+        recipe.training.row_tokens, *([named_weights(teacher)] if teacher else []),
     )  # fmt: skip
-    if stage.is_done(made):
-        return made
+    if stage.is_done(stage_fingerprint):
+        return stage_fingerprint
     main = context.accelerator.is_main_process
     if main:
-        _claim(run, stage.path, made)
+        _claim(run, stage.path, stage_fingerprint)
     context.accelerator.wait_for_everyone()
     pretrained.quiet_transformers()
-    job, model = prepared(context, section, weights_before(context, index), stage.path, made)
+    job, model = prepared(
+        context, section, weights_before(context, index), stage.path, stage_fingerprint
+    )
     result = train_phase(job, model, context.accelerator)
     if main:
-        stage.finish(made, result, result["seconds"])
+        stage.finish(stage_fingerprint, result, result["seconds"])
         for leftover in stage.path.glob("checkpoint-*"):
             shutil.rmtree(leftover)
     context.accelerator.wait_for_everyone()
-    return made
+    return stage_fingerprint
 
 
-def _claim(run: Run, folder: Path, made: str) -> None:
+def _claim(run: Run, folder: Path, stage_fingerprint: str) -> None:
     """Make a phase's folder ready; what other settings left there, metrics too, is deleted."""
     mark = folder / "inputs"
-    goes_on = mark.is_file() and mark.read_text() == made
+    goes_on = mark.is_file() and mark.read_text() == stage_fingerprint
     if folder.exists() and not goes_on:
         shutil.rmtree(folder)
     run.keep_metrics(lambda row: goes_on or row["phase"] != folder.name)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "done.json").unlink(missing_ok=True)
-    mark.write_text(made)
+    mark.write_text(stage_fingerprint)

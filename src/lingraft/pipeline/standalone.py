@@ -93,8 +93,8 @@ def evaluate(
     if num_words and tokenizer_files.lower_cases(tokenizer):
         logger.warning("%s: lower-cases its text, so bits per character would not compare", model)
     elif num_words:
-        chosen = words.choose(lines, num_words, seed)
-        answer["words"] = words.bits_per_character(scorer, tokenizer, chosen, longest)
+        chosen_words = words.choose(lines, num_words, seed)
+        answer["words"] = words.bits_per_character(scorer, tokenizer, chosen_words, longest)
     return answer
 
 
@@ -115,16 +115,16 @@ def is_causal(config: PreTrainedConfig) -> bool:
 def _likelihood(model: str, text: Sequence[str], sentences: int, precision: str) -> dict[str, Any]:
     """Score a causal model on whole documents, whose every byte counts."""
     judged = judging.Judged.load(model, precision, LONGEST)
-    found = judging.on_text(judged, judging.texts_of(text, sentences), np.zeros(0, np.int64))
+    scores = judging.on_text(judged, judging.texts_of(text, sentences), np.zeros(0, np.int64))
     return {
         "model": model,
         "context": judged.context,
         "vocab_size": len(judged.tokenizer),
         "precision": "bf16" if judged.scorer.bf16 else "fp32",
-        "masks": found["masks"],
-        "metrics": found["metrics"],
-        "next_token": found["pieces"]["all"],
-        "likelihood": found["likelihood"],
+        "masks": scores["masks"],
+        "metrics": scores["metrics"],
+        "next_token": scores["pieces"]["all"],
+        "likelihood": scores["likelihood"],
     }
 
 
@@ -155,17 +155,17 @@ def answer(
         DataError: no model, one that is not causal, or a broken file.
         RecipeError: two files have one name.
     """
-    titles = [one.title for one in files]
+    titles = [entry.title for entry in files]
     if len(set(titles)) < len(titles):
         raise RecipeError(f"--choices: two files have one name, in {titles}; rename one")
-    for one in files:  # what is wrong with a file is known before a model is loaded
-        choices.read(Path(one.file).expanduser(), one.shape, limit)
+    for entry in files:  # what is wrong with a file is known before a model is loaded
+        choices.read(Path(entry.file).expanduser(), entry.shape, limit)
     names = [catalogue.resolve(name) for name in (model, *against)]
-    found = {}
+    results = {}
     for name in dict.fromkeys(names):
         judged = judging.Judged.load(name, precision)
-        found[name] = {one.title: judging.choose(judged, one, limit) for one in files}
-    own = found[names[0]]
+        results[name] = {entry.title: judging.choose(judged, entry, limit) for entry in files}
+    own = results[names[0]]
     resampling = Resampling(resamples)
     result: dict[str, Any] = {
         "model": names[0],
@@ -181,12 +181,12 @@ def answer(
                         for metric in METRICS
                     },
                 }
-                for title, (scores, answers) in found[name].items()
+                for title, (scores, answers) in results[name].items()
             }
             for name in names[1:]
         }
     return result
 
 
-def _plain(found: Difference) -> dict[str, float | None]:
-    return {key: getattr(found, key) for key in ("value", "low", "high", "p")}
+def _plain(result: Difference) -> dict[str, float | None]:
+    return {key: getattr(result, key) for key in ("value", "low", "high", "p")}

@@ -69,9 +69,9 @@ def suited(recipe: Recipe, family: Family | None, *, tied: bool | None = None) -
         return recipe
     title = KINDS[family.kind].title
     if recipe.evaluation.before or any(phase.distil for phase in recipe.phases):
-        what = "evaluation.before" if recipe.evaluation.before else "phases.….distil"
+        setting = "evaluation.before" if recipe.evaluation.before else "phases.….distil"
         raise RecipeError(
-            f"{what}: is for masked language models, not for {_a(title)}; leave it out"
+            f"{setting}: is for masked language models, not for {_a(title)}; leave it out"
         )
     phases = tuple(_phase(phase, own, family) for phase in recipe.phases)
     recipe = recipe.model_copy(update={"phases": phases})
@@ -84,11 +84,11 @@ def _check_kind(method: str, family: Family) -> None:
     Raises:
         RecipeError: it is.
     """
-    wanted = method_named(method).kind
-    if wanted is not None and wanted != family.kind:
+    kind = method_named(method).kind
+    if kind is not None and kind != family.kind:
         fitting = [name for name, record in METHODS.items() if record.kind is None]
         raise RecipeError(
-            f"method '{method}' is for {KINDS[wanted].title}s, and a {family.model_type} model is "
+            f"method '{method}' is for {KINDS[kind].title}s, and a {family.model_type} model is "
             f"a {KINDS[family.kind].title}; choose {', '.join(fitting[:4])} or another of "
             "`lingraft list methods`"
         )
@@ -109,10 +109,10 @@ def check_context(recipe: Recipe, family: Family, longest: int) -> None:
     Raises:
         RecipeError: it asks for more.
     """
-    asked = recipe.tokenizer.max_tokens
-    if family.kind == "causal" and asked > longest and asked != Tokenizer().max_tokens:
+    length = recipe.tokenizer.max_tokens
+    if family.kind == "causal" and length > longest and length != Tokenizer().max_tokens:
         raise RecipeError(
-            f"tokenizer.max_tokens: documents are to be read in pieces of {asked:,} tokens, but "
+            f"tokenizer.max_tokens: documents are to be read in pieces of {length:,} tokens, but "
             f"the source's context is {longest:,} (max_position_embeddings); set {longest} or less"
         )
 
@@ -133,9 +133,9 @@ def with_whole_lines(recipe: Recipe) -> Recipe:
 
 
 def _whole_lines(corpus: Corpus) -> Corpus:
-    wanted: dict[str, Any] = {"split_sentences": False, "max_characters": corpus.max_line_bytes}
-    given = corpus.model_fields_set
-    return corpus.model_copy(update={k: v for k, v in wanted.items() if k not in given})
+    defaults: dict[str, Any] = {"split_sentences": False, "max_characters": corpus.max_line_bytes}
+    fields = corpus.model_fields_set
+    return corpus.model_copy(update={k: v for k, v in defaults.items() if k not in fields})
 
 
 def _phase(phase: Phase, objective: str, family: Family) -> Phase:

@@ -37,18 +37,21 @@ def of(recipe: Recipe, phase: Phase, student: LoadedSource, tokenizer: Path) -> 
     name, revision = phase.distil.teacher, None
     if name is None:
         name, revision = str(recipe.source.model), recipe.source.revision
-    loaded, theirs = source.load_model(name, revision), tokenizer_files.load(name, revision)
-    ours, width = student.model.config.hidden_size, loaded.model.config.hidden_size
-    if ours != width:
+    loaded, teacher_tokenizer = (
+        source.load_model(name, revision),
+        tokenizer_files.load(name, revision),
+    )
+    student_width, width = student.model.config.hidden_size, loaded.model.config.hidden_size
+    if student_width != width:
         raise UnsupportedModelError(
             f"phase '{phase.name}': distil: the teacher '{name}' has states of width {width} and "
-            f"the model of width {ours}; name a teacher of the same width"
+            f"the model of width {student_width}; name a teacher of the same width"
         )
-    longest = min(LONGEST, longest_text(loaded.model.config, int(theirs.pad_token_id)))
+    longest = min(LONGEST, longest_text(loaded.model.config, int(teacher_tokenizer.pad_token_id)))
     teacher = Teacher.of(
         loaded.model,
         loaded.family,
-        theirs,
+        teacher_tokenizer,
         tokenizer_files.load(str(tokenizer)),
         longest=check_longest(name, longest),
         weight=phase.distil.weight,

@@ -53,24 +53,24 @@ def layers_of(
         recipe: inserted layers.
         tied: whether the output projection is the word embeddings.
     """
-    found: Shapes = {}
+    tensors: Shapes = {}
     itl: set[int] = set()
     depths = []
     places = recipe.graft.places
-    for one in family.lists:
+    for stack in family.lists:
         numbers = {layer_index(name, family) for name in shapes}
-        last = max(n for n in numbers if n is not None and one.first <= n < one.first + DECODER)
-        prefix = f"{one.layers}.{last - one.first}."
-        depth = last - one.first + 1 + places.number(last - one.first + 1)
+        last = max(n for n in numbers if n is not None and stack.first <= n < stack.first + DECODER)
+        prefix = f"{stack.layers}.{last - stack.first}."
+        depth = last - stack.first + 1 + places.number(last - stack.first + 1)
         depths.append(depth)
-        itl |= {one.first + index for index in places.inserted(depth)}
+        itl |= {stack.first + index for index in places.inserted(depth)}
         for name, shape in shapes.items():  # the last layer has all that any has
             if name.startswith(prefix) and not goes_with_place(name, family):
                 ending = name.removeprefix(prefix)
-                found |= {f"{one.layers}.{index}.{ending}": shape for index in range(depth)}
-    dimensions = ((name, len(shape)) for name, shape in found.items())
+                tensors |= {f"{stack.layers}.{index}.{ending}": shape for index in range(depth)}
+    dimensions = ((name, len(shape)) for name, shape in tensors.items())
     gains = gains_of(dimensions, family, frozenset(itl))
-    return found, Layout(family, frozenset(itl), tuple(depths), tied, gains)
+    return tensors, Layout(family, frozenset(itl), tuple(depths), tied, gains)
 
 
 def trainable(
@@ -101,8 +101,8 @@ def trainable(
     whole = [s for s in selection.trained if s.part is not None]
     some = [s for s in selection.trained if s.items]
     names = [*tensors, *(name for name in shapes if layer_index(name, family) is None)]
-    seen = {part_of(name, family, layout.itl) for name in names}
-    if all(part in seen for part, count in by_part.items() if count):
+    parts = {part_of(name, family, layout.itl) for name in names}
+    if all(part in parts for part, count in by_part.items() if count):
         selection.check_rated(names)  # else modules that the source lacks have names yet unknown
     adapted = _adapted(selection, tensors)
     frozen_maps, learning = 0, set[int]()
@@ -124,9 +124,9 @@ def trainable(
             total += phase.lora.rank * sum(shape)
     source = shapes[family.word_embeddings]
     matrices = 0
-    for one in (s for s in selection.trained if s.matrix is not None):
-        width = 1 if one.matrix == "output_bias" else source[1]
-        total += _rows(recipe, str(one.rows), source[0], phase.name) * width
+    for selector in (s for s in selection.trained if s.matrix is not None):
+        width = 1 if selector.matrix == "output_bias" else source[1]
+        total += _rows(recipe, str(selector.rows), source[0], phase.name) * width
         matrices += recipe.tokenizer.most_rows(source[0]) * width
     reached = _reached(selection, layout, learning)
     return Trained(total, matrices, reached, len(learning), frozen_maps)
@@ -152,8 +152,8 @@ def _adapted(selection: Selection, tensors: Shapes) -> set[str]:
 def _reached(selection: Selection, layout: Layout, learning: set[int]) -> int:
     """How many layers have a backward pass; a decoder's layers stand on its encoder's."""
     numbers = [
-        one.first + index
-        for one, depth in zip(layout.family.lists, layout.depths, strict=True)
+        stack.first + index
+        for stack, depth in zip(layout.family.lists, layout.depths, strict=True)
         for index in range(depth)
     ]
     names = {s.part or s.matrix for s in selection.trained}
@@ -174,9 +174,9 @@ def _rows(recipe: Recipe, which: str, source: int, phase: str) -> int:
     old = (source if kind in ("extend", "append") else most) if keeps else 0
     counts = {"new": most - old, "old": old, "rows": most}
     if not counts[which]:
-        said = "adds no piece" if which == "new" else "keeps no piece of the source's"
+        effect = "adds no piece" if which == "new" else "keeps no piece of the source's"
         raise RecipeError(
-            f"phase '{phase}': tokenizer.kind = '{kind}' {said}, so no row is {which}; "
+            f"phase '{phase}': tokenizer.kind = '{kind}' {effect}, so no row is {which}; "
             "name the whole part, or set another kind (extend)"
         )
     return counts[which]

@@ -64,10 +64,12 @@ class Probe:
         Args:
             choices: of all rules, in the table's order; initialisers come before learning rates.
         """
-        opened = [one.key for one in choices if is_open(one)]
+        opened = [choice.key for choice in choices if is_open(choice)]
         if not opened:
             return list(choices)
-        trials = sum(len(one.candidates) for one in choices if is_open(one)) - len(opened) + 1
+        trials = (
+            sum(len(choice.candidates) for choice in choices if is_open(choice)) - len(opened) + 1
+        )
         steps, why = self.steps(trials), ""
         if self.context.recipe.method.probe is False:
             why = "not probed, as was asked for (--no-probe)"
@@ -79,13 +81,15 @@ class Probe:
         if why:
             logger.info("probe: rules decide %s; %s", " and ".join(opened), why)
             return [
-                replace(one, why=f"{one.why}; {why}", candidates=()) if one.key in opened else one
-                for one in choices
+                replace(choice, why=f"{choice.why}; {why}", candidates=())
+                if choice.key in opened
+                else choice
+                for choice in choices
             ]
         logger.info("probe: %s, %d trials of %d steps", " and ".join(opened), trials, steps)
         decided = list(choices)
-        for index, one in enumerate(choices):
-            if one.key in opened:
+        for index, choice in enumerate(choices):
+            if choice.key in opened:
                 decided[index] = self.tried(decided, index, opened, steps)
         return decided
 
@@ -112,7 +116,7 @@ class Probe:
         choice, losses = choices[index], []
         for value in choice.candidates:
             trial = [*choices[:index], replace(choice, value=value), *choices[index + 1 :]]
-            key = tuple(one.value for one in trial if one.key in opened)
+            key = tuple(entry.value for entry in trial if entry.key in opened)
             if key not in self.losses:
                 self.losses[key] = self.loss(self.recipe_of(trial), steps)
             losses.append((value, self.losses[key]))
@@ -120,8 +124,8 @@ class Probe:
         best = min(losses, key=lambda pair: pair[1])
         if math.isinf(best[1]):
             best = (choice.value, math.inf)
-        shown = ", ".join(f"{value}: {loss:.3f}" for value, loss in losses)
-        why = f"{choice.why}; validation losses after trials of {steps} steps: {shown}"
+        summary = ", ".join(f"{value}: {loss:.3f}" for value, loss in losses)
+        why = f"{choice.why}; validation losses after trials of {steps} steps: {summary}"
         return replace(choice, value=best[0], why=why, tried=tuple(losses))
 
     def loss(self, recipe: Recipe, steps: int) -> float:
@@ -131,8 +135,8 @@ class Probe:
         try:
             return speed.trial(context, recipe.phases[-1], weights, steps, SENTENCES)
         except Stopped as error:  # a trial is no result of its own, and decides nothing
-            said = "stopped in the probe; the same command begins it again"
-            raise Stopped(said, error.signal_number) from None
+            message = "stopped in the probe; the same command begins it again"
+            raise Stopped(message, error.signal_number) from None
         except TrainingError:
             return math.inf
 
@@ -148,12 +152,12 @@ def grafted(context: Context) -> Path:
     vocabulary = str(run.stage("tokenizer").fingerprint())
     if run.stage("graft").is_done(stages.graft_fingerprint(recipe, vocabulary)):
         return run.weights([])
-    other = place_of(run, str(recipe.graft.embeddings))
+    trial_run = place_of(run, str(recipe.graft.embeddings))
     if context.accelerator.is_main_process:
-        other.path.mkdir(parents=True, exist_ok=True)
-        stages.graft(replace(context, run=other), vocabulary)
+        trial_run.path.mkdir(parents=True, exist_ok=True)
+        stages.graft(replace(context, run=trial_run), vocabulary)
     context.accelerator.wait_for_everyone()
-    return other.weights([])
+    return trial_run.weights([])
 
 
 def settle(context: Context) -> None:

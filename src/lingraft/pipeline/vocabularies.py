@@ -62,10 +62,10 @@ def _template(folder: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     path = folder / "tokenizer_config.json"
     try:
-        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        settings = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except (ValueError, RecursionError):
         return ""  # whoever loads the tokenizer says so
-    return str(found.get("chat_template") or "") if isinstance(found, dict) else ""
+    return str(settings.get("chat_template") or "") if isinstance(settings, dict) else ""
 
 
 def notes(recipe: Recipe, folder: Path, rows: int, *, tied: bool) -> list[str]:
@@ -81,26 +81,26 @@ def notes(recipe: Recipe, folder: Path, rows: int, *, tied: bool) -> list[str]:
         DataError: tokenizer.json is broken.
         UnsupportedModelError: 'extend' with a tokenizer that has no merges.
     """
-    section, found = recipe.tokenizer, list[str]()
+    section, messages = recipe.tokenizer, list[str]()
     if recipe.graft.output_embeddings is not None and tied:
-        found.append(
+        messages.append(
             "graft.output_embeddings is without effect: the source's output projection is tied to "
             "its word embeddings"
         )
     state = _state(folder / "tokenizer.json") if section.kind in FOLLOWING else None
     if state is None:
-        return found
+        return messages
     if section.kind == "extend":
         check_continues(state)
     pieces = pieces_of(state) | outside(state)
     empty = rows - len(pieces)
     reserved = sum(PLACEHOLDER.fullmatch(piece) is not None for piece in pieces)
-    found.append(
+    messages.append(
         f"the source's tokenizer is {kind_of_state(state)} with {len(pieces):,} pieces, "
         f"{reserved:,} of them in reserve, and {max(empty, 0):,} rows have no piece"
     )
     at_most = "the sizes given are those where it is as large as it can be"
-    found.append(
+    messages.append(
         {
             "extend": f"{section.new_pieces:,} pieces and rows are added at most; {at_most}",
             "append": f"{section.vocab_size:,} pieces and rows are added at most; how many the "
@@ -111,7 +111,7 @@ def notes(recipe: Recipe, folder: Path, rows: int, *, tied: bool) -> list[str]:
             "added ones",
         }[section.kind]
     )
-    return found
+    return messages
 
 
 def _state(path: Path) -> dict[str, Any] | None:

@@ -61,11 +61,11 @@ def quiet_transformers() -> None:
 
 
 @contextlib.contextmanager
-def one_line(what: str, advice: str) -> Iterator[None]:
+def one_line(problem: str, advice: str) -> Iterator[None]:
     """Turn what a library raises over a checkpoint or the Hub's answer into one line.
 
     Args:
-        what: is wrong; the library's words follow.
+        problem: what is wrong; the library's words follow.
         advice: what to do.
 
     Raises:
@@ -76,7 +76,7 @@ def one_line(what: str, advice: str) -> Iterator[None]:
     except LingraftError:
         raise
     except Exception as error:  # JSON, pickle, safetensors, tokenizers, HTTP: classes of their own
-        raise DataError(f"{what}: {_reason(error)}; {advice}") from error
+        raise DataError(f"{problem}: {_reason(error)}; {advice}") from error
 
 
 def load_config(
@@ -102,9 +102,9 @@ def load_config(
         f"source model '{name}' cannot be loaded{catalogue.hint(name)}",
         "check the name, or correct config.json",
     ):
-        found, _ = PreTrainedConfig.get_config_dict(where, revision=revision)
-        kind = found.get("model_type")
-        refuse_code(name, found, isinstance(kind, str) and kind in CONFIG_MAPPING)
+        raw_config, _ = PreTrainedConfig.get_config_dict(where, revision=revision)
+        kind = raw_config.get("model_type")
+        refuse_code(name, raw_config, isinstance(kind, str) and kind in CONFIG_MAPPING)
         config = AutoConfig.from_pretrained(
             where, revision=revision, trust_remote_code=False, **(settings or {})
         )
@@ -136,10 +136,10 @@ def load_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenize
         f"{name}: its tokenizer cannot be loaded",
         "check the name and the files, or save the tokenizer again",
     ):
-        found = get_tokenizer_config(where, revision=revision)
-        kind = found.get("tokenizer_class")
+        tokenizer_config = get_tokenizer_config(where, revision=revision)
+        kind = tokenizer_config.get("tokenizer_class")
         stock = isinstance(kind, str) and tokenizer_class_from_name(kind) is not None
-        refuse_code(name, found, stock)
+        refuse_code(name, tokenizer_config, stock)
         return AutoTokenizer.from_pretrained(where, revision=revision, trust_remote_code=False)
 
 

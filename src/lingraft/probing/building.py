@@ -40,18 +40,18 @@ def check_source(probed: Probed, phase: str) -> None:
         DataError: it cannot, or is not.
     """
     try:
-        theirs = load_config(probed.source, probed.revision)
+        source_config = load_config(probed.source, probed.revision)
     except DataError as error:
         raise DataError(f"{error}; --source says where the run's source model is now") from None
-    ours = load_config(str(probed.weights(phase)))
-    check_masked(family_of(ours.model_type), "probe-source")
-    found = (theirs.model_type, theirs.hidden_size, theirs.num_hidden_layers)
-    depth = probed.places.source_layers(ours.num_hidden_layers)
-    wanted = (ours.model_type, ours.hidden_size, depth)
-    if found != wanted:
+    run_config = load_config(str(probed.weights(phase)))
+    check_masked(family_of(run_config.model_type), "probe-source")
+    actual = (source_config.model_type, source_config.hidden_size, source_config.num_hidden_layers)
+    depth = probed.places.source_layers(run_config.num_hidden_layers)
+    expected = (run_config.model_type, run_config.hidden_size, depth)
+    if actual != expected:
         raise DataError(
-            f"source model '{probed.source}': is {_shape(found)}, but {probed.run.path} was made "
-            f"from {_shape(wanted)}; name the run's own source with --source"
+            f"source model '{probed.source}': is {_shape(actual)}, but {probed.run.path} was made "
+            f"from {_shape(expected)}; name the run's own source with --source"
         )
     grafted = probed.run.stage("graft").path / "model"
     if probed.recipe.graft.source_weights == "pretrained" and (grafted / "config.json").is_file():

@@ -111,9 +111,9 @@ class Profile:
             scripts.update(letters_by_script(sentence))
             folded = unicodedata.normalize("NFKC", sentence).casefold()
             characters.update(letter for letter in folded if not letter.isspace())
-            found = words(folded)
-            counted.update(found)
-            first += islice(found, RATIO_WORDS - len(first))
+            tokens = words(folded)
+            counted.update(tokens)
+            first += islice(tokens, RATIO_WORDS - len(first))
         trigrams: Counter[str] = Counter()
         for word, times in counted.items():
             for gram in grams(word):
@@ -138,13 +138,13 @@ def grams(word: str) -> list[str]:
     return [marked[at : at + GRAM] for at in range(max(1, len(marked) - GRAM + 1))]
 
 
-def overlap(one: Mapping[str, int], other: Mapping[str, int]) -> float | None:
+def overlap(first: Mapping[str, int], second: Mapping[str, int]) -> float | None:
     """The histogram intersection of two counts, in [0, 1]; None where one of them is empty."""
-    all_one, all_other = sum(one.values()), sum(other.values())
-    if not all_one or not all_other:
+    first_total, second_total = sum(first.values()), sum(second.values())
+    if not first_total or not second_total:
         return None
-    common = one.keys() & other.keys()
-    return sum(min(one[key] / all_one, other[key] / all_other) for key in common)
+    common = first.keys() & second.keys()
+    return sum(min(first[key] / first_total, second[key] / second_total) for key in common)
 
 
 def of_texts(target: Profile, source: Profile) -> dict[str, float | None]:
@@ -178,15 +178,15 @@ def of_tokenizer(
     Raises:
         UnsupportedModelError: the tokenizer is neither Unigram, byte-level BPE nor WordPiece.
     """
-    found = statistics(tokenizer, sentences)
-    tokens, count = found["tokens"] or 0, found["words"] or 0
-    unknowns = tokens * (found["unknown_rate"] or 0.0)
+    values = statistics(tokenizer, sentences)
+    tokens, count = values["tokens"] or 0, values["words"] or 0
+    unknowns = tokens * (values["unknown_rate"] or 0.0)
     visible = sum(len(word) for sentence in sentences for word in sentence.split())
-    coverage = found["character_coverage"]
+    coverage = values["character_coverage"]
     hidden = visible * (1 - coverage) if coverage is not None else 0.0
     return {
         "tokens_per_word": (tokens - unknowns + hidden) / count if count else None,
-        "unknown_rate": found["unknown_rate"],
+        "unknown_rate": values["unknown_rate"],
         "whole_words": whole_words(tokenizer, sentences),
         "vocabulary_scripts": overlap(target.scripts, piece_letters(tokenizer)),
     }

@@ -130,32 +130,32 @@ def missing(recipe: Recipe, initialiser: str) -> str | None:
         raise RecipeError(
             f"--initialisers: '{initialiser}' is not known; there are {', '.join(INITIALISERS)}"
         )
-    given = recipe.resources
-    if initialiser in ("dictionary", "wechsel") and not given.lexicons:
+    resources = recipe.resources
+    if initialiser in ("dictionary", "wechsel") and not resources.lexicons:
         return "needs a bilingual dictionary: resources.lexicons"
-    if initialiser == "wechsel" and not (given.source_vectors or given.source_text):
+    if initialiser == "wechsel" and not (resources.source_vectors or resources.source_text):
         return "needs vectors or text of the source language: resources.source_vectors, source_text"
-    if initialiser == "ramen" and not given.parallel:
+    if initialiser == "ramen" and not resources.parallel:
         return "needs sentence pairs: resources.parallel"
-    learns = initialiser in ("focus", "omp", "wechsel") and not given.target_vectors
-    learns = learns or (initialiser == "wechsel" and not given.source_vectors)
+    learns = initialiser in ("focus", "omp", "wechsel") and not resources.target_vectors
+    learns = learns or (initialiser == "wechsel" and not resources.source_vectors)
     if learns and importlib.util.find_spec("gensim") is None:
         return 'learns static vectors, which needs gensim: pip install "lingraft[vectors]"'
     return None
 
 
-def usable(recipe: Recipe, wanted: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+def usable(recipe: Recipe, initialisers: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """The initialisers that can run, and why the others cannot.
 
     Args:
         recipe: whose resources count.
-        wanted: names; empty takes all.
+        initialisers: names; empty takes all.
 
     Raises:
         RecipeError: an unknown name, or none can run.
     """
-    reasons = {name: missing(recipe, name) for name in wanted or INITIALISERS}
-    if not wanted:
+    reasons = {name: missing(recipe, name) for name in initialisers or INITIALISERS}
+    if not initialisers:
         reasons |= dict.fromkeys(RUN_MODEL, "runs a causal source to learn rows: name it to try it")
     left_out = {name: reason for name, reason in reasons.items() if reason}
     names = [name for name in reasons if name not in left_out]

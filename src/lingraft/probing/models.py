@@ -117,17 +117,17 @@ class Probed:
                     f"{', '.join(self.phases)}"
                 )
         translation: tuple[Layers, ...] = ("with", "without") if any(self.places) else ("none",)
-        shown = {"with": ".itl", "without": ".no-itl", "none": ""}
-        wanted = [phase for phase in self.phases if not phases or phase in phases]
+        suffixes = {"with": ".itl", "without": ".no-itl", "none": ""}
+        kept_phases = [phase for phase in self.phases if not phases or phase in phases]
         return [
             Variant(SOURCE, None, "none", "source"),
             *(
-                Variant(f"{phase}{shown[layers]}.{vocabulary}-vocab", phase, layers, vocabulary)
-                for phase in wanted
+                Variant(f"{phase}{suffixes[layers]}.{vocabulary}-vocab", phase, layers, vocabulary)
+                for phase in kept_phases
                 for vocabulary in VOCABULARIES
                 for layers in translation
             ),
-            Variant("random.target-vocab", wanted[0], translation[0], "target", random=True),
+            Variant("random.target-vocab", kept_phases[0], translation[0], "target", random=True),
             Variant("random.source-vocab", None, "none", "source", random=True),
         ]
 
@@ -169,15 +169,15 @@ class Probed:
 
     def notes(self) -> list[str]:
         """What a reader of the table must know of the run."""
-        found = []
+        notes = []
         if not any(self.places):
-            found.append(
+            notes.append(
                 "The run has no translation layers: the rows without them are left out, "
                 "there is nothing to take away."
             )
         if self.recipe.graft.source_weights == "random":
-            found.append(
+            notes.append(
                 "The run drew the source's weights anew: its layers never knew the source's "
                 "language."
             )
-        return found
+        return notes

@@ -43,28 +43,28 @@ class Held:
     cells: int
 
 
-def spearman(one: Sequence[float], other: Sequence[float]) -> float | None:
+def spearman(x: Sequence[float], y: Sequence[float]) -> float | None:
     """Spearman's rank correlation, ties at their mean rank; None where one side is constant."""
-    found = float(_correlations(np.array([one]), np.array([other]))[0])
-    return None if np.isnan(found) else found
+    correlation = float(_correlations(np.array([x]), np.array([y]))[0])
+    return None if np.isnan(correlation) else correlation
 
 
-def _correlations(one_RN: Array, other_RN: Array) -> Array:
+def _correlations(x_RN: Array, y_RN: Array) -> Array:
     """[R] Spearman's correlation of each row; nan where one side is constant."""
-    ranks, others = (rankdata(side, axis=1) for side in (one_RN, other_RN))
-    ranks, others = (side - side.mean(1, keepdims=True) for side in (ranks, others))
-    norm_R = np.sqrt((ranks**2).sum(1) * (others**2).sum(1))
-    found_R: Array = np.full(len(norm_R), np.nan)
-    np.divide((ranks * others).sum(1), norm_R, out=found_R, where=norm_R > 0)
-    return found_R
+    x_ranks, y_ranks = (rankdata(side, axis=1) for side in (x_RN, y_RN))
+    x_ranks, y_ranks = (side - side.mean(1, keepdims=True) for side in (x_ranks, y_ranks))
+    norm_R = np.sqrt((x_ranks**2).sum(1) * (y_ranks**2).sum(1))
+    correlations_R: Array = np.full(len(norm_R), np.nan)
+    np.divide((x_ranks * y_ranks).sum(1), norm_R, out=correlations_R, where=norm_R > 0)
+    return correlations_R
 
 
 def _means(values_RT: Array) -> Array:
     """The mean of each row over what is a number; rows without one are left out."""
-    known_RT = ~np.isnan(values_RT)
-    counts_R = known_RT.sum(1)
-    kept_R = counts_R > 0
-    means: Array = np.where(known_RT, values_RT, 0.0).sum(1)[kept_R] / counts_R[kept_R]
+    valid_RT = ~np.isnan(values_RT)
+    counts_R = valid_RT.sum(1)
+    filled_R = counts_R > 0
+    means: Array = np.where(valid_RT, values_RT, 0.0).sum(1)[filled_R] / counts_R[filled_R]
     return means
 
 
@@ -82,14 +82,14 @@ def held(
     """
     pairs = _paired(predictor, final, higher=higher)
     by_target = {target: spearman(goodness, scores) for target, (goodness, scores) in pairs.items()}
-    known = [value for value in by_target.values() if value is not None]
+    correlations = [value for value in by_target.values() if value is not None]
     cells = sum(len(scores) for _, scores in pairs.values())
-    if not known:
+    if not correlations:
         return Held(None, None, None, None, by_target, _regret(pairs), len(pairs), cells)
     generator = np.random.default_rng(seed)
-    sides = [(np.array(told), np.array(scores)) for told, scores in pairs.values()]
+    sides = [(np.array(goodness), np.array(scores)) for goodness, scores in pairs.values()]
     low, high = interval(_drawn(sides, generator, resamples))
-    mean = float(np.mean(known))
+    mean = float(np.mean(correlations))
     as_high = int((_permuted(sides, generator, resamples) >= mean - 1e-12).sum())
     p = (as_high + 1) / (resamples + 1)
     return Held(mean, low, high, p, by_target, _regret(pairs), len(pairs), cells)
@@ -104,8 +104,8 @@ def _paired(
     for target, scores in final.items():
         common = [source for source in scores if source in predictor.get(target, {})]
         if len(common) > 1:
-            told = [sign * predictor[target][source] for source in common]
-            pairs[target] = (told, [-scores[source] for source in common])
+            goodness = [sign * predictor[target][source] for source in common]
+            pairs[target] = (goodness, [-scores[source] for source in common])
     return pairs
 
 
@@ -117,11 +117,11 @@ def _drawn(
     picked_RT = generator.integers(targets, size=(resamples, targets))
     values_RT = np.full(picked_RT.shape, np.nan)
     for place in range(targets):
-        for target, (told, scores) in enumerate(sides):
-            at_RN = generator.integers(len(told), size=(resamples, len(told)))
-            chosen_R = picked_RT[:, place] == target
-            found_R = _correlations(told[at_RN], scores[at_RN])
-            values_RT[chosen_R, place] = found_R[chosen_R]
+        for target, (goodness, scores) in enumerate(sides):
+            at_RN = generator.integers(len(goodness), size=(resamples, len(goodness)))
+            mask_R = picked_RT[:, place] == target
+            correlations_R = _correlations(goodness[at_RN], scores[at_RN])
+            values_RT[mask_R, place] = correlations_R[mask_R]
     return _means(values_RT)
 
 
@@ -130,16 +130,16 @@ def _permuted(
 ) -> Array:
     """[≤ R] The mean correlation when the predictor says nothing of which source is which."""
     columns = []
-    for told, scores in sides:
-        shuffled_RN = generator.permuted(np.tile(told, (resamples, 1)), axis=1)
+    for goodness, scores in sides:
+        shuffled_RN = generator.permuted(np.tile(goodness, (resamples, 1)), axis=1)
         columns.append(_correlations(shuffled_RN, np.tile(scores, (resamples, 1))))
     return _means(np.stack(columns, 1))
 
 
 def _regret(pairs: Mapping[str, tuple[list[float], list[float]]]) -> float | None:
     losses = []
-    for told, scores in pairs.values():
-        first = [score for value, score in zip(told, scores, strict=True) if value == max(told)]
+    for values, scores in pairs.values():
+        first = [score for value, score in zip(values, scores, strict=True) if value == max(values)]
         losses.append(max(scores) - float(np.mean(first)))
     return float(np.mean(losses)) if losses else None
 
@@ -162,10 +162,10 @@ def agreement(probe: Mapping[str, Mapping[tuple[str, str], int]], final: Scores)
         final: bits per character.
     """
     apart = same = pairs = 0
-    for target, found in probe.items():
-        for (one, other), sign in found.items():
+    for target, signs in probe.items():
+        for (first, second), sign in signs.items():
             pairs += 1
             if sign:
                 apart += 1
-                same += (final[target][one] - final[target][other]) * sign > 0
+                same += (final[target][first] - final[target][second]) * sign > 0
     return Agreement(apart, same, pairs)

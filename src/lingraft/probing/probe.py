@@ -61,10 +61,10 @@ def probe(
     quiet_transformers()
     tasks_of(recipe, Path())  # an unknown one is told before a model is built
     variants = probed.variants(phases)
-    wanted = phases or probed.phases
-    for phase in wanted:
+    probed_phases = phases or probed.phases
+    for phase in probed_phases:
         probed.weights(phase)
-    building.check_source(probed, wanted[0])
+    building.check_source(probed, probed_phases[0])
     with Run(out / MODELS).locked():
         clear_temporary(out)
         every = probed.variants()
@@ -73,17 +73,17 @@ def probe(
             {
                 "run": str(probed.run.path),
                 "source": probed.source,
-                "models": {one.label: asdict(one) for one in every},
+                "models": {variant.label: asdict(variant) for variant in every},
             },
         )
-        for number, one in enumerate(variants, 1):
-            logger.info("probe-source: %s, model %d of %d", one.label, number, len(variants))
-            folder = out / MODELS / one.label
+        for number, variant in enumerate(variants, 1):
+            logger.info("probe-source: %s, model %d of %d", variant.label, number, len(variants))
+            folder = out / MODELS / variant.label
             try:
-                building.build(probed, one, folder)
-                named = {"models": (str(folder.resolve()),), "labels": (one.label,)}
-                chosen = recipe.model_copy(update=named)
-                finetuning.finetune(chosen, out, options, Path())
+                building.build(probed, variant, folder)
+                settings = {"models": (str(folder.resolve()),), "labels": (variant.label,)}
+                variant_recipe = recipe.model_copy(update=settings)
+                finetuning.finetune(variant_recipe, out, options, Path())
             finally:
                 if not keep_models and folder.exists():
                     shutil.rmtree(folder)

@@ -61,21 +61,21 @@ def candidates(names: Sequence[str], texts: Sequence[str] = ()) -> list[Candidat
         raise RecipeError(
             "--candidates: name the models to choose from, say --candidates demo/source,xlm-r-base"
         )
-    found: dict[str, Candidate] = {}
+    by_name: dict[str, Candidate] = {}
     for name in names:
         model = catalogue.resolve(name)
-        if any(model == other.model for other in found.values()):
+        if any(model == candidate.model for candidate in by_name.values()):
             raise RecipeError(f"--candidates: '{name}' is named twice; leave one out")
-        found[name] = Candidate(name, model)
+        by_name[name] = Candidate(name, model)
     for text in texts:
         name, _, path = text.partition("=")
-        if not path or name not in found:
+        if not path or name not in by_name:
             raise RecipeError(
                 f"--source-text {text}: write CANDIDATE=PATH, the candidate as in --candidates: "
-                f"{', '.join(found)}"
+                f"{', '.join(by_name)}"
             )
-        found[name] = replace(found[name], texts=(*found[name].texts, path))
-    return list(found.values())
+        by_name[name] = replace(by_name[name], texts=(*by_name[name].texts, path))
+    return list(by_name.values())
 
 
 def with_source(recipe: Recipe, candidate: Candidate) -> Recipe:
@@ -129,15 +129,15 @@ def base_of(
     return settled(recipe.model_copy(update=changes))
 
 
-def study_of(base: Recipe, chosen: Sequence[Candidate], seeds: int) -> Study:
+def study_of(base: Recipe, models: Sequence[Candidate], seeds: int) -> Study:
     """The probe as a study.
 
     Args:
         base: see `base_of`.
-        chosen: the candidates.
+        models: the candidates.
         seeds: how many, counted up from the recipe's own.
     """
-    return along(AXIS, [candidate.label for candidate in chosen], base, seeds, "sources")
+    return along(AXIS, [candidate.label for candidate in models], base, seeds, "sources")
 
 
 @dataclass(frozen=True)
@@ -185,50 +185,50 @@ def standings(groups: Mapping[str, Group], resampling: Resampling) -> list[Stand
                 worse[name].append(other)
             elif low is not None and low > 0:
                 worse[other].append(name)
-    found = []
+    ranking = []
     for name in names:
         group = groups[name]
         low, high = own_interval(group, resampling)
-        rank = 1 + sum(name in others for others in worse.values())
+        rank = 1 + sum(name in rivals for rivals in worse.values())
         values = group.values(BITS)
         mean = group.mean(BITS)
         assert mean is not None
-        found.append(Standing(name, len(values), mean, low, high, rank, tuple(worse[name])))
-    return sorted(found, key=lambda one: (one.rank, one.bits))
+        ranking.append(Standing(name, len(values), mean, low, high, rank, tuple(worse[name])))
+    return sorted(ranking, key=lambda standing: (standing.rank, standing.bits))
 
 
-def _bounds(one: Group, other: Group, resampling: Resampling) -> tuple[float | None, float | None]:
-    if not one.rows(BITS).keys() & other.rows(BITS).keys():
+def _bounds(a: Group, b: Group, resampling: Resampling) -> tuple[float | None, float | None]:
+    if not a.rows(BITS).keys() & b.rows(BITS).keys():
         return None, None  # each failed where the other did not
-    found = difference(one, other, BITS, resampling)
-    return found.low, found.high
+    result = difference(a, b, BITS, resampling)
+    return result.low, result.high
 
 
 def own_interval(group: Group, resampling: Resampling) -> tuple[float | None, float | None]:
     """The 95 % interval of a candidate's own bits per character, over blocks and seeds."""
     rows = group.rows(BITS)
-    kept_B = shared_blocks(list(rows.values()))
-    if kept_B is None:
+    blocks_B = shared_blocks(list(rows.values()))
+    if blocks_B is None:
         return None, None
-    drawn_RS = replicates(list(rows.values()), BITS, kept_B, resampling)
-    return interval(resampling.mean(drawn_RS, list(rows)))
+    replicates_RS = replicates(list(rows.values()), BITS, blocks_B, resampling)
+    return interval(resampling.mean(replicates_RS, list(rows)))
 
 
-def verdict(found: Sequence[Standing]) -> str:
+def verdict(ranking: Sequence[Standing]) -> str:
     """What the intervals allow to say, in a sentence or two."""
-    if len(found) < 2:
+    if len(ranking) < 2:
         return "One candidate: there is nothing to choose."
-    first = [one.candidate for one in found if one.rank == 1]
-    others = [one for one in found if one.rank > 1]
-    if not others:
+    first = [standing.candidate for standing in ranking if standing.rank == 1]
+    rest = [standing for standing in ranking if standing.rank > 1]
+    if not rest:
         return f"No candidate can be told from the others: {_listed(first)} tie."
     if len(first) == 1:
         return (
-            f"{first[0]} is best of {len(found)}: every interval of its difference to another "
-            f"candidate lies below 0 ({found[0].bits:.3f} bits per character)."
+            f"{first[0]} is best of {len(ranking)}: every interval of its difference to another "
+            f"candidate lies below 0 ({ranking[0].bits:.3f} bits per character)."
         )
-    are = "is" if len(others) == 1 else "are"
-    behind = _listed(one.candidate for one in others)
+    are = "is" if len(rest) == 1 else "are"
+    behind = _listed(standing.candidate for standing in rest)
     return f"{_listed(first)} tie for the first place; {behind} {are} behind one of them or more."
 
 

@@ -96,11 +96,11 @@ def licence(folder: Path) -> str | None:
         front = yaml.safe_load(rest.partition("\n---")[0])
     except yaml.YAMLError:
         return None
-    found = front.get("license") if isinstance(front, dict) else None
-    return str(found) if found else None
+    value = front.get("license") if isinstance(front, dict) else None
+    return str(value) if value else None
 
 
-def facts_of(recipe: Recipe, chosen: Sequence[Candidate]) -> tuple[list[Row], Row]:
+def facts_of(recipe: Recipe, candidates: Sequence[Candidate]) -> tuple[list[Row], Row]:
     """A row for each candidate with all that is known of it, and what is known of the target.
 
     Raises:
@@ -110,23 +110,23 @@ def facts_of(recipe: Recipe, chosen: Sequence[Candidate]) -> tuple[list[Row], Ro
     from lingraft.tokenizer import files
 
     rows: list[Row] = []
-    for candidate in chosen:  # what is wrong with the last one is said before work begins
+    for candidate in candidates:  # what is wrong with the last one is said before work begins
         rows.append({"candidate": candidate.label, "model": candidate.model})
         rows[-1] |= about(candidate, recipe)
     (stream,) = recipe.texts
     sentences = list(limited(read_clean(stream.corpus.text, stream.corpus, stream.language)))
     target = Profile.of(sentences)
-    for candidate, found in zip(chosen, rows, strict=True):
+    for candidate, facts in zip(candidates, rows, strict=True):
         tokenizer = files.load(candidate.model)
-        found["vocabulary"] = len(tokenizer)
-        found |= of_tokenizer(tokenizer, sentences, target)
-        found |= dict.fromkeys(OF_TEXT)
+        facts["vocabulary"] = len(tokenizer)
+        facts |= of_tokenizer(tokenizer, sentences, target)
+        facts |= dict.fromkeys(OF_TEXT)
         if candidate.texts:
             own = Profile.of(read_clean(candidate.texts, stream.corpus, stream.language))
-            found |= of_texts(target, own)
+            facts |= of_texts(target, own)
         logger.info("facts of %s: done", candidate.label)
-    known = {"sentences": len(sentences), "characters": sum(map(len, sentences))}
-    return rows, known | {"ttr": target.ratio, "ttr_words": target.ratio_words}
+    target_facts = {"sentences": len(sentences), "characters": sum(map(len, sentences))}
+    return rows, target_facts | {"ttr": target.ratio, "ttr_words": target.ratio_words}
 
 
 # -- tables
@@ -134,19 +134,19 @@ def facts_of(recipe: Recipe, chosen: Sequence[Candidate]) -> tuple[list[Row], Ro
 
 def fact_table(rows: Sequence[Row], target: Row) -> Table:
     """The free facts, a row each candidate; columns in which nothing is known are left out."""
-    names = [name for name in FACTS if any(found.get(name) is not None for found in rows)]
+    names = [name for name in FACTS if any(facts.get(name) is not None for facts in rows)]
     head = ["candidate", "kind", "parameters", "pieces"]
     head += [FACTS[name].title for name in names]
-    if any(found["licence"] for found in rows):
+    if any(facts["licence"] for facts in rows):
         head.append("licence")
-    shown = []
-    for found in rows:
-        cells = [str(found["candidate"]), found["kind"] or numbers.ABSENT]
-        cells += [numbers.short(found["parameters"]), numbers.count(found["vocabulary"])]
-        cells += [_shown(found.get(name), FACTS[name].shown_as) for name in names]
+    table_rows = []
+    for facts in rows:
+        cells = [str(facts["candidate"]), facts["kind"] or numbers.ABSENT]
+        cells += [numbers.short(facts["parameters"]), numbers.count(facts["vocabulary"])]
+        cells += [_shown(facts.get(name), FACTS[name].shown_as) for name in names]
         if len(head) > len(cells):
-            cells.append(found["licence"] or numbers.ABSENT)
-        shown.append(cells)
+            cells.append(facts["licence"] or numbers.ABSENT)
+        table_rows.append(cells)
     ratio = numbers.fixed(target["ttr"], DECIMALS)
     notes = [f"Target text: {target['characters']:,} characters; type-token ratio {ratio} over "
              f"{target['ttr_words']:,} words."]  # fmt: skip
@@ -155,36 +155,36 @@ def fact_table(rows: Sequence[Row], target: Row) -> Table:
         notes.append("Licence: as the model's README says.")
     if not set(OF_TEXT) & set(names):
         notes.append("With --source-text CANDIDATE=PATH the two texts are compared as well.")
-    return table("what is known without training", head, shown, notes)
+    return table("what is known without training", head, table_rows, notes)
 
 
 def _shown(value: float | None, shown_as: str) -> str:
     return numbers.percent(value) if shown_as == "share" else numbers.fixed(value, 2)
 
 
-def probe_table(found: Sequence[Standing], steps: int) -> Table:
+def probe_table(ranking: Sequence[Standing], steps: int) -> Table:
     """The probe's ranking; candidates that the intervals do not tell apart share a rank."""
-    best = min((one.bits for one in found), default=0.0)
+    best = min((standing.bits for standing in ranking), default=0.0)
     head = ("candidate", "rank", "bits/char", "more than the lowest", "seeds")
     head_row = (*head, Column("ahead of", "long"))
-    ranks = [one.rank for one in found]
+    ranks = [standing.rank for standing in ranking]
     rows = [
         row(
-            one.candidate,
-            f"{one.rank}{' =' if ranks.count(one.rank) > 1 else ''}",
+            standing.candidate,
+            f"{standing.rank}{' =' if ranks.count(standing.rank) > 1 else ''}",
             Cell(
-                numbers.fixed(one.bits, DECIMALS),
-                under=numbers.between(one.low, one.high, DECIMALS),
-                rank=BEST if one.rank == 1 and ranks.count(1) == 1 else 0,
+                numbers.fixed(standing.bits, DECIMALS),
+                under=numbers.between(standing.low, standing.high, DECIMALS),
+                rank=BEST if standing.rank == 1 and ranks.count(1) == 1 else 0,
             ),
-            numbers.fixed(one.bits - best, DECIMALS),
-            str(one.seeds),
-            ", ".join(one.ahead_of) or numbers.ABSENT,
+            numbers.fixed(standing.bits - best, DECIMALS),
+            str(standing.seeds),
+            ", ".join(standing.ahead_of) or numbers.ABSENT,
         )
-        for one in found
+        for standing in ranking
     ]
     notes = [
-        verdict(found),
+        verdict(ranking),
         "Ahead of: the 95 % interval of the difference (paired bootstrap over blocks of held-out "
         "words and over seeds) does not hold 0. Rank: 1 + how many are ahead; = is a tie.",
         FEW_SEEDS,
@@ -205,11 +205,11 @@ def write(out: Path, rows: Sequence[Row], tables: Sequence[Table], name: str) ->
         name: of the target.
     """
     out.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps(found, ensure_ascii=False) for found in rows]
+    lines = [json.dumps(facts, ensure_ascii=False) for facts in rows]
     write_text(out / ROWS, "\n".join(lines) + "\n")
-    parts = [f"## {one.title.capitalize()}\n\n{markdown(one)}\n" for one in tables]
+    parts = [f"## {part.title.capitalize()}\n\n{markdown(part)}\n" for part in tables]
     write_text(out / TABLES, f"# Sources for {name}\n\n" + "\n".join(parts))
-    shown = page.render(
+    html = page.render(
         "sources",
         title=f"Sources for {name}",
         verdict=tables[-1].notes[0],
@@ -218,7 +218,7 @@ def write(out: Path, rows: Sequence[Row], tables: Sequence[Table], name: str) ->
         made_from=f"{ROWS} and {PROBE}/results.jsonl",
         tables=tables,
     )
-    write_text(out / PAGE, shown)
+    write_text(out / PAGE, html)
     return out / PAGE
 
 
@@ -233,10 +233,12 @@ def next_step(rows: Sequence[Row], name: str) -> NextStep:
     return NextStep("Facts alone do not decide. Graft each of them for a moment:", start)
 
 
-def with_standings(rows: Sequence[Row], found: Sequence[Standing]) -> list[Row]:
+def with_standings(rows: Sequence[Row], ranking: Sequence[Standing]) -> list[Row]:
     """The rows with what the probe found; of a candidate that failed, as they are."""
-    standing: Mapping[str, Row] = {
-        one.candidate: {key: value for key, value in asdict(one).items() if key != "candidate"}
-        for one in found
+    by_candidate: Mapping[str, Row] = {
+        standing.candidate: {
+            key: value for key, value in asdict(standing).items() if key != "candidate"
+        }
+        for standing in ranking
     }
-    return [one | standing.get(str(one["candidate"]), {}) for one in rows]
+    return [facts | by_candidate.get(str(facts["candidate"]), {}) for facts in rows]

@@ -39,23 +39,23 @@ def write(variants: Sequence[Variant], notes: Sequence[str], out: Path) -> tuple
     """
     (scores, *_), written = page.compare([out], out / PAGE, reference=SOURCE)
     comparison = collect([out], SOURCE)
-    there = [one for one in variants if one.label in comparison.labels]
+    present = [variant for variant in variants if variant.label in comparison.labels]
     equal = equal_to_source(comparison)
-    told = [*notes]
+    all_notes = [*notes]
     if equal:
-        told.append(f"Weights equal to the source's, bit for bit: {', '.join(equal)}.")
-    told += [
+        all_notes.append(f"Weights equal to the source's, bit for bit: {', '.join(equal)}.")
+    all_notes += [
         f"{label}: other scores than the source's with equal weights and seed, so the software or "
         "the machine changed between the two; --overwrite does all anew."
         for label in equal
         if _scores_differ(comparison, label)
     ]
-    made = table_of(there, scores, told)
-    rows = [_row(one, comparison, one.label in equal) for one in there]
-    write_text(out / "table.md", markdown(made) + "\n")
+    main_table = table_of(present, scores, all_notes)
+    rows = [_row(variant, comparison, variant.label in equal) for variant in present]
+    write_text(out / "table.md", markdown(main_table) + "\n")
     write_text(out / "table.csv", _sheet(rows))
-    write_json(out / "table.json", {"notes": list(made.notes), "rows": rows})
-    return made, [*written, *(out / f"table.{kind}" for kind in ("md", "csv", "json"))]
+    write_json(out / "table.json", {"notes": list(main_table.notes), "rows": rows})
+    return main_table, [*written, *(out / f"table.{kind}" for kind in ("md", "csv", "json"))]
 
 
 def equal_to_source(comparison: Comparison) -> list[str]:
@@ -76,7 +76,7 @@ def _scores_differ(comparison: Comparison, label: str) -> bool:
         for key in part.keys
     )
     return any(
-        ours[seed] != theirs[seed] for ours, theirs in pairs for seed in ours.keys() & theirs.keys()
+        own[seed] != source[seed] for own, source in pairs for seed in own.keys() & source.keys()
     )
 
 
@@ -89,11 +89,11 @@ def table_of(variants: Sequence[Variant], scores: Table, notes: Sequence[str]) -
         notes: are put before the comparison's own.
     """
     by_label = {row.cells[0].text: row.cells[1:] for row in scores.rows}
-    rows = [row(*_names(one), *by_label[one.label]) for one in variants]
+    rows = [row(*_names(variant), *by_label[variant.label]) for variant in variants]
     mark = f"* differs from {SOURCE}, p < 0.05 (paired bootstrap, {PAGE})."
     marked = any(cell.mark.startswith("*") for cells in by_label.values() for cell in cells)
-    told = (*notes, *([mark] if marked else []), *scores.notes)
-    return table("Source language after fine-tuning", (*HEAD, *scores.columns[1:]), rows, told)
+    all_notes = (*notes, *([mark] if marked else []), *scores.notes)
+    return table("Source language after fine-tuning", (*HEAD, *scores.columns[1:]), rows, all_notes)
 
 
 def _names(variant: Variant) -> tuple[str, str, str]:

@@ -114,67 +114,67 @@ def advice(variant: Variant, line: Line) -> list[str]:
         variant: the run's own model.
         line: its numbers.
     """
-    known = facts(variant)
-    if known is None or line.perplexity is None or not math.isfinite(line.perplexity):
+    stats = facts(variant)
+    if stats is None or line.perplexity is None or not math.isfinite(line.perplexity):
         return []
-    causes = [] if line.learnt else _causes(known)
-    if known.falling is not None:
-        before, end = known.falling
+    causes = [] if line.learnt else _causes(stats)
+    if stats.falling is not None:
+        before, end = stats.falling
         causes.append(
-            f"{known.longer}: the validation loss still fell over the last fifth of the last "
+            f"{stats.longer}: the validation loss still fell over the last fifth of the last "
             f"phase, from {numbers.fixed(before, 2)} to {numbers.fixed(end, 2)}."
         )
     if not causes and not line.learnt:
         causes = [
-            f"No simple cause fits: {known.steps:,} steps, {numbers.short(known.tokens)} tokens "
-            f"and a learning rate of {known.learning_rate:g} are no small plan. Look at the curve "
+            f"No simple cause fits: {stats.steps:,} steps, {numbers.short(stats.tokens)} tokens "
+            f"and a learning rate of {stats.learning_rate:g} are no small plan. Look at the curve "
             "of the loss, and at what was left out of the text."
         ]
     return causes
 
 
-def _causes(known: Facts) -> list[str]:
-    few = known.steps < FEW_STEPS
-    found = []
-    if known.reach < SHORT_REACH and known.learning_rate < HIGH_RATE:
-        found.append(
-            f"A larger learning rate (--learning-rate): it was {known.learning_rate:g}. Over "
-            f"{known.steps:,} steps the rates add up to {known.reach:.2g}, which is about as far "
+def _causes(stats: Facts) -> list[str]:
+    few = stats.steps < FEW_STEPS
+    causes = []
+    if stats.reach < SHORT_REACH and stats.learning_rate < HIGH_RATE:
+        causes.append(
+            f"A larger learning rate (--learning-rate): it was {stats.learning_rate:g}. Over "
+            f"{stats.steps:,} steps the rates add up to {stats.reach:.2g}, which is about as far "
             f"as a weight can move; new weights start with a spread of {SPREAD:g}. "
-            f"{_example(known)}"
+            f"{_example(stats)}"
         )
-    per_step = known.tokens / known.steps
+    per_step = stats.tokens / stats.steps
     if few and per_step > 1.25 * BATCH_TOKENS:
-        more = round(known.tokens / BATCH_TOKENS)
-        found.append(
+        more = round(stats.tokens / BATCH_TOKENS)
+        causes.append(
             f"A smaller batch (--batch-tokens): a step took {per_step:,.0f} tokens. With "
             f"{BATCH_TOKENS:,} the same number of tokens gives {more:,} steps in place of "
-            f"{known.steps:,}."
+            f"{stats.steps:,}."
         )
-    if few and known.falling is None:
-        found.append(
-            f"{known.longer}: {known.steps:,} steps are few, with "
-            f"{numbers.short(known.tokens)} tokens in all."
+    if few and stats.falling is None:
+        causes.append(
+            f"{stats.longer}: {stats.steps:,} steps are few, with "
+            f"{numbers.short(stats.tokens)} tokens in all."
         )
-    if known.warmup > LONG_WARMUP:
-        found.append(
-            f"A shorter warm-up (schedule.warmup): it took {numbers.percent(known.warmup, 0)} of a "
+    if stats.warmup > LONG_WARMUP:
+        causes.append(
+            f"A shorter warm-up (schedule.warmup): it took {numbers.percent(stats.warmup, 0)} of a "
             "phase."
         )
-    each = known.tokens / known.vocabulary
-    if each < TOKENS_A_PIECE:
-        found.append(
+    per_piece = stats.tokens / stats.vocabulary
+    if per_piece < TOKENS_A_PIECE:
+        causes.append(
             f"A smaller vocabulary (--vocab-size) or more tokens of training: "
-            f"{known.vocabulary:,} pieces were trained on {numbers.short(known.tokens)} tokens, "
-            f"{each:.0f} for each piece."
+            f"{stats.vocabulary:,} pieces were trained on {numbers.short(stats.tokens)} tokens, "
+            f"{per_piece:.0f} for each piece."
         )
-    return found
+    return causes
 
 
-def _example(known: Facts) -> str:
-    if known.width <= NARROW:
-        return f"recipes/demo.toml takes 2e-3; this model's width is {known.width}."
-    return f"The papers' models of width 768 take 1e-4 to 3e-4; this one's width is {known.width}."
+def _example(stats: Facts) -> str:
+    if stats.width <= NARROW:
+        return f"recipes/demo.toml takes 2e-3; this model's width is {stats.width}."
+    return f"The papers' models of width 768 take 1e-4 to 3e-4; this one's width is {stats.width}."
 
 
 def after_run(main: Variant, line: Line) -> NextStep:
@@ -188,9 +188,9 @@ def after_run(main: Variant, line: Line) -> NextStep:
     if evaluation is None:
         called = str((main.environment or {}).get("command", ""))
         again = command("adapt", path / "recipe.toml", "--out", path, "--resume")
-        known = called.startswith("lingraft adapt ")
+        has_command = called.startswith("lingraft adapt ")
         return NextStep(
-            "The run has not ended. This goes on where it was:", called if known else again
+            "The run has not ended. This goes on where it was:", called if has_command else again
         )
     if main.phases and not line.learnt:
         return NextStep(
@@ -242,6 +242,6 @@ def summary(runs: Sequence[Run]) -> str:
     Raises:
         DataError: a folder is not a run.
     """
-    found = labelled(runs)
-    compared = tables.compare(found)
-    return "\n".join([tables.verdict(compared), *lines(found[0], compared.lines[0])])
+    variants = labelled(runs)
+    compared = tables.compare(variants)
+    return "\n".join([tables.verdict(compared), *lines(variants[0], compared.lines[0])])

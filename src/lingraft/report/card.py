@@ -60,18 +60,18 @@ def model_card(run: Run) -> str:
     Raises:
         DataError: the folder is not a run.
     """
-    found = labelled([run])
+    variants = labelled([run])
     # Markdown: what comes from outside goes through `plain`
     template = page.environment(autoescape=False).get_template("card.md.j2")
-    return template.render(_context(found))
+    return template.render(_context(variants))
 
 
-def _context(found: Sequence[Variant]) -> dict[str, Any]:
-    main = found[0]
+def _context(variants: Sequence[Variant]) -> dict[str, Any]:
+    main = variants[0]
     recipe = main.recipe
     tokenizer, graft, evaluation = map(main.result, ("tokenizer", "graft", "evaluation"))
-    compared, kind = tables.compare(found), kind_of(evaluation)
-    by_stream = sections.languages(found)
+    compared, kind = tables.compare(variants), kind_of(evaluation)
+    by_stream = sections.languages(variants)
     mask = str(tokenizer["specials"].get("mask", ["<extra_id_0>"])[0]) if tokenizer else "<mask>"
     return {
         "front_matter": as_yaml(front_matter(main)),
@@ -100,8 +100,8 @@ def _context(found: Sequence[Variant]) -> dict[str, Any]:
         "pieces": numbers.count(tokenizer["vocab_size"]) if tokenizer else None,
         "pieces_from": _pieces_from(tokenizer),
         "modules": _modules(graft or {}),
-        "schedule": markdown(sections.schedule(found), plain),
-        "metrics": _metrics(found) if evaluation else None,
+        "schedule": markdown(sections.schedule(variants), plain),
+        "metrics": _metrics(variants) if evaluation else None,
         "languages": markdown(by_stream, plain) if by_stream else None,
         "unigrams": numbers.significant(math.exp(evaluation["unigram_entropy"]))
         if evaluation
@@ -139,7 +139,7 @@ def front_matter(main: Variant) -> dict[str, Any]:
 
 def _index_result(main: Variant, evaluation: dict[str, Any]) -> dict[str, Any]:
     measured = evaluation["metrics"][headline(evaluation)]
-    found = [
+    metrics = [
         {"type": name, "value": round(float(measured[name]), 4), "name": title}
         for name, title in INDEX_METRICS.items()
         if math.isfinite(measured[name])
@@ -148,7 +148,7 @@ def _index_result(main: Variant, evaluation: dict[str, Any]) -> dict[str, Any]:
     for name in ("bits_per_character", "bits_per_byte"):
         if bits.get(name) is not None:
             value = round(float(bits[name]), 4)
-            found.append({"type": name, "value": value, "name": name.replace("_", " ")})
+            metrics.append({"type": name, "value": value, "name": name.replace("_", " ")})
     return {
         "task": dict(zip(("type", "name"), TASKS[kind_of(evaluation)], strict=True)),
         "dataset": {
@@ -156,7 +156,7 @@ def _index_result(main: Variant, evaluation: dict[str, Any]) -> dict[str, Any]:
             "name": f"held-out text of the run ({main.recipe.texts[0].language})",
             "split": "test",
         },
-        "metrics": found,
+        "metrics": metrics,
     }
 
 
@@ -181,8 +181,8 @@ def shareable(recipe: Recipe) -> Recipe:
 def _taught(phase: Phase) -> Phase:
     if phase.distil is None:
         return phase
-    named = phase.distil.model_copy(update={"teacher": _model_name(phase.distil.teacher)})
-    return phase.model_copy(update={"distil": named})
+    distil = phase.distil.model_copy(update={"teacher": _model_name(phase.distil.teacher)})
+    return phase.model_copy(update={"distil": distil})
 
 
 def _model_name(name: str | None) -> str | None:
@@ -196,10 +196,10 @@ def _without_paths(corpus: Corpus) -> Corpus:
 
 def _judged_by(evaluation: Evaluation) -> Evaluation:
     choices = tuple(
-        one.model_copy(
-            update={"file": _file_name(one.file), "shape": one.shape and _file_name(one.shape)}
+        task.model_copy(
+            update={"file": _file_name(task.file), "shape": task.shape and _file_name(task.shape)}
         )
-        for one in evaluation.choices
+        for task in evaluation.choices
     )
     return evaluation.model_copy(update={"kept": _names(evaluation.kept), "choices": choices})
 
@@ -210,10 +210,10 @@ def _names(paths: Iterable[str]) -> tuple[str, ...]:
 
 def _without_folders(resources: Resources) -> Resources:
     lists = ("lexicons", "parallel", "source_text")
-    named = {key: _names(getattr(resources, key)) for key in lists}
+    names = {key: _names(getattr(resources, key)) for key in lists}
     vectors = {key: getattr(resources, key) for key in ("source_vectors", "target_vectors")}
     cut = {key: name and _file_name(name) for key, name in vectors.items()}
-    return resources.model_copy(update=named | cut)
+    return resources.model_copy(update=names | cut)
 
 
 def _modules(graft: dict[str, Any]) -> list[dict[str, str]]:
@@ -273,12 +273,12 @@ def _corpus(main: Variant) -> dict[str, Any] | None:
     corpus = main.result("corpus")
     if corpus is None:
         return None
-    named = [{**source, "name": _file_name(str(source["name"]))} for source in corpus["sources"]]
+    sources = [{**source, "name": _file_name(str(source["name"]))} for source in corpus["sources"]]
     return {
         "sentences_in": numbers.count(corpus["sentences_in"]),
         "documents": numbers.count(corpus["documents"]),
         "kept": numbers.count(sum(int(split["sentences"]) for split in corpus["splits"].values())),
-        "sources": markdown(sections.corpus_sources({**corpus, "sources": named}), plain),
+        "sources": markdown(sections.corpus_sources({**corpus, "sources": sources}), plain),
         "splits": markdown(sections.corpus_splits(corpus, main.result("tokenizer")), plain),
         "dropped": _counts({**corpus["dropped"], **corpus.get("subset", {})}),
     }
@@ -293,28 +293,28 @@ def _counts(counted: dict[str, int]) -> str:
     return ", ".join(f"{plain(name)} {numbers.count(n)}" for name, n in ordered)
 
 
-def _metrics(found: Sequence[Variant]) -> str:
+def _metrics(variants: Sequence[Variant]) -> str:
     """The models under both masking schemes; the notes stand elsewhere."""
-    evaluation = found[0].result("evaluation") or {}
+    evaluation = variants[0].result("evaluation") or {}
     masked = kind_of(evaluation) == "masked"
     schemes = [HEADLINE_SCHEME, "bert"] if masked else [headline(evaluation)]
-    by_scheme = {scheme: tables.table_of(tables.compare(found, scheme)) for scheme in schemes}
+    by_scheme = {scheme: tables.table_of(tables.compare(variants, scheme)) for scheme in schemes}
     rows = [
-        row(one.cells[0], scheme, *one.cells[1:])
-        for scheme, shown in by_scheme.items()
-        for one in shown.rows
-        if not one.role
+        row(line.cells[0], scheme, *line.cells[1:])
+        for scheme, compared in by_scheme.items()
+        for line in compared.rows
+        if not line.role
     ]
-    first, *others = by_scheme[schemes[0]].columns
-    head = (first, "masks" if masked else "asked for", *others)
+    first, *columns = by_scheme[schemes[0]].columns
+    head = (first, "masks" if masked else "asked for", *columns)
     return markdown(table("Metrics", head, rows), plain)
 
 
 def _environment(values: dict[str, Any] | None) -> str:
-    known = [key for key in SHOWN_ENVIRONMENT if key in (values or {})]
-    shown = sections.environment({key: (values or {})[key] for key in known})
+    keys = [key for key in SHOWN_ENVIRONMENT if key in (values or {})]
+    details = sections.environment({key: (values or {})[key] for key in keys})
     return ", ".join(
-        f"{name.text} {plain(value.text)}" for name, value in (row.cells for row in shown.rows)
+        f"{name.text} {plain(value.text)}" for name, value in (row.cells for row in details.rows)
     )
 
 

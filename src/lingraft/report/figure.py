@@ -126,8 +126,8 @@ class Figure:
         """An address that holds all of its numbers as a CSV file; empty where it has none."""
         with mpl.rc_context(RC):
             (axes,) = _drawing(replace(self, panels=()), "wide").axes
-        found = points.rows(axes, self.names)
-        return points.as_link(found) if found else ""
+        rows = points.rows(axes, self.names)
+        return points.as_link(rows) if rows else ""
 
     def _inside_a_page(self, form: str) -> Markup:
         svg = _svg(self, form, hover=form == "wide")
@@ -148,8 +148,8 @@ class Figure:
 
 def _legend_style(index: int) -> str:
     """CSS of the sample line in the legend of the model with this index."""
-    drawn = ("solid", "dashed", "dotted", "dashed")[_dash(index)]
-    return f"--line:var(--c{index % N_COLOURS});--dash:{drawn}"
+    dash = ("solid", "dashed", "dotted", "dashed")[_dash(index)]
+    return f"--line:var(--c{index % N_COLOURS});--dash:{dash}"
 
 
 def _dash(index: int) -> int:
@@ -168,7 +168,7 @@ def line(
     y: Points,
     index: int,
     *,
-    what: str | None = "",
+    series: str | None = "",
     spread: tuple[Points, Points] | None = None,
     **style: Any,
 ) -> None:
@@ -179,7 +179,7 @@ def line(
         x: of its points.
         y: of its points.
         index: of the model.
-        what: which of the model's lines it is; None where its numbers are noted elsewhere.
+        series: which of the model's lines it is; None where its numbers are noted elsewhere.
         spread: the lowest and the highest seed at every point, as a band.
         style: of the line.
     """
@@ -192,13 +192,13 @@ def line(
     if spread is not None:
         axes.fill_between(x, *spread, color=colour(own), alpha=BAND, linewidth=0)
     axes.plot(x, y, color=colour(own), **look)
-    if what is None:
+    if series is None:
         return
     for place, at in enumerate(zip(map(float, x), map(float, y), strict=True)):
         cells = dict(zip((points.X, points.Y), at, strict=True))
         if spread is not None:
             cells |= {"lowest": float(spread[0][place]), "highest": float(spread[1][place])}
-        points.note(axes, at, index, what, **cells)
+        points.note(axes, at, index, series, **cells)
 
 
 def upright(axes: Axes, x: float, index: int) -> None:
@@ -239,13 +239,13 @@ def _style() -> str:
     )
 
 
-def _svg(shown: Figure, form: str, *, legend: bool = False, hover: bool = False) -> str:
+def _svg(plot: Figure, form: str, *, legend: bool = False, hover: bool = False) -> str:
     """A file without prologue; with `hover` it tells its numbers under the pointer.
 
     With a legend it stands alone and has a style of its own, else it has none.
     """
     with mpl.rc_context(RC):
-        figure = _drawing(shown, form, legend=legend)
+        figure = _drawing(plot, form, legend=legend)
         FigureCanvasSVG(figure)
         buffer = io.StringIO()
         metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
@@ -257,27 +257,27 @@ def _svg(shown: Figure, form: str, *, legend: bool = False, hover: bool = False)
     if not hover:
         return svg
     most, height = points.MOST // len(figure.axes), 72 * figure.get_figheight()
-    places = (points.hover(a, points.rows(a, shown.names), height, most) for a in figure.axes)
+    places = (points.hover(a, points.rows(a, plot.names), height, most) for a in figure.axes)
     return svg.replace("</svg>", f"{''.join(places)}</svg>")
 
 
-def _drawing(shown: Figure, form: str, *, legend: bool = False) -> MatplotlibFigure:
+def _drawing(plot: Figure, form: str, *, legend: bool = False) -> MatplotlibFigure:
     """The figure in the colours of STAND_INS; with `legend` one stands above the axes.
 
     Panels have theirs always.
     """
     width, full = SIZES[form]
-    if shown.panels:
-        return panels.drawing(shown.panels, form, width, shown.draw, _legend)
-    names = shown.names if legend else ()
+    if plot.panels:
+        return panels.drawing(plot.panels, form, width, plot.draw, _legend)
+    names = plot.names if legend else ()
     columns = _columns(width, [name for name, _ in names])
     above = LEGEND_ROW * -(-len(names) // columns) if columns else 0.0
-    tall = full * shown.height + above
+    tall = full * plot.height + above
     figure = MatplotlibFigure(figsize=(width, tall))
     figure.patch.set_visible(False)
     axes = figure.add_axes(_inside(width, tall, above))
     axes.patch.set_visible(False)
-    shown.draw(axes, form)
+    plot.draw(axes, form)
     if names:
         anchor = (MARGINS[0] / width, 1)
         letters = _letters(width, [name for name, _ in names])
@@ -314,18 +314,18 @@ def _columns(width: float, names: Sequence[str]) -> int:
 def _coloured(figure: MatplotlibFigure) -> None:
     """Put the light palette's colours in the place of the stand-ins, in every artist."""
     ink, faint, *colours = PALETTE["light"].split()
-    known = {to_hex(colour(index)): value for index, value in enumerate(colours)}
-    known |= {to_hex(INK): ink, to_hex(FAINT): faint}
+    palette = {to_hex(colour(index)): value for index, value in enumerate(colours)}
+    palette |= {to_hex(INK): ink, to_hex(FAINT): faint}
     for artist in figure.findobj():
         for part in COLOURED:
-            read = getattr(artist, f"get_{part}", None)
-            if read is None:
+            getter = getattr(artist, f"get_{part}", None)
+            if getter is None:
                 continue
-            value = read()
+            value = getter()
             rows = value if isinstance(value, np.ndarray) and value.ndim == 2 else [value]
-            if len(rows) == 1 and is_color_like(rows[0]) and to_hex(rows[0]) in known:
+            if len(rows) == 1 and is_color_like(rows[0]) and to_hex(rows[0]) in palette:
                 alpha = artist.get_alpha()
-                getattr(artist, f"set_{part}")(to_rgba(known[to_hex(rows[0])], alpha))
+                getattr(artist, f"set_{part}")(to_rgba(palette[to_hex(rows[0])], alpha))
 
 
 def _inside(width: float, height: float, above: float) -> tuple[float, float, float, float]:

@@ -100,7 +100,7 @@ def read(path: Path) -> list[Result]:
     else:
         files = [path]
     newest: dict[tuple[Any, ...], Result] = {}
-    for result in sorted((r for file in files for r in _read(file)), key=lambda one: one.date):
+    for result in sorted((r for file in files for r in _read(file)), key=lambda r: r.date):
         newest[result.model, *result.key] = result
     return list(newest.values())
 
@@ -119,7 +119,7 @@ def _read(path: Path) -> list[Result]:
         )
     tables = {**data["results"], **(data.get("groups") or {})}
     try:
-        return [one for task, values in tables.items() for one in _of_task(data, task, values)]
+        return [r for task, values in tables.items() for r in _of_task(data, task, values)]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DataError(
             f"{path}: is another form of results than lm-evaluation-harness writes "
@@ -136,20 +136,20 @@ def _of_task(data: Mapping[str, Any], task: str, values: Mapping[str, Any]) -> I
     samples = of_task["n-samples"] or {}
     config = data.get("config") or {}
     version = of_task["versions"]
-    shown = "" if version is None or isinstance(version, str) else f"{version:g}"
+    version_text = "" if version is None or isinstance(version, str) else f"{version:g}"
     for name, value in values.items():
-        metric, comma, chosen = name.partition(",")
+        metric, comma, filter_name = name.partition(",")
         if not comma or metric.endswith(STDERR) or not isinstance(value, int | float):
             continue
-        stderr = values.get(f"{metric}{STDERR},{chosen}")
+        stderr = values.get(f"{metric}{STDERR},{filter_name}")
         shots = of_task["n-shot"]
         yield Result(
             model=_model(data, config),
             task=task,
-            version=version if isinstance(version, str) else shown,
+            version=version if isinstance(version, str) else version_text,
             shots=None if shots is None else int(shots),
             metric=metric,
-            filter=chosen,
+            filter=filter_name,
             value=float(value),
             stderr=float(stderr) if isinstance(stderr, int | float) else None,
             n=int(samples.get("effective", values.get("sample_len", 0))),
@@ -164,11 +164,11 @@ def _model(data: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     """What the model is called: the harness writes `model_name`, and its arguments."""
     arguments = config.get("model_args")
     if isinstance(arguments, dict):
-        named = arguments.get("pretrained")
+        pretrained = arguments.get("pretrained")
     else:
         pairs = (part.partition("=") for part in str(arguments or "").split(","))
-        named = {key.strip(): value for key, _, value in pairs}.get("pretrained")
-    return str(data.get("model_name") or named or config.get("model") or "")
+        pretrained = {key.strip(): value for key, _, value in pairs}.get("pretrained")
+    return str(data.get("model_name") or pretrained or config.get("model") or "")
 
 
 def of_run(run: Run) -> list[Result]:
@@ -181,34 +181,34 @@ def of_run(run: Run) -> list[Result]:
     return read(folder) if folder.is_dir() and any(folder.rglob("results*.json")) else []
 
 
-def collect(found: Sequence[Variant], given: Sequence[Path] = ()) -> dict[str, list[Result]]:
+def collect(variants: Sequence[Variant], paths: Sequence[Path] = ()) -> dict[str, list[Result]]:
     """Results by the label of the model: those in the runs, then those of files.
 
     Args:
-        found: labelled variants, whose runs are looked into.
-        given: results files or folders. A model that is that of a run has the run's label, any
+        variants: labelled variants, whose runs are looked into.
+        paths: results files or folders. A model that is that of a run has the run's label, any
             other the name that the harness gives it.
 
     Raises:
         DataError: a file is missing or broken.
     """
     results: dict[str, list[Result]] = {}
-    for variant in found:
+    for variant in variants:
         if own := of_run(variant.run):
             results[variant.label] = own
-    for path in given:
+    for path in paths:
         for result in read(path):
-            results.setdefault(_label(result.model, found), []).append(result)
+            results.setdefault(_label(result.model, variants), []).append(result)
     return results
 
 
-def _label(model: str, found: Sequence[Variant]) -> str:
-    for variant in found:
-        theirs = Path(model)
-        if theirs.resolve() == variant.run.model_path.resolve():
+def _label(model: str, variants: Sequence[Variant]) -> str:
+    for variant in variants:
+        path = Path(model)
+        if path.resolve() == variant.run.model_path.resolve():
             return variant.label
         run = variant.run.path.resolve().name
-        if theirs.parts[-2:] == (run, variant.run.model_path.name):
+        if path.parts[-2:] == (run, variant.run.model_path.name):
             return variant.label
     return model
 
@@ -223,22 +223,22 @@ def table_of(results: Mapping[str, Sequence[Result]]) -> Table | None:
             by_key.setdefault(result.key, {})[label] = result
     rows = []
     for (task, version, shots, name), of_models in by_key.items():
-        one = next(iter(of_models.values()))
+        result = next(iter(of_models.values()))
         rows.append(
             row(
                 task,
                 version or numbers.ABSENT,
                 numbers.ABSENT if shots < 0 else str(shots),
-                f"{name}{ARROWS[one.higher]}",
+                f"{name}{ARROWS[result.higher]}",
                 numbers.count(max(r.n for r in of_models.values()) or None),
                 *(_cell(of_models.get(label)) for label in results),
             )
         )
     texts = (Column("version", "text"), Column("n-shot"), Column("metric", "text"), Column("n"))
-    versions = sorted({one.harness for measured in results.values() for one in measured} - {""})
-    told = f" {', '.join(versions)}" if versions else ""
+    versions = sorted({r.harness for measured in results.values() for r in measured} - {""})
+    suffix = f" {', '.join(versions)}" if versions else ""
     notes = (
-        f"Measured by lm-evaluation-harness{told}; ± is its standard error. ↑: more is better.",
+        f"Measured by lm-evaluation-harness{suffix}; ± is its standard error. ↑: more is better.",
         *_odd(by_key),
     )
     return table("lm-evaluation-harness", ("task", *texts, *results), rows, notes)
@@ -257,11 +257,11 @@ def _odd(by_key: Mapping[tuple[str, str, int, str], Mapping[str, Result]]) -> li
         {
             task
             for (task, *_), models in by_key.items()
-            if len({one.n for one in models.values()}) > 1
-            or len({one.fingerprint for one in models.values()} - {UNHASHED}) > 1
+            if len({result.n for result in models.values()}) > 1
+            or len({result.fingerprint for result in models.values()} - {UNHASHED}) > 1
         }
     )
     if not differing:
         return []
-    named = ", ".join(differing)
-    return [f"Models had other documents or prompts and do not compare in: {named}."]
+    tasks = ", ".join(differing)
+    return [f"Models had other documents or prompts and do not compare in: {tasks}."]

@@ -56,20 +56,20 @@ def heat_map(
 
     def draw(axes: Axes, form: str) -> None:
         size = 9.0 if max(len(columns), 1) <= (8 if form == "narrow" else 16) else 5.5
-        for y, one in enumerate(rows):
-            for x, other in enumerate(columns):
-                value = values.get((one, other))
+        for y, row in enumerate(rows):
+            for x, column in enumerate(columns):
+                value = values.get((row, column))
                 if value is None:
                     continue
                 share = float(norm(value)) if scale[1] > scale[0] else 0.5
                 field = to_hex(colours(RANGE[0] + share * (RANGE[1] - RANGE[0])))
                 axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=field, linewidth=0))
-                points.note(axes, (x, y), None, x=other, y=one, value=value)
+                points.note(axes, (x, y), None, x=column, y=row, value=value)
                 axes.text(
                     x, y, numbers.fixed(value, 1), ha="center", va="center", fontsize=size,
                     color=LIGHT if share > 0.55 else DARK,
                 )  # fmt: skip
-        for x, y in [(columns.index(one), y) for y, one in enumerate(rows) if one in columns]:
+        for x, y in [(columns.index(row), y) for y, row in enumerate(rows) if row in columns]:
             frame: dict[str, Any] = {"facecolor": "none", "edgecolor": figure.INK, "linewidth": 1.8}
             axes.add_patch(Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, **frame))
         axes.set_xticks(range(len(columns)), columns)
@@ -113,9 +113,9 @@ def bars(
     def draw(axes: Axes, form: str) -> None:
         for index, model in enumerate(models):
             for at, group in enumerate(groups):
-                if (found := values.get((group, model))) is None:
+                if (bar := values.get((group, model))) is None:
                     continue
-                value, deviation = found
+                value, deviation = bar
                 x = at + (index - (len(models) - 1) / 2) * width
                 colour = figure.colour(index)
                 axes.bar(x, value, width * 0.92, color=colour, linewidth=0)

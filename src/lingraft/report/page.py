@@ -45,6 +45,6 @@ def render(
         made_from: the files that hold all that the page shows.
         sections: what the template shows.
     """
-    shown = {"title": title, "verdict": verdict, "next_step": next_step, "facts": facts}
-    shown["made_from"] = made_from
-    return environment().get_template(f"{template}.html.j2").render(shown | sections)
+    context = {"title": title, "verdict": verdict, "next_step": next_step, "facts": facts}
+    context["made_from"] = made_from
+    return environment().get_template(f"{template}.html.j2").render(context | sections)

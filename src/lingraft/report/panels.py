@@ -59,11 +59,11 @@ def in_order(names: Names, always: str | None = None) -> tuple[Panel, ...]:
     """
     if len(names) <= MOST:
         return ()
-    again = [named for named in names if named[0] == always]
-    others = [named for named in names if named[0] != always]
-    count = -(-len(others) // (MOST - len(again)))
-    size = -(-len(others) // count)
-    parts = (others[start : start + size] for start in range(0, len(others), size))
+    again = [pair for pair in names if pair[0] == always]
+    rest = [pair for pair in names if pair[0] != always]
+    count = -(-len(rest) // (MOST - len(again)))
+    size = -(-len(rest) // count)
+    parts = (rest[start : start + size] for start in range(0, len(rest), size))
     return tuple(Panel("", (*again, *part)) for part in parts)
 
 

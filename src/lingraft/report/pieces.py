@@ -8,9 +8,9 @@ WORD_START = "▁"
 def _byte_alphabet() -> dict[str, int]:
     """GPT-2's letters for bytes: printable Latin-1 as it is, the other bytes from U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(0x100) if byte not in printable]
+    unprintable = [byte for byte in range(0x100) if byte not in printable]
     letters = {chr(byte): byte for byte in printable}
-    return letters | {chr(0x100 + index): byte for index, byte in enumerate(others)}
+    return letters | {chr(0x100 + index): byte for index, byte in enumerate(unprintable)}
 
 
 BYTES = _byte_alphabet()

@@ -27,13 +27,13 @@ def lines(run: Run) -> list[str]:
     plan = _plan(run)
     if plan is None:
         return []
-    found = ["plan:", *decisions(plan["choices"])]
+    output = ["plan:", *decisions(plan["choices"])]
     for row in plan["stages"]:
-        what = f"  {row['name']}: {numbers.duration(row['seconds'])}"
+        line = f"  {row['name']}: {numbers.duration(row['seconds'])}"
         if row["tokens"]:
             speed = f"{row['tokens_per_second']:,.0f} tokens/s"
-            what += f", {row['tokens']:,} tokens, {row['steps']:,} steps at {speed}"
-        found.append(what)
+            line += f", {row['tokens']:,} tokens, {row['steps']:,} steps at {speed}"
+        output.append(line)
     total = numbers.duration(sum(row["seconds"] for row in plan["stages"]))
     promise = plan["promised"]
     aim = f" of {numbers.duration(promise)}" if promise else ""
@@ -45,18 +45,20 @@ def lines(run: Run) -> list[str]:
         )
         if plan[key]
     ]
-    return [*found, "; ".join([f"  all: {total}{aim}", *sizes])]
+    return [*output, "; ".join([f"  all: {total}{aim}", *sizes])]
 
 
 def decisions(choices: Sequence[dict[str, Any]]) -> list[str]:
     """What was decided, a line a key, from `Choice.plain`."""
-    return [f"  {one['key']} = {_shown(one['value'])} ({_because(one)})" for one in choices]
+    return [
+        f"  {choice['key']} = {_shown(choice['value'])} ({_because(choice)})" for choice in choices
+    ]
 
 
 def warnings(run: Run) -> list[str]:
     """What is wrong with the plan."""
     plan = _plan(run)
-    return [] if plan is None else [str(one) for one in plan["warnings"]]
+    return [] if plan is None else [str(warning) for warning in plan["warnings"]]
 
 
 def _shown(value: Any) -> str:
@@ -84,12 +86,12 @@ def choices(run: Run) -> Table | None:
     if plan is None or not plan["choices"]:
         return None
     rows = []
-    for one in plan["choices"]:
-        support = ", ".join(one["rows"]) if one["rows"] else numbers.ABSENT
-        given = one["rule"] == GIVEN
-        why = "the command or the recipe says so" if given else one["why"]
-        sure = "" if given else ("yes" if one["sure"] else "no")
-        rows.append((one["key"], _shown(one["value"]), one["rule"], sure, why, support))
+    for choice in plan["choices"]:
+        support = ", ".join(choice["rows"]) if choice["rows"] else numbers.ABSENT
+        is_given = choice["rule"] == GIVEN
+        why = "the command or the recipe says so" if is_given else choice["why"]
+        sure = "" if is_given else ("yes" if choice["sure"] else "no")
+        rows.append((choice["key"], _shown(choice["value"]), choice["rule"], sure, why, support))
     head = (
         Column("key", "text"),
         Column("value", "text"),

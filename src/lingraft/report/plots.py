@@ -70,34 +70,38 @@ def boundaries(phases: Sequence[PhaseRecord]) -> list[tuple[float, float, str]]:
     return spans
 
 
-def losses(found: Sequence[Variant]) -> Figure | None:
+def losses(variants: Sequence[Variant]) -> Figure | None:
     """Loss against tokens: training faint, validation strong; None where nothing is logged yet."""
-    curves = [(curve(v.phases, "train", "loss"), curve(v.phases, "valid", "loss")) for v in found]
+    curves = [
+        (curve(v.phases, "train", "loss"), curve(v.phases, "valid", "loss")) for v in variants
+    ]
     if not any(train.x or valid.x for train, valid in curves):
         return None
-    evaluations = [evaluation for v in found if (evaluation := v.result("evaluation")) is not None]
+    evaluations = [
+        evaluation for v in variants if (evaluation := v.result("evaluation")) is not None
+    ]
     unigrams = sorted({float(evaluation["unigram_entropy"]) for evaluation in evaluations})
 
     def draw(axes: Axes, form: str) -> None:
         for index, (train, valid) in enumerate(curves):
             faint: dict[str, Any] = {"alpha": 0.4, "linewidth": 0.8, "linestyle": "-"}
-            figure.line(axes, train.x, train.y, index, what="training", **faint)
+            figure.line(axes, train.x, train.y, index, series="training", **faint)
             strong: dict[str, Any] = {"linewidth": 1.9, "markersize": 3}
             strong["marker"] = "o" if len(valid.x) < 30 else ""
-            figure.line(axes, valid.x, valid.y, index, what="validation", **strong)
+            figure.line(axes, valid.x, valid.y, index, series="validation", **strong)
         for entropy in unigrams:
             figure.level(axes, entropy)
         axes.set_ylabel("loss (nats per predicted token)")
         figure.tokens_axis(axes, form)
-        _mark_phases(axes, found)
+        _mark_phases(axes, variants)
 
     ends = [
         f"{variant.label}: validation loss {numbers.fixed(valid.y[-1], 2)}"
         f" after {numbers.short(valid.x[-1])} tokens"
-        for variant, (_, valid) in zip(found, curves, strict=True)
+        for variant, (_, valid) in zip(variants, curves, strict=True)
         if valid.x
     ]
-    names = _names(found)
+    names = _names(variants)
     return Figure(
         name="loss",
         draw=draw,
@@ -109,48 +113,48 @@ def losses(found: Sequence[Variant]) -> Figure | None:
     )
 
 
-def learning_rates(found: Sequence[Variant]) -> Figure | None:
+def learning_rates(variants: Sequence[Variant]) -> Figure | None:
     """Learning rate against tokens; None where nothing is logged yet."""
-    curves = [curve(variant.phases, "train", "learning_rate") for variant in found]
+    curves = [curve(variant.phases, "train", "learning_rate") for variant in variants]
     if not any(points.x for points in curves):
         return None
-    apart = panels.in_order(_names(found))
+    apart = panels.in_order(_names(variants))
 
     def draw(axes: Axes, form: str) -> None:
         for index, points in enumerate(curves):
-            name = found[index].label
-            what = "" if apart else name
-            figure.line(axes, points.x, points.y, index, what=what, linewidth=1.6)
+            name = variants[index].label
+            series = "" if apart else name
+            figure.line(axes, points.x, points.y, index, series=series, linewidth=1.6)
         axes.set_ylim(bottom=0)
         axes.set_ylabel("learning rate")
         axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         figure.tokens_axis(axes, form)
-        _mark_phases(axes, found)
+        _mark_phases(axes, variants)
 
     peaks = [
         f"{variant.label}: peak {max(points.y):.2g}"
-        for variant, points in zip(found, curves, strict=True)
+        for variant, points in zip(variants, curves, strict=True)
         if points.x
     ]
     description = "Learning rate against tokens. " + "; ".join(peaks)
-    names = _names(found) if apart else ()  # else the legend of the losses, above it, is enough
+    names = _names(variants) if apart else ()  # else the legend of the losses, above it, is enough
     return Figure(
         "rate", draw, names, description, "Learning rate against tokens seen.", FLAT, apart
     )
 
 
-def _names(found: Sequence[Variant]) -> tuple[tuple[str, int], ...]:
-    return tuple((variant.label, index) for index, variant in enumerate(found))
+def _names(variants: Sequence[Variant]) -> tuple[tuple[str, int], ...]:
+    return tuple((variant.label, index) for index, variant in enumerate(variants))
 
 
-def _mark_phases(axes: Axes, found: Sequence[Variant]) -> None:
+def _mark_phases(axes: Axes, variants: Sequence[Variant]) -> None:
     """A line where a phase ends and the next begins; the first model's phases are named.
 
     The axis goes to the end of all training, which the last logged step need not reach.
     """
-    axes.set_xlim(right=max((variant.tokens or 0 for variant in found), default=0) * 1.01 or None)
-    for index, variant in enumerate(found):
+    axes.set_xlim(right=max((v.tokens or 0 for v in variants), default=0) * 1.01 or None)
+    for index, variant in enumerate(variants):
         for start, end, name in boundaries(variant.phases):
             if start:
                 figure.upright(axes, start, index)

@@ -63,31 +63,31 @@ def rows(axes: Axes, names: Sequence[tuple[str, int]]) -> list[dict[str, object]
         names: of the legend, with their indices.
     """
     titles = {X: axes.get_xlabel() or X, Y: axes.get_ylabel() or Y}
-    known = {index: name for name, index in names}
-    found = []
+    by_index = {index: name for name, index in names}
+    records = []
     for point in _noted.get(axes, ()):
-        name = known.get(point.index, "") if point.index is not None else ""
+        name = by_index.get(point.index, "") if point.index is not None else ""
         line = ", ".join(filter(None, [name, point.what]))
         cells = {titles.get(key, key): value for key, value in point.cells.items()}
-        found.append(({"line": line} if line else {}) | cells)
-    return found
+        records.append(({"line": line} if line else {}) | cells)
+    return records
 
 
-def as_link(found: Sequence[Mapping[str, object]]) -> str:
+def as_link(records: Sequence[Mapping[str, object]]) -> str:
     """A CSV file of such rows as an address that holds the file itself."""
-    head = list(dict.fromkeys(key for row in found for key in row))
-    text = comma_separated(head, ([_exact(row.get(key)) for key in head] for row in found))
+    head = list(dict.fromkeys(key for row in records for key in row))
+    text = comma_separated(head, ([_exact(row.get(key)) for key in head] for row in records))
     return f"data:text/csv;charset=utf-8,{quote(text)}"
 
 
 def hover(
-    axes: Axes, found: Sequence[Mapping[str, object]], height: float, most: int = MOST
+    axes: Axes, records: Sequence[Mapping[str, object]], height: float, most: int = MOST
 ) -> str:
     """SVG that tells the numbers under the pointer, to stand last in the figure.
 
     Args:
         axes: whose limits do not change any more.
-        found: their `rows`.
+        records: their `rows`.
         height: of the figure, in points.
         most: places that answer.
     """
@@ -96,12 +96,12 @@ def hover(
     scale = 72 / axes.figure.dpi
     places = []
     low, top = axes.get_ylim()
-    for point, row in list(zip(noted, found, strict=True))[::step]:
+    for point, row in list(zip(noted, records, strict=True))[::step]:
         if not low <= point.at[1] <= top:
             continue
         x, y = axes.transData.transform(point.at) * scale
-        told = "\n".join(f"{key}: {_short(value)}" for key, value in row.items() if value != "")
-        title = f"<title>{html.escape(told)}</title>"
+        text = "\n".join(f"{key}: {_short(value)}" for key, value in row.items() if value != "")
+        title = f"<title>{html.escape(text)}</title>"
         places.append(f'<circle cx="{x:.1f}" cy="{height - y:.1f}" r="{RADIUS}">{title}</circle>')
     return f'<g class="hover">{"".join(places)}</g>' if places else ""
 

@@ -42,27 +42,27 @@ class Sample:
 
 
 def samples(
-    found: Sequence[Variant], kind: str, specials: Sequence[str]
+    variants: Sequence[Variant], kind: str, specials: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[Sample, ...]]:
     """The main model's masked sentences with the predictions of all models that saw the same masks.
 
     Returns:
         The models' labels, and the samples, whose predictions are in that order.
     """
-    main = found[0].result("evaluation")
+    main = variants[0].result("evaluation")
     if main is None:
         return (), ()
     same = [
         (variant.label, evaluation)
-        for variant in found
+        for variant in variants
         if (evaluation := variant.result("evaluation")) is not None
         and evaluation["masks"]["fingerprint"] == main["masks"]["fingerprint"]
     ]
     by_text = [
         {sample["text"]: sample for sample in evaluation["samples"]} for _, evaluation in same
     ]
-    shown = tuple(_sample(sample, by_text, kind, specials) for sample in main["samples"])
-    return tuple(label for label, _ in same), shown
+    sentences = tuple(_sample(sample, by_text, kind, specials) for sample in main["samples"])
+    return tuple(label for label, _ in same), sentences
 
 
 def _sample(
@@ -78,9 +78,10 @@ def _sample(
             tokens.append((running(gold[index], kind), numbered[index]))
         elif piece not in specials:
             tokens.append((running(piece, kind), None))
-    others = [texts.get(sample["text"], {"predictions": []})["predictions"] for texts in by_text]
+    by_model = [texts.get(sample["text"], {"predictions": []})["predictions"] for texts in by_text]
     tops = [
-        {int(prediction["index"]): prediction["top"] for prediction in other} for other in others
+        {int(prediction["index"]): prediction["top"] for prediction in predictions}
+        for predictions in by_model
     ]
     blanks = tuple(
         Blank(

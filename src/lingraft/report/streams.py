@@ -60,12 +60,12 @@ class PairedBits:
         return "better" if self.high < 0 else "worse"
 
 
-def paired_bits(ours: Path, theirs: Path, stream: str, other: str) -> PairedBits | None:
+def paired_bits(tsv: Path, other_tsv: Path, stream: str, other: str) -> PairedBits | None:
     """Compare two words.tsv by a paired bootstrap over blocks of the test text.
 
     Args:
-        ours: of the model that is judged.
-        theirs: of the one it is judged against.
+        tsv: of the model that is judged.
+        other_tsv: of the one it is judged against.
         stream: whose text it is.
         other: what the second model is called.
 
@@ -75,9 +75,9 @@ def paired_bits(ours: Path, theirs: Path, stream: str, other: str) -> PairedBits
     Raises:
         DataError: a file is broken.
     """
-    if not (ours.is_file() and theirs.is_file()):
+    if not (tsv.is_file() and other_tsv.is_file()):
         return None
-    first, second = ({word.word: word for word in records.read(path)} for path in (ours, theirs))
+    first, second = ({word.word: word for word in records.read(path)} for path in (tsv, other_tsv))
     if first.keys() != second.keys():
         return None
     common = [key for key in first if first[key].scored and second[key].scored]
@@ -90,10 +90,10 @@ def paired_bits(ours: Path, theirs: Path, stream: str, other: str) -> PairedBits
         [[side[key].nats / math.log(2) for key in common] for side in (first, second)]
     )
     bits_2B = np.array([np.bincount(where, bits_W, records.BLOCKS) for bits_W in bits_2W])
-    ours_bits, theirs_bits = (bits_2W.sum(1) / characters.sum()).tolist()
-    found = Resampling().between_texts(bits_2B, characters_B)
-    bounds = (found.low, found.high) if found else (None, None)
-    return PairedBits(stream, other, len(common), ours_bits, theirs_bits, *bounds)
+    bits, other_bits = (bits_2W.sum(1) / characters.sum()).tolist()
+    interval = Resampling().between_texts(bits_2B, characters_B)
+    bounds = (interval.low, interval.high) if interval else (None, None)
+    return PairedBits(stream, other, len(common), bits, other_bits, *bounds)
 
 
 def words_file(variant: Variant, stream: str) -> Path:
@@ -102,12 +102,12 @@ def words_file(variant: Variant, stream: str) -> Path:
     return variant.run.stage("evaluation").path / f"{prefix}{records.WORDS_FILE}"
 
 
-def compared(found: Sequence[Variant]) -> list[PairedBits]:
+def compared(variants: Sequence[Variant]) -> list[PairedBits]:
     """The first model against each other one, on every stream's test words; [] for one text."""
-    main, others = found[0], found[1:]
+    main, rivals = variants[0], variants[1:]
     pairs = (
-        paired_bits(words_file(main, s.name), words_file(other, s.name), s.name, other.label)
-        for other in others
+        paired_bits(words_file(main, s.name), words_file(rival, s.name), s.name, rival.label)
+        for rival in rivals
         for s in main.recipe.streams
     )
     return [pair for pair in pairs if pair is not None]
@@ -121,18 +121,18 @@ def against_source(main: Variant) -> list[PairedBits]:
     folder, pairs = main.run.stage("evaluation").path, []
     for stream in main.recipe.texts:
         if stream.name in main.recipe.evaluation.before:
-            theirs = folder / f"{stream.prefix}{records.BEFORE_FILE}"
-            ours = words_file(main, stream.name)
-            pairs.append(paired_bits(ours, theirs, stream.name or stream.language, SOURCE))
+            source_file = folder / f"{stream.prefix}{records.BEFORE_FILE}"
+            file = words_file(main, stream.name)
+            pairs.append(paired_bits(file, source_file, stream.name or stream.language, SOURCE))
     return [pair for pair in pairs if pair is not None]
 
 
 def kept_or_lost(pairs: Sequence[PairedBits]) -> str:
     """Which of the source's languages were kept, in a sentence."""
-    lost = [pair.stream for pair in pairs if pair.outcome == "worse"]
-    kept = [pair.stream for pair in pairs if pair.outcome != "worse"]
-    parts = [f"kept: {', '.join(kept)}"] if kept else []
-    parts += [f"lost in part: {', '.join(lost)}"] if lost else []
+    lost_streams = [pair.stream for pair in pairs if pair.outcome == "worse"]
+    kept_streams = [pair.stream for pair in pairs if pair.outcome != "worse"]
+    parts = [f"kept: {', '.join(kept_streams)}"] if kept_streams else []
+    parts += [f"lost in part: {', '.join(lost_streams)}"] if lost_streams else []
     return (
         f"Against the source itself in bits per character, {'; '.join(parts)} (a language is lost "
         "in part where the whole 95 % interval of the difference is above 0)."
@@ -141,20 +141,20 @@ def kept_or_lost(pairs: Sequence[PairedBits]) -> str:
 
 def summary(runs: Sequence[Run]) -> str:
     """For a terminal: `verdict` and `kept_or_lost` on the first run; empty where neither holds."""
-    found = labelled(runs)
-    kept = against_source(found[0])
-    told = [verdict(found[0].label, compared(found)), kept_or_lost(kept) if kept else ""]
-    return " ".join(filter(None, told))
+    variants = labelled(runs)
+    pairs = against_source(variants[0])
+    texts = [verdict(variants[0].label, compared(variants)), kept_or_lost(pairs) if pairs else ""]
+    return " ".join(filter(None, texts))
 
 
 def verdict(main: str, pairs: Sequence[PairedBits]) -> str:
     """In which languages the first model is better, in a sentence for each other model."""
     sentences = []
-    for other in dict.fromkeys(pair.other for pair in pairs):
-        own = [pair for pair in pairs if pair.other == other]
+    for label in dict.fromkeys(pair.other for pair in pairs):
+        own = [pair for pair in pairs if pair.other == label]
         better = [pair.stream for pair in own if pair.outcome == "better"]
         worse = [pair.stream for pair in own if pair.outcome == "worse"]
-        sentence = f"In bits per character {main} is better than {other} in {len(better)} of "
+        sentence = f"In bits per character {main} is better than {label} in {len(better)} of "
         sentence += f"{len(own)} streams{_named(better)}"
         sentence += f", worse in {len(worse)}{_named(worse)}" if worse else ""
         unclear = len(own) - len(better) - len(worse)
@@ -221,7 +221,7 @@ def draws(variant: Variant) -> Table | None:
     rows = []
     for phase in variant.phases:
         streams = (phase.result or {}).get("streams") or {}
-        total = {key: sum(one.get(key, 0) for one in streams.values()) for key in PORTIONS}
+        total = {key: sum(counts.get(key, 0) for counts in streams.values()) for key in PORTIONS}
         for label, stream in streams.items():
             shares = [
                 numbers.percent(stream[key] / total[key], 2)
@@ -245,60 +245,60 @@ def draws(variant: Variant) -> Table | None:
     return table("How the streams were drawn", head, rows) if rows else None
 
 
-def curves(found: Sequence[Variant]) -> Figure | None:
+def curves(variants: Sequence[Variant]) -> Figure | None:
     """Validation loss of each stream against tokens; None where the run has one text."""
-    labels = list(dict.fromkeys(label for v in found for label in _labels(v)))
+    labels = list(dict.fromkeys(label for v in variants for label in _labels(v)))
     if not labels:
         return None
-    drawn = [
+    lines = [
         (index, place, curve(variant.phases, "valid", f"loss/{label}"))
-        for place, variant in enumerate(found)
+        for place, variant in enumerate(variants)
         for index, label in enumerate(labels)
         if label in _labels(variant)
     ]
 
     def draw(axes: Axes, form: str) -> None:
-        for index, place, points in drawn:
+        for index, place, points in lines:
             style: dict[str, Any] = {"linewidth": 1.0 if place else 1.9}
             style |= {"alpha": 0.45} if place else {}
-            figure.line(axes, points.x, points.y, index, what=found[place].label, **style)
+            figure.line(axes, points.x, points.y, index, series=variants[place].label, **style)
         axes.set_ylabel("validation loss (nats per predicted token)")
         figure.tokens_axis(axes, form)
 
     names = tuple((label.partition("/")[0], index) for index, label in enumerate(labels))
     ends = [
-        f"{labels[index]} of {found[place].label}: {numbers.fixed(points.y[-1], 2)}"
-        for index, place, points in drawn
+        f"{labels[index]} of {variants[place].label}: {numbers.fixed(points.y[-1], 2)}"
+        for index, place, points in lines
         if points.y
     ]
-    beside = "; faint: the other models" if len(found) > 1 else ""
+    beside = "; faint: the other models" if len(variants) > 1 else ""
     return Figure(
         name="streams",
         draw=draw,
         names=names,
         description="Validation loss of each stream against tokens. " + "; ".join(ends),
-        caption=f"Validation loss of each stream. Strong: {found[0].label}{beside}. The levels of "
-        "two streams do not compare: each has other text.",
+        caption=f"Validation loss of each stream. Strong: {variants[0].label}{beside}. The levels "
+        "of two streams do not compare: each has other text.",
     )
 
 
 def _labels(variant: Variant) -> list[str]:
     """The streams, with their objectives, that have a loss in every look of every phase."""
     looks = [row for phase in variant.phases for row in phase.valid]
-    named = [
+    keys = [
         key
         for key in (looks[0] if looks else {})
         if key.startswith("loss/") and key.count("/") == 2
     ]
-    return [key[5:] for key in named if all(key in row for row in looks)]
+    return [key[5:] for key in keys if all(key in row for row in looks)]
 
 
 def lexicons(variant: Variant) -> Table | None:
     """What each dictionary gave to the new embeddings; None where there was none."""
     graft = variant.result("graft")
-    given = (graft or {}).get("embeddings", {}).get("lexicons", ())
+    entries = (graft or {}).get("embeddings", {}).get("lexicons", ())
     rows = []
-    for lexicon in given:
+    for lexicon in entries:
         rules = [rule for rule in lexicon if rule not in ("file", "pairs", "words")]
         copied = sum(lexicon[rule] for rule in rules)
         how = ", ".join(f"{rule} {lexicon[rule]:,}" for rule in rules if lexicon[rule])

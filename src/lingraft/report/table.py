@@ -127,8 +127,8 @@ class Table:
 
     def only(self, titles: Iterable[str]) -> Table:
         """The table with those of its columns that have these titles."""
-        wanted = set(titles)
-        return self._of([at for at, one in enumerate(self.columns) if one.title in wanted])
+        names = set(titles)
+        return self._of([at for at, column in enumerate(self.columns) if column.title in names])
 
     def filled(self) -> Table:
         """The table without columns that are empty in every row; one with names alone stays."""
@@ -162,8 +162,8 @@ def table(
         column if isinstance(column, Column) else Column(column, "number" if at else "text")
         for at, column in enumerate(head)
     ]
-    made = (cells if isinstance(cells, Row) else row(*cells) for cells in rows)
-    return Table(title, tuple(columns), tuple(made), tuple(notes))
+    body = (cells if isinstance(cells, Row) else row(*cells) for cells in rows)
+    return Table(title, tuple(columns), tuple(body), tuple(notes))
 
 
 def row(*cells: str | Cell, role: Role = "") -> Row:
@@ -184,38 +184,38 @@ def plain(text: str) -> str:
     return re.sub(r"([\\`*_\[\]|<>#])", r"\\\1", line.replace("&", "&amp;"))
 
 
-def markdown(shown: Table, escape: Callable[[str], str] = _bars_and_stars) -> str:
+def markdown(data: Table, escape: Callable[[str], str] = _bars_and_stars) -> str:
     """A table in Markdown, its notes beneath.
 
     The best is bold, the second best underlined, references are in italics.
 
     Args:
-        shown: the table.
+        data: the table.
         escape: what is done to every text; `plain` where it comes from outside.
     """
-    rules = ("---:" if column.kind == "number" else "---" for column in shown.columns)
-    lines = [_line(escape(column.whole) for column in shown.columns), "|" + "|".join(rules) + "|"]
-    lines += [_line(_marked(cell, row.role, escape) for cell in row.cells) for row in shown.rows]
-    return "\n".join([*lines, *(f"\n{escape(note)}" for note in shown.notes)])
+    rules = ("---:" if column.kind == "number" else "---" for column in data.columns)
+    lines = [_line(escape(column.whole) for column in data.columns), "|" + "|".join(rules) + "|"]
+    lines += [_line(_marked(cell, row.role, escape) for cell in row.cells) for row in data.rows]
+    return "\n".join([*lines, *(f"\n{escape(note)}" for note in data.notes)])
 
 
-def folded(shown: Table, first: Iterable[str] = (), summary: str = "") -> str:
+def folded(data: Table, first: Iterable[str] = (), summary: str = "") -> str:
     """A table in Markdown; of a wide one the main columns, and the whole behind a fold.
 
     Args:
-        shown: the table.
+        data: the table.
         first: titles of the main columns, beside the first one. A table that has no others is
             not too wide for its columns; one that has none of them stands behind the fold alone.
         summary: what the fold says; else the number of columns.
     """
-    number = len(shown.columns)
-    wanted = set(first)
-    main = [column.title for column in shown.columns[1:] if column.title in wanted]
+    number = len(data.columns)
+    titles = set(first)
+    main = [column.title for column in data.columns[1:] if column.title in titles]
     few = number <= MOST_COLUMNS or len(main) == number - 1
-    if few and _characters(shown) <= MOST_CHARACTERS:
-        return markdown(shown)
-    short = [markdown(replace(shown.only([shown.columns[0].title, *main]), notes=()))]
-    behind = fold(summary or f"All {number} columns", markdown(shown))
+    if few and _characters(data) <= MOST_CHARACTERS:
+        return markdown(data)
+    short = [markdown(replace(data.only([data.columns[0].title, *main]), notes=()))]
+    behind = fold(summary or f"All {number} columns", markdown(data))
     return "\n\n".join([*short * (0 < len(main) < number - 1), behind])
 
 
@@ -224,10 +224,10 @@ def fold(summary: str, text: str) -> str:
     return f'<details markdown="1"><summary>{summary}</summary>\n\n{text}\n\n</details>'
 
 
-def _characters(shown: Table) -> int:
+def _characters(data: Table) -> int:
     """Of the longest cell of every column, together."""
-    titles = [column.whole for column in shown.columns]
-    rows = [titles, *([cell.whole for cell in row.cells] for row in shown.rows)]
+    titles = [column.whole for column in data.columns]
+    rows = [titles, *([cell.whole for cell in row.cells] for row in data.rows)]
     return sum(max(map(len, texts)) for texts in zip(*rows, strict=True))
 
 
@@ -245,21 +245,21 @@ def _marked(cell: Cell, role: Role, escape: Callable[[str], str]) -> str:
 # -- LaTeX
 
 
-def latex(shown: Table) -> str:
+def latex(data: Table) -> str:
     r"""A `tabular` with booktabs' rules; `\textbf` is the best, `\underline` the second best."""
-    sides = "".join("r" if column.kind == "number" else "l" for column in shown.columns)
+    sides = "".join("r" if column.kind == "number" else "l" for column in data.columns)
     lines = [
         "% needs \\usepackage{booktabs}",
         rf"\begin{{tabular}}{{{sides}}}",
         r"\toprule",
-        _latex_line(column.title.translate(LATEX) for column in shown.columns),
+        _latex_line(column.title.translate(LATEX) for column in data.columns),
     ]
-    if any(column.under for column in shown.columns):
-        lines.append(_latex_line(column.under.translate(LATEX) for column in shown.columns))
+    if any(column.under for column in data.columns):
+        lines.append(_latex_line(column.under.translate(LATEX) for column in data.columns))
     lines.append(r"\midrule")
-    lines += [_latex_line(_latex_cell(cell, row.role) for cell in row.cells) for row in shown.rows]
+    lines += [_latex_line(_latex_cell(cell, row.role) for cell in row.cells) for row in data.rows]
     lines += [r"\bottomrule", r"\end{tabular}"]
-    return "\n".join([*lines, *(f"% {note}" for note in shown.notes)]) + "\n"
+    return "\n".join([*lines, *(f"% {note}" for note in data.notes)]) + "\n"
 
 
 def _latex_line(cells: Iterable[str]) -> str:
@@ -289,64 +289,64 @@ def comma_separated(head: Iterable[str], rows: Iterable[Iterable[object]]) -> st
     return file.getvalue()
 
 
-def shown_as_csv(shown: Table) -> str:
+def shown_as_csv(data: Table) -> str:
     """A CSV file of a table's cells as they are shown."""
-    head = [column.whole for column in shown.columns]
-    return comma_separated(head, ([cell.whole for cell in line.cells] for line in shown.rows))
+    head = [column.whole for column in data.columns]
+    return comma_separated(head, ([cell.whole for cell in line.cells] for line in data.rows))
 
 
 # -- terminal
 
 
-def terminal(shown: Table, width: int, best: str = "*") -> RichTable:
+def terminal(data: Table, width: int, best: str = "*") -> RichTable:
     """A table for a terminal, without its notes.
 
     Where its columns do not fit, uncertainties stand beneath the numbers; where they do not fit
     then, it is swapped.
 
     Args:
-        shown: the table.
+        data: the table.
         width: characters in a line.
         best: a sign behind the best of a column, for terminals without colours.
     """
-    columns = shown.columns
+    columns = data.columns
     numbers = all(column.kind == "number" for column in columns[1:])
-    stacked = numbers and not fits(shown, width) and fits(shown, width, stacked=True)
-    swapped = numbers and not stacked and not fits(shown, width)
-    grid = _grid(shown, best, stacked=stacked)
+    stacked = numbers and not fits(data, width) and fits(data, width, stacked=True)
+    swapped = numbers and not stacked and not fits(data, width)
+    grid = _grid(data, best, stacked=stacked)
     if swapped:
         grid = [list(cells) for cells in zip(*grid, strict=True)]
-    made = RichTable(title=shown.title or None, title_justify="left")
+    rich_table = RichTable(title=data.title or None, title_justify="left")
     for at, heading in enumerate(grid[0]):
         number = at > 0 if swapped else columns[at].kind == "number"
         whole = not swapped and (number or (at == 0 and not numbers))
-        made.add_column(
+        rich_table.add_column(
             heading, justify="right" if number else "left", overflow="fold", no_wrap=whole
         )
     for cells in grid[1:]:
-        made.add_row(*cells)
-    return made
+        rich_table.add_row(*cells)
+    return rich_table
 
 
-def fits(shown: Table, width: int, name: int = NARROW_NAME, *, stacked: bool = False) -> bool:
+def fits(data: Table, width: int, name: int = NARROW_NAME, *, stacked: bool = False) -> bool:
     """Whether a terminal's line holds every column.
 
     Args:
-        shown: the table.
+        data: the table.
         width: characters in a line.
         name: characters that the first column needs at least, where it has as many.
         stacked: whether uncertainties stand beneath the numbers.
     """
-    columns = zip(*_grid(shown, "*", stacked=stacked), strict=True)
+    columns = zip(*_grid(data, "*", stacked=stacked), strict=True)
     widths = [max(len(line) for cell in c for line in cell.plain.split("\n")) + 3 for c in columns]
     return sum(widths[1:]) + min(widths[0], name) < width
 
 
-def _grid(shown: Table, best: str, *, stacked: bool) -> list[list[Text]]:
+def _grid(data: Table, best: str, *, stacked: bool) -> list[list[Text]]:
     """The heading and the rows."""
     rows = ([_terminal_cell(c, row.role, best, stacked=stacked) for c in row.cells]
-            for row in shown.rows)  # fmt: skip
-    return [[Text(column.whole) for column in shown.columns], *rows]
+            for row in data.rows)  # fmt: skip
+    return [[Text(column.whole) for column in data.columns], *rows]
 
 
 def _terminal_cell(cell: Cell, role: Role, best: str, *, stacked: bool) -> Text:

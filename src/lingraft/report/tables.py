@@ -120,14 +120,14 @@ def comparison(runs: Sequence[Run], scheme: str = HEADLINE_SCHEME) -> Comparison
     return compare(labelled(runs), scheme)
 
 
-def compare(found: Sequence[Variant], scheme: str = HEADLINE_SCHEME) -> Comparison:
+def compare(variants: Sequence[Variant], scheme: str = HEADLINE_SCHEME) -> Comparison:
     """Compare labelled variants; best ones are marked only where the masks are the same.
 
     Bits per character of models that dropped different words are taken over the words that none of
     them dropped, and compare where the masks do not.
     """
-    lines = [_line(variant, scheme) for variant in found]
-    common = _common_words(found)
+    lines = [_line(variant, scheme) for variant in variants]
+    common = _common_words(variants)
     if common is not None:
         lines = _on_common(lines, common)
     evaluated = [line for line in lines if line.fingerprint is not None]
@@ -192,9 +192,9 @@ def _words_note(lines: Sequence[Line], common: Common | None) -> str:
         )
     counted = {line.name: line.words for line in lines if line.words}
     if len(set(counted.values())) > 1:
-        told = ", ".join(f"{name} {words:,}" for name, words in counted.items())
+        text = ", ".join(f"{name} {words:,}" for name, words in counted.items())
         return (
-            f"Bits per character are over different words and compare only roughly: {told} words."
+            f"Bits per character are over different words and compare only roughly: {text} words."
         )
     return "".join(f"Bits per character are over {n:,} words." for n in set(counted.values()))
 
@@ -206,17 +206,17 @@ def _ties_note(lines: Sequence[Line]) -> str:
         for line in lines
         if line.ties is not None and line.ties[0]
     ]
-    told = "; ".join(tied)
+    text = "; ".join(tied)
     start = "Ties (another token has the target's score; the middle rank counts)"
-    return f"{start}: {told}." if tied else ""
+    return f"{start}: {text}." if tied else ""
 
 
-def _common_words(found: Sequence[Variant]) -> Common | None:
+def _common_words(variants: Sequence[Variant]) -> Common | None:
     """The evaluated models on the words that all of them scored.
 
     None for a single model, where one has no words.tsv, and where the words are not the same.
     """
-    stages = [variant.run.stage("evaluation") for variant in found]
+    stages = [variant.run.stage("evaluation") for variant in variants]
     files = [stage.path / WORDS_FILE for stage in stages if stage.done_path.is_file()]
     if len(files) < 2 or not all(file.is_file() for file in files):
         return None
@@ -281,7 +281,7 @@ def _unigrams(evaluated: Sequence[Line]) -> tuple[Line, ...]:
     )
 
 
-def table_of(found: Comparison) -> Table:
+def table_of(compared: Comparison) -> Table:
     """The comparison as a table, the unigrams beneath."""
     rows = [
         row(
@@ -290,12 +290,12 @@ def table_of(found: Comparison) -> Table:
             numbers.short(line.tokens),
             numbers.duration(line.seconds),
             numbers.short(line.parameters),
-            role="" if line in found.lines else "reference",
+            role="" if line in compared.lines else "reference",
         )
-        for line in (*found.lines, *found.unigrams)
+        for line in (*compared.lines, *compared.unigrams)
     ]
     head = ("model", *METRIC_TITLES.values(), "tokens", "time", "parameters")
-    return table("Models compared", head, rows, found.notes)
+    return table("Models compared", head, rows, compared.notes)
 
 
 def for_terminal(runs: Sequence[Run], width: int) -> Table:
@@ -304,24 +304,24 @@ def for_terminal(runs: Sequence[Run], width: int) -> Table:
     Raises:
         DataError: a folder is not a run.
     """
-    shown = table_of(comparison(runs))
-    return shown if width >= WIDE else shown.only(ESSENTIAL)
+    full_table = table_of(comparison(runs))
+    return full_table if width >= WIDE else full_table.only(ESSENTIAL)
 
 
-def verdict(found: Comparison) -> str:
+def verdict(compared: Comparison) -> str:
     """What the numbers say, in a sentence: good news and bad news alike."""
-    main, others = found.lines[0], found.lines[1:]
+    main, rest = compared.lines[0], compared.lines[1:]
     if main.perplexity is None:
         return f"No verdict yet: {main.name} has not been evaluated."
     reached = f"{main.name} reaches perplexity {main.shown('perplexity')}"
     rivals = [
-        line for line in others if line.perplexity is not None and math.isfinite(line.perplexity)
+        line for line in rest if line.perplexity is not None and math.isfinite(line.perplexity)
     ]
     if not math.isfinite(main.perplexity):
         return f"{main.name} has no finite perplexity: its training failed."
     if not rivals:
         return f"{reached}{_budget(main)}; {_against_unigrams(main)}."
-    if not found.comparable:
+    if not compared.comparable:
         return (
             f"{reached}{_budget(main)}; {_against_unigrams(main)}. "
             "The models were evaluated on different masked tokens: perplexities do not compare."

@@ -85,8 +85,8 @@ class PhaseRecord:
         """Real tokens so far; None before the first one is logged."""
         if self.result is not None:
             return int(self.result["tokens"])
-        seen = [int(row["tokens"]) for row in (*self.train, *self.valid)]
-        return max(seen) if seen else None
+        counts = [int(row["tokens"]) for row in (*self.train, *self.valid)]
+        return max(counts) if counts else None
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ class Variant:
 
     def result(self, stage: str) -> dict[str, Any] | None:
         """The result of a stage; None while the stage has not ended."""
-        found = self.run.stage(stage)
-        return found.result() if found.done_path.is_file() else None
+        folder = self.run.stage(stage)
+        return folder.result() if folder.done_path.is_file() else None
 
     @cached_property
     def phases(self) -> tuple[PhaseRecord, ...]:
@@ -130,8 +130,8 @@ class Variant:
     @property
     def tokens(self) -> int | None:
         """Real tokens trained on so far, over all phases."""
-        seen = [phase.tokens for phase in self.phases if phase.tokens is not None]
-        return sum(seen) if seen else None
+        counts = [phase.tokens for phase in self.phases if phase.tokens is not None]
+        return sum(counts) if counts else None
 
     @property
     def seconds(self) -> float | None:
@@ -193,7 +193,7 @@ def variants(run: Run) -> list[Variant]:
     main = Variant(run, recipe.method.name, recipe, environment)
     folder = run.path / "baselines"
     on_disk = (
-        sorted(found.name for found in folder.iterdir() if found.is_dir())
+        sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
         if folder.is_dir()
         else []
     )
@@ -211,9 +211,9 @@ def _baseline(main: Variant, path: Path) -> Variant:
 
 def labelled(runs: Sequence[Run]) -> list[Variant]:
     """The variants of all runs, each with its own label: method, and run if there are several."""
-    found = [variant for run in runs for variant in variants(run)]
+    models = [variant for run in runs for variant in variants(run)]
     labels: list[str] = []
-    for variant in found:
+    for variant in models:
         main_name = variant.run_name.partition("/")[0]
         base = label = variant.title if len(runs) == 1 else f"{main_name}: {variant.title}"
         again = 1
@@ -221,7 +221,7 @@ def labelled(runs: Sequence[Run]) -> list[Variant]:
             again += 1
             label = f"{base} ({again})"
         labels.append(label)
-    return [replace(variant, label=label) for variant, label in zip(found, labels, strict=True)]
+    return [replace(variant, label=label) for variant, label in zip(models, labels, strict=True)]
 
 
 STREAM = "stream/"
@@ -233,13 +233,13 @@ def scores(variant: Variant) -> list[Score]:
     evaluation = variant.result("evaluation")
     if evaluation is None:
         return []
-    found = _scores(evaluation)
+    rows = _scores(evaluation)
     for stream, of_stream in evaluation.get("streams", {}).items():
-        found += [
+        rows += [
             score.model_copy(update={"metric": f"{STREAM}{stream}/{score.metric}"})
             for score in _scores(of_stream)
         ]
-    return found
+    return rows
 
 
 def _scores(evaluation: dict[str, Any]) -> list[Score]:
@@ -273,8 +273,8 @@ def _judged(evaluation: dict[str, Any]) -> Iterator[Score]:
     if "likelihood" not in evaluation:
         return
 
-    def score(metric: str, value: float, n: int, asked: str) -> Score:
-        return Score(metric=metric, value=float(value), n=n, masks=asked)
+    def score(metric: str, value: float, n: int, masks: str) -> Score:
+        return Score(metric=metric, value=float(value), n=n, masks=masks)
 
     counted, text = evaluation["likelihood"], str(evaluation["text"])
     per_token = counted["characters"] / counted["tokens"]
@@ -286,13 +286,13 @@ def _judged(evaluation: dict[str, Any]) -> Iterator[Score]:
         for name in ("hits@1", "hits@5", "hits@10", "mean_rank", "median_rank"):
             prints = str(evaluation["masks"]["fingerprint"])
             yield score(f"{group}/{name}", ranks[name], ranks["positions"], prints)
-    for name, kept in evaluation.get("kept", {}).items():
-        of_text = kept["likelihood"]
+    for name, result in evaluation.get("kept", {}).items():
+        of_text = result["likelihood"]
         bits = of_text["bits_per_byte"]
-        yield score(f"kept/{name}/bits_per_byte", bits, of_text["bytes"], kept["text"])
-    for name, asked in evaluation.get("choices", {}).items():
+        yield score(f"kept/{name}/bits_per_byte", bits, of_text["bytes"], result["text"])
+    for name, result in evaluation.get("choices", {}).items():
         for metric in METRICS:
-            yield score(f"choices/{name}/{metric}", asked[metric], asked["n"], asked["text"])
+            yield score(f"choices/{name}/{metric}", result[metric], result["n"], result["text"])
     for speed in evaluation.get("speeds", ()):
         rate = speed["tokens_per_second"] * per_token
         name = f"speed/characters_per_second@{speed['batch']}"

@@ -28,19 +28,19 @@ class Difference(stats.Difference):
 
 
 def replicates(
-    rows: Sequence[MetricRow], metric: str, kept_B: Array, resampling: Resampling
+    rows: Sequence[MetricRow], metric: str, used_B: Array, resampling: Resampling
 ) -> Array:
     """[R, S] The metric of each row, once for each resample.
 
     Args:
         rows: with blocks.
         metric: its name.
-        kept_B: which blocks take part.
+        used_B: which blocks take part.
         resampling: of the blocks.
     """
-    blocks_SB2 = np.array([row.blocks for row in rows])[:, kept_B]
-    drawn_RB = resampling.draws(int(kept_B.sum()), "blocks")
-    mean_RS = (drawn_RB @ blocks_SB2[..., 0].T) / (drawn_RB @ blocks_SB2[..., 1].T)
+    blocks_SB2 = np.array([row.blocks for row in rows])[:, used_B]
+    draws_RB = resampling.draws(int(used_B.sum()), "blocks")
+    mean_RS = (draws_RB @ blocks_SB2[..., 0].T) / (draws_RB @ blocks_SB2[..., 1].T)
     return metric_named(metric).scale(mean_RS)
 
 
@@ -89,31 +89,31 @@ def shared_blocks(rows: Sequence[MetricRow]) -> Array | None:
             "test text, so they were tested on different texts and do not compare; run them again"
         )
     counts = np.array([[count for _, count in row.blocks or ()] for row in rows])
-    kept = np.asarray((counts > 0).all(axis=0))
-    return kept if kept.any() else None
+    shared = np.asarray((counts > 0).all(axis=0))
+    return shared if shared.any() else None
 
 
-def difference(one: Group, other: Group, metric: str, resampling: Resampling) -> Difference:
-    """How much higher a metric is for `one` than for `other`, over the seeds that both have.
+def difference(group: Group, base: Group, metric: str, resampling: Resampling) -> Difference:
+    """How much higher a metric is for `group` than for `base`, over the seeds that both have.
 
     Of a task, a model is paired with that of equal seeds of training and of fine-tuning.
 
     Raises:
         DataError: they do not compare, or have no seed in common.
     """
-    checked((one, other), metric)
-    ours, theirs = one.rows(metric), other.rows(metric)
-    common = sorted(ours.keys() & theirs.keys())
+    checked((group, base), metric)
+    group_rows, base_rows = group.rows(metric), base.rows(metric)
+    common = sorted(group_rows.keys() & base_rows.keys())
     if not common:
         raise DataError(
-            f"{one.label} and {other.label} have no seed in common; run both with the same seeds"
+            f"{group.label} and {base.label} have no seed in common; run both with the same seeds"
         )
-    sides = [[side[key] for key in common] for side in (ours, theirs)]
-    gains = {key: ours[key].value - theirs[key].value for key in common}
-    mixed = any(one.precisions.get(key[0]) != other.precisions.get(key[0]) for key in common)
-    kept_B = shared_blocks([row for rows in sides for row in rows])
+    sides = [[side[key] for key in common] for side in (group_rows, base_rows)]
+    gains = {key: group_rows[key].value - base_rows[key].value for key in common}
+    mixed = any(group.precisions.get(key[0]) != base.precisions.get(key[0]) for key in common)
+    used_B = shared_blocks([row for rows in sides for row in rows])
     gains_RS = None
-    if kept_B is not None:
-        drawn = [replicates(rows, metric, kept_B, resampling) for rows in sides]
-        gains_RS = drawn[0] - drawn[1]
+    if used_B is not None:
+        values = [replicates(rows, metric, used_B, resampling) for rows in sides]
+        gains_RS = values[0] - values[1]
     return Difference(**vars(resampling.difference(gains, gains_RS)), mixed=mixed)

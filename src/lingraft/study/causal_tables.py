@@ -40,14 +40,14 @@ CHOICE_SCORES = ("acc", "acc_norm")
 
 def shown(results: Results) -> tuple[str, ...]:
     """The metrics of causal models that some cell has; none in a study of other models."""
-    found = dict.fromkeys(name for cell in results.cells for name in cell.metrics)
-    kept = (name for name in found if name.startswith("kept/"))
-    asked = (
+    names = dict.fromkeys(name for cell in results.cells for name in cell.metrics)
+    kept_metrics = (name for name in names if name.startswith("kept/"))
+    choice_metrics = (
         name
-        for name in found
+        for name in names
         if name.startswith("choices/") and name.rpartition("/")[2] in CHOICE_SCORES
     )
-    return (*(name for name in SHOWN if name in found), *kept, *asked)
+    return (*(name for name in SHOWN if name in names), *kept_metrics, *choice_metrics)
 
 
 def compared(results: Results) -> tuple[str, ...]:
@@ -77,13 +77,13 @@ def quality(results: Results, sentences: int | None) -> Table:
         for group in groups
     ]
     head = ("method", *titles(metrics), "seeds", "tokens", "parameters", "trained")
-    others = _other_texts(groups, main)
-    documents = "held-out documents" if others else "the same held-out documents"
+    text_notes = _other_texts(groups, main)
+    documents = "held-out documents" if text_notes else "the same held-out documents"
     notes = (
         f"Bits are of every byte of {documents} and compare across vocabularies; "
         "hits and ranks are of each model's own tokens. Characters a second are of the machine "
         "that each cell ran on, with what else ran there.",
-        *others,
+        *text_notes,
         *mixed_means(groups),
     )
     return table(size_text(sentences), head, rows, notes)
@@ -109,13 +109,13 @@ def _measured(group: Group, metric: str, main: Group, best: float | None) -> Cel
 
 def _other_texts(groups: Sequence[Group], main: Group) -> tuple[str, ...]:
     """Whose bits are of other documents."""
-    others = [
+    labels = [
         f"{group.label} ({_bytes(group)})" for group in groups if not _same(group, BYTES, main)
     ]
-    if not others or not main.rows(BYTES):
+    if not labels or not main.rows(BYTES):
         return ()
     return (
-        f"{OTHER_WORDS} {', '.join(others)}: bits of other held-out documents than those of "
+        f"{OTHER_WORDS} {', '.join(labels)}: bits of other held-out documents than those of "
         f"{main.label} ({_bytes(main)}), so they compare only roughly.",
     )
 
@@ -137,12 +137,12 @@ def initialisers(results: Results, resampling: Resampling) -> Table | None:
     groups = measured(results.groups, metrics)
     if not groups:
         return side_by_side(results, resampling)
-    kept = [name for name in metrics if name.startswith(KEPT)]
+    kept_metrics = [name for name in metrics if name.startswith(KEPT)]
     beside = [name for name in BESIDE if name in metrics]
     main = _main(groups)
-    made = side_by_side(results, resampling, (BYTES, *kept, *beside), BYTES, main)
-    told = [group for size in results.sizes for group in results.initialised(size)]
-    return made and replace(made, notes=(*made.notes, *_other_texts(told, main)))
+    result = side_by_side(results, resampling, (BYTES, *kept_metrics, *beside), BYTES, main)
+    initialised = [group for size in results.sizes for group in results.initialised(size)]
+    return result and replace(result, notes=(*result.notes, *_other_texts(initialised, main)))
 
 
 def cells(results: Results) -> Table:

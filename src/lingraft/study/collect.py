@@ -172,15 +172,15 @@ def _sizes(variant: Variant, phase: PhaseRecord) -> dict[str, float]:
     if not _is_causal(variant):
         return {}
     result = variant.result("tokenizer") or {}
-    drawn = (phase.result or {}).get("streams") or {}
-    if any("tokens" not in stream for stream in drawn.values()):
+    streams = (phase.result or {}).get("streams") or {}
+    if any("tokens" not in stream for stream in streams.values()):
         return {}
-    tokens = {label.split("/")[0]: stream["tokens"] for label, stream in drawn.items()}
+    tokens = {label.split("/")[0]: stream["tokens"] for label, stream in streams.items()}
     texts = {name: result["streams"][name] for name in tokens} if tokens else {"": result}
-    read = sum(tokens.values())
+    total = sum(tokens.values())
     characters = sum(
         float(text["statistics"]["train"]["characters_per_token"])
-        * (tokens[name] / read if read else 1.0)
+        * (tokens[name] / total if total else 1.0)
         for name, text in texts.items()
     )
     measured = result["statistics"]["test"]
@@ -246,8 +246,8 @@ def scores(outcome: Outcome, task: Task, split: str) -> list[Score]:
     blocks: dict[str, Blocks] = {}
     if set(task.shown) - {ACCURACY}:
         blocks = _jackknife(examples, predictions, task, outcome.scores(split))
-    if ACCURACY in task.shown and (found := _accuracy_blocks(examples, predictions)):
-        blocks[ACCURACY] = found
+    if ACCURACY in task.shown and (accuracy_blocks := _accuracy_blocks(examples, predictions)):
+        blocks[ACCURACY] = accuracy_blocks
     digest = hashlib.blake2b(digest_size=8)
     for example in examples:
         digest.update(f"{example.id}\n{example.text}\n".encode("utf-8", "surrogatepass"))
@@ -298,7 +298,7 @@ def _jackknife(
     An Introduction to the Bootstrap, chapter 11): a block is worth as much more than the mean as
     the score loses without it. Shares, not per cent.
     """
-    present, place_N = np.unique([block_of(one) for one in examples], return_inverse=True)
+    present, place_N = np.unique([block_of(example) for example in examples], return_inverse=True)
     if len(present) < FEWEST_BLOCKS:
         return {}
     without_BN = (np.arange(len(present))[:, None] != place_N).astype(float)

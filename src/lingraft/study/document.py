@@ -111,16 +111,16 @@ def files(folder: Path, recipes: Path) -> dict[str, str]:
             label that it does not hold.
     """
     row_files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
-    made: dict[str, str] = {}
+    svgs: dict[str, str] = {}
     sections = []
     for path in row_files:
         section, figures = study(path, recipes)
         sections.append(section)
-        made |= {f"{folder.name}/{name}": svg for name, svg in figures.items()}
+        svgs |= {f"{folder.name}/{name}": svg for name, svg in figures.items()}
     body = [HOW_TO_READ, *sections] if sections else ["No study has been run yet.\n"]
     top = folder / f"page{NOTES}"
     head = [HEAD, top.read_text(encoding="utf-8")] if top.is_file() else [HEAD]
-    return {RESULTS: "\n".join([*head, *body]), **made}
+    return {RESULTS: "\n".join([*head, *body]), **svgs}
 
 
 def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
@@ -129,13 +129,13 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
     results, resampling = collect(read(path)), Resampling()
     curve, several = learning_curves.of(results), len(results.sizes) > 1  # one size says nothing
     drawings = page.figures(results, resampling)
-    shown = [*drawings["data_figures"], *drawings["factor_figures"]]
+    of_data = [*drawings["data_figures"], *drawings["factor_figures"]]
     of_tasks = [*drawings["task_figures"], *drawings["task_factor_figures"]]
     of_examples = [*drawings["curve_figures"], *drawings["curve_factor_figures"]]
     curves = [*drawings["loss_figures"][-1:], *drawings["initialiser_figures"][-1:]]
-    drawn = (*shown, *of_tasks, *of_examples, *curves)
+    figures = (*of_data, *of_tasks, *of_examples, *curves)
     folder = path.parent.name
-    pictures = {one.name: _picture(one, f"{folder}/{name}-{one.name}.svg") for one in drawn}
+    pictures = {plot.name: _picture(plot, f"{folder}/{name}-{plot.name}.svg") for plot in figures}
     notes = path.with_name(name + NOTES)
     text = notes.read_text(encoding="utf-8").strip() if notes.is_file() else ""
     text, svgs = _chosen(text, results, f"{folder}/{name}")
@@ -160,7 +160,7 @@ def study(path: Path, recipes: Path) -> tuple[str, dict[str, str]]:
         ),
         *_machines(results),
     ]
-    svgs |= {f"{name}-{one.name}.svg": one.alone() for one in drawn}
+    svgs |= {f"{name}-{plot.name}.svg": plot.alone() for plot in figures}
     return "\n\n".join(part for part in parts if part) + "\n", svgs
 
 
@@ -169,11 +169,11 @@ def _chosen(text: str, results: Results, path: str) -> tuple[str, dict[str, str]
     place = CHOSEN.search(text)
     if place is None:
         return text, {}
-    told = (line.partition(" = ") for line in place[1].splitlines())
-    names = {label.strip(): name.strip() for name, _, label in told}
+    pairs = (line.partition(" = ") for line in place[1].splitlines())
+    names = {label.strip(): name.strip() for name, _, label in pairs}
     if lacking := [label for label in names if label not in results.labels]:
-        known = "; ".join(results.labels)
-        raise DataError(f"{path}{NOTES}: no cell is called {lacking[0]!r}; there are {known}")
+        labels = "; ".join(results.labels)
+        raise DataError(f"{path}{NOTES}: no cell is called {lacking[0]!r}; there are {labels}")
     drawing = plots.chosen(results, results.sizes[-1], names)
     if drawing is None:
         raise DataError(f"{path}{NOTES}: the cells that its figure names have no curves")
@@ -202,8 +202,8 @@ def _shown(table: Table, *more: str) -> str:
         table: what is shown.
         more: titles of columns that are main ones here.
     """
-    found = {column.title for column in table.columns[1:]} & {*MAIN, *more}
-    return folded(table, found | set(COUNTS) if found else ())
+    titles = {column.title for column in table.columns[1:]} & {*MAIN, *more}
+    return folded(table, titles | set(COUNTS) if titles else ())
 
 
 def _differences(table: Table) -> str:
@@ -262,23 +262,23 @@ def _initialisers(results: Results, resampling: Resampling) -> Iterable[str]:
 def _machines(results: Results) -> Iterable[str]:
     table = tables.machines(results)
     if table.rows:
-        told = (" ".join(cell.text for cell in row.cells) for row in table.rows)
+        lines = (" ".join(cell.text for cell in row.cells) for row in table.rows)
         yield "### Machine and versions"
-        yield "; ".join(told) + "."
+        yield "; ".join(lines) + "."
 
 
 def _under(heading: str, drawings: Iterable[Figure], pictures: dict[str, str]) -> Iterable[str]:
     left = [drawing for drawing in drawings if drawing.name in pictures]
-    shown = [pictures[drawing.name] for drawing in left]
+    images = [pictures[drawing.name] for drawing in left]
     if left and len(left[0].names) > MOST_LINES:
-        return [f"### {heading}", *_behind(shown)]
-    return [f"### {heading}", shown[0], *_behind(shown[1:], "more ")] if shown else []
+        return [f"### {heading}", *_behind(images)]
+    return [f"### {heading}", images[0], *_behind(images[1:], "more ")] if images else []
 
 
-def _behind(shown: Sequence[str], more: str = "") -> list[str]:
+def _behind(images: Sequence[str], more: str = "") -> list[str]:
     """Figures behind a fold that says how many there are."""
-    what = "figure" if len(shown) == 1 else "figures"
-    return [fold(f"{len(shown)} {more}{what}", "\n\n".join(shown))] if shown else []
+    noun = "figure" if len(images) == 1 else "figures"
+    return [fold(f"{len(images)} {more}{noun}", "\n\n".join(images))] if images else []
 
 
 def _picture(drawing: Figure, path: str) -> str:

@@ -29,9 +29,9 @@ def mixed_means(groups: Iterable[Group]) -> list[str]:
     notes = []
     for group in groups:
         if named(group) != group.label:
-            told = ", ".join(f"{seed} {name}" for seed, name in group.precisions.items())
+            seeds = ", ".join(f"{seed} {name}" for seed, name in group.precisions.items())
             notes.append(
-                f"{MIXED} {group.label}: trained in different precision (seed {told}); mean and "
+                f"{MIXED} {group.label}: trained in different precision (seed {seeds}); mean and "
                 "deviation hold that too."
             )
     return notes

@@ -101,24 +101,24 @@ def fine_tuning(model: Cost, plan: TaskPlan) -> Cost:
     runs = 1 + len(plan.section.learning_rates) / len(plan.section.seeds)
     if body is not None:
         # Of training, and of a forward pass through what is scored.
-        train, read = throughput.flops_per_token(body, body), 2 * body
-        flops = runs * (plan.train_tokens * train + plan.read_tokens * read)
+        train, forward = throughput.flops_per_token(body, body), 2 * body
+        flops = runs * (plan.train_tokens * train + plan.read_tokens * forward)
     return Cost(runs * (plan.train_tokens + plan.read_tokens), flops)
 
 
 def total(costs: Sequence[Cost]) -> Cost:
     """Of several steps together."""
     tokens = sum(cost.tokens for cost in costs)
-    known = all(cost.flops is not None for cost in costs)
-    return Cost(tokens, sum(cost.flops or 0.0 for cost in costs) if known else None)
+    has_flops = all(cost.flops is not None for cost in costs)
+    return Cost(tokens, sum(cost.flops or 0.0 for cost in costs) if has_flops else None)
 
 
 def order(costs: Sequence[Cost]) -> list[int]:
     """Indices, cheapest first; equal ones as they come."""
-    known = all(cost.flops is not None for cost in costs)
+    has_flops = all(cost.flops is not None for cost in costs)
     return sorted(
         range(len(costs)),
-        key=lambda index: (costs[index].flops or 0.0) if known else costs[index].tokens,
+        key=lambda index: (costs[index].flops or 0.0) if has_flops else costs[index].tokens,
     )
 
 

@@ -87,16 +87,16 @@ def reached_at(sizes: Sequence[float], means_RK: Array, targets_R: Array, *, low
     """
     sign = 1.0 if lower else -1.0
     excess_RK = sign * (means_RK - targets_R[:, None])
-    found_R = np.full(len(targets_R), NOT_REACHED)
+    sizes_R = np.full(len(targets_R), NOT_REACHED)
     logs = np.log(np.asarray(sizes, dtype=np.float64))
     for k in range(len(sizes) - 1, 0, -1):
         before, after = excess_RK[:, k - 1], excess_RK[:, k]
         crosses = (before > 0) & (after <= 0)
         share = before[crosses] / (before[crosses] - after[crosses])
-        found_R[crosses] = np.exp(logs[k - 1] + share * (logs[k] - logs[k - 1]))
-    found_R[excess_RK[:, 0] == 0] = sizes[0]
-    found_R[excess_RK[:, 0] < 0] = BELOW
-    return found_R
+        sizes_R[crosses] = np.exp(logs[k - 1] + share * (logs[k] - logs[k - 1]))
+    sizes_R[excess_RK[:, 0] == 0] = sizes[0]
+    sizes_R[excess_RK[:, 0] < 0] = BELOW
+    return sizes_R
 
 
 def factor(method: Group, baseline: Sequence[Group], metric: str, resampling: Resampling) -> Factor:
@@ -125,21 +125,21 @@ def factor(method: Group, baseline: Sequence[Group], metric: str, resampling: Re
     value = float(reached_at(sizes, means[None, 1:], means[:1], lower=lower)[0]) / size
     least, most = sizes[0] / size, sizes[-1] / size
     rows = [group.rows(metric) for group in groups]
-    kept = shared_blocks([row for of_group in rows for row in of_group.values()])
-    if kept is None:
+    used_B = shared_blocks([row for of_group in rows for row in of_group.values()])
+    if used_B is None:
         return Factor(size, value, None, None, None, least, most)
-    drawn_RG = np.stack(
+    means_RG = np.stack(
         [
             resampling.mean(
-                replicates(list(mine.values()), metric, kept, resampling),
-                list(mine),
+                replicates(list(group_rows.values()), metric, used_B, resampling),
+                list(group_rows),
                 f"{group.label} {group.sentences}",
             )
-            for group, mine in zip(groups, rows, strict=True)
+            for group, group_rows in zip(groups, rows, strict=True)
         ],
         axis=1,
     )
-    found_R = reached_at(sizes, drawn_RG[:, 1:], drawn_RG[:, 0], lower=lower) / size
+    factors_R = reached_at(sizes, means_RG[:, 1:], means_RG[:, 0], lower=lower) / size
     # bounds that some resample has, so that what is not reached is never averaged
-    low, high = interval(found_R, "inverted_cdf")
-    return Factor(size, value, low, high, float(np.isinf(found_R).mean()), least, most)
+    low, high = interval(factors_R, "inverted_cdf")
+    return Factor(size, value, low, high, float(np.isinf(factors_R).mean()), least, most)

@@ -39,7 +39,7 @@ def factors(results: Results, metric: str, resampling: Resampling) -> Figure | N
     if not lines:
         return None
     indices = {label: results.labels.index(label) for label in lines}
-    sizes = sorted({one.size for of_label in lines.values() for one in of_label})
+    sizes = sorted({point.size for of_label in lines.values() for point in of_label})
 
     kind, data = ("factor", "data") if results.counted == SENTENCES else ("curve-factor", EXAMPLES)
 
@@ -53,7 +53,7 @@ def factors(results: Results, metric: str, resampling: Resampling) -> Figure | N
         axes.margins(x=0.05)
 
     title = "PPL" if metric == LOSS else metric_named(metric).title
-    told = [f"{label}: {', '.join(f.shown()[0] for f in of)}" for label, of in lines.items()]
+    texts = [f"{label}: {', '.join(f.shown()[0] for f in of)}" for label, of in lines.items()]
     return Figure(
         name=f"{kind}-{title.lower().replace('/', '-').replace('@', '').replace(' ', '-')}",
         draw=draw,
@@ -61,7 +61,7 @@ def factors(results: Results, metric: str, resampling: Resampling) -> Figure | N
         names=tuple(indices.items()),
         panels=panels.of(results, indices),
         description=f"Data-efficiency factor by {title} against {results.counted}. "
-        + "; ".join(told),
+        + "; ".join(texts),
         caption=f"How many times more {results.counted} {reference} needs for the same {title}, "
         f"with 95 % intervals. ▲: not reached with all that {reference} had, which is a lower "
         f"bound; ▼: {reference}'s smallest size is already better.",
@@ -72,7 +72,7 @@ def _factor_line(axes: Axes, factors: Sequence[Factor], index: int) -> None:
     """Reached factors joined by a line; bounds of those not reached stand alone."""
     values = [point.value if BELOW < point.value < NOT_REACHED else math.nan for point in factors]
     sizes = [point.size for point in factors]
-    figure.line(axes, sizes, values, index, what=None, linewidth=1.5)
+    figure.line(axes, sizes, values, index, series=None, linewidth=1.5)
     own = look(axes, index)
     ink: dict[str, Any] = {"color": FAINT, "zorder": 1} if own is None else {"color": colour(own)}
     for point in factors:
@@ -84,11 +84,11 @@ def _factor_line(axes: Axes, factors: Sequence[Factor], index: int) -> None:
             width, alpha = (1.1, 0.7) if own is not None else (0.6, None)
             axes.plot([point.size] * 2, bounds, linewidth=width, alpha=alpha, **ink)
         if own is not None:
-            shown, interval = point.shown()
-            cells: dict[str, Any] = {"x": point.size, "y": shown, "95 % interval": interval}
+            value, interval = point.shown()
+            cells: dict[str, Any] = {"x": point.size, "y": value, "95 % interval": interval}
             points.note(axes, (point.size, at), index, **cells)
 
 
-def _clipped(one: Factor, value: float) -> float:
+def _clipped(point: Factor, value: float) -> float:
     """A factor as it can be drawn: a bound where the size is outside the baseline's."""
-    return min(max(value, one.least), one.most)
+    return min(max(value, point.least), point.most)

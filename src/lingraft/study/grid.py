@@ -82,22 +82,22 @@ def cells(study: Study) -> list[Cell]:
     return result
 
 
-def _check_apart(found: Sequence[Cell]) -> None:
+def _check_apart(grid_cells: Sequence[Cell]) -> None:
     """Refuse cells that results could not tell apart.
 
     Raises:
         RecipeError: two have one id, or differ in nothing that decides a result.
     """
     ids: dict[str, Cell] = {}
-    for cell in found:
-        other = ids.setdefault(cell.id, cell)
-        if other is not cell:
+    for cell in grid_cells:
+        first = ids.setdefault(cell.id, cell)
+        if first is not cell:
             raise RecipeError(
                 f"grids: two cells that differ are both '{cell.id}'; name what they differ in as "
                 "an axis of both"
             )
-    for axis in dict.fromkeys(axis for cell in found for axis in cell.axes):
-        if not decides(axis) and len({cell.axes.get(axis) for cell in found}) > 1:
+    for axis in dict.fromkeys(axis for cell in grid_cells for axis in cell.axes):
+        if not decides(axis) and len({cell.axes.get(axis) for cell in grid_cells}) > 1:
             raise RecipeError(
                 f"grids: '{axis}' decides no result, so cells along it cannot be told apart; put "
                 "it under [set], or make a study of each value"
@@ -165,9 +165,9 @@ def _of_method(base: dict[str, Any], name: str) -> dict[str, Any]:
     own = base.get("method", {}).get("name", Method().name)
     if name == own or own not in METHODS:
         return base
-    theirs, ours, left = METHODS[own], METHODS[name], dict(base)
+    base_method, cell_method, left = METHODS[own], METHODS[name], dict(base)
     for section in ("graft", "tokenizer"):
-        written, prescribed = getattr(theirs, section), getattr(ours, section)
+        written, prescribed = getattr(base_method, section), getattr(cell_method, section)
         if section in base:
             left[section] = {
                 key: value
@@ -183,7 +183,7 @@ def _left_to_rules(base: dict[str, Any]) -> dict[str, Any]:
     The vocabulary stays, which cells share; of [method] the budget and the amount of text.
     """
     left = {
-        section: {key: one for key, one in keys.items() if f"{section}.{key}" not in DECIDED}
+        section: {key: value for key, value in keys.items() if f"{section}.{key}" not in DECIDED}
         if isinstance(keys, dict)
         else keys
         for section, keys in base.items()
@@ -226,10 +226,10 @@ def _id(axes: dict[str, Value]) -> str:
     if axes["sentences"] is not None:
         parts.append(f"n{axes['sentences']}")
     parts.append(f"s{axes['seed']}")
-    others = {key: value for key, value in axes.items() if key not in PLACES}
-    if others:
-        words = [re.sub(r"[^A-Za-z0-9.]+", "_", str(value))[:16] for value in others.values()]
-        parts += [*words, fingerprint(others)[:4]]
+    further = {key: value for key, value in axes.items() if key not in PLACES}
+    if further:
+        words = [re.sub(r"[^A-Za-z0-9.]+", "_", str(value))[:16] for value in further.values()]
+        parts += [*words, fingerprint(further)[:4]]
     return "-".join(parts)
 
 
@@ -273,9 +273,9 @@ def _holds(cell: Cell, expression: str, cells: Sequence[Cell]) -> bool:
             if not any(fnmatch.fnmatchcase(name, axis) for name in names):
                 return False
             continue
-        known = sorted({name for other in cells for name in other.axes})
-        if axis not in known:
-            raise RecipeError(f"--only {expression}: '{axis}' is no axis; axes: {', '.join(known)}")
+        axes = sorted({name for candidate in cells for name in candidate.axes})
+        if axis not in axes:
+            raise RecipeError(f"--only {expression}: '{axis}' is no axis; axes: {', '.join(axes)}")
         if axis not in cell.axes or not fnmatch.fnmatchcase(_text(cell.axes[axis]), pattern):
             return False
     return True

@@ -29,9 +29,9 @@ def of(results: Results) -> Results | None:
     for task in results.tasks:
         if SIZED in task.name:
             sized.setdefault(unsized(task.name), {})[task.train_examples] = task
-    shown = {name: points for name, points in sized.items() if len(points) > 1}
-    names = {task.name for points in shown.values() for task in points.values()}
-    examples = sorted({size for points in shown.values() for size in points})
+    curves = {name: points for name, points in sized.items() if len(points) > 1}
+    names = {task.name for points in curves.values() for task in points.values()}
+    examples = sorted({size for points in curves.values() for size in points})
     for text in reversed(results.sizes):
         groups = [
             point
@@ -42,7 +42,7 @@ def of(results: Results) -> Results | None:
         if groups:
             tasks = tuple(
                 replace(first, name=name, metrics=tuple(map(_plain, first.metrics)))
-                for name, points in shown.items()
+                for name, points in curves.items()
                 for first in [points[min(points)]]
             )
             return Results(tuple(groups), results.labels, (), tasks, counted=EXAMPLES)

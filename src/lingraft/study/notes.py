@@ -42,14 +42,14 @@ def quality_notes(groups: Sequence[Group], main: Group) -> tuple[str, ...]:
     writes = any(group.writes for group in groups)
     tokens = "predicted tokens" if writes else "masked tokens"
     sizes = ((positions, tokens), (words, "words"))
-    told = [f"{_range(numbers_of)} {what}" for numbers_of, what in sizes if numbers_of]
-    if told:
-        notes.append(f"{', '.join(told)}.{_dropped(groups)}")
-    others = [group.label for group in groups if group.masks() != main.masks()]
-    if others:
+    counts = [f"{_range(numbers_of)} {noun}" for numbers_of, noun in sizes if numbers_of]
+    if counts:
+        notes.append(f"{', '.join(counts)}.{_dropped(groups)}")
+    labels = [group.label for group in groups if group.masks() != main.masks()]
+    if labels:
         compares = f"of these columns only {METRICS[BITS].title} compares with the others"
         notes.append(
-            f"{OTHER_MASKS} {', '.join(others)}: other {tokens} (another vocabulary); "
+            f"{OTHER_MASKS} {', '.join(labels)}: other {tokens} (another vocabulary); "
             f"{'these columns do not compare' if writes else compares}."
         )
     return (*notes, *words_note(groups, main), *ties_note(groups))
@@ -75,15 +75,15 @@ def _dropped(groups: Sequence[Group]) -> str:
 
 def words_note(groups: Sequence[Group], main: Group) -> tuple[str, ...]:
     """Whose bits per character are over other words, which their rows do not tell one by one."""
-    others = [
+    labels = [
         f"{group.label} ({_scored(group)})"
         for group in groups
         if group.rows(BITS) and asked(group, BITS) != asked(main, BITS)
     ]
-    if not others or not main.rows(BITS):
+    if not labels or not main.rows(BITS):
         return ()
     return (
-        f"{OTHER_WORDS} {', '.join(others)}: {METRICS[BITS].title} over other words than those of "
+        f"{OTHER_WORDS} {', '.join(labels)}: {METRICS[BITS].title} over other words than those of "
         f"{main.label} ({_scored(main)}), so it compares only roughly.",
     )
 
@@ -102,13 +102,13 @@ def ties_note(groups: Sequence[Group]) -> tuple[str, ...]:
             tied.append(f"{group.label} {ties:,} of {sum(row.n for row in rows):,}")
     if not tied:
         return ()
-    told = "; ".join(tied)
-    return (f"Ties (another token has the target's score; the middle rank counts): {told}.",)
+    text = "; ".join(tied)
+    return (f"Ties (another token has the target's score; the middle rank counts): {text}.",)
 
 
 def left_out(group: Group, *base: Group) -> str:
     """Why a group has no difference or factor to others."""
-    if any(group.masks() != other.masks() for other in base):
+    if any(group.masks() != reference.masks() for reference in base):
         tokens = "predicted" if group.writes else "masked"
         compares = "none of these" if group.writes else f"of these only {METRICS[BITS].title}"
         return (

@@ -130,9 +130,9 @@ def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]
     """All figures that the results allow, by section of the page."""
     curve = learning_curves.of(results)
     of_curve = [(curve, metric) for metric in curve.task_metrics] if curve else []
-    drawn = {
-        "curve_figures": [plots.against_data(*one) for one in of_curve],
-        "curve_factor_figures": [factor_plot.factors(*one, resampling) for one in of_curve],
+    candidates = {
+        "curve_figures": [plots.against_data(*pair) for pair in of_curve],
+        "curve_factor_figures": [factor_plot.factors(*pair, resampling) for pair in of_curve],
         "data_figures": [plots.against_data(results, metric) for metric in plots.AGAINST_DATA],
         "factor_figures": [
             factor_plot.factors(results, metric, resampling) for metric in (LOSS, BITS)
@@ -146,17 +146,17 @@ def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]
             _learning(results, size, initialisers=True) for size in results.sizes
         ],
     }
-    found = {
+    sections = {
         section: [drawing for drawing in drawings if drawing is not None]
-        for section, drawings in drawn.items()
+        for section, drawings in candidates.items()
     }
-    lines = {drawing.caption: drawing.names for drawing in found["loss_figures"]}
-    found["initialiser_figures"] = [
+    lines = {drawing.caption: drawing.names for drawing in sections["loss_figures"]}
+    sections["initialiser_figures"] = [
         drawing
-        for drawing in found["initialiser_figures"]
+        for drawing in sections["initialiser_figures"]
         if lines.get(drawing.caption) != drawing.names
     ]
-    return found
+    return sections
 
 
 def _learning(results: Results, size: int | None, *, initialisers: bool = False) -> Figure | None:
@@ -214,11 +214,11 @@ def verdict(results: Results, resampling: Resampling) -> str:
     show = metric_named(metric).show
     best = f"With {size_text(results.sizes[-1])}, {first.label} is best of {len(groups)}"
     reached = f"{TITLES[metric]} {show(first.mean(metric))}"
-    others = {one.label: one for one in (second, *groups) if one.label == results.reference()}
-    beside = {second.label: second} | others
+    reference = {g.label: g for g in (second, *groups) if g.label == results.reference()}
+    beside = {second.label: second} | reference
     beside.pop(first.label, None)
-    told = ", ".join(f"{label} {show(one.mean(metric))}" for label, one in beside.items())
-    return f"{best}: {reached}, {told}. {_luck(first, second, metric, resampling)}"
+    scores = ", ".join(f"{label} {show(g.mean(metric))}" for label, g in beside.items())
+    return f"{best}: {reached}, {scores}. {_luck(first, second, metric, resampling)}"
 
 
 def _luck(first: Group, second: Group, metric: str, resampling: Resampling) -> str:
@@ -226,17 +226,17 @@ def _luck(first: Group, second: Group, metric: str, resampling: Resampling) -> s
     name = second.label if len(second.label) < LONG_NAME else "the second"
     if not first.rows(metric).keys() & second.rows(metric).keys():
         return f"It shares no seed with {name}, so nothing is known of luck."
-    found = difference(first, second, metric, resampling)
-    p = found.larger_p
+    gap = difference(first, second, metric, resampling)
+    p = gap.larger_p
     if p is None:
         return f"Whether its lead over {name} is luck is not known: the rows have no blocks."
-    shown = numbers.probability(p)
-    said = f"nothing separates it from {name} ({shown})"
+    probability = numbers.probability(p)
+    clause = f"nothing separates it from {name} ({probability})"
     if p < ALPHA:
-        said = f"its lead over {name} is more than luck ({shown})"
-    if found.trained > 1:
-        return f"{said[0].upper()}{said[1:]}."
-    return f"On this test text {said}; one seed tells nothing of others."
+        clause = f"its lead over {name} is more than luck ({probability})"
+    if gap.trained > 1:
+        return f"{clause[0].upper()}{clause[1:]}."
+    return f"On this test text {clause}; one seed tells nothing of others."
 
 
 def next_step(

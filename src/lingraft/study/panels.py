@@ -43,9 +43,9 @@ def of(
     places = _places([groups[label] for label in indices])
     parts = _parts(list(indices), places)
     if len(parts) == 1:
-        named = [(label + behind.get(label, ""), index) for label, index in indices.items()]
+        names = [(label + behind.get(label, ""), index) for label, index in indices.items()]
         reference = results.reference() or ""
-        return in_order(named, always=reference + behind.get(reference, ""))
+        return in_order(names, always=reference + behind.get(reference, ""))
     return tuple(_panel(part, places, indices, behind) for part in parts)
 
 
@@ -58,16 +58,16 @@ def said(groups: Sequence[Group]) -> dict[str, tuple[str, ...]]:
     names = short_names(list(dict.fromkeys(name for group in groups for name in group.further)))
     together: dict[tuple[str, ...], str] = {}
     for name, short in names.items():
-        told = tuple(_plain(group.further.get(name, "")) for group in groups)
-        together[told] = _joined(together[told], short) if told in together else short
+        texts = tuple(_plain(group.further.get(name, "")) for group in groups)
+        together[texts] = _joined(together[texts], short) if texts in together else short
     methods = tuple(TITLES.get(group.method, group.method) for group in groups)
-    return {METHOD: methods} | {axis: told for told, axis in together.items()}
+    return {METHOD: methods} | {axis: texts for texts, axis in together.items()}
 
 
-def _joined(name: str, other: str) -> str:
+def _joined(name: str, second: str) -> str:
     """Two axes in one: layers_before/after."""
-    start, line, end = other.rpartition("_")
-    return f"{name}/{end if line and name.startswith(start + line) else other}"
+    start, line, end = second.rpartition("_")
+    return f"{name}/{end if line and name.startswith(start + line) else second}"
 
 
 def _plain(value: Value) -> str:
@@ -78,9 +78,9 @@ def _plain(value: Value) -> str:
 
 def _places(groups: Sequence[Group]) -> Places:
     """What is said of each group, by label; axes that are the same in all are left out."""
-    varied = {axis: told for axis, told in said(groups).items() if len(set(told)) > 1}
+    varied = {axis: texts for axis, texts in said(groups).items() if len(set(texts)) > 1}
     return {
-        group.label: {axis: told[at] for axis, told in varied.items() if told[at]}
+        group.label: {axis: texts[at] for axis, texts in varied.items() if texts[at]}
         for at, group in enumerate(groups)
     }
 
@@ -124,7 +124,7 @@ def _panel(
     }
     names = []
     for label in labels:
-        differs = {axis: told for axis, told in places[label].items() if axis not in shared}
+        differs = {axis: value for axis, value in places[label].items() if axis not in shared}
         name = in_words(differs) or label.partition(", ")[0]
         names.append((name + behind.get(label, ""), indices[label]))
     return Panel(in_words(shared), tuple(names))
@@ -132,4 +132,4 @@ def _panel(
 
 def in_words(place: Mapping[str, str]) -> str:
     """Values of axes as a label says them."""
-    return ", ".join(told if axis == METHOD else f"{axis} {told}" for axis, told in place.items())
+    return ", ".join(text if axis == METHOD else f"{axis} {text}" for axis, text in place.items())

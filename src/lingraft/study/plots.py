@@ -209,9 +209,9 @@ def bits(results: Results, sentences: int | None, *, initialisers: bool = False)
 
     Arguments as those of `losses`.
     """
-    shown = replace(BITS_SEEN, name=INITIALISERS.name) if initialisers else BITS_SEEN
+    quantity = replace(BITS_SEEN, name=INITIALISERS.name) if initialisers else BITS_SEEN
     groups = results.initialised(sentences) if initialisers else results.at(sentences)
-    return _learning(results, sentences, groups, shown, least=1 + initialisers)
+    return _learning(results, sentences, groups, quantity, least=1 + initialisers)
 
 
 def chosen(results: Results, sentences: int | None, names: Mapping[str, str]) -> Figure | None:
@@ -223,8 +223,8 @@ def chosen(results: Results, sentences: int | None, names: Mapping[str, str]) ->
         names: by label, what the figure calls it; in the order of the legend.
     """
     groups = [g for label in names for g in results.at(sentences) if g.label == label]
-    for shown in (BITS_SEEN, LOSSES):
-        own = replace(shown, name="chosen")
+    for quantity in (BITS_SEEN, LOSSES):
+        own = replace(quantity, name="chosen")
         drawing = _learning(results, sentences, groups, own, names=names)
         if drawing is not None:
             return drawing
@@ -235,7 +235,7 @@ def _learning(
     results: Results,
     sentences: int | None,
     groups: Sequence[Group],
-    shown: Learning,
+    quantity: Learning,
     least: int = 1,
     names: Mapping[str, str] | None = None,
 ) -> Figure | None:
@@ -243,42 +243,42 @@ def _learning(
 
     With `names` models have colours by their place in it, else by that in the results.
     """
-    curves = {group.label: found for group in groups if (found := _curves(group, shown))}
-    drawn = [group for group in groups if group.label in curves]
-    if len(drawn) < least:
+    curves = {group.label: seeds for group in groups if (seeds := _curves(group, quantity))}
+    lines = [group for group in groups if group.label in curves]
+    if len(lines) < least:
         return None
     called = names or {label: label for label in results.labels}
     indices = {label: list(called).index(label) for label in curves}
-    entropies = sorted({round(math.log(v), 4) for group in drawn for v in group.values(UNIGRAMS)})
+    entropies = sorted({round(math.log(v), 4) for group in lines for v in group.values(UNIGRAMS)})
     close = bool(entropies) and entropies[-1] - entropies[0] < 0.05
-    entropy = entropies[0] if close and not shown.by_text else None
+    entropy = entropies[0] if close and not quantity.by_text else None
 
     def draw(axes: Axes, form: str) -> None:
-        for group in drawn:
-            _learning_line(axes, group, curves[group.label], indices[group.label], shown)
+        for group in lines:
+            _learning_line(axes, group, curves[group.label], indices[group.label], quantity)
         if entropy is not None:
             figure.level(axes, entropy)
-        axes.set_ylabel(shown.axis)
+        axes.set_ylabel(quantity.axis)
         figure.tokens_axis(axes, form)
-        axes.set_xlabel(shown.over)
+        axes.set_xlabel(quantity.over)
         if parts:
             axes.set_ylim(*_late(curves.values(), entropy))
 
     ends = {
-        label: f"{fmean(seed[-1][1] for seed in found):.{shown.decimals}f}"
-        for label, found in curves.items()
+        label: f"{fmean(seed[-1][1] for seed in seeds):.{quantity.decimals}f}"
+        for label, seeds in curves.items()
     }
     last = "; ".join(f"{called[label]}: {end}" for label, end in ends.items())
     parts = panels.of(results, indices, ends) if names is None else ()
-    told = f"{shown.title} against {shown.over}, {size_text(sentences)}."
+    title = f"{quantity.title} against {quantity.over}, {size_text(sentences)}."
     return Figure(
-        name=f"{shown.name}-{sentences or 'all'}",
+        name=f"{quantity.name}-{sentences or 'all'}",
         draw=draw,
         height=HEIGHT,
         names=tuple((called[label], index) for label, index in indices.items()),
         panels=parts,
-        description=f"{told} Last values: {last}",
-        caption=f"{told} {shown.meaning}{IN_PANELS if parts else ''}",
+        description=f"{title} Last values: {last}",
+        caption=f"{title} {quantity.meaning}{IN_PANELS if parts else ''}",
     )
 
 
@@ -293,25 +293,25 @@ def _late(
     return low - 0.05 * (top - low), top + 0.1 * (top - low)
 
 
-def _curves(group: Group, shown: Learning) -> list[list[tuple[float, float]]]:
+def _curves(group: Group, quantity: Learning) -> list[list[tuple[float, float]]]:
     """The points of each seed that has some, all phases joined."""
-    return [seen for cell in group.cells if (seen := _points(cell.curves, shown))]
+    return [points for cell in group.cells if (points := _points(cell.curves, quantity))]
 
 
-def _points(curves: Sequence[CurveRow], shown: Learning) -> list[tuple[float, float]]:
+def _points(curves: Sequence[CurveRow], quantity: Learning) -> list[tuple[float, float]]:
     """The validation losses of all phases, joined; by text bits per byte over characters."""
     valid = [curve for curve in curves if curve.split == "valid"]
-    if not shown.by_text:
+    if not quantity.by_text:
         return [point for curve in valid for point in curve.points]
-    found, tokens_before, characters_before = list[tuple[float, float]](), 0.0, 0.0
+    points, tokens_before, characters_before = list[tuple[float, float]](), 0.0, 0.0
     for curve in valid:
         if not curve.characters_per_token or not curve.bytes_per_token:
             continue
         for tokens, nats in curve.points:
-            seen = characters_before + (tokens - tokens_before) * curve.characters_per_token
-            found.append((seen, nats / math.log(2) / curve.bytes_per_token))
-        tokens_before, characters_before = curve.points[-1][0], found[-1][0]
-    return found
+            characters = characters_before + (tokens - tokens_before) * curve.characters_per_token
+            points.append((characters, nats / math.log(2) / curve.bytes_per_token))
+        tokens_before, characters_before = curve.points[-1][0], points[-1][0]
+    return points
 
 
 def _learning_line(
@@ -319,25 +319,25 @@ def _learning_line(
     group: Group,
     curves: Sequence[Sequence[tuple[float, float]]],
     index: int,
-    shown: Learning,
+    quantity: Learning,
 ) -> None:
-    x: Array = np.array([seen for seen, _ in curves[0]], dtype=np.float64)
+    x: Array = np.array([position for position, _ in curves[0]], dtype=np.float64)
     values = np.array([np.interp(x, *np.array(seed, dtype=np.float64).T) for seed in curves])
     spread = (values.min(0), values.max(0)) if len(curves) > 1 else None
     figure.line(axes, x, values.mean(0), index, spread=spread)
-    for start in _boundaries(group, shown):
+    for start in _boundaries(group, quantity):
         figure.upright(axes, start, index)
 
 
-def _boundaries(group: Group, shown: Learning) -> list[float]:
+def _boundaries(group: Group, quantity: Learning) -> list[float]:
     """Tokens at which the later phases of the first seed begin: where the one before ends.
 
     By text characters, at the last look of the phase before.
     """
     curves = group.cells[0].curves
-    if shown.by_text:
+    if quantity.by_text:
         valid = [curve for curve in curves if curve.split == "valid"]
-        return [_points(valid[:n], shown)[-1][0] for n in range(1, len(valid))]
+        return [_points(valid[:n], quantity)[-1][0] for n in range(1, len(valid))]
     ends: dict[str, float] = {}
     for curve in curves:
         ends[curve.phase] = max(ends.get(curve.phase, 0.0), curve.points[-1][0])

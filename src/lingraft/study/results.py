@@ -66,8 +66,8 @@ class Group:
     @property
     def beside(self) -> dict[str, Value]:
         """Method and further axes, but for the initialiser."""
-        others = {key: value for key, value in self.further.items() if key != INITIALISER}
-        return {"method": self.method, **others}
+        axes = {key: value for key, value in self.further.items() if key != INITIALISER}
+        return {"method": self.method, **axes}
 
     def rows(self, metric: str) -> dict[Key, MetricRow]:
         """The metric's rows by seed; of a task, by seed and that of fine-tuning."""
@@ -196,11 +196,11 @@ class Results:
         Where none of them says `random`, the group that differs in nothing else stands before
         them: it has the initialiser of the base recipe.
         """
-        named = [group for group in self.at(sentences) if INITIALISER in group.further]
+        initialised = [group for group in self.at(sentences) if INITIALISER in group.further]
         plain = [group for group in self.at(sentences) if INITIALISER not in group.further]
-        random = [group.beside for group in named if group.further[INITIALISER] == RANDOM]
-        lacking = [group.beside for group in named if group.beside not in random]
-        return (*(group for group in plain if group.beside in lacking), *named)
+        random = [group.beside for group in initialised if group.further[INITIALISER] == RANDOM]
+        lacking = [group.beside for group in initialised if group.beside not in random]
+        return (*(group for group in plain if group.beside in lacking), *initialised)
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -208,10 +208,10 @@ class Results:
         names = (name for cell in self.cells for name in cell.metrics if name.startswith(STREAM))
         return tuple(dict.fromkeys(name.split("/", 2)[1] for name in names))
 
-    def reference(self, wanted: Sequence[str] = REFERENCES) -> str | None:
+    def reference(self, methods: Sequence[str] = REFERENCES) -> str | None:
         """The label that the others are measured against; None if no such method has a cell."""
         plain = {g.method: g.label for g in reversed(self.groups) if g.label in self.plain}
-        return next((plain[method] for method in wanted if method in plain), None)
+        return next((plain[method] for method in methods if method in plain), None)
 
 
 def collect(rows: Iterable[AnyRow]) -> Results:
@@ -221,12 +221,12 @@ def collect(rows: Iterable[AnyRow]) -> Results:
     another fingerprint, the last one that was done counts. Bits per character are over the words
     that all cells score, where the rows tell of words.
     """
-    read = list(rows)
-    tuned = fine_tuned(read)
+    all_rows = list(rows)
+    tuned = fine_tuned(all_rows)
     done: dict[str, tuple[dict[str, Value], Cell]] = {}
     failed: dict[str, str] = {}
     tasks: dict[str, TaskShown] = {}
-    for name, outcome in latest(read).items():
+    for name, outcome in latest(all_rows).items():
         end = outcome.end
         if end.status == "failed":
             failed[end.cell] = end.message
@@ -284,8 +284,8 @@ def _tasks(task_rows: Sequence[TaskRow]) -> dict[str, dict[int, MetricRow]]:
 def _cell(
     end: EndRow, rows: Sequence[MetricRow | CurveRow], of_tasks: Sequence[TaskRow] = ()
 ) -> Cell:
-    found = [_of_hidden(row) for row in rows if isinstance(row, MetricRow)]
-    metrics = {row.metric: row for row in found}
+    metric_rows = [_of_hidden(row) for row in rows if isinstance(row, MetricRow)]
+    metrics = {row.metric: row for row in metric_rows}
     perplexity = metrics.get(PERPLEXITY)
     if perplexity is not None:
         loss = {"metric": LOSS, "value": math.log(perplexity.value)}
@@ -316,22 +316,22 @@ def _of_hidden(row: MetricRow) -> MetricRow:
 def _ordered(
     cells: Sequence[tuple[dict[str, Value], Cell]], failed: tuple[Failure, ...]
 ) -> Results:
-    shown = _varied([axes for axes, _ in cells])
+    axis_names = _varied([axes for axes, _ in cells])
     ranks = {name: rank for rank, name in enumerate(METHODS)}
     labels: dict[str, int] = {}
     further: set[str] = set()
     together: dict[tuple[str, int | None], list[tuple[dict[str, Value], Cell]]] = {}
     for axes, cell in cells:
-        label = _label(axes, shown)
+        label = _label(axes, axis_names)
         labels.setdefault(label, ranks.get(str(axes.get("method")), len(ranks)))
-        further |= {label} if any(name in axes for name in shown) else set()
+        further |= {label} if any(name in axes for name in axis_names) else set()
         together.setdefault((label, _size(axes)), []).append((axes, cell))
     order = sorted(labels, key=lambda label: (label in further, labels[label], label))
     groups = [
         Group(
             label=label,
             method=str(members[0][0].get("method", "")),
-            further={key: value for key, value in members[0][0].items() if key in shown},
+            further={key: value for key, value in members[0][0].items() if key in axis_names},
             sentences=size,
             cells=tuple(sorted((cell for _, cell in members), key=lambda cell: cell.seed)),
         )
@@ -341,8 +341,8 @@ def _ordered(
     floors = [group for group in groups if _is_floor(group)]
     if len(floors) == len(groups):
         floors = []
-    kept = [group for group in groups if group not in floors]
-    return Results(tuple(kept), tuple(order), failed, floors=tuple(floors))
+    sized_groups = [group for group in groups if group not in floors]
+    return Results(tuple(sized_groups), tuple(order), failed, floors=tuple(floors))
 
 
 def _is_floor(group: Group) -> bool:
@@ -361,9 +361,9 @@ def _size(axes: dict[str, Value]) -> int | None:
 
 def _varied(axes: Sequence[dict[str, Value]]) -> dict[str, str]:
     """Further axes that are not the same everywhere, and how a label calls them."""
-    names = dict.fromkeys(name for one in axes for name in one if name not in PLACES)
+    names = dict.fromkeys(name for point in axes for name in point if name not in PLACES)
     return short_names(
-        [name for name in names if len({repr(one.get(name, ...)) for one in axes}) > 1]
+        [name for name in names if len({repr(point.get(name, ...)) for point in axes}) > 1]
     )
 
 
@@ -375,9 +375,9 @@ def short_names(axes: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _label(axes: dict[str, Value], shown: dict[str, str]) -> str:
+def _label(axes: dict[str, Value], axis_names: dict[str, str]) -> str:
     method = str(axes.get("method", "model"))
-    parts = [f"{end} {axes[name]}" for name, end in shown.items() if name in axes]
+    parts = [f"{end} {axes[name]}" for name, end in axis_names.items() if name in axes]
     return ", ".join([TITLES.get(method, method), *parts])
 
 

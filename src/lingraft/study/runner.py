@@ -298,8 +298,8 @@ class _Runner:
                 rows.append(self.results, new_rows)
                 ends[step.name] = collect.end_of(new_rows)
                 logger.info("%s: %s", plan.cell.id, _line(new_rows, seconds))
-        held = self.folder.holds_weights(plan.cell, plan.fingerprint)
-        return replace(plan, ends=ends, has_weights=held)
+        has_weights = self.folder.holds_weights(plan.cell, plan.fingerprint)
+        return replace(plan, ends=ends, has_weights=has_weights)
 
     def compare(self, live: _Live) -> None:
         """Say how a cell that was trained again compares with its first training."""

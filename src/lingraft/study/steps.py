@@ -189,24 +189,24 @@ def task_plans(study: Study) -> list[TaskPlan]:
 
 
 def _plans_of(section: StudyTask) -> Iterable[TaskPlan]:
-    known = (*METHODS, AUTO)
+    methods = (*METHODS, AUTO)
     for method in section.methods:
-        if method not in known:
+        if method not in methods:
             raise RecipeError(
                 f"tasks: {section.name}: methods names '{method}', which is no method; "
-                f"there are {', '.join(known)}"
+                f"there are {', '.join(methods)}"
             )
     recipe = section.finetune(Training())
     (task,) = tasks_of(recipe, Path())
-    for named, one in sized(task, recipe):
+    for subtask, sized_recipe in sized(task, recipe):
         own = section
         if recipe.train_sizes:
-            own = section.model_copy(update={"train_sizes": (one.train_examples,)})
-        data = task_data.load(task, one, Path())
-        inputs = {"task": named.name, "data": task_data.fingerprint_of(data), **task.decisive()}
+            own = section.model_copy(update={"train_sizes": (sized_recipe.train_examples,)})
+        data = task_data.load(task, sized_recipe, Path())
+        inputs = {"task": subtask.name, "data": task_data.fingerprint_of(data), **task.decisive()}
         if recipe.learning_rates:
             inputs["learning_rates"] = list(recipe.learning_rates)
-        yield TaskPlan(own, named, _fingerprint(inputs), *_tokens(task, data))
+        yield TaskPlan(own, subtask, _fingerprint(inputs), *_tokens(task, data))
 
 
 def _fingerprint(inputs: dict[str, Any]) -> str:

@@ -45,6 +45,6 @@ def of(results: Results, sentences: int | None, resampling: Resampling) -> Itera
 def _values(group: Group, groups: list[Group], names: tuple[str, ...]) -> Iterator[Cell | str]:
     """The group's entries; the best of those that compare is marked."""
     for name in names:
-        rivals = [other for other in groups if incomparable((group, other), name) is None]
+        rivals = [rival for rival in groups if incomparable((group, rival), name) is None]
         yield tables.ranked(spread(group, name), group, name, tables.best_sound(rivals, name))
     yield str(len(group.cells))

@@ -149,8 +149,8 @@ class StudyDir:
 
     def holds_weights(self, cell: Cell, fingerprint: str) -> bool:
         """Whether the last weights of such a cell are still there."""
-        held = self.holds(cell, fingerprint)
-        return held and weights_of(self.cell(cell.id), cell.recipe)[-1].is_dir()
+        is_done = self.holds(cell, fingerprint)
+        return is_done and weights_of(self.cell(cell.id), cell.recipe)[-1].is_dir()
 
     def empty_cell(self, cell: Cell) -> None:
         """Delete the stages in a cell's folder, and keep its fine-tunings; done.json goes first.

@@ -184,19 +184,19 @@ def _less(
         if not metric.startswith(TASK):
             notes.setdefault(left_out(group, base))
         return Cell(numbers.ABSENT)
-    one = difference(group, base, metric, resampling)
-    if one.mixed:
+    gap = difference(group, base, metric, resampling)
+    if gap.mixed:
         notes.setdefault(MIXED_PAIRS)
     if metric == BITS:
         notes |= dict.fromkeys(words_note([group, base], base))
-    return marked(interval(one, group.mean(metric) or 0.0, metric), group, base, metric)
+    return marked(interval(gap, group.mean(metric) or 0.0, metric), group, base, metric)
 
 
-def apart(one: Group, other: Group, metric: str) -> str | None:
+def apart(group: Group, base: Group, metric: str) -> str | None:
     """Why two groups cannot be subtracted; None if they can."""
-    reason = incomparable((one, other), metric)
-    if reason is None and not one.rows(metric).keys() & other.rows(metric).keys():
-        return f"{one.label} and {other.label} have no seed in common"
+    reason = incomparable((group, base), metric)
+    if reason is None and not group.rows(metric).keys() & base.rows(metric).keys():
+        return f"{group.label} and {base.label} have no seed in common"
     return reason
 
 
@@ -230,7 +230,7 @@ def _factor(
     notes: dict[str, None],
 ) -> Cell:
     """The factor of a group; what there is to say of it is added to the notes."""
-    same = [one for one in baseline if one.rows(metric)]
+    same = [g for g in baseline if g.rows(metric)]
     if not same or incomparable((group, *same), metric) is not None:
         if not metric.startswith(TASK):
             notes.setdefault(left_out(group, *baseline))
@@ -263,7 +263,7 @@ def initialisers(
         return None
     gains = [_gain(group, groups, resampling, by) for group in groups]
     places = [group.beside for group in groups]
-    alike = {key for key in places[0] if len({repr(one.get(key)) for one in places}) == 1}
+    alike = {key for key in places[0] if len({repr(place.get(key)) for place in places}) == 1}
     alike -= {"method"}
     marked_by = main or groups[0]
     rows = [
@@ -300,8 +300,8 @@ def _gain(group: Group, groups: Sequence[Group], resampling: Resampling, by: str
     base = next((g for g in same if _initialiser(g) in (RANDOM, BASES)), group)
     if group is base or apart(group, base, by) is not None:
         return Cell(numbers.ABSENT)
-    one = difference(group, base, by, resampling)
-    return marked(interval(one, group.mean(by) or 0.0, by), group, base, by)
+    gap = difference(group, base, by, resampling)
+    return marked(interval(gap, group.mean(by) or 0.0, by), group, base, by)
 
 
 def machines(results: Results) -> Table:
@@ -311,11 +311,11 @@ def machines(results: Results) -> Table:
     rows = []
     for name in names:
         values = Counter(str({**end.machine, **end.versions}.get(name, "")) for end in ends)
-        told = [
+        texts = [
             value if len(values) == 1 else f"{value or numbers.ABSENT} (in {count})"
             for value, count in values.items()
         ]
-        rows.append((name, ", ".join(told)))
+        rows.append((name, ", ".join(texts)))
     return table("machine", ("", Column("", "long")), rows)
 
 

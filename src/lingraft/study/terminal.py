@@ -62,19 +62,19 @@ def fitted(table: Table, groups: Sequence[Group], width: int, page: Path) -> Tab
     table = _short(table, groups)
     head = [replace(column, title=_heading(column.title)) for column in table.columns]
     wrapped = replace(table, columns=tuple(head))
-    kept = [column.title for column in head]
+    titles = [column.title for column in head]
     given_up = []
-    for title in _giving_way(kept[1:]):
-        trial = wrapped.only(kept)
-        if len(kept) <= 2 or fits(trial, width, NAME) or fits(trial, width, NAME, stacked=True):
+    for title in _giving_way(titles[1:]):
+        trial = wrapped.only(titles)
+        if len(titles) <= 2 or fits(trial, width, NAME) or fits(trial, width, NAME, stacked=True):
             break
-        kept.remove(title)
+        titles.remove(title)
         given_up.append(title)
     if not given_up:
         return wrapped
     names = [column.title for column in table.columns if _heading(column.title) in given_up]
     note = f"Left out at {width} characters a line: {'; '.join(names)}. All columns: {page}"
-    return replace(wrapped.only(kept), notes=(*table.notes, note))
+    return replace(wrapped.only(titles), notes=(*table.notes, note))
 
 
 def _giving_way(titles: Sequence[str]) -> list[str]:
@@ -123,13 +123,13 @@ def _labels(groups: Sequence[Group]) -> tuple[dict[str, str], str]:
     The method stays where a label would be empty.
     """
     axes = said(groups)
-    shared = {axis: told[0] for axis, told in axes.items() if len(set(told)) == 1 and told[0]}
-    varied = {axis: told for axis, told in axes.items() if axis not in shared}
+    shared = {axis: texts[0] for axis, texts in axes.items() if len(set(texts)) == 1 and texts[0]}
+    varied = {axis: texts for axis, texts in axes.items() if axis not in shared}
     if METHOD in shared and not all(any(parts) for parts in zip(*varied.values(), strict=True)):
         varied = {METHOD: axes[METHOD], **varied}
         del shared[METHOD]
     labels = {
-        group.label: in_words({axis: told[at] for axis, told in varied.items() if told[at]})
+        group.label: in_words({axis: texts[at] for axis, texts in varied.items() if texts[at]})
         for at, group in enumerate(groups)
     }
     return labels, in_words(shared)

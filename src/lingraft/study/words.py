@@ -59,12 +59,12 @@ def _on_common(rows: Sequence[MetricRow]) -> list[MetricRow]:
     return [
         row.model_copy(
             update={
-                "value": float(kept_W2[:, 0].sum() / kept_W2[:, 1].sum()),
+                "value": float(scores_W2[:, 0].sum() / scores_W2[:, 1].sum()),
                 "n": int(common_W.sum()),
-                "blocks": tuple(map(tuple, blocks(*kept_W2.T))),
+                "blocks": tuple(map(tuple, blocks(*scores_W2.T))),
             }
         )
-        for row, kept_W2 in zip(rows, scores_RW2 * common_W[:, None], strict=True)
+        for row, scores_W2 in zip(rows, scores_RW2 * common_W[:, None], strict=True)
     ]
 
 

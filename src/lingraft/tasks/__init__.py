@@ -25,15 +25,15 @@ def names() -> dict[str, str]:
     Returns:
         The name in the list, and the first record that it stands for, or its only one.
     """
-    found: dict[str, str] = {}
+    listing: dict[str, str] = {}
     grouped = {
         group.member(language): group.name
         for group in GROUPS.values()
         for language in group.languages
     }
     for name in TASKS:
-        found.setdefault(f"{grouped[name]}-{{lang}}" if name in grouped else name, name)
-    return found
+        listing.setdefault(f"{grouped[name]}-{{lang}}" if name in grouped else name, name)
+    return listing
 
 
 __all__ = [

@@ -75,13 +75,13 @@ class Answered:
 def asked(questions: Iterable[Question]) -> str:
     """Fingerprint of questions: scores compare only where it is equal."""
     return fingerprint(
-        [[one.context, one.delimiter, list(one.choices), one.label] for one in questions]
+        [[item.context, item.delimiter, list(item.choices), item.label] for item in questions]
     )
 
 
 def right(answers: Iterable[Answered], metric: str) -> Array:
     """[Q] 1.0 where the right choice was taken."""
-    return np.array([float(one.chosen(metric) == one.label) for one in answers])
+    return np.array([float(answer.chosen(metric) == answer.label) for answer in answers])
 
 
 def metrics(answers: Sequence[Answered]) -> dict[str, float]:
@@ -92,20 +92,20 @@ def metrics(answers: Sequence[Answered]) -> dict[str, float]:
         (`acc_stderr`, …, with n - 1, as lm-evaluation-harness); `chance` (per cent, of guessing)
         and n.
     """
-    found: dict[str, float] = {}
+    scores: dict[str, float] = {}
     number = len(answers)
     for metric in METRICS:
         right_Q = right(answers, metric)
-        found[metric] = 100 * float(right_Q.mean())
+        scores[metric] = 100 * float(right_Q.mean())
         spread = float(right_Q.std(ddof=1)) / number**0.5 if number > 1 else 0.0
-        found[f"{metric}_stderr"] = 100 * spread
-    chance = 100 * sum(1 / len(one.nats_C) for one in answers) / number
-    return found | {"chance": chance, "n": number}
+        scores[f"{metric}_stderr"] = 100 * spread
+    chance = 100 * sum(1 / len(answer.nats_C) for answer in answers) / number
+    return scores | {"chance": chance, "n": number}
 
 
 def difference(
-    ours: Sequence[Answered],
-    theirs: Sequence[Answered],
+    first: Sequence[Answered],
+    second: Sequence[Answered],
     metric: str,
     resampling: Resampling | None = None,
 ) -> Difference:
@@ -115,15 +115,15 @@ def difference(
     `FEWEST_BLOCKS` contexts there is neither interval nor p.
 
     Args:
-        ours: of one model.
-        theirs: of the other, in the same order.
+        first: of one model.
+        second: of the other, in the same order.
         metric: one of `METRICS`.
         resampling: of the contexts.
     """
     drawing = resampling or Resampling()
-    gains_Q = 100 * (right(ours, metric) - right(theirs, metric))
+    gains_Q = 100 * (right(first, metric) - right(second, metric))
     places: dict[str, int] = {}
-    where_Q = np.array([places.setdefault(one.context, len(places)) for one in ours])
+    where_Q = np.array([places.setdefault(answer.context, len(places)) for answer in first])
     gains_G = np.bincount(where_Q, weights=gains_Q, minlength=len(places))
     sizes_G = np.bincount(where_Q, minlength=len(places)).astype(np.float64)
     gains: dict[Key, float] = {(0,): float(gains_Q.mean())}

@@ -130,21 +130,21 @@ def read(path: Path, shape: str | None = None, limit: int | None = None) -> list
         DataError: the file is broken or empty, or a record does not fit the shape.
         RecipeError: there is no such shape.
     """
-    chosen = shape_named(shape or PLAIN)
+    record_shape = shape_named(shape or PLAIN)
     questions: list[Question] = []
     for row in table_rows(path):
         if limit is not None and len(questions) == limit:
             break
-        questions.append(_question(row, chosen, named=shape is not None))
+        questions.append(_question(row, record_shape, explicit=shape is not None))
     if not questions:
         raise DataError(f"{path}: holds no questions; is it the right file?")
     return questions
 
 
-def _question(row: Row, shape: Shape, *, named: bool) -> Question:
+def _question(row: Row, shape: Shape, *, explicit: bool) -> Question:
     missing = shape.columns - row.values.keys()
     if missing:
-        raise row.error(_missing(row, shape, sorted(missing), named=named))
+        raise row.error(_missing(row, shape, sorted(missing), explicit=explicit))
     if isinstance(shape.choices, str):
         of_column = [_rendered(row, shape.choice, choice=c) for c in row.strings([shape.choices])]
         choices = tuple(of_column)
@@ -160,10 +160,10 @@ def _question(row: Row, shape: Shape, *, named: bool) -> Question:
     return Question(name, context, choices, right, shape.delimiter, row.where)
 
 
-def _missing(row: Row, shape: Shape, missing: Sequence[str], *, named: bool) -> str:
+def _missing(row: Row, shape: Shape, missing: Sequence[str], *, explicit: bool) -> str:
     lacks = f"has no column {' and '.join(map(repr, missing))} of shape '{shape.name}'"
-    fitting = [one.name for one in shapes().values() if one.columns <= row.values.keys()]
-    if fitting and not named:
+    fitting = [preset.name for preset in shapes().values() if preset.columns <= row.values.keys()]
+    if fitting and not explicit:
         return f"{lacks}; its columns fit --shape {' or '.join(fitting)}"
     has = ", ".join(map(repr, row.values)) or "none"
     return f"{lacks}; it has {has}; name another shape, or write one (docs/causal-evaluation.md)"
@@ -196,11 +196,11 @@ def _regex_replace(text: str, pattern: str, value: str = "") -> str:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    made = jinja2.sandbox.SandboxedEnvironment(
+    environment = jinja2.sandbox.SandboxedEnvironment(
         undefined=jinja2.StrictUndefined, keep_trailing_newline=True
     )
-    made.filters["regex_replace"] = _regex_replace
-    return made
+    environment.filters["regex_replace"] = _regex_replace
+    return environment
 
 
 @functools.cache
@@ -215,10 +215,10 @@ def inputs(section: Evaluation) -> list[Any]:
         DataError: a file is missing.
         RecipeError: there is no such shape.
     """
-    found: list[Any] = [texts(section.kept)] if section.kept else []
-    for one in section.choices:
-        path = Path(one.file).expanduser()
+    parts: list[Any] = [texts(section.kept)] if section.kept else []
+    for choice in section.choices:
+        path = Path(choice.file).expanduser()
         if not path.is_file():
-            raise DataError(f"evaluation.choices: {one.file}: no such file; correct the path")
-        found.append([one.title, digest(path), shape_named(one.shape or PLAIN)])
-    return found
+            raise DataError(f"evaluation.choices: {choice.file}: no such file; correct the path")
+        parts.append([choice.title, digest(path), shape_named(choice.shape or PLAIN)])
+    return parts

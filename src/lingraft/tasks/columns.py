@@ -43,8 +43,8 @@ In a benchmark's, a spelling with * stands for all files that it fits, as one pa
 
 def _headers(value: Any) -> Any:
     """A list of names is a list of one header."""
-    one = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
-    return ((tuple(value),) if value else ()) if one else tuple(map(tuple, value))
+    is_header = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+    return ((tuple(value),) if value else ()) if is_header else tuple(map(tuple, value))
 
 
 Headers = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_headers)]

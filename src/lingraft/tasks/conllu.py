@@ -53,12 +53,12 @@ def rows(path: Path, definition: Definition) -> Iterable[Row]:
     Raises:
         DataError: a line is not of the format.
     """
-    found = (
+    sentences = (
         _conllu(path, definition)
         if suffix(path) == ".conllu"
         else words.rows(path, definition)
     )  # fmt: skip
-    return (row for row in found if _has_text(row, definition))
+    return (row for row in sentences if _has_text(row, definition))
 
 
 def example(row: Row, definition: Definition) -> TaggedExample:
@@ -98,10 +98,10 @@ def _conllu(path: Path, definition: Definition) -> Iterator[Row]:
                 )
             _read(cells, where, nodes, spans)
         where = Row(f"{path}: line {lines[0][0]}", number, {})
-        kept = fused(nodes, _checked(spans, nodes, where), ranks)
+        tokens = fused(nodes, _checked(spans, nodes, where), ranks)
         values = {
-            columns.words[0]: [node.form.strip() for node in kept],
-            columns.tags[0]: [node.upos.strip() for node in kept],
+            columns.words[0]: [node.form.strip() for node in tokens],
+            columns.tags[0]: [node.upos.strip() for node in tokens],
         }
         yield Row(where.where, number, values)
 
@@ -119,9 +119,9 @@ def _read(
     if last:
         spans.append((range(int(first), int(last) + 1), cells[1]))
         return
-    heads = [cells[6], *(one.partition(":")[0] for one in cells[8].split("|"))]
-    known = tuple(int(head) for head in heads if head.isdecimal())
-    nodes[int(first)] = Node(cells[1], cells[3], known)
+    heads = [cells[6], *(dep.partition(":")[0] for dep in cells[8].split("|"))]
+    numbers = tuple(int(head) for head in heads if head.isdecimal())
+    nodes[int(first)] = Node(cells[1], cells[3], numbers)
 
 
 def _checked(
@@ -146,15 +146,15 @@ def fused(
         spans: the numbers of the words of each multi-word token, and its form.
         ranks: parts of speech, the first before the others.
     """
-    kept = dict(nodes)
+    tokens = dict(nodes)
     for span, form in spans:
         depth = {place: len(_ancestors(place, nodes)) for place in span}
         nearest = [place for place in span if depth[place] == min(depth.values())]
         head = min(nearest, key=lambda place: (_rank(nodes[place].upos, ranks), place))
         for place in span:
-            kept.pop(place, None)
-        kept[head] = Node(form, nodes[head].upos, nodes[head].heads)
-    return [kept[place] for place in sorted(kept)]
+            tokens.pop(place, None)
+        tokens[head] = Node(form, nodes[head].upos, nodes[head].heads)
+    return [tokens[place] for place in sorted(tokens)]
 
 
 def _rank(upos: str, ranks: Sequence[str]) -> int:

@@ -190,14 +190,14 @@ T = TypeVar("T", Settings, Spans)
 def changed(record: T, changes: Changes) -> T:
     """Settings, or limits of windows and answers, with what differs."""
     names = {field.name for field in fields(record)}
-    given = changes.model_dump(include=names, exclude_none=True)
+    values = changes.model_dump(include=names, exclude_none=True)
     for key in ("clip", "patience"):
-        if given.get(key) == 0:
-            given[key] = None
-    for key, other in (("epochs", "steps"), ("checks_per_epoch", "check_every")):
-        if key in given and other in names:  # what was said last holds
-            given.setdefault(other, None)
-    return replace(record, **given)
+        if values.get(key) == 0:
+            values[key] = None
+    for key, counterpart in (("epochs", "steps"), ("checks_per_epoch", "check_every")):
+        if key in values and counterpart in names:  # what was said last holds
+            values.setdefault(counterpart, None)
+    return replace(record, **values)
 
 
 def task_of(definition: Definition, base: Path | None = None) -> Task:
@@ -218,7 +218,7 @@ def task_of(definition: Definition, base: Path | None = None) -> Task:
     splits = _splits(definition, base)
     assert definition.selection is not None
     translates = definition.kind == "translation"
-    usual, known = (translation.USUAL, translation.SETTINGS) if translates else (DEFAULTS, {})
+    usual, presets = (translation.USUAL, translation.SETTINGS) if translates else (DEFAULTS, {})
     return Task(
         name=definition.name,
         title=definition.title or definition.name,
@@ -239,7 +239,7 @@ def task_of(definition: Definition, base: Path | None = None) -> Task:
         evaluation=definition.evaluation or _reported(splits),
         folders=definition.folders,
         hub=definition.hub,
-        alternatives=known
+        alternatives=presets
         | {name: changed(usual, paper) for name, paper in definition.papers.items()},
         spans=changed(Spans(), definition) if definition.kind == "span" else None,
         note=definition.note,
@@ -276,8 +276,8 @@ def _translation(definition: Definition, base: Path | None) -> Task | None:
 
 def _wanted(row: Row, only: Mapping[str, str]) -> bool:
     """Whether a row of a file of several languages is of the task's."""
-    found = ((row.values.get(column), pattern) for column, pattern in only.items())
-    return all(value is None or re.fullmatch(pattern, str(value)) for value, pattern in found)
+    pairs = ((row.values.get(column), pattern) for column, pattern in only.items())
+    return all(value is None or re.fullmatch(pattern, str(value)) for value, pattern in pairs)
 
 
 def _splits(definition: Definition, base: Path | None) -> dict[str, Split]:
@@ -301,8 +301,8 @@ def _reported(splits: Mapping[str, Split]) -> tuple[str, ...]:
 def _settled(definition: Definition, base: Path) -> Definition:
     """A user's own task with labels, metrics and scores written out."""
     name, kind = definition.name, definition.kind
-    known = SCORES.get("classification" if kind == "pair" else kind)
-    if known is None:
+    options = SCORES.get("classification" if kind == "pair" else kind)
+    if options is None:
         raise RecipeError(
             f"task {name}: kind is {kind!r}, which only benchmarks have; a task of your own is "
             f"{', '.join(SCORES)} or pair"
@@ -313,7 +313,7 @@ def _settled(definition: Definition, base: Path) -> Definition:
         )
     translates = kind == "translation"
     labels = definition.labels or _labels_of(definition, base)
-    metrics = definition.metrics or (translation.METRICS if translates else tuple(known))
+    metrics = definition.metrics or (translation.METRICS if translates else tuple(options))
     if kind == "tagging" and not _are_entities(labels):
         if "entities" in definition.metrics:
             raise RecipeError(
@@ -323,9 +323,9 @@ def _settled(definition: Definition, base: Path) -> Definition:
         usual_tags = ("chunks", "tokens") if "O" in labels else ("tokens", "chunks")
         metrics = definition.metrics or usual_tags
     for metric in metrics:
-        if metric not in known:
+        if metric not in options:
             raise RecipeError(
-                f"task {name}: metrics has {metric!r}; a {kind} task can have {', '.join(known)}"
+                f"task {name}: metrics has {metric!r}; a {kind} task can have {', '.join(options)}"
             )
     if kind in ("classification", "pair") and len(labels) < 2:
         raise RecipeError(
@@ -338,10 +338,12 @@ def _settled(definition: Definition, base: Path) -> Definition:
             f"task {name}: metric 'f1' is of the second of two labels, and there are "
             f"{len(labels)}; take macro_f1"
         )
-    scores = [score for metric in metrics for score in known[metric]]
+    scores = [score for metric in metrics for score in options[metric]]
     selection = definition.selection or scores[0]
-    usual = [one for one in metrics if not translates or one in translation.HEADLINE] or metrics
-    headline = definition.headline or tuple(known[metric][0] for metric in usual)
+    usual = [
+        metric for metric in metrics if not translates or metric in translation.HEADLINE
+    ] or metrics
+    headline = definition.headline or tuple(options[metric][0] for metric in usual)
     for key, score in (("selection", selection), *(("headline", score) for score in headline)):
         if score not in scores:
             raise RecipeError(
@@ -355,7 +357,7 @@ def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
     """The labels of the training files, sorted; of tags O comes last."""
     if definition.kind in ("regression", "span", "translation"):
         return ()
-    found: set[str] = set()
+    labels: set[str] = set()
     if definition.files.train is None:
         raise RecipeError(
             f"task {definition.name}: files has no train, which would say the labels; name it, or "
@@ -366,8 +368,8 @@ def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
         for path in find_part(part, base, ()) or (base / part[0],):
             for row in rows(path, definition):
                 if _wanted(row, definition.only):
-                    found.update(_labels_in(row, definition))
-    return tuple(sorted(found, key=lambda label: (label == "O", label)))
+                    labels.update(_labels_in(row, definition))
+    return tuple(sorted(labels, key=lambda label: (label == "O", label)))
 
 
 def _labels_in(row: Row, definition: Definition) -> Iterable[str]:

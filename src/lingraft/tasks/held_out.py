@@ -40,21 +40,21 @@ def tasks_of(names: Sequence[str]) -> list[Task | Retrieval]:
     """
     records: dict[str, Task | Retrieval] = {**TASKS, **RETRIEVALS}
     groups = GROUPS | RETRIEVAL_GROUPS
-    found: list[Task | Retrieval] = []
+    tasks: list[Task | Retrieval] = []
     for name in dict.fromkeys(names):
         if name.endswith(".toml"):
-            found.append(task_in(Path(name).expanduser()))
+            tasks.append(task_in(Path(name).expanduser()))
         elif name in records:
-            found.append(records[name])
+            tasks.append(records[name])
         elif name in groups:
             group = groups[name]
-            found += [records[group.member(language)] for language in group.languages]
+            tasks += [records[group.member(language)] for language in group.languages]
         else:
             raise RecipeError(
                 f"--task: no task '{name}'; `lingraft list tasks` shows them, or give the TOML "
                 "file of your own"
             )
-    return found
+    return tasks
 
 
 def decontaminated(
@@ -88,8 +88,8 @@ def decontaminated(
                 f"{path}: cannot be written: {error.strerror or error}; choose another --out"
             ) from None
         paths.append(str(path.absolute()))
-    given = tuple(name for name in section.decontaminate if name not in paths)
-    return section.model_copy(update={"decontaminate": (*given, *paths)})
+    names = tuple(name for name in section.decontaminate if name not in paths)
+    return section.model_copy(update={"decontaminate": (*names, *paths)})
 
 
 def texts(task: Task | Retrieval, data: Path | None) -> list[str]:
@@ -111,12 +111,12 @@ def texts(task: Task | Retrieval, data: Path | None) -> list[str]:
         return list(
             dict.fromkeys(t for s in sides for t in (*s.source.values(), *s.target.values()))
         )
-    found = find(task, data or Path())
-    held_out = [name for name in found if name != TRAIN] or list(found)
+    by_split = find(task, data or Path())
+    held_out = [name for name in by_split if name != TRAIN] or list(by_split)
     examples = [
         example
         for name in held_out
-        for example in read_split(task, name, found[name], unanswered=True)
+        for example in read_split(task, name, by_split[name], unanswered=True)
     ]
     return list(dict.fromkeys(text for example in examples for text in _texts(example) if text))
 

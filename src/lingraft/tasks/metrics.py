@@ -33,18 +33,18 @@ SIMILAR = 3.0
 
 
 def _labels(examples: Sequence[Any], predictions: Sequence[Prediction]) -> Tally:
-    said = of_kind(predictions, LabelPrediction, "label")
-    pairs = zip(examples, said, strict=True)
+    label_predictions = of_kind(predictions, LabelPrediction, "label")
+    pairs = zip(examples, label_predictions, strict=True)
     return Tally([(example.label, prediction.label)] for example, prediction in pairs)
 
 
 def _scores(examples: Sequence[Any], predictions: Sequence[Prediction]) -> tuple[Array, Array]:
-    said = []
+    scores = []
     for prediction in predictions:
         if not isinstance(prediction, ScorePrediction) or not math.isfinite(prediction.score):
             raise DataError(f"prediction {prediction.id}: has no finite score; this task needs one")
-        said.append(prediction.score)
-    return np.array([example.score for example in examples], dtype=float), np.array(said)
+        scores.append(prediction.score)
+    return np.array([example.score for example in examples], dtype=float), np.array(scores)
 
 
 def _of_labels(key: str, score: Callable[[Tally, Sequence[str]], Score]) -> Metric:
@@ -57,9 +57,9 @@ def _of_numbers(key: str, score: Callable[[Array, Array], Score]) -> Metric:
     return lambda examples, predictions, labels: {key: score(*_scores(examples, predictions))}
 
 
-def _similar_f1(gold_N: Array, said_N: Array) -> Score:
+def _similar_f1(gold_N: Array, predictions_N: Array) -> Score:
     """F1 of "similar" (a score of 3 and more), gold and predictions cut alike (SPEC B.3)."""
-    sides = ((side_N >= SIMILAR).tolist() for side_N in (gold_N, said_N))
+    sides = ((side_N >= SIMILAR).tolist() for side_N in (gold_N, predictions_N))
     return Tally([pair] for pair in zip(*sides, strict=True)).f1("micro", only=[True])
 
 
@@ -83,18 +83,18 @@ def auprc(
             f"{len(examples) - len(probabilities)} predictions lack {len(labels)} probabilities, "
             "one a label, which the area under precision and recall needs"
         )
-    said_NC = np.asarray(probabilities)
+    probabilities_NC = np.asarray(probabilities)
     gold_N = np.array([labels.index(example.label) for example in examples])
 
     def areas(weights_RN: Array) -> tuple[Array, Array]:
         """[R] The sum of the areas of the labels that occur, and how many do."""
         weights_NR = np.ascontiguousarray(weights_RN.T)
-        found = [
-            weighted.area(weights_NR, said_NC[:, place], gold_N == place)
+        parts = [
+            weighted.area(weights_NR, probabilities_NC[:, place], gold_N == place)
             for place in np.unique(gold_N)
         ]
-        occurs = np.sum([there_R for _, there_R in found], axis=0)
-        return np.sum([area_R * there_R for area_R, there_R in found], axis=0), occurs
+        occurs = np.sum([present_R for _, present_R in parts], axis=0)
+        return np.sum([area_R * present_R for area_R, present_R in parts], axis=0), occurs
 
     def reference(weights_RN: Array) -> Array:
         total_R, occur_R = areas(weights_RN)

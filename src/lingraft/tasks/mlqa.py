@@ -30,8 +30,8 @@ HAN = re.compile("([\u4e00-\u9fa5])")
 @functools.cache
 def punctuation() -> dict[int, None]:
     """Every character of the Unicode classes P*, and ASCII's, for `str.translate`."""
-    found = (chr(code) for code in range(sys.maxunicode))
-    marks = {character for character in found if unicodedata.category(character)[0] == "P"}
+    characters = (chr(code) for code in range(sys.maxunicode))
+    marks = {character for character in characters if unicodedata.category(character)[0] == "P"}
     return dict.fromkeys(map(ord, marks | set(string.punctuation)))
 
 

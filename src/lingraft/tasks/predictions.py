@@ -101,14 +101,14 @@ def align(examples: Sequence[Example], predictions: Iterable[Prediction]) -> lis
     Raises:
         DataError: an example has no prediction, a prediction no example, or an id occurs twice.
     """
-    found: dict[str, Prediction] = {}
+    by_id: dict[str, Prediction] = {}
     for prediction in predictions:
-        if prediction.id in found:
+        if prediction.id in by_id:
             raise DataError(f"prediction {prediction.id}: occurs twice; keep one")
-        found[prediction.id] = prediction
+        by_id[prediction.id] = prediction
     aligned = []
     for example in examples:
-        prediction_of = found.pop(example.id, None)
+        prediction_of = by_id.pop(example.id, None)
         if prediction_of is None:
             if not isinstance(example, SpanExample):
                 raise DataError(
@@ -117,31 +117,31 @@ def align(examples: Sequence[Example], predictions: Iterable[Prediction]) -> lis
                 )
             prediction_of = SpanPrediction(example.id, None)
         aligned.append(prediction_of)
-    if found:
+    if by_id:
         raise DataError(
-            f"prediction {next(iter(found))}: no such example (and {len(found) - 1} more); "
+            f"prediction {next(iter(by_id))}: no such example (and {len(by_id) - 1} more); "
             "the predictions are of another split"
         )
     return aligned
 
 
-def of_kind(predictions: Iterable[Prediction], kind: type[Saved], what: str) -> list[Saved]:
-    """The predictions, which must be of one kind; `what` says what others lack.
+def of_kind(predictions: Iterable[Prediction], kind: type[Saved], field: str) -> list[Saved]:
+    """The predictions, which must be of one kind; `field` says what others lack.
 
     Raises:
         DataError: one is of another kind.
     """
-    found: list[Saved] = []
+    matches: list[Saved] = []
     for prediction in predictions:
         if not isinstance(prediction, kind):
-            raise DataError(f"prediction {prediction.id}: has no {what}; this task needs one")
-        found.append(prediction)
-    return found
+            raise DataError(f"prediction {prediction.id}: has no {field}; this task needs one")
+        matches.append(prediction)
+    return matches
 
 
 def save(path: Path, predictions: Iterable[Prediction]) -> None:
     """Write one JSON object a line; the file appears when it is complete."""
-    lines = (json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in predictions)
+    lines = (json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in predictions)
     write_text(path, "".join(lines))
 
 

@@ -123,15 +123,15 @@ class Row:
                 raise self.error(f"column {names[0]!r} holds {_short(value)}; it must hold strings")
         return tuple(values)
 
-    def check_known(self, what: str, values: Iterable[str], known: Collection[str]) -> None:
-        """Refuse a label that the task does not have; `what` says what it is.
+    def check_known(self, kind: str, values: Iterable[str], allowed: Collection[str]) -> None:
+        """Refuse a label that the task does not have; `kind` says what it is.
 
         Raises:
             DataError: there is one.
         """
         for value in values:
-            if value not in known:
-                raise self.error(f"unknown {what} {value!r}; allowed: {', '.join(known)}")
+            if value not in allowed:
+                raise self.error(f"unknown {kind} {value!r}; allowed: {', '.join(allowed)}")
 
     def error(self, problem: str) -> DataError:
         """An error that names the place."""
@@ -273,8 +273,10 @@ def tsv_rows(
     lines = file_lines(path)
     first = lines[0].split("\t") if lines else []
     start = 0
-    names = next((one for one in headless if len(one) == len(first)), next(iter(headless), ()))
-    if first and (not headless or set(first) & {name for one in headless for name in one}):
+    names = next(
+        (header for header in headless if len(header) == len(first)), next(iter(headless), ())
+    )
+    if first and (not headless or set(first) & {name for header in headless for name in header}):
         names, start = first, 1
     number = dropped = 0
     for line_number, line in enumerate(lines[start:], start + 1):

@@ -77,12 +77,12 @@ def read(record: Retrieval, directory: Path, split: str = "test") -> Bitext:
         raise DataError(f"{record.name}: has no split {split}; it has {', '.join(record.files)}")
     files = record.files[split]
     if table := _found(record, directory, files.table):
-        return _aligned([(other, english) for english, other, _ in translations([table])])
+        return _aligned([(text, english) for english, text, _ in translations([table])])
     source, target = (_found(record, directory, names) for names in (files.source, files.target))
     if source is None or target is None:
         raise DataError(_missing(record, directory, split))
     if files.gold is None:
-        return _aligned([(other, english) for other, english, _ in translations([source, target])])
+        return _aligned([(text, english) for text, english, _ in translations([source, target])])
     return mixed(source, target, _found(record, directory, files.gold))
 
 
@@ -98,9 +98,9 @@ def mixed(source: Path, target: Path, gold: Path | None, *, bare: bool = False) 
     Raises:
         DataError: a file is broken, or a gold pair has a sentence that is not there.
     """
-    here, there = with_ids(source, bare=bare), with_ids(target, bare=bare)
-    known = None if gold is None else gold_pairs(gold, (source, here), (target, there))
-    return Bitext(here, there, known)
+    sources, targets = with_ids(source, bare=bare), with_ids(target, bare=bare)
+    pairs = None if gold is None else gold_pairs(gold, (source, sources), (target, targets))
+    return Bitext(sources, targets, pairs)
 
 
 def _aligned(pairs: Sequence[Pair]) -> Bitext:
@@ -129,31 +129,33 @@ def _missing(record: Retrieval, directory: Path, split: str) -> str:
     )
 
 
-def accuracy(gold: Sequence[Any], said: Sequence[Any]) -> float:
+def accuracy(gold: Sequence[Any], predictions: Sequence[Any]) -> float:
     """The share of sentences whose translation was found, in percent (Tatoeba).
 
     Args:
         gold: for every sentence that was asked for, the id of its translation.
-        said: what was found, in the same order.
+        predictions: what was found, in the same order.
 
     Raises:
         DataError: there are none, or the numbers differ.
     """
-    if not len(gold) or len(gold) != len(said):
-        raise DataError(f"{len(said)} answers to {len(gold)} questions; there must be one to each")
-    return 100 * sum(map(bool, map(operator.eq, gold, said))) / len(gold)
+    if not len(gold) or len(gold) != len(predictions):
+        raise DataError(
+            f"{len(predictions)} answers to {len(gold)} questions; there must be one to each"
+        )
+    return 100 * sum(map(bool, map(operator.eq, gold, predictions))) / len(gold)
 
 
-def pair_f1(gold: Collection[Pair], said: Collection[Pair]) -> dict[str, float]:
+def pair_f1(gold: Collection[Pair], predictions: Collection[Pair]) -> dict[str, float]:
     """Precision, recall and F1 of a set of mined pairs, in percent (BUCC).
 
     Args:
         gold: the right pairs; a pair that occurs twice is one.
-        said: the pairs that were mined.
+        predictions: the pairs that were mined.
     """
-    right = len(set(gold) & set(said))
+    right = len(set(gold) & set(predictions))
     if not right:
         return {"f1": 0.0, "precision": 0.0, "recall": 0.0}
-    precision, recall = right / len(set(said)), right / len(set(gold))
+    precision, recall = right / len(set(predictions)), right / len(set(gold))
     f1 = 2 * precision * recall / (precision + recall)
     return {"f1": 100 * f1, "precision": 100 * precision, "recall": 100 * recall}

@@ -39,8 +39,8 @@ def scores(
     counts = Counter(label for example in train for label in _labels(example))
     if not counts:
         return {}
-    said = _predictions(task, counts, examples)
-    return {name: task.score(examples, predictions) for name, predictions in said.items()}
+    by_rule = _predictions(task, counts, examples)
+    return {name: task.score(examples, predictions) for name, predictions in by_rule.items()}
 
 
 def _predictions(
@@ -51,16 +51,20 @@ def _predictions(
     if task.kind == "parsing":
         return {
             name: [
-                ParsePrediction(one.id, heads(n), (label,) * n)
-                for one in examples
-                for n in [len(one.words)]
+                ParsePrediction(example.id, heads(n), (label,) * n)
+                for example in examples
+                for n in [len(example.words)]
             ]
             for name, heads in NEIGHBOURS.items()
         }
     if task.kind == "tagging":
-        return {COMMONEST: [TagPrediction(one.id, (label,) * len(one.units)) for one in examples]}
-    shares = tuple(counts[one] / counts.total() for one in task.labels)
-    return {COMMONEST: [LabelPrediction(one.id, label, shares) for one in examples]}
+        return {
+            COMMONEST: [
+                TagPrediction(example.id, (label,) * len(example.units)) for example in examples
+            ]
+        }
+    shares = tuple(counts[name] / counts.total() for name in task.labels)
+    return {COMMONEST: [LabelPrediction(example.id, label, shares) for example in examples]}
 
 
 def _labels(example: Example) -> Sequence[str]:

@@ -86,9 +86,9 @@ def _cells(paths: Sequence[Path]) -> Iterator[Sequence[str]]:
         yield left, right
 
 
-def _check_two(cells: Sequence[str], where: str, wanted: str) -> None:
+def _check_two(cells: Sequence[str], where: str, advice: str) -> None:
     if len(cells) != 2:
-        raise DataError(f"{where}: has {len(cells)} column{'s'[: len(cells) != 1]}; {wanted}")
+        raise DataError(f"{where}: has {len(cells)} column{'s'[: len(cells) != 1]}; {advice}")
 
 
 def check_filled(
@@ -116,18 +116,18 @@ def with_ids(path: Path, *, bare: bool = False) -> dict[str, str]:
     cells = [line.split("\t") for line in lines(path)]
     if not cells:
         raise DataError(f"{path}: is {EMPTY}; give a sentence a line, or id TAB sentence")
-    if bare and {len(one) for one in cells} == {1}:
-        cells = [[str(number), one[0]] for number, one in enumerate(cells, 1)]
-    found: dict[str, str] = {}
-    for number, one in enumerate(cells, 1):
+    if bare and {len(row) for row in cells} == {1}:
+        cells = [[str(number), row[0]] for number, row in enumerate(cells, 1)]
+    sentences: dict[str, str] = {}
+    for number, row in enumerate(cells, 1):
         where = f"{path}: line {number:,}"
         more = ", or sentences alone" if bare else ""
-        _check_two(one, where, f"write id TAB sentence on every line{more}")
-        check_filled(one[1], where, "take it out")
-        if one[0] in found:
-            raise DataError(f"{where}: the id '{one[0]}' stands there twice")
-        found[one[0]] = one[1]
-    return found
+        _check_two(row, where, f"write id TAB sentence on every line{more}")
+        check_filled(row[1], where, "take it out")
+        if row[0] in sentences:
+            raise DataError(f"{where}: the id '{row[0]}' stands there twice")
+        sentences[row[0]] = row[1]
+    return sentences
 
 
 def gold_pairs(
@@ -143,7 +143,7 @@ def gold_pairs(
     Raises:
         DataError: the file is broken or empty, or names a sentence that is not there.
     """
-    found = set()
+    pairs = set()
     for number, line in enumerate(lines(path), 1):
         where, cells = f"{path}: line {number:,}", line.split("\t")
         _check_two(cells, where, "write source id TAB target id")
@@ -153,7 +153,7 @@ def gold_pairs(
                     f"{where}: the id '{name}' is not in {file}; the gold pairs belong to other "
                     "files, or their columns are the other way round"
                 )
-        found.add((cells[0], cells[1]))
-    if not found:
+        pairs.add((cells[0], cells[1]))
+    if not pairs:
         raise DataError(f"{path}: holds no pairs")
-    return frozenset(found)
+    return frozenset(pairs)

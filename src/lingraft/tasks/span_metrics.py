@@ -41,18 +41,18 @@ def normalise(answer: str, *, reference: bool = False) -> str:
     return " ".join(pattern.sub(" ", answer.lower()).translate(PUNCTUATION).split())
 
 
-def rouge_w(said: str, gold: str, *, reference: bool = False) -> float:
+def rouge_w(prediction: str, gold: str, *, reference: bool = False) -> float:
     """F1 of the longest common run of characters, spaces among them; 0 to 1.
 
     An empty gold answer scores 1 for an empty prediction and 0 otherwise. With `reference`,
     characters that make up over 1 % of a gold answer of 200 or more characters start no run
     (difflib's `autojunk`), as in KLUE's code.
     """
-    if not gold or not said:
-        return float(said == gold)
-    matcher = SequenceMatcher(None, said, gold, autojunk=reference)
-    length = matcher.find_longest_match(0, len(said), 0, len(gold)).size
-    return 2 * length / (len(said) + len(gold))
+    if not gold or not prediction:
+        return float(prediction == gold)
+    matcher = SequenceMatcher(None, prediction, gold, autojunk=reference)
+    length = matcher.find_longest_match(0, len(prediction), 0, len(gold)).size
+    return 2 * length / (len(prediction) + len(gold))
 
 
 def normalise_squad(answer: str) -> str:
@@ -60,31 +60,31 @@ def normalise_squad(answer: str) -> str:
     return " ".join(ARTICLES.sub(" ", answer.lower().translate(PUNCTUATION)).split())
 
 
-def token_f1(said: str, gold: str) -> float:
+def token_f1(prediction: str, gold: str) -> float:
     """F1 of the bags of words of two normalised answers; 0 to 1 (SQuAD 2.0 for empty ones)."""
-    words, gold_words = said.split(), gold.split()
+    words, gold_words = prediction.split(), gold.split()
     if not words or not gold_words:
         return float(words == gold_words)
     common = sum((Counter(words) & Counter(gold_words)).values())
     return 2 * common / (len(words) + len(gold_words))
 
 
-def token_f1_of_words(said: str, gold: str) -> float:
+def token_f1_of_words(prediction: str, gold: str) -> float:
     """The same, but 0 where nothing is left of either answer (SQuAD 1.1, MLQA)."""
-    return token_f1(said, gold) if said and gold else 0.0
+    return token_f1(prediction, gold) if prediction and gold else 0.0
 
 
 def _answers(
     examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> list[tuple[str | None, list[str]]]:
     """What was said, and the gold answers: [""] where the passage does not say."""
-    found = []
-    said = of_kind(predictions, SpanPrediction, "answer text")
-    for example, prediction in zip(examples, said, strict=True):
+    answers = []
+    span_predictions = of_kind(predictions, SpanPrediction, "answer text")
+    for example, prediction in zip(examples, span_predictions, strict=True):
         assert isinstance(example, SpanExample)
         assert example.answers is not None
-        found.append((prediction.text, [answer.text for answer in example.answers] or [""]))
-    return found
+        answers.append((prediction.text, [answer.text for answer in example.answers] or [""]))
+    return answers
 
 
 def _best(
@@ -94,8 +94,8 @@ def _best(
 ) -> list[float]:
     """Of every answer, the best over the gold ones; 0 where there is none."""
     return [
-        0.0 if said is None else max(measure(clean(said), clean(one)) for one in gold)
-        for said, gold in answers
+        0.0 if text is None else max(measure(clean(text), clean(answer)) for answer in gold)
+        for text, gold in answers
     ]
 
 
@@ -115,7 +115,7 @@ def klue_answers(
     scores: dict[str, Score] = {}
     for name, of_examples in values.items():
         scores[name] = weighted.mean(of_examples)
-        for kind in sorted({one.question_type for one in examples} - {None}):
+        for kind in sorted({example.question_type for example in examples} - {None}):
             inside = types == kind
             scores[f"{name}/type{kind}"] = weighted.mean(inside * of_examples, inside)
     return scores
@@ -159,8 +159,8 @@ def squad_answers(
 def _without_empty_answers(example: Example) -> SpanExample:
     assert isinstance(example, SpanExample)
     assert example.answers is not None
-    kept = tuple(answer for answer in example.answers if normalise_squad(answer.text))
-    return replace(example, answers=kept)
+    answers = tuple(answer for answer in example.answers if normalise_squad(answer.text))
+    return replace(example, answers=answers)
 
 
 def mlqa_answers(language: str) -> Callable[..., dict[str, Score]]:

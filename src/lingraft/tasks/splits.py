@@ -42,13 +42,13 @@ class Data:
         return all(name == split for split, name in self.names.items())
 
 
-def find(task: Task, directory: Path, wanted: Sequence[str] = ()) -> dict[str, tuple[Path, ...]]:
+def find(task: Task, directory: Path, required: Sequence[str] = ()) -> dict[str, tuple[Path, ...]]:
     """The files of the task's splits that lie in a directory.
 
     Args:
         task: says how the files are called and in which folders they may lie.
         directory: holds the files, or one of the task's folders.
-        wanted: splits that must be there; without any, at least one labelled split must.
+        required: splits that must be there; without any, at least one labelled split must.
 
     Returns:
         For each split that is complete its files, in the order of its parts.
@@ -58,17 +58,17 @@ def find(task: Task, directory: Path, wanted: Sequence[str] = ()) -> dict[str, t
     """
     if not directory.is_dir():
         raise DataError(f"{directory}: no such directory; it must hold the files of {task.name}")
-    found: dict[str, tuple[Path, ...]] = {}
+    by_split: dict[str, tuple[Path, ...]] = {}
     for name, split in task.splits.items():
         parts = [find_part(spellings, directory, task.folders) for spellings in split.parts]
         if all(parts):
-            found[name] = tuple(file for files in parts for file in files)
-    absent = [name for name in wanted if name not in found]
+            by_split[name] = tuple(file for files in parts for file in files)
+    absent = [name for name in required if name not in by_split]
     if TRAIN in absent and TRAIN not in task.splits:
         raise DataError(_only_tested(task))
-    if absent or not any(name in found for name in task.labelled_splits):
+    if absent or not any(name in by_split for name in task.labelled_splits):
         raise DataError(_missing(task, directory, absent or list(task.labelled_splits)))
-    return found
+    return by_split
 
 
 def find_part(
@@ -91,8 +91,8 @@ def _fitting(spelling: str, folder: Path) -> tuple[Path, ...]:
         return ()
     by_name: dict[str, Path] = {}
     for packed in reversed(("", *COMPRESSED)):
-        found = folder.glob(f"{spelling}{packed}")
-        by_name |= {path.name.removesuffix(packed): path for path in found}
+        paths = folder.glob(f"{spelling}{packed}")
+        by_name |= {path.name.removesuffix(packed): path for path in paths}
     return tuple(by_name[name] for name in sorted(by_name))
 
 
@@ -174,13 +174,13 @@ def cut(
             current += 1
         indices[names[current]] += groups[text]
         dealt += len(groups[text])
-    for name, chosen in indices.items():
-        if not chosen:
+    for name, members in indices.items():
+        if not members:
             raise DataError(
                 f"the cut gives {name} no example: there are {len(examples)} examples "
                 f"in {len(groups)} documents"
             )
-    return {name: [examples[i] for i in sorted(chosen)] for name, chosen in indices.items()}
+    return {name: [examples[i] for i in sorted(members)] for name, members in indices.items()}
 
 
 def _hash(text: str, seed: int) -> bytes:
@@ -223,9 +223,9 @@ def load(
     if shares is not None:
         return _load_cut(task, directory, shares, seed)
     # A user's own task may report a dev set that it has not: a part of train becomes one below.
-    wanted = [TRAIN, *(name for name in (DEV, *task.evaluation) if name in task.splits)]
+    required = [TRAIN, *(name for name in (DEV, *task.evaluation) if name in task.splits)]
     try:
-        found = find(task, directory, list(dict.fromkeys(wanted)))
+        by_split = find(task, directory, list(dict.fromkeys(required)))
     except DataError as error:
         if _labelled_alone(task, directory) is None:
             raise
@@ -233,7 +233,7 @@ def load(
             f"{error}; or have the split that is there cut in train, dev, test"
         ) from None
     splits = {
-        name: read_split(task, name, files) for name, files in found.items() if name in wanted
+        name: read_split(task, name, files) for name, files in by_split.items() if name in required
     }
     names = {name: name for name in splits}
     return with_selection(splits, names, task.evaluation, seed)
@@ -254,28 +254,28 @@ def with_selection(
 
 def _labelled_alone(task: Task, directory: Path) -> str | None:
     try:
-        found = find(task, directory)
+        by_split = find(task, directory)
     except DataError:
         return None
     order = [DEV, TRAIN, *task.labelled_splits]
-    return next(name for name in order if name in found and name in task.labelled_splits)
+    return next(name for name in order if name in by_split and name in task.labelled_splits)
 
 
 def _load_cut(task: Task, directory: Path, shares: Mapping[str, float], seed: int) -> Data:
     if set(shares) == {DEV, TEST}:
         if DEV not in task.splits:
             raise DataError(f"{task.name} has no dev split that could be cut in dev and test")
-        found = find(task, directory, [TRAIN, DEV])
-        splits = {TRAIN: read_split(task, TRAIN, found[TRAIN])}
-        parts, names = named_cut(read_split(task, DEV, found[DEV]), shares, seed, DEV)
+        by_split = find(task, directory, [TRAIN, DEV])
+        splits = {TRAIN: read_split(task, TRAIN, by_split[TRAIN])}
+        parts, names = named_cut(read_split(task, DEV, by_split[DEV]), shares, seed, DEV)
         return Data(splits | parts, {TRAIN: TRAIN} | names, (TEST,))
     if not {TRAIN, DEV, TEST} >= set(shares) >= {TRAIN, DEV}:
         raise DataError(
             f"shares of a cut are for {', '.join(shares)}; they must be for train, dev and test, "
             "for train and dev, or for dev and test"
         )
-    found = find(task, directory)
+    by_split = find(task, directory)
     origin = _labelled_alone(task, directory)
     assert origin is not None
-    examples = read_split(task, origin, found[origin])
+    examples = read_split(task, origin, by_split[origin])
     return Data(*named_cut(examples, shares, seed, origin), (TEST if TEST in shares else DEV,))

@@ -43,10 +43,10 @@ def _questions(path: Path) -> Iterator[Row]:
 
 
 def _list(value: Any, name: str, where: str) -> list[Any]:
-    found = value.get(name) if isinstance(value, dict) else None
-    if not isinstance(found, list):
+    items = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(items, list):
         raise DataError(f"{where}: must be a JSON object with a list {name!r}")
-    return found
+    return items
 
 
 def example(row: Row, definition: Definition) -> SpanExample:
@@ -86,9 +86,13 @@ def _answers(row: Row, context: str, *, may_hide: bool) -> tuple[Answer, ...] | 
         raise row.error("column 'answers' must be a list")
     if not value and row.values.get("is_impossible") is False:
         raise row.error("has no answer, but is_impossible is false")
-    if may_hide and value and all(isinstance(one, dict) and one.get("text") == "" for one in value):
+    if (
+        may_hide
+        and value
+        and all(isinstance(answer, dict) and answer.get("text") == "" for answer in value)
+    ):
         return None
-    return tuple(_answer(row, one, context) for one in value)
+    return tuple(_answer(row, answer, context) for answer in value)
 
 
 def _answer(row: Row, value: Any, context: str) -> Answer:

@@ -41,8 +41,8 @@ def _pairs(
 def shown_tags(example: TaggedExample, prediction: TagPrediction) -> tuple[list[str], list[str]]:
     """Gold and predicted tags of the units that are not spaces, which a model never sees alone."""
     assert example.tags is not None
-    shown = [index for index, unit in enumerate(example.units) if not unit.isspace()]
-    return [example.tags[index] for index in shown], [prediction.tags[index] for index in shown]
+    indices = [index for index, unit in enumerate(example.units) if not unit.isspace()]
+    return [example.tags[index] for index in indices], [prediction.tags[index] for index in indices]
 
 
 def _reference_tags(
@@ -55,9 +55,9 @@ def _reference_tags(
     """
     end = len(example.units) if prediction.covered is None else prediction.covered
     cut = replace(example, units=example.units[:end])
-    gold, said = shown_tags(cut, prediction)
+    gold, tags = shown_tags(cut, prediction)
     first, last = prediction.edges
-    return ["O", *gold, "O"], [first, *said, last]
+    return ["O", *gold, "O"], [first, *tags, last]
 
 
 def entity_spans(tags: Sequence[str]) -> set[Span]:
@@ -77,12 +77,12 @@ def entity_spans(tags: Sequence[str]) -> set[Span]:
     return spans
 
 
-def span_units(gold: set[Span], said: set[Span]) -> list[tuple[str | None, str | None]]:
+def span_units(gold: set[Span], predictions: set[Span]) -> list[tuple[str | None, str | None]]:
     """Spans as units of their type; one that only one side has stands alone."""
     return [
-        *((span[0], span[0]) for span in gold & said),
-        *((span[0], None) for span in gold - said),
-        *((None, span[0]) for span in said - gold),
+        *((span[0], span[0]) for span in gold & predictions),
+        *((span[0], None) for span in gold - predictions),
+        *((None, span[0]) for span in predictions - gold),
     ]
 
 
@@ -109,10 +109,10 @@ def entities(
 def _joined_spans(sentences: Sequence[list[str]]) -> list[set[Span]]:
     """The entities of all sentences in a row, each with the sentence where it begins."""
     starts = list(itertools.accumulate(map(len, sentences), initial=0))
-    found: list[set[Span]] = [set() for _ in sentences]
+    spans: list[set[Span]] = [set() for _ in sentences]
     for span in entity_spans(list(itertools.chain.from_iterable(sentences))):
-        found[bisect.bisect_right(starts, span[1]) - 1].add(span)
-    return found
+        spans[bisect.bisect_right(starts, span[1]) - 1].add(span)
+    return spans
 
 
 def characters(
@@ -152,7 +152,7 @@ def chunks(
     equal part-of-speech tags is one chunk. seqeval 1.0 changed what the type is.
     """
     pairs = [shown_tags(*pair) for pair in _pairs(examples, predictions)]
-    spans = ((set(chunk_spans(gold)), set(chunk_spans(said))) for gold, said in pairs)
+    spans = ((set(chunk_spans(gold)), set(chunk_spans(tags))) for gold, tags in pairs)
     return {"chunk_f1": Tally(itertools.starmap(span_units, spans)).f1("micro")}
 
 

@@ -184,7 +184,7 @@ class Task:
 
     def decisive(self) -> dict[str, Any]:
         """What of the task decides a result, beside its name and its examples; for fingerprints."""
-        usual = {one.name: one.default for one in fields(Settings) if one.name in LATER}
+        usual = {option.name: option.default for option in fields(Settings) if option.name in LATER}
         settings = {
             key: value
             for key, value in asdict(self.settings).items()
@@ -223,21 +223,21 @@ class Task:
         Raises:
             DataError: as for `read`.
         """
-        found: dict[str, Example] = {}
+        by_id: dict[str, Example] = {}
         for row in filter(self.wants, rows):
             example = self.example(row)
-            if example.id in found and self.repeats_ids:
+            if example.id in by_id and self.repeats_ids:
                 example = replace(example, id=f"{example.id}#{row.number}")
-            if example.id in found:
+            if example.id in by_id:
                 raise row.error(f"the id {example.id!r} occurs twice; ids tell predictions apart")
             if not hidden and not labelled(example):
                 raise row.error(
                     f"has no answer; its columns are {', '.join(row.values)}{self._why_hidden}"
                 )
-            found[example.id] = example
-        if not found:
+            by_id[example.id] = example
+        if not by_id:
             raise DataError(f"{name}: holds no examples for {self.name}; is it the right file?")
-        return list(found.values())
+        return list(by_id.values())
 
     @property
     def _why_hidden(self) -> str:

@@ -73,7 +73,7 @@ def example(row: Row, definition: Definition) -> TranslationExample:
         DataError: a column is missing, or a side is empty.
     """
     columns = definition.columns
-    text, translation = (row.text(one).strip() for one in (columns.text, columns.pair))
+    text, translation = (row.text(column).strip() for column in (columns.text, columns.pair))
     for side, names in ((text, columns.text), (translation, columns.pair)):
         if not side:
             raise row.error(f"column {names[0]!r} is empty; leave such pairs out of the file")

@@ -49,21 +49,21 @@ class Scorer:
         metrics = require("sacrebleu.metrics", "scores of translations", EXTRA)
         return getattr(metrics, self.kind)(**dict(self.options))
 
-    def counts(self, said: Sequence[str], right: Sequence[str], language: str) -> Array:
+    def counts(self, hypotheses: Sequence[str], right: Sequence[str], language: str) -> Array:
         """[N, K] What sacrebleu sums over the sentences of a corpus.
 
         Args:
-            said: translations.
+            hypotheses: translations.
             right: references, one each.
             language: of both, for the rules of Moses about abbreviations.
         """
         if self.moses:
-            said, right = (moses_words(texts, language) for texts in (said, right))
-        return np.array(self.metric()._extract_corpus_statistics(list(said), [list(right)]))
+            hypotheses, right = (moses_words(texts, language) for texts in (hypotheses, right))
+        return np.array(self.metric()._extract_corpus_statistics(list(hypotheses), [list(right)]))
 
-    def score(self, said: Sequence[str], right: Sequence[str], language: str) -> Score:
+    def score(self, hypotheses: Sequence[str], right: Sequence[str], language: str) -> Score:
         """The score of the corpus as a function of how often each sentence counts."""
-        counts_NK, metric = self.counts(said, right, language), self.metric()
+        counts_NK, metric = self.counts(hypotheses, right, language), self.metric()
 
         def weighted(weights_RN: Array) -> Array:
             sums_RK = np.rint(weights_RN @ counts_NK).astype(int).tolist()
@@ -133,14 +133,14 @@ def of(name: str) -> Callable[..., dict[str, Score]]:
     def metric(
         examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
     ) -> dict[str, Score]:
-        said, right = [], []
-        found = of_kind(predictions, TranslationPrediction, "translation")
-        for example, prediction in zip(examples, found, strict=True):
+        hypotheses, right = [], []
+        translations = of_kind(predictions, TranslationPrediction, "translation")
+        for example, prediction in zip(examples, translations, strict=True):
             assert isinstance(example, TranslationExample)
-            said.append(prediction.translation)
+            hypotheses.append(prediction.translation)
             right.append(example.translation)
         language = getattr(examples[0], "language", "en")
-        return {name: SCORERS[name].score(said, right, language)}
+        return {name: SCORERS[name].score(hypotheses, right, language)}
 
     return metric
 

@@ -56,18 +56,18 @@ class Tally:
     def __init__(self, units: Units, classes: Iterable[Hashable] = ()) -> None:
         pairs = [list(of_example) for of_example in units]
         names = dict.fromkeys(classes)
-        names |= dict.fromkeys(one for rows in pairs for pair in rows for one in pair)
+        names |= dict.fromkeys(name for rows in pairs for pair in rows for name in pair)
         names.pop(None, None)
         self.classes = list(names)
         place = {name: index for index, name in enumerate(names)}
         self.right_NC, self.gold_NC, self.said_NC = np.zeros((3, len(pairs), len(names)))
         for row, of_example in enumerate(pairs):
-            for gold, said in of_example:
+            for gold, prediction in of_example:
                 if gold is not None:
                     self.gold_NC[row, place[gold]] += 1
-                    self.right_NC[row, place[gold]] += gold == said
-                if said is not None:
-                    self.said_NC[row, place[said]] += 1
+                    self.right_NC[row, place[gold]] += gold == prediction
+                if prediction is not None:
+                    self.said_NC[row, place[prediction]] += 1
 
     def totals(self, weights_RN: Array) -> tuple[Array, Array, Array]:
         """[R, C] Right, in gold and predicted, summed over the examples."""
@@ -91,33 +91,35 @@ class Tally:
             by_gold: macro over the classes that occur in gold.
             absent: F1 of classes that occur nowhere, which then count too.
         """
-        wanted = set(self.classes if only is None else only) - set(without)
-        kept = [index for index, name in enumerate(self.classes) if name in wanted]
+        names = set(self.classes if only is None else only) - set(without)
+        columns = [index for index, name in enumerate(self.classes) if name in names]
 
         def score(weights_RN: Array) -> Any:
-            right_RC, gold_RC, said_RC = (one[:, kept] for one in self.totals(weights_RN))
-            both_RC = gold_RC + said_RC
+            right_RC, gold_RC, predictions_RC = (
+                total_RC[:, columns] for total_RC in self.totals(weights_RN)
+            )
+            both_RC = gold_RC + predictions_RC
             if average == "micro":
                 return 100 * ratio(2 * right_RC.sum(1), both_RC.sum(1))
             f1_RC = ratio(2 * right_RC, both_RC)
             if absent is not None:
                 return 100 * np.where(both_RC > 0, f1_RC, absent).mean(1)
-            there_RC = (gold_RC if by_gold else both_RC) > 0
-            return 100 * ratio((f1_RC * there_RC).sum(1), there_RC.sum(1))
+            present_RC = (gold_RC if by_gold else both_RC) > 0
+            return 100 * ratio((f1_RC * present_RC).sum(1), present_RC.sum(1))
 
         return score
 
     def matthews(self, weights_RN: Array) -> Array:
         """[R] Gorodkin 2004, in percent, of examples with one unit; 0 where a side is constant."""
-        right_RC, gold_RC, said_RC = self.totals(weights_RN)
+        right_RC, gold_RC, predictions_RC = self.totals(weights_RN)
         n_R = weights_RN.sum(1)
-        above = right_RC.sum(1) * n_R - (gold_RC * said_RC).sum(1)
-        below = (n_R**2 - (gold_RC**2).sum(1)) * (n_R**2 - (said_RC**2).sum(1))
+        above = right_RC.sum(1) * n_R - (gold_RC * predictions_RC).sum(1)
+        below = (n_R**2 - (gold_RC**2).sum(1)) * (n_R**2 - (predictions_RC**2).sum(1))
         value_R: Array = 100 * ratio(above, np.sqrt(np.maximum(below, 0)))
         return value_R
 
 
-def area(weights_NR: Array, said_N: Array, positive_N: Array) -> tuple[Array, Array]:
+def area(weights_NR: Array, scores_N: Array, positive_N: Array) -> tuple[Array, Array]:
     """[R] Area under precision and recall by trapezoids, and whether there are positives.
 
     Recall grows only at thresholds that let a positive in, so only those and the points right
@@ -125,14 +127,14 @@ def area(weights_NR: Array, said_N: Array, positive_N: Array) -> tuple[Array, Ar
 
     Args:
         weights_NR: contiguous, draws last: rows are taken as a whole.
-        said_N: the score of every example.
+        scores_N: the score of every example.
         positive_N: whether it is one; at least one is.
     """
-    order = np.argsort(-said_N, kind="stable")
-    starts = np.flatnonzero(np.append(True, np.diff(said_N[order]) != 0))  # of the thresholds
+    order = np.argsort(-scores_N, kind="stable")
+    starts = np.flatnonzero(np.append(True, np.diff(scores_N[order]) != 0))  # of the thresholds
     ends = np.append(starts[1:], len(order))
-    kept = np.add.reduceat(positive_N[order].astype(int), starts) > 0
-    starts, ends = starts[kept], ends[kept]
+    mask = np.add.reduceat(positive_N[order].astype(int), starts) > 0
+    starts, ends = starts[mask], ends[mask]
     edges = np.unique(np.concatenate([[0], starts, ends]))
     inside = edges[edges < len(order)]
     all_UR = np.add.reduceat(weights_NR[order], inside, axis=0).cumsum(0)
@@ -142,32 +144,32 @@ def area(weights_NR: Array, said_N: Array, positive_N: Array) -> tuple[Array, Ar
     positives = order[positive_N[order]]
     first = np.searchsorted(np.flatnonzero(positive_N[order]), starts)
     true_UR = np.add.reduceat(weights_NR[positives], first, axis=0)
-    found_UR = true_UR.cumsum(0)
-    high_UR = ratio(found_UR, after_UR)
-    low_UR = np.where(before_UR > 0, ratio(found_UR - true_UR, before_UR), 1.0)
+    hits_UR = true_UR.cumsum(0)
+    high_UR = ratio(hits_UR, after_UR)
+    low_UR = np.where(before_UR > 0, ratio(hits_UR - true_UR, before_UR), 1.0)
     area_R = (true_UR * (low_UR + high_UR) / 2).sum(0)
-    return ratio(area_R, found_UR[-1]), found_UR[-1] > 0
+    return ratio(area_R, hits_UR[-1]), hits_UR[-1] > 0
 
 
-def pearson(gold_N: Array, said_N: Array) -> Score:
+def pearson(gold_N: Array, predictions_N: Array) -> Score:
     """Pearson's correlation; 0 where a side is constant (it is not defined there)."""
-    return lambda weights_RN: _correlation(weights_RN, gold_N, said_N)
+    return lambda weights_RN: _correlation(weights_RN, gold_N, predictions_N)
 
 
-def spearman(gold_N: Array, said_N: Array) -> Score:
+def spearman(gold_N: Array, predictions_N: Array) -> Score:
     """Spearman's rank correlation; 0 where a side is constant."""
     return lambda weights_RN: _correlation(
-        weights_RN, _ranks(weights_RN, gold_N), _ranks(weights_RN, said_N)
+        weights_RN, _ranks(weights_RN, gold_N), _ranks(weights_RN, predictions_N)
     )
 
 
 def _ranks(weights_RN: Array, values_N: Array) -> Array:
     """[R, N] The rank of every value among the drawn ones, ties at their mean."""
     distinct, place_N = np.unique(values_N, return_inverse=True)
-    drawn_RU = np.stack(
+    counts_RU = np.stack(
         [np.bincount(place_N, weights_N, minlength=len(distinct)) for weights_N in weights_RN]
     )
-    ranks_RU = drawn_RU.cumsum(1) - (drawn_RU - 1) / 2
+    ranks_RU = counts_RU.cumsum(1) - (counts_RU - 1) / 2
     ranks_RN: Array = ranks_RU[:, place_N]
     return ranks_RN
 
@@ -175,11 +177,11 @@ def _ranks(weights_RN: Array, values_N: Array) -> Array:
 def _correlation(weights_RN: Array, first: Array, second: Array) -> Array:
     """[R] Pearson's, in percent, of values [N] or [R, N]; 0 where a side is constant."""
     n_R1 = weights_RN.sum(1, keepdims=True)
-    sides = [one - (weights_RN * one).sum(1, keepdims=True) / n_R1 for one in (first, second)]
-    squares = [(weights_RN * one**2).sum(1) for one in sides]
+    sides = [side - (weights_RN * side).sum(1, keepdims=True) / n_R1 for side in (first, second)]
+    squares = [(weights_RN * side**2).sum(1) for side in sides]
     varies = [
-        square > CONSTANT * (weights_RN * one**2).sum(1)
-        for square, one in zip(squares, (first, second), strict=True)
+        square > CONSTANT * (weights_RN * side**2).sum(1)
+        for square, side in zip(squares, (first, second), strict=True)
     ]
     above = (weights_RN * sides[0] * sides[1]).sum(1)
     quotient = ratio(above, np.sqrt(squares[0] * squares[1]))

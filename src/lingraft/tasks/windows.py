@@ -74,13 +74,13 @@ def windows(n_tokens: int, room: int, doc_stride: int, first: int) -> list[Windo
         doc_stride: from the start of one to the start of the next.
         first: place of the passage in the input, after question and special tokens.
     """
-    found = []
+    parts = []
     start = 0
     while True:
         end = min(n_tokens, start + room)
-        found.append(Window(range(start, end), first))
+        parts.append(Window(range(start, end), first))
         if end == n_tokens:
-            return found
+            return parts
         start += min(room, doc_stride)
 
 
@@ -152,7 +152,7 @@ def n_best(
     """
     home = home_windows(parts)
     null = min(float(start_T[0] + end_T[0]) for start_T, end_T in logits)
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for index, (window, (start_T, end_T)) in enumerate(zip(parts, logits, strict=True)):
         starts = [place - window.first + window.tokens.start for place in _top(start_T, spans)]
         ends = [place - window.first + window.tokens.start for place in _top(end_T, spans)]
@@ -163,18 +163,18 @@ def n_best(
                 if end in window.tokens and 0 <= end - start < spans.max_answer:
                     score = float(start_T[window.place(start)] + end_T[window.place(end)])
                     text = context[offsets[start][0] : _end(context, offsets, end)].strip()
-                    found.append(Candidate(text, score, (start, end)))
-    found.sort(key=lambda candidate: -candidate.score)
+                    candidates.append(Candidate(text, score, (start, end)))
+    candidates.sort(key=lambda candidate: -candidate.score)
     texts: set[str] = set()
-    kept: list[Candidate] = []
-    for candidate in found:
-        if candidate.text and candidate.text not in texts and len(kept) < spans.n_best:
+    best: list[Candidate] = []
+    for candidate in candidates:
+        if candidate.text and candidate.text not in texts and len(best) < spans.n_best:
             texts.add(candidate.text)
-            kept.append(candidate)
+            best.append(candidate)
     nothing = Candidate("", null, None)
-    if not kept or null - kept[0].score > spans.null_threshold:
-        return [nothing, *kept]
-    return [kept[0], *sorted([nothing, *kept[1:]], key=lambda candidate: -candidate.score)]
+    if not best or null - best[0].score > spans.null_threshold:
+        return [nothing, *best]
+    return [best[0], *sorted([nothing, *best[1:]], key=lambda candidate: -candidate.score)]
 
 
 def _end(context: str, offsets: Offsets, token: int) -> int:

@@ -28,8 +28,8 @@ def rows(path: Path, definition: Definition) -> Iterable[Row]:
     """
     if suffix(path) == ".jsonl":
         return jsonl_rows(path)
-    found = _conll(path, definition.columns, may_hide=bool(definition.folders))
-    return _without_prefix(found, definition) if definition.prefix else found
+    sentences = _conll(path, definition.columns, may_hide=bool(definition.folders))
+    return _without_prefix(sentences, definition) if definition.prefix else sentences
 
 
 def _without_prefix(rows: Iterable[Row], definition: Definition) -> Iterable[Row]:
@@ -107,11 +107,11 @@ def pieces(counts: Sequence[int], room: int) -> list[range]:
     Returns:
         The words of each piece; all words, in order.
     """
-    found, start, filled = [], 0, 0
+    ranges, start, filled = [], 0, 0
     for word, count in enumerate(counts):
         size = count if known(count, room) else 1
         if filled + size > room and word > start:
-            found.append(range(start, word))
+            ranges.append(range(start, word))
             start, filled = word, 0
         filled += size
-    return [*found, range(start, len(counts))]
+    return [*ranges, range(start, len(counts))]

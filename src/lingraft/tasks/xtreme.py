@@ -89,13 +89,13 @@ def transfer_gap(by_language: Mapping[str, float], train: str = "en") -> float:
     Raises:
         DataError: the training language or all others are missing.
     """
-    others = [score for language, score in by_language.items() if language != train]
-    if train not in by_language or not others:
+    other_scores = [score for language, score in by_language.items() if language != train]
+    if train not in by_language or not other_scores:
         raise DataError(
             f"a transfer gap needs the training language {train} and another; "
             f"there are scores of {', '.join(by_language) or 'none'}"
         )
-    return by_language[train] - mean(others)
+    return by_language[train] - mean(other_scores)
 
 
 def category_averages(by_task: Mapping[str, float]) -> dict[str, float]:
@@ -121,5 +121,5 @@ def average(by_task: Mapping[str, float], tasks: Iterable[str] = NINE) -> float 
         by_task: task → its one number (`task_score`), averaged over languages.
         tasks: that count; `SEVEN` gives the average of MetaXLM's table 1.
     """
-    wanted = list(tasks)
-    return mean(by_task[task] for task in wanted) if set(wanted) <= by_task.keys() else None
+    names = list(tasks)
+    return mean(by_task[task] for task in names) if set(names) <= by_task.keys() else None

@@ -64,20 +64,20 @@ class Sample:
         if self.chosen is None:
             yield from self.sentences()
             return
-        wanted = iter(self.chosen)
-        following = next(wanted, None)
+        indices = iter(self.chosen)
+        following = next(indices, None)
         for index, sentence in enumerate(self.sentences()):
             if index == following:
                 yield sentence
-                following = next(wanted, None)
+                following = next(indices, None)
 
-    def normalised(self, normaliser: Any, what: str) -> Iterator[str]:
-        """The sentences in the tokenizer's own normal form, with a progress bar named `what`."""
-        return map(normaliser.normalize_str, self.shown(what))
+    def normalised(self, normaliser: Any, title: str) -> Iterator[str]:
+        """The sentences in the tokenizer's own normal form, with a progress bar named `title`."""
+        return map(normaliser.normalize_str, self.shown(title))
 
-    def shown(self, what: str) -> Iterator[str]:
-        """The sentences, with a progress bar named `what`."""
-        with progress(f"tokenizer: {what}", self.size, "sentences") as ticker:
+    def shown(self, title: str) -> Iterator[str]:
+        """The sentences, with a progress bar named `title`."""
+        with progress(f"tokenizer: {title}", self.size, "sentences") as ticker:
             for count, sentence in enumerate(self, start=1):
                 yield sentence
                 if count % 1_000 == 0 or count == self.size:
@@ -211,14 +211,14 @@ def train_wordpiece(
     pre_tokenizer = pre_tokenizer or pre_tokenizers.BertPreTokenizer()
     rare = _rare_characters(sample, normaliser, section.character_coverage)
 
-    def learn(what: str, size: int, known: list[str], min_frequency: int) -> dict[str, int]:
-        text = sample.normalised(normaliser, what)
+    def learn(title: str, size: int, specials: list[str], min_frequency: int) -> dict[str, int]:
+        text = sample.normalised(normaliser, title)
         learnt: dict[str, int] = train_bpe(
             text if rare is None else (rare.sub(" ", sentence) for sentence in text),
             pre_tokenizer,
             vocab_size=size,
             min_frequency=min_frequency,
-            special_tokens=known,
+            special_tokens=specials,
             continuing_subword_prefix="##",
         ).get_vocab()
         return learnt

@@ -58,18 +58,18 @@ class Blocks:
     def lengths(self) -> Array:
         """[blocks] tokens in each, special ones included (int32)."""
         filled = _filled(self.tokens, self.before)
-        found: Array = (filled[self.bounds[:, 1]] - filled[self.bounds[:, 0]] + self.before).astype(
-            np.int32
-        )
-        return found
+        lengths: Array = (
+            filled[self.bounds[:, 1]] - filled[self.bounds[:, 0]] + self.before
+        ).astype(np.int32)
+        return lengths
 
     def rows(self, indices: Sequence[int] | Array) -> list[Array]:
         """Blocks by index: token ids with special ones."""
-        found: list[Array] = []
+        rows: list[Array] = []
         for start, stop in self.bounds[indices]:
-            first, *others = self.tokens.rows(np.arange(start, stop))
-            found.append(np.concatenate([first, *(row[self.before :] for row in others)]))
-        return found
+            first, *following = self.tokens.rows(np.arange(start, stop))
+            rows.append(np.concatenate([first, *(row[self.before :] for row in following)]))
+        return rows
 
     def subset(self, indices: Array) -> Blocks:
         """Some of the blocks, in the order that is given."""

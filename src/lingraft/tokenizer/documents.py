@@ -139,14 +139,14 @@ class Documents:
     def lengths(self) -> Array:
         """[P] tokens that are read of each, which is as many as are predicted (int32)."""
         whole = self.tokens.lengths[self.owners] - 1 - self.begins
-        found: Array = np.minimum(whole, self.context).astype(np.int32)
-        return found
+        lengths: Array = np.minimum(whole, self.context).astype(np.int32)
+        return lengths
 
     def rows(self, indices: Sequence[int] | Array) -> list[Array]:
         """Pieces by index: one token more than is read, which is predicted last."""
-        chosen = dataclasses.replace(self, owners=self.owners[indices], begins=self.begins[indices])
-        starts = self.tokens.offsets[chosen.owners].astype(np.int64) + chosen.begins
-        ids, lengths = self.tokens.ids, chosen.lengths
+        subset = dataclasses.replace(self, owners=self.owners[indices], begins=self.begins[indices])
+        starts = self.tokens.offsets[subset.owners].astype(np.int64) + subset.begins
+        ids, lengths = self.tokens.ids, subset.lengths
         return [
             ids[start : start + length + 1] for start, length in zip(starts, lengths, strict=True)
         ]

@@ -76,10 +76,10 @@ def make(
     if mode == "source" and source is not None:
         mode = "replace" if causal or tokenizer_files.kind_of(source) == "sp-bpe" else mode
     if mode not in ("keep", "extend", *CHANGES):
-        ours = tokenizer_files.train(
+        tokenizer = tokenizer_files.train(
             section, source, sentences, pad_id=pad_id, seed=seed, causal=causal
         )
-        return ours, None
+        return tokenizer, None
     if source is None:
         raise RecipeError(
             f"tokenizer.kind: '{mode}' needs a source model; a model trained from nothing "
@@ -90,17 +90,17 @@ def make(
     if mode == "keep":
         return wrapped(state, source), {"source": len(source), "added": 0, "unreachable": 0}
     sample = Sample(sentences, section.train_sentences, seed)
-    made, counts = (
+    new_state, counts = (
         _extend(section, state, sample, _in_use(source))
         if mode == "extend"
         else CHANGES[mode](section, state, sample)
     )
-    ours = wrapped(made, source)
-    _check(ours, made, pad_id)
+    tokenizer = wrapped(new_state, source)
+    _check(tokenizer, new_state, pad_id)
     if counts:
-        shown = ", ".join(f"{number:,} {what}" for what, number in counts.items())
-        logger.info("tokenizer: pieces: %s", shown)
-    return ours, counts
+        summary = ", ".join(f"{number:,} {key}" for key, number in counts.items())
+        logger.info("tokenizer: pieces: %s", summary)
+    return tokenizer, counts
 
 
 def _check_source(source: PreTrainedTokenizerFast, pad_id: int | None, *, causal: bool) -> None:
@@ -123,17 +123,17 @@ def _in_use(source: PreTrainedTokenizerFast) -> list[str]:
     return [*map(str, source.special_tokens_map.values()), str(template)]
 
 
-def _check(ours: PreTrainedTokenizerFast, made: dict[str, Any], pad_id: int | None) -> None:
+def _check(new: PreTrainedTokenizerFast, state: dict[str, Any], pad_id: int | None) -> None:
     """Refuse a tokenizer that gives pieces other ids than were meant.
 
     Raises:
         UnsupportedModelError: it does, or the padding token has moved where it must not.
     """
-    now: dict[str, int] = ours.get_vocab()
-    moved = [piece for piece, index in pieces_of(made).items() if now.get(piece) != index]
-    if moved or (pad_id is not None and ours.pad_token_id != pad_id):
+    now: dict[str, int] = new.get_vocab()
+    moved = [piece for piece, index in pieces_of(state).items() if now.get(piece) != index]
+    if moved or (pad_id is not None and new.pad_token_id != pad_id):
         raise UnsupportedModelError(
-            f"the source tokenizer's vocabulary cannot be changed: '{[*moved, ours.pad_token][0]}' "
+            f"the source tokenizer's vocabulary cannot be changed: '{[*moved, new.pad_token][0]}' "
             'would get another id; use tokenizer.kind = "source" for a vocabulary of its own'
         )
 
@@ -172,19 +172,19 @@ def _extend(
     check_continues(state)
     vocabulary, end = _closed(state)
     slots = reserved_ids(state, in_use) if section.use_reserved else []
-    found = continue_merges(state, sample, section.new_pieces, section.min_count)
-    taken = dict(zip(slots, found.pieces, strict=False))
-    dropped = {piece for piece, index in vocabulary.items() if index in taken}
-    free = iter(range(end, end + len(found.pieces)))
-    ids = {piece: index for index, piece in taken.items()}
-    ids |= {piece: next(free) for piece in found.pieces[len(taken) :]}
-    kept = {piece: index for piece, index in vocabulary.items() if piece not in dropped}
-    merges = [*map(tuple, state["model"]["merges"]), *found.merges]
-    made = state | {
-        "model": state["model"] | {"vocab": kept | ids, "merges": merges},
+    continuation = continue_merges(state, sample, section.new_pieces, section.min_count)
+    slot_pieces = dict(zip(slots, continuation.pieces, strict=False))
+    dropped = {piece for piece, index in vocabulary.items() if index in slot_pieces}
+    free = iter(range(end, end + len(continuation.pieces)))
+    ids = {piece: index for index, piece in slot_pieces.items()}
+    ids |= {piece: next(free) for piece in continuation.pieces[len(slot_pieces) :]}
+    kept_pieces = {piece: index for piece, index in vocabulary.items() if piece not in dropped}
+    merges = [*map(tuple, state["model"]["merges"]), *continuation.merges]
+    new_state = state | {
+        "model": state["model"] | {"vocab": kept_pieces | ids, "merges": merges},
         "added_tokens": [t for t in state["added_tokens"] if t["content"] not in dropped],
     }
-    return made, _counts(vocabulary, made, list(ids))
+    return new_state, _counts(vocabulary, new_state, list(ids))
 
 
 def _append(section: recipe.Tokenizer, state: dict[str, Any], sample: Sample) -> Made:
@@ -209,28 +209,28 @@ def _append(section: recipe.Tokenizer, state: dict[str, Any], sample: Sample) ->
         model["vocab"] = vocabulary | {piece: end + index for index, piece in enumerate(added)}
     else:
         model["vocab"], model["merges"], added = _merged(vocabulary, model, learnt, end)
-    made = state | {"model": model}
-    return made, _counts(vocabulary, made, added)
+    new_state = state | {"model": model}
+    return new_state, _counts(vocabulary, new_state, added)
 
 
 def _merged(
     vocabulary: dict[str, int], model: dict[str, Any], learnt: dict[str, Any], end: int
 ) -> tuple[dict[str, int], list[tuple[str, str]], list[str]]:
     """Pieces and merges of both; those learnt behind the source's, and the pieces added."""
-    made = [(left, right) for left, right in model["merges"]]
-    known, pieces, added = set(made), dict(vocabulary), list[str]()
+    merges = [(left, right) for left, right in model["merges"]]
+    known_merges, pieces, added = set(merges), dict(vocabulary), list[str]()
     if model["byte_fallback"]:  # else every character is made of bytes that are there
         single = [piece for piece in learnt["vocab"] if len(piece) == 1]
         added += [piece for piece in sorted(single) if piece not in pieces]
         pieces |= {piece: end + index for index, piece in enumerate(added)}
     for left, right in map(tuple, learnt["merges"]):
-        if (left, right) in known or left not in pieces or right not in pieces:
+        if (left, right) in known_merges or left not in pieces or right not in pieces:
             continue
-        made.append((left, right))
+        merges.append((left, right))
         if left + right not in pieces:
             pieces[left + right] = end + len(added)
             added.append(left + right)
-    return pieces, made, added
+    return pieces, merges, added
 
 
 def _closed(state: dict[str, Any]) -> tuple[dict[str, int], int]:
@@ -239,8 +239,8 @@ def _closed(state: dict[str, Any]) -> tuple[dict[str, int], int]:
     return vocabulary, max(vocabulary.values()) + 1
 
 
-def _counts(vocabulary: dict[str, int], made: dict[str, Any], added: list[str]) -> dict[str, int]:
-    unreachable = len(added) - sum(_reached(made, added))
+def _counts(vocabulary: dict[str, int], state: dict[str, Any], added: list[str]) -> dict[str, int]:
+    unreachable = len(added) - sum(_reached(state, added))
     return {"source": len(vocabulary), "added": len(added), "unreachable": unreachable}
 
 

@@ -69,8 +69,8 @@ def kind_of(tokenizer: PreTrainedTokenizerBase) -> Kind:
 
 def lower_cases(tokenizer: PreTrainedTokenizerFast) -> bool:
     """Whether the tokenizer lower-cases its text."""
-    found = steps(state_of(tokenizer)["normalizer"])
-    return any(step["type"] == "Lowercase" or step.get("lowercase", False) for step in found)
+    normalisers = steps(state_of(tokenizer)["normalizer"])
+    return any(step["type"] == "Lowercase" or step.get("lowercase", False) for step in normalisers)
 
 
 def train(

@@ -26,15 +26,15 @@ LANGUAGE_CODE = re.compile(r"[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{
 def sentinel_ids(vocabulary: Mapping[str, int]) -> tuple[int, ...]:
     """Ids of `<extra_id_0>`, `<extra_id_1>` … in this order."""
     lowest = sorted(vocabulary.items(), key=lambda entry: -entry[1])  # of two spellings, if any
-    found = {m[1]: index for piece, index in lowest if (m := SENTINEL.fullmatch(piece))}
-    return tuple(found[number] for number in sorted(found, key=int))
+    sentinels = {m[1]: index for piece, index in lowest if (m := SENTINEL.fullmatch(piece))}
+    return tuple(sentinels[number] for number in sorted(sentinels, key=int))
 
 
 def kept_ids(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
     """Ids of the tokens whose role is their name, which a new vocabulary keeps."""
     sentinels = enumerate(sentinel_ids(tokenizer.get_vocab()))
-    found = {f"<extra_id_{number}>": index for number, index in sentinels}
-    return found | language_codes(tokenizer)
+    ids = {f"<extra_id_{number}>": index for number, index in sentinels}
+    return ids | language_codes(tokenizer)
 
 
 def language_codes(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
@@ -102,15 +102,17 @@ class Frame:
         if pad_id is None or self.tokens.index(self.roles["pad_token"]) == pad_id:
             return self
         pad = self.roles["pad_token"]
-        others = [token for token in self.tokens if token != pad]
-        if not 0 <= pad_id <= len(others):
+        other_tokens = [token for token in self.tokens if token != pad]
+        if not 0 <= pad_id <= len(other_tokens):
             raise UnsupportedModelError(
                 f"the model's positions need the padding token at id {pad_id}, but the source "
                 "tokenizer has only "
                 f"{len(self.tokens)} special tokens ({', '.join(self.tokens)}); set pad_token_id "
                 "in its config.json right"
             )
-        return dataclasses.replace(self, tokens=(*others[:pad_id], pad, *others[pad_id:]))
+        return dataclasses.replace(
+            self, tokens=(*other_tokens[:pad_id], pad, *other_tokens[pad_id:])
+        )
 
 
 def default_frame(kind: str, *, causal: bool = False) -> Frame:
@@ -177,26 +179,26 @@ def frame_of(
         UnsupportedModelError: a role has no token, or the source puts nothing around a sentence.
     """
     roles = {role: str(token) for role, token in source.special_tokens_map.items() if role in ROLES}
-    kept = kept_ids(source)
+    kept_tokens = kept_ids(source)
     needed: tuple[str, ...] = ROLES[2:]
     if causal:
         needed = ("eos_token",) if kind == "byte-bpe" else ("eos_token", "unk_token")
     else:
-        for role, other in (("cls_token", "bos_token"), ("sep_token", "eos_token")):
-            if role not in roles and other in roles:
-                roles[role] = roles[other]
-    if any(SENTINEL.fullmatch(token) for token in kept):
+        for role, alias in (("cls_token", "bos_token"), ("sep_token", "eos_token")):
+            if role not in roles and alias in roles:
+                roles[role] = roles[alias]
+    if any(SENTINEL.fullmatch(token) for token in kept_tokens):
         needed = ("eos_token", "pad_token", "unk_token")  # sentinels stand for spans
         roles.pop("sep_token", None)
     missing = [role for role in needed if role not in roles]
     if missing:
-        what = f"a {kind} vocabulary" if causal else "its model"
+        subject = f"a {kind} vocabulary" if causal else "its model"
         raise UnsupportedModelError(
-            f"the source tokenizer has no {', '.join(missing)}; {what} needs "
+            f"the source tokenizer has no {', '.join(missing)}; {subject} needs "
             f"{', '.join(needed)}; set them in its tokenizer_config.json"
         )
     tokens = sorted(set(roles.values()), key=source.convert_tokens_to_ids)
-    single, pair = _templates(source, {*roles.values(), *kept}, bare=causal)
+    single, pair = _templates(source, {*roles.values(), *kept_tokens}, bare=causal)
     mask = source.added_tokens_decoder.get(source.mask_token_id)
     return Frame(
         tokens=tuple(tokens),
@@ -206,7 +208,7 @@ def frame_of(
         stripping=mask.content if mask is not None and mask.lstrip else None,
         input_names=tuple(source.model_input_names),
         max_length=source.model_max_length,
-        last=tuple(sorted(kept, key=lambda token: kept[token])),
+        last=tuple(sorted(kept_tokens, key=lambda token: kept_tokens[token])),
     )
 
 
@@ -241,8 +243,8 @@ def _written(template: list[dict[str, Any]]) -> tuple[str, ...]:
     """A template of tokenizer.json in the short form."""
     pieces = []
     for piece in template:
-        ((what, value),) = piece.items()
-        name = f"${value['id']}" if what == "Sequence" else value["id"]
+        ((kind, value),) = piece.items()
+        name = f"${value['id']}" if kind == "Sequence" else value["id"]
         pieces.append(f"{name}:{value['type_id']}")
     return tuple(pieces)
 
@@ -258,16 +260,16 @@ def _check_known(tokens: tuple[str, ...], known: set[str]) -> None:
 
 def code_of(frame: Frame) -> str | None:
     """The language code that stands around sentences; None where none does."""
-    found = (piece.rsplit(":", 1)[0] for piece in frame.single)
-    return next((token for token in found if LANGUAGE_CODE.fullmatch(token)), None)
+    tokens = (piece.rsplit(":", 1)[0] for piece in frame.single)
+    return next((token for token in tokens if LANGUAGE_CODE.fullmatch(token)), None)
 
 
-def code_for(source: PreTrainedTokenizerFast, wanted: str | None, language: str) -> str | None:
+def code_for(source: PreTrainedTokenizerFast, setting: str | None, language: str) -> str | None:
     """The code that is to stand around the target's sentences; None where none does.
 
     Args:
         source: the source's tokenizer.
-        wanted: one of its codes or a new one; None takes that of the language.
+        setting: one of its codes or a new one; None takes that of the language.
         language: of the target, say ko.
 
     Raises:
@@ -276,14 +278,14 @@ def code_for(source: PreTrainedTokenizerFast, wanted: str | None, language: str)
     codes = sorted(language_codes(source))
     before = code_of(frame_of(source)) if codes else None
     if before is None:
-        if wanted is not None:
+        if setting is not None:
             raise RecipeError(
-                f"tokenizer.language_code: '{wanted}' has no place, the source tokenizer puts no "
+                f"tokenizer.language_code: '{setting}' has no place, the source tokenizer puts no "
                 "language code around sentences; leave it out"
             )
         return None
     short = language.lower().split("-")[0]
-    code = wanted or next((c for c in codes if c.strip("_").split("_")[0] == short), None)
+    code = setting or next((c for c in codes if c.strip("_").split("_")[0] == short), None)
     if code is None:
         raise RecipeError(
             f"tokenizer.language_code: the source tokenizer has no code of '{short}'; give one of "

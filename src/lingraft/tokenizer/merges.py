@@ -52,7 +52,7 @@ class Continued(NamedTuple):
 
 
 def continue_merges(
-    state: Mapping[str, Any], sample: Sample, wanted: int, min_count: int
+    state: Mapping[str, Any], sample: Sample, limit: int, min_count: int
 ) -> Continued:
     """Learn further merges on new text, cut and normalised as the tokenizer does it.
 
@@ -63,21 +63,21 @@ def continue_merges(
     Args:
         state: tokenizer.json of the source; left as it is.
         sample: the text.
-        wanted: new pieces, at most.
+        limit: new pieces, at most.
         min_count: how often a pair or a character must occur in the text.
     """
-    known = pieces_of(state) | outside(state)
+    vocabulary = pieces_of(state) | outside(state)
     words = count_words(state, sample)
     characters: list[str] = []
     if kind_of_state(state) == "sp-bpe":
         counts = count_characters(words)
-        common = [char for char in counts if counts[char] >= min_count and char not in known]
-        characters = sorted(common, key=lambda char: (-counts[char], char))[:wanted]
-    ids = known | {char: max(known.values()) + 1 + i for i, char in enumerate(characters)}
+        common = [char for char in counts if counts[char] >= min_count and char not in vocabulary]
+        characters = sorted(common, key=lambda char: (-counts[char], char))[:limit]
+    ids = vocabulary | {char: max(vocabulary.values()) + 1 + i for i, char in enumerate(characters)}
     model: Any = bare_tokenizer({**state["model"], "vocab": ids}).model
     sequences: Counter[str] = Counter()
     whole = not _needs_cutting(state)
-    digits = single_digits(known)
+    digits = single_digits(vocabulary)
     unknown = state["model"].get("unk_token")
     for word, count in words.items():
         tokens = [token.value for token in model.tokenize(word)]
@@ -85,7 +85,7 @@ def continue_merges(
             if len(part) > 1:
                 sequences["".join(chr(FIRST + ids[token]) for token in part)] += count
     pieces = {chr(FIRST + index): piece for piece, index in ids.items()}
-    merges = _learn(sequences, pieces, wanted - len(characters), min_count)
+    merges = _learn(sequences, pieces, limit - len(characters), min_count)
     return Continued(characters, merges)
 
 
@@ -160,28 +160,28 @@ def bare_tokenizer(model: Mapping[str, Any]) -> Tokenizer:
 
 
 def _learn(
-    sequences: Mapping[str, int], pieces: Mapping[str, str], wanted: int, min_count: int
+    sequences: Mapping[str, int], pieces: Mapping[str, str], limit: int, min_count: int
 ) -> list[tuple[str, str]]:
     """The next merges of words that are spelt in tokens.
 
     A merge that gives a piece which is there already (made of other parts) is left out, with those
     that need it, so that each piece has one way to come about.
     """
-    if wanted <= 0:
+    if limit <= 0:
         return []
     alphabet = len(set().union(*sequences)) if sequences else 0
-    asked = wanted
+    size = limit
     while True:
-        found = _train(sequences, alphabet + asked, min_count)
-        text, known, merges = dict(pieces), set(pieces.values()), list[tuple[str, str]]()
-        for left, right in found:
-            if left in text and right in text and text[left] + text[right] not in known:
+        candidates = _train(sequences, alphabet + size, min_count)
+        text, known_texts, merges = dict(pieces), set(pieces.values()), list[tuple[str, str]]()
+        for left, right in candidates:
+            if left in text and right in text and text[left] + text[right] not in known_texts:
                 merges.append((text[left], text[right]))
                 text[left + right] = text[left] + text[right]
-                known.add(text[left + right])
-        if len(merges) >= wanted or len(found) < asked:
-            return merges[:wanted]
-        asked = 2 * asked - len(merges)
+                known_texts.add(text[left + right])
+        if len(merges) >= limit or len(candidates) < size:
+            return merges[:limit]
+        size = 2 * size - len(merges)
 
 
 def _train(sequences: Mapping[str, int], size: int, min_count: int) -> list[tuple[str, str]]:

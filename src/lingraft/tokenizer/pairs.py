@@ -65,7 +65,7 @@ def neighbours(tokens: Tokens, edges: Edges, limit: int) -> Array:
     """
     room = limit - sum(edges)
     filled = np.concatenate([[0], np.cumsum(tokens.lengths - sum(edges), dtype=np.int64)])
-    found: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    pairs: list[tuple[tuple[int, int], tuple[int, int]]] = []
     for rows in tokens.documents():
         if len(rows) < 2:
             continue
@@ -78,8 +78,8 @@ def neighbours(tokens: Tokens, edges: Edges, limit: int) -> Array:
             at = behind
         number = len(stretches)
         firsts = [*range(0, number - 1, 2), *([number - 2] if number % 2 and number > 1 else [])]
-        found += [(stretches[i], stretches[i + 1]) for i in firsts]
-    return np.array(found, np.int64).reshape(-1, 2, 2)
+        pairs += [(stretches[i], stretches[i + 1]) for i in firsts]
+    return np.array(pairs, np.int64).reshape(-1, 2, 2)
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ class TokenPairs:
         texts_P2 = self._texts()
         special = sum(self.edges)
         total = texts_P2.sum(1) + (special * 2 if self.longest is None else self._joined_specials)
-        found: Array = total.astype(np.int32)
-        return found
+        lengths: Array = total.astype(np.int32)
+        return lengths
 
     @property
     def _joined_specials(self) -> int:
@@ -128,9 +128,9 @@ class TokenPairs:
     def rows(self, indices: Sequence[int] | Array) -> list[Array]:
         """Both sides of each pair one behind the other, or joined: token ids with special ones."""
         before, after = self.edges
-        chosen = dataclasses.replace(self, sides=self.sides[indices])
+        subset = dataclasses.replace(self, sides=self.sides[indices])
         rows: list[Array] = []
-        for sides, texts in zip(chosen.sides, chosen._texts(), strict=True):
+        for sides, texts in zip(subset.sides, subset._texts(), strict=True):
             for (start, stop), text in zip(sides, texts, strict=True):
                 parts = self.tokens.rows(np.arange(start, stop))
                 text_ids = np.concatenate([part[before : len(part) - after] for part in parts])
@@ -145,8 +145,8 @@ class TokenPairs:
         """Where in each row of `rows` positions start from 0 again; None nowhere."""
         if not self.resets or self.longest is None:
             return None
-        chosen = dataclasses.replace(self, sides=self.sides[indices])
-        return [int(text) + sum(self.edges) for text in chosen._texts()[:, 0]]
+        subset = dataclasses.replace(self, sides=self.sides[indices])
+        return [int(text) + sum(self.edges) for text in subset._texts()[:, 0]]
 
     def subset(self, indices: Array) -> TokenPairs:
         """Some of the pairs, in the order that is given."""

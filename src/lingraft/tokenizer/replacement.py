@@ -82,19 +82,19 @@ def replace(
 ) -> tuple[dict[str, Any], None]:
     """Put a vocabulary that is trained on new text in the place of the source's; as `learn`."""
     learnt = learn(section, state, sample)
-    kept = {token["content"]: token["id"] for token in state["added_tokens"]}
-    kept |= {piece: i for piece, i in pieces_of(state).items() if SENTINEL.fullmatch(piece)}
-    kept = dict(sorted(kept.items(), key=lambda entry: entry[1]))
+    kept_ids = {token["content"]: token["id"] for token in state["added_tokens"]}
+    kept_ids |= {piece: i for piece, i in pieces_of(state).items() if SENTINEL.fullmatch(piece)}
+    kept_ids = dict(sorted(kept_ids.items(), key=lambda entry: entry[1]))
     if (unknown := _unknown(state)) is not None:
-        kept.setdefault(unknown, pieces_of(state)[unknown])
+        kept_ids.setdefault(unknown, pieces_of(state)[unknown])
     first = min(
-        (i for piece, i in pieces_of(state).items() if piece not in kept), default=len(kept)
+        (i for piece, i in pieces_of(state).items() if piece not in kept_ids), default=len(kept_ids)
     )
-    front = [token for token, index in kept.items() if index < first]
-    back = [token for token in kept if token not in front]
+    front = [token for token, index in kept_ids.items() if index < first]
+    back = [token for token in kept_ids if token not in front]
     scores = dict(learnt["vocab"])
-    found = pieces_of({"model": learnt})
-    ordered = [piece for piece in sorted(found, key=found.__getitem__) if piece not in kept]
+    new_ids = pieces_of({"model": learnt})
+    ordered = [piece for piece in sorted(new_ids, key=new_ids.__getitem__) if piece not in kept_ids]
     vocabulary = [*front, *ordered, *back]
     ids = {piece: index for index, piece in enumerate(vocabulary)}
     settings = {key: value for key, value in state["model"].items() if key not in LEARNT}
@@ -104,9 +104,9 @@ def replace(
             "vocab": [(piece, scores.get(piece, SPECIAL_SCORE)) for piece in vocabulary],
             "unk_id": None if unknown is None else ids[unknown],
         }
-    made = state | {"model": model}
-    renumber(made, ids)
-    return made, None
+    new_state = state | {"model": model}
+    renumber(new_state, ids)
+    return new_state, None
 
 
 def _unknown(state: dict[str, Any]) -> str | None:

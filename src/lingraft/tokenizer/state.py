@@ -76,18 +76,18 @@ def check_chat(template: str, tokens: Collection[str], kind: str) -> None:
     Raises:
         UnsupportedModelError: a token of the template would fall into pieces.
     """
-    wanted = dict.fromkeys(CHAT_TOKEN.findall(template))
-    lacking = [token for token in wanted if token not in tokens]
+    chat_tokens = dict.fromkeys(CHAT_TOKEN.findall(template))
+    lacking = [token for token in chat_tokens if token not in tokens]
     if lacking:
         raise UnsupportedModelError(
             f"the source's chat template uses {', '.join(lacking)}, which its tokenizer does not "
             "have, so a chat would fall into pieces; put back the tokenizer that belongs to it, or "
             "delete chat_template"
         )
-    if wanted and kind in ("unigram", "byte-bpe", "wordpiece"):
+    if chat_tokens and kind in ("unigram", "byte-bpe", "wordpiece"):
         raise UnsupportedModelError(
             f"tokenizer.kind: '{kind}' has no place for the chat tokens of the source "
-            f"({', '.join(wanted)}); use 'replace', or 'extend', or delete its chat_template"
+            f"({', '.join(chat_tokens)}); use 'replace', or 'extend', or delete its chat_template"
         )
 
 
@@ -115,10 +115,10 @@ def outside(state: Mapping[str, Any]) -> dict[str, int]:
     A backend gives such tokens the next free ids when it is loaded, so they have to enter the
     vocabulary before anything is put behind them.
     """
-    known = pieces_of(state)
+    pieces = pieces_of(state)
     added = {token["content"]: token["id"] for token in state["added_tokens"]}
     return {
-        token: added[token] for token in sorted(added, key=added.__getitem__) if token not in known
+        token: added[token] for token in sorted(added, key=added.__getitem__) if token not in pieces
     }
 
 
@@ -130,9 +130,9 @@ def reserved_ids(state: Mapping[str, Any], in_use: Iterable[str]) -> list[int]:
         in_use: tokens with a role, and the text of a chat template.
     """
     used = "\n".join(in_use) + str(state["post_processor"])
-    found = pieces_of(state) | outside(state)
+    ids = pieces_of(state) | outside(state)
     return sorted(
-        i for token, i in found.items() if PLACEHOLDER.fullmatch(token) and token not in used
+        i for token, i in ids.items() if PLACEHOLDER.fullmatch(token) and token not in used
     )
 
 

@@ -53,9 +53,9 @@ def trim(
         tokenizer.json, and how many pieces the source had (`source`) and were left out (`removed`).
     """
     del section
-    made = without_unused(state, sample.shown("finding pieces"))
-    before, after = (len(pieces_of(one) | outside(one)) for one in (state, made))
-    return made, {"source": before, "removed": before - after}
+    new_state = without_unused(state, sample.shown("finding pieces"))
+    before, after = (len(pieces_of(version) | outside(version)) for version in (state, new_state))
+    return new_state, {"source": before, "removed": before - after}
 
 
 def without_unused(
@@ -100,9 +100,9 @@ def without_unused(
         scores = dict(state["model"]["vocab"])
         model["vocab"] = [(piece, scores.get(piece, SPECIAL_SCORE)) for piece in ordered]
         model["unk_id"] = None if unknown is None else ids[unknown]
-    made = copy.deepcopy(state | {"model": model})
-    renumber(made, ids)
-    return made
+    new_state = copy.deepcopy(state | {"model": model})
+    renumber(new_state, ids)
+    return new_state
 
 
 def _used(state: dict[str, Any], sentences: Iterable[str]) -> set[str]:
@@ -119,12 +119,12 @@ def _used(state: dict[str, Any], sentences: Iterable[str]) -> set[str]:
 def _parts(model: dict[str, Any], pieces: Iterable[str]) -> set[str]:
     """What is merged on the way to the pieces, characters too: the commonest pair first."""
     ranks = {tuple(merge): rank for rank, merge in enumerate(model["merges"])}
-    found: set[str] = set()
+    parts: set[str] = set()
     for piece in pieces:
         symbols = list(piece)
         if len(symbols) == 1 or BYTE_PIECE.fullmatch(piece):
             continue
-        found.update(symbols)
+        parts.update(symbols)
         while len(symbols) > 1:
             pairs = list(pairwise(symbols))
             best = min(pairs, key=lambda pair: ranks.get(pair, len(ranks)))
@@ -132,8 +132,8 @@ def _parts(model: dict[str, Any], pieces: Iterable[str]) -> set[str]:
                 break
             place = pairs.index(best)
             symbols[place : place + 2] = ["".join(best)]
-            found.add(symbols[place])
-    return found
+            parts.add(symbols[place])
+    return parts
 
 
 def _letters(pieces: Iterable[str]) -> set[str]:

@@ -44,9 +44,9 @@ def _bytes_of_characters() -> dict[str, int]:
         *range(ord("¡"), ord("¬") + 1),
         *range(ord("®"), ord("ÿ") + 1),
     ]
-    others = [byte for byte in range(256) if byte not in set(printable)]
+    unprintable = [byte for byte in range(256) if byte not in set(printable)]
     table = {chr(byte): byte for byte in printable}
-    return table | {chr(256 + index): byte for index, byte in enumerate(others)}
+    return table | {chr(256 + index): byte for index, byte in enumerate(unprintable)}
 
 
 BYTE_OF = _bytes_of_characters()
@@ -93,9 +93,9 @@ class Vocabulary:
         for piece, index in ids.items():
             pieces[index] = piece
         added = tokenizer.added_tokens_decoder
-        kept = kept_ids(tokenizer)
+        kept_tokens = kept_ids(tokenizer)
         special = {index for index, token in added.items() if token.special}
-        special |= {*tokenizer.all_special_ids, *kept.values()}
+        special |= {*tokenizer.all_special_ids, *kept_tokens.values()}
         canonical = [
             None
             if index in special or not piece
@@ -104,15 +104,15 @@ class Vocabulary:
             else canonical_form(piece, kind)
             for index, piece in enumerate(pieces)
         ]
-        found = tokenizer.special_tokens_map
+        tokens = tokenizer.special_tokens_map
         specials = {
-            role: ids[str(found[name])]
+            role: ids[str(tokens[name])]
             for role, names in ROLES.items()
-            if (name := next((name for name in names if name in found), None)) is not None
+            if (name := next((name for name in names if name in tokens), None)) is not None
         }
         codes = set(language_codes(tokenizer).values())
         code = next((i for i in tokenizer("0")["input_ids"] if i in codes), None) if codes else None
-        return cls(len(pieces), pieces, canonical, specials, frozenset(special), kept, code)
+        return cls(len(pieces), pieces, canonical, specials, frozenset(special), kept_tokens, code)
 
     def padded(self, multiple: int) -> Vocabulary:
         """The same with ids that no piece has at its end, until their number is a multiple."""

@@ -55,12 +55,12 @@ def keep(folder: Path, model: nn.Module, step: int, looks: int, *, main: bool = 
 
 def kept(folder: Path) -> dict[int, Path]:
     """Step → file of the looks that are there, the earliest first."""
-    found = {
+    paths = {
         int(match[1]): path
         for path in sorted((folder / FOLDER).glob("*"))
         if (match := NAME.fullmatch(path.name))
     }
-    return found
+    return paths
 
 
 @torch.no_grad()

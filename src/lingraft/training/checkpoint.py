@@ -41,20 +41,20 @@ BROKEN = (
 
 def latest(folder: Path) -> Path | None:
     """The newest whole checkpoint of a phase."""
-    found = {}
+    checkpoints = {}
     for path in folder.glob("checkpoint-*"):
         match = NAME.fullmatch(path.name)
         if match and (path / "state.json").is_file():
-            found[int(match[1])] = path
-    return found[max(found)] if found else None
+            checkpoints[int(match[1])] = path
+    return checkpoints[max(checkpoints)] if checkpoints else None
 
 
 def weights(model: nn.Module) -> dict[str, torch.Tensor]:
     """The model's tensors, tied ones once, whole, on the CPU; a collective where it is sharded."""
-    kept: dict[str, torch.Tensor] = {}
+    tensors: dict[str, torch.Tensor] = {}
     for name, parameter in model.named_parameters():  # named_parameters gives tied tensors once
-        kept[name] = sharding.whole(parameter.detach()).cpu().contiguous()
-    return kept
+        tensors[name] = sharding.whole(parameter.detach()).cpu().contiguous()
+    return tensors
 
 
 def moments(optimiser: torch.optim.Optimizer) -> dict[str, Any]:
@@ -64,9 +64,9 @@ def moments(optimiser: torch.optim.Optimizer) -> dict[str, Any]:
         "state": {
             number: {
                 name: sharding.whole(value) if isinstance(value, torch.Tensor) else value
-                for name, value in one.items()
+                for name, value in values.items()
             }
-            for number, one in state["state"].items()
+            for number, values in state["state"].items()
         }
     }
 
@@ -107,9 +107,9 @@ def save(
     if path.exists():
         shutil.rmtree(path)
     partial.replace(path)
-    for other in folder.iterdir():
-        if other != path and re.fullmatch(r"(checkpoint|partial)-\d+", other.name):
-            shutil.rmtree(other)
+    for entry in folder.iterdir():
+        if entry != path and re.fullmatch(r"(checkpoint|partial)-\d+", entry.name):
+            shutil.rmtree(entry)
     return path
 
 

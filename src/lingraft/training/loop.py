@@ -245,18 +245,18 @@ class _Trainer:
     def ceiling(self) -> float:
         """Operations a second of the fastest matrix product, on all processes' devices."""
         bf16 = self.accelerator.mixed_precision == "bf16"
-        each = matrix_product_ceiling(self.accelerator.device, bf16)
-        return each.flops_per_second * self.accelerator.num_processes
+        ceiling = matrix_product_ceiling(self.accelerator.device, bf16)
+        return ceiling.flops_per_second * self.accelerator.num_processes
 
-    def diverged(self, what: str) -> TrainingError:
+    def diverged(self, value: str) -> TrainingError:
         """The error that stops a run whose numbers are not finite."""
-        kept = (
+        hint = (
             f"the last good checkpoint is {self.last_checkpoint}"
             if self.last_checkpoint
             else "no checkpoint was due before"
         )
         return TrainingError(
-            f"phase '{self.job.phase.name}': {what} at step {self.state.step}; {kept}; lower the "
+            f"phase '{self.job.phase.name}': {value} at step {self.state.step}; {hint}; lower the "
             "learning rate or set optimiser.max_gradient_norm and run again with --resume; "
             "the phase then starts afresh"
         )
@@ -264,24 +264,24 @@ class _Trainer:
     def look(self, ended: bool) -> None:
         """Validate; keep the best weights; stop when patience is at its end."""
         state, patience = self.state, self.job.phase.validation.patience
-        found = self.problem.look(self.module, self.accelerator)
+        validation = self.problem.look(self.module, self.accelerator)
         self.write(
             {
                 "kind": "valid",
                 "phase": self.job.phase.name,
                 "step": state.step,
                 "tokens": state.tokens,
-                "loss": found.loss,
-                **found.metrics,
+                "loss": validation.loss,
+                **validation.metrics,
             }
         )
-        if not math.isfinite(found.loss):
-            raise self.diverged(f"validation loss {found.loss}")
+        if not math.isfinite(validation.loss):
+            raise self.diverged(f"validation loss {validation.loss}")
         if self.job.average_last:
             main, last = self.accelerator.is_main_process, self.job.average_last
             averaging.keep(self.job.folder, self.model, state.step, last, main=main)
-        if found.to_minimise < state.best:
-            state.best, state.best_loss = found.to_minimise, found.loss
+        if validation.to_minimise < state.best:
+            state.best, state.best_loss = validation.to_minimise, validation.loss
             state.best_step, state.looks_since_best = state.step, 0
             with sharding.gathered(self.module, self.accelerator):
                 if self.accelerator.is_main_process:
@@ -294,7 +294,7 @@ class _Trainer:
             state.step,
             f"{state.tokens:,}",
             self.speed.shown,
-            found.loss,
+            validation.loss,
             " (best)" if state.best_step == state.step else "",
         )
         if ended:
@@ -312,9 +312,9 @@ class _Trainer:
         before = self.pace.end
         end = None if self.finished else self.pace.look(done, self.accelerator)
         if end is not None:
-            what = "slower" if end < before else "faster"
+            change = "slower" if end < before else "faster"
             counted = f"{end:,.0f} {self.pace.unit}, not {before:,.0f}"
-            logger.info("%s: %s than measured, ends after %s", self.job.phase.name, what, counted)
+            logger.info("%s: %s than measured, ends after %s", self.job.phase.name, change, counted)
 
     def result(self) -> dict[str, Any]:
         """Plain data for done.json."""
@@ -390,5 +390,5 @@ class _Trainer:
             file.write(json_line(row))
         if self.job.training.trackers:
             name = f"{row['phase']}/{row['kind']}"
-            found = {f"{name}_{key}": row[key] for key in TRACKED if row.get(key) is not None}
-            self.accelerator.log(found, step=row["step"])
+            values = {f"{name}_{key}": row[key] for key in TRACKED if row.get(key) is not None}
+            self.accelerator.log(values, step=row["step"])

@@ -48,17 +48,17 @@ def multiplies_bf16() -> bool:
     return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
 
 
-def resolve_precision(wanted: str) -> str:
+def resolve_precision(precision: str) -> str:
     """'bf16' or 'fp32'.
 
     Raises:
         RecipeError: bf16 was asked for on a GPU that does not have it.
     """
-    if wanted == "auto":
+    if precision == "auto":
         return "bf16" if multiplies_bf16() else "fp32"
-    if wanted == "bf16" and torch.cuda.is_available() and not multiplies_bf16():
+    if precision == "bf16" and torch.cuda.is_available() and not multiplies_bf16():
         raise RecipeError('training.precision: this GPU has no bf16; use "fp32" or "auto"')
-    return wanted
+    return precision
 
 
 def accelerator_for(training: Training, folder: Path) -> Accelerator:

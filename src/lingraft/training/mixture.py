@@ -43,24 +43,24 @@ def probabilities(readings: Sequence[Reading], mixture: Mixture) -> Array:
     """
     free = np.array([reading.share is None for reading in readings])
     weights = [reading.weight for reading in readings if reading.weight is not None]
-    found = np.zeros(len(readings))
+    chances = np.zeros(len(readings))
     if weights:
         assert len(weights) == free.sum(), "some readings have no weight"
-        found[free] = shares(weights, 1.0)
+        chances[free] = shares(weights, 1.0)
     else:
         sizes = [reading.size for reading in readings if reading.share is None]
-        found[free] = shares(sizes, mixture.alpha)
+        chances[free] = shares(sizes, mixture.alpha)
     if not free.all():
         means = np.array([float(reading.train.lengths.mean()) for reading in readings])
         of_tokens = np.array([reading.share or 0.0 for reading in readings])
-        found *= (1.0 - of_tokens.sum()) / (found @ means)
-        found[~free] = of_tokens[~free] / means[~free]
-        found /= found.sum()
+        chances *= (1.0 - of_tokens.sum()) / (chances @ means)
+        chances[~free] = of_tokens[~free] / means[~free]
+        chances /= chances.sum()
     if mixture.draw == "alternate":
         bilingual = np.array([reading.bilingual for reading in readings])
         for kind in (bilingual, ~bilingual):
-            found[kind] *= 0.5 / found[kind].sum()
-    return found
+            chances[kind] *= 0.5 / chances[kind].sum()
+    return chances
 
 
 class MixturePlan:
@@ -109,9 +109,9 @@ class MixturePlan:
         # Of a batch in tokens so many sentences as hold them on average: its end cannot depend on
         # lengths, or a resumed run would have to read those of all the batches before.
         means = np.array([float(stream.mean()) for stream in lengths])
-        wanted = [batch.size, bilingual_batch or batch.size][: len(kinds)]
-        each = [1.0 if batch.unit == "sentences" else float(kind @ means) for kind in kinds]
-        self.draws = [max(1, round(size / one)) for size, one in zip(wanted, each, strict=True)]
+        totals = [batch.size, bilingual_batch or batch.size][: len(kinds)]
+        costs = [1.0 if batch.unit == "sentences" else float(kind @ means) for kind in kinds]
+        self.draws = [max(1, round(size / cost)) for size, cost in zip(totals, costs, strict=True)]
         """[kinds of batch] sentences in it."""
 
     @property
@@ -120,8 +120,8 @@ class MixturePlan:
         if len(self.kinds) == 1:
             return self.probabilities
         draws = np.array(self.draws)
-        found: Array = draws @ np.stack(self.kinds) / draws.sum()
-        return found
+        expected: Array = draws @ np.stack(self.kinds) / draws.sum()
+        return expected
 
     def streams(self, step: int) -> Array:
         """[draws] the stream of each of a step's sentences."""
@@ -130,8 +130,8 @@ class MixturePlan:
         draws = self.draws[kind]
         edges = np.cumsum(self.kinds[kind])[:-1]
         number = 1 if self.whole_batches else draws
-        drawn = np.searchsorted(edges, generator.random(number), side="right")
-        return np.full(draws, drawn[0]) if self.whole_batches else drawn
+        streams = np.searchsorted(edges, generator.random(number), side="right")
+        return np.full(draws, streams[0]) if self.whole_batches else streams
 
     def drawn(self, steps: int) -> Array:
         """[streams] how often each was drawn in the first steps."""
@@ -142,19 +142,19 @@ class MixturePlan:
 
     def tokens(self, draws: Array) -> Array:
         """[streams] real tokens in the first so many draws of each."""
-        found = np.zeros(len(self.sizes), np.int64)
+        totals = np.zeros(len(self.sizes), np.int64)
         for stream, lengths in enumerate(self.lengths):
             passes, rest = divmod(int(draws[stream]), int(self.sizes[stream]))
             last = self._order(stream, passes)[:rest]
-            found[stream] = passes * int(lengths.sum()) + int(lengths[last].sum())
-        return found
+            totals[stream] = passes * int(lengths.sum()) + int(lengths[last].sum())
+        return totals
 
-    def _places(self, streams: Array, taken: Array) -> Array:
+    def _places(self, streams: Array, counts: Array) -> Array:
         """[n] how often each sentence's stream was drawn before it."""
         places = np.empty(len(streams), np.int64)
         for stream in np.unique(streams):
             here = streams == stream
-            places[here] = taken[stream] + np.arange(int(here.sum()))
+            places[here] = counts[stream] + np.arange(int(here.sum()))
         return places
 
     def _indices(self, streams: Array, places: Array) -> Array:
@@ -168,12 +168,12 @@ class MixturePlan:
 
     def _order(self, stream: int, epoch: int) -> Array:
         """The order of a stream's sentences in one pass; the last one asked for is kept."""
-        kept = self.orders.get(stream)
-        if kept is None or kept[0] != epoch:
+        entry = self.orders.get(stream)
+        if entry is None or entry[0] != epoch:
             numbers = [self.seed, self.phase, ORDER, stream, epoch]
             generator = np.random.default_rng(numbers)
-            kept = self.orders[stream] = (epoch, generator.permutation(self.sizes[stream]))
-        return kept[1]
+            entry = self.orders[stream] = (epoch, generator.permutation(self.sizes[stream]))
+        return entry[1]
 
     def mean_length(self) -> float:
         """Expected tokens of a draw."""
@@ -193,12 +193,12 @@ class MixturePlan:
 
         A position's epoch is the step: a sentence that comes again at another step has new masks.
         """
-        taken = np.zeros(len(self.sizes), np.int64)
+        counts = np.zeros(len(self.sizes), np.int64)
         for step in itertools.count():
             streams = self.streams(step)
             if step >= position.epoch:
-                yield Position(step + 1), self._indices(streams, self._places(streams, taken))
-            taken += np.bincount(streams, minlength=len(self.sizes))
+                yield Position(step + 1), self._indices(streams, self._places(streams, counts))
+            counts += np.bincount(streams, minlength=len(self.sizes))
 
 
 @dataclass(frozen=True)
@@ -225,8 +225,8 @@ class MixtureBatcher:
                 by_objective[batcher.objective.name].append(batcher.hide(own - start, epoch))
                 if number == self.distilled:
                     more[TERM].append(batcher.whole(own - start, TERM))
-                for other in self.also[number] if self.also else ():
-                    more[other.objective.name].append(other.hide(own - start, epoch))
+                for extra in self.also[number] if self.also else ():
+                    more[extra.objective.name].append(extra.hide(own - start, epoch))
 
         def laid(group: Mapping[str, list[Hidden]]) -> list[tuple[int, Step]]:
             size = self.batchers[0]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def optimiser_groups(
-    given: Iterable[tuple[torch.nn.Parameter, Piece | None]],
+    parameters: Iterable[tuple[torch.nn.Parameter, Piece | None]],
     section: Optimiser,
     *,
     decay_all: bool = False,
@@ -28,7 +28,7 @@ def optimiser_groups(
     Biases and normalisation weights have no weight decay, unless `decay_all`.
 
     Args:
-        given: parameters that train, with their own settings or None.
+        parameters: parameters that train, with their own settings or None.
         section: the settings of the others.
         decay_all: also decay vectors.
     """
@@ -37,7 +37,7 @@ def optimiser_groups(
         (True, rate, decay, False): [],
         (False, rate, decay if decay_all else 0.0, False): [],
     }
-    for parameter, piece in given:
+    for parameter, piece in parameters:
         is_matrix = parameter.dim() >= 2
         own = (rate, decay) if piece is None else (piece.rate, piece.weight_decay)
         are_rows = piece is not None and piece.rows is not None  # never divided over processes

@@ -122,17 +122,17 @@ class Pace:
         """
         if self.deadline is None:
             return None
-        wanted = self.affordable(done, self.deadline.clock())
+        total = self.affordable(done, self.deadline.clock())
         if accelerator.num_processes > 1:  # the first process' clock counts
-            mine = wanted if accelerator.is_main_process and wanted is not None else 0.0
-            told = torch.tensor([mine], dtype=torch.float64, device=accelerator.device)
-            wanted = float(accelerator.reduce(told, reduction="sum")[0]) or None
-        if wanted is None:
+            local = total if accelerator.is_main_process and total is not None else 0.0
+            tensor = torch.tensor([local], dtype=torch.float64, device=accelerator.device)
+            total = float(accelerator.reduce(tensor, reduction="sum")[0]) or None
+        if total is None:
             return None
-        self._change(done, wanted)
+        self._change(done, total)
         if accelerator.is_main_process:
             write_json(self.path, self.changes)
-        return wanted
+        return total
 
     def affordable(self, done: float, now: float) -> float | None:
         """The total that the time allows; None where the phase ends about when it should."""

@@ -99,7 +99,7 @@ class Problem(Protocol):
 def trained_by(job: Job, model: PreTrainedModel) -> Trained:
     """Put a phase's LoRA on a model, freeze what the phase does not train, in place."""
     family, phase = job.family, job.phase
-    depths = tuple(int(getattr(model.config, one.depth_key)) for one in family.lists)
+    depths = tuple(int(getattr(model.config, stack.depth_key)) for stack in family.lists)
     dimensions = ((name, parameter.dim()) for name, parameter in model.named_parameters())
     gains = gains_of(dimensions, family, job.itl_layers)
     layout = Layout(family, job.itl_layers, depths, is_tied(model), gains)
@@ -122,8 +122,8 @@ class MaskedText:
         if training.gradient_checkpointing:
             recompute_activations(model)
         readings = job.readings
-        everything = [one for reading in readings for one in (reading, *reading.also)]
-        objectives = [objective_for(one.objective, trained) for one in everything]
+        everything = [entry for reading in readings for entry in (reading, *reading.also)]
+        objectives = [objective_for(reading.objective, trained) for reading in everything]
         self.reads_pairs = any("pairs" in objective.reads for objective in objectives)
         self.uneven = len({objective.sides for objective in objectives}) > 1
         """Whether a step may hold no pairs, and then not reach cross-attention."""
@@ -146,7 +146,7 @@ class MaskedText:
         streams = [reading.stream for reading in readings]
         distilled = streams.index(str(job.distilled)) if job.teacher else None
         batchers = [self.batcher_of(reading, trained) for reading in readings]
-        also = [[self.batcher_of(one, trained) for one in reading.also] for reading in readings]
+        also = [[self.batcher_of(item, trained) for item in reading.also] for reading in readings]
         alone = len(batchers) == 1 and distilled is None and not any(also)
         self.batcher = batchers[0] if alone else MixtureBatcher(batchers, distilled, also)
         self.held_out = HeldOut.of(readings, job.vocabulary, phase, training)
@@ -187,8 +187,8 @@ class MaskedText:
         plan = self.plan(work)
         if not isinstance(plan, MixturePlan):
             return {}
-        drawn = plan.drawn(steps)
-        rows = zip(self.job.readings, plan.expected, drawn, plan.tokens(drawn), strict=True)
+        counts = plan.drawn(steps)
+        rows = zip(self.job.readings, plan.expected, counts, plan.tokens(counts), strict=True)
         return {
             reading.label: {
                 "sentences": reading.size,

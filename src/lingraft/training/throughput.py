@@ -134,8 +134,8 @@ def pairs(lengths: Array, window: int | None, *, before_only: bool = False) -> f
     """
     long = np.asarray(lengths).astype(np.float64)
     if before_only:
-        seen = long if window is None else np.minimum(long, window)
-        return float((seen * (seen + 1) / 2 + (long - seen) * seen).sum())
+        span = long if window is None else np.minimum(long, window)
+        return float((span * (span + 1) / 2 + (long - span) * span).sum())
     if window is None:
         return float((long**2).sum())
     reach = np.minimum(long - 1, window)
@@ -262,13 +262,13 @@ def matrix_product_ceiling(
     square = rows * 4 if on_gpu else rows
     best, product = 0.0, ""
     for m, k, n in ((many, width, 4 * width), (square, square, square)):
-        taken = product_seconds((m, k, n), kind, device, seconds)
-        speed = 2.0 * m * k * n / min(taken)
+        times = product_seconds((m, k, n), kind, device, seconds)
+        speed = 2.0 * m * k * n / min(times)
         if speed > best:
             best, product = speed, f"{m} × {k} × {n}"
     name = torch.cuda.get_device_name(device) if on_gpu else ""
-    known = next((peak for gpu, peak in DATASHEET.items() if gpu in name and "PCIe" not in name), 0)
-    return Ceiling(best, "bf16" if bf16 else "fp32", product, (known or None) if bf16 else None)
+    limit = next((peak for gpu, peak in DATASHEET.items() if gpu in name and "PCIe" not in name), 0)
+    return Ceiling(best, "bf16" if bf16 else "fp32", product, (limit or None) if bf16 else None)
 
 
 def product_seconds(
@@ -292,17 +292,17 @@ def product_seconds(
     m, k, n = sizes
     a, b = (torch.rand(*size, device=device).to(kind) for size in ((m, k), (k, n)))
     out = torch.empty(m, n, dtype=kind, device=device)
-    taken: list[float] = []
+    times: list[float] = []
     begun = time.perf_counter()
-    while len(taken) < 3 or (
-        time.perf_counter() - begun < seconds and (products is None or len(taken) <= products)
+    while len(times) < 3 or (
+        time.perf_counter() - begun < seconds and (products is None or len(times) <= products)
     ):
         started = time.perf_counter()
         torch.mm(a, b, out=out)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        taken.append(time.perf_counter() - started)
-    return taken[1:]
+        times.append(time.perf_counter() - started)
+    return times[1:]
 
 
 # -- a running phase

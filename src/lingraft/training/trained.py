@@ -79,8 +79,8 @@ class Rows:
     def _here(self, divided: DTensor) -> tuple[torch.Tensor, torch.Tensor]:
         """[N] which rows this process has of a divided matrix, and where in its part."""
         count, mesh = divided.shape[0], divided.device_mesh
-        each = -(-count // mesh.size())  # torch.chunk: the last parts may be short
-        places_N = self.ids_N - min(mesh.get_local_rank() * each, count)
+        part_size = -(-count // mesh.size())  # torch.chunk: the last parts may be short
+        places_N = self.ids_N - min(mesh.get_local_rank() * part_size, count)
         here_N = (places_N >= 0) & (places_N < divided.to_local().shape[0])
         return here_N, places_N[here_N]
 
@@ -103,15 +103,15 @@ class Trained:
 
     def optimiser(self, section: Optimiser, *, decay_all: bool = False) -> torch.optim.AdamW:
         """AdamW over what trains; what is frozen is not given to it, and has no state."""
-        given: list[tuple[nn.Parameter, Piece | None]] = list(self.pieces or ())
+        parameters: list[tuple[nn.Parameter, Piece | None]] = list(self.pieces or ())
         if self.pieces is None:
-            given = [(p, None) for p in self.model.parameters() if p.requires_grad]
-        groups = optimiser_groups(given, section, decay_all=decay_all)
+            parameters = [(p, None) for p in self.model.parameters() if p.requires_grad]
+        groups = optimiser_groups(parameters, section, decay_all=decay_all)
         self.peaks = [group.pop("peak") for group in groups]
-        made = adamw(groups, section)
+        optimiser = adamw(groups, section)
         if self.rows:
-            made.register_step_post_hook(self._put)
-        return made
+            optimiser.register_step_post_hook(self._put)
+        return optimiser
 
     def set_rate(self, optimiser: torch.optim.Optimizer, factor: float) -> None:
         """Give each group its learning rate, by its share of the peak."""
@@ -181,11 +181,11 @@ def _row_numbers(new_V: torch.Tensor, rows: str, selection: Selection) -> torch.
     Raises:
         RecipeError: there are none.
     """
-    found = (new_V if rows == "new" else ~new_V).nonzero()[:, 0]
-    if not len(found):
-        said = "added no piece" if rows == "new" else "kept no piece of the source's"
+    numbers = (new_V if rows == "new" else ~new_V).nonzero()[:, 0]
+    if not len(numbers):
+        effect = "added no piece" if rows == "new" else "kept no piece of the source's"
         raise RecipeError(
-            f"phase '{selection.phase.name}': the vocabulary {said}, so no row is {rows}; "
+            f"phase '{selection.phase.name}': the vocabulary {effect}, so no row is {rows}; "
             "name the whole part, or set another tokenizer.kind"
         )
-    return found
+    return numbers

@@ -104,11 +104,11 @@ class Validator:
         """Mean nats of each term over all tokens that it predicts in the validation sentences."""
         module.eval()
         spread = np.linspace(0, len(self.batcher.tokens) - 1, self.sentences)
-        chosen = spread.astype(np.int64)
+        sample = spread.astype(np.int64)
         totals = Totals(accelerator.device)
-        for start in range(0, len(chosen), 256):
+        for start in range(0, len(sample), 256):
             step = self.batcher.step(
-                chosen[start : start + 256], 0, accelerator.process_index, accelerator.num_processes
+                sample[start : start + 256], 0, accelerator.process_index, accelerator.num_processes
             )
             step = sharding.level(step, module, accelerator)
             totals.expect(step)
@@ -138,14 +138,14 @@ class HeldOut:
         validators = {
             reading.label: tuple(
                 Validator.of(
-                    one.valid,
-                    objective_for(one.objective, trained),
+                    entry.valid,
+                    objective_for(entry.objective, trained),
                     vocabulary,
                     phase,
                     training,
-                    hidden(one, phase),
+                    hidden(entry, phase),
                 )
-                for one in (reading, *reading.also)
+                for entry in (reading, *reading.also)
             )
             for reading in readings
         }
@@ -154,15 +154,19 @@ class HeldOut:
     @property
     def objectives(self) -> list[Objective]:
         """What a module must know to be judged, each once."""
-        found = [one.batcher.objective for each in self.validators.values() for one in each]
-        return list({objective.name: objective for objective in found}.values())
+        objectives = [
+            validator.batcher.objective
+            for validators in self.validators.values()
+            for validator in validators
+        ]
+        return list({objective.name: objective for objective in objectives}.values())
 
     def losses(self, module: nn.Module, accelerator: Accelerator) -> tuple[float, dict[str, float]]:
         """The loss, and columns of metrics.jsonl: its terms, or with several readings each one's.
 
         The loss of several is the mean of theirs, weighed as they are drawn.
         """
-        found = {
+        losses = {
             label: {
                 term: mean
                 for validator in validators
@@ -170,13 +174,13 @@ class HeldOut:
             }
             for label, validators in self.validators.items()
         }
-        if len(found) == 1:
-            (means,) = found.values()
+        if len(losses) == 1:
+            (means,) = losses.values()
             return sum(means.values()), by_term(means)
-        sums = {f"loss/{label}": sum(means.values()) for label, means in found.items()}
+        sums = {f"loss/{label}": sum(means.values()) for label, means in losses.items()}
         terms = {
             f"loss/{label}/{term}": mean
-            for label, means in found.items()
+            for label, means in losses.items()
             if len(means) > 1
             for term, mean in means.items()
         }

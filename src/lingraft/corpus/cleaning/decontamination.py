@@ -73,18 +73,18 @@ class Evaluations:
         Returns:
             bool, an entry a sentence; True is to be dropped.
         """
-        found = np.zeros(len(sentences), np.bool_)
+        mask = np.zeros(len(sentences), np.bool_)
         pieces = [letters(sentence) for sentence in sentences]
         for count in range(1, RUN_SENTENCES + 1):
-            found |= self._runs(pieces, count)
+            mask |= self._runs(pieces, count)
         grams = [_ngrams(sentence) for sentence in sentences]
         owners = np.repeat(np.arange(len(grams)), [len(gram) for gram in grams])
-        found[owners[dedup.contains(self.ngrams, _joined(grams))]] = True
-        return found
+        mask[owners[dedup.contains(self.ngrams, _joined(grams))]] = True
+        return mask
 
     def _runs(self, pieces: list[str], count: int) -> NDArray[np.bool_]:
         """Which sentences are part of so many in a row that are a whole text together."""
-        found = np.zeros(len(pieces), np.bool_)
+        mask = np.zeros(len(pieces), np.bool_)
         runs: dict[int, str] = {}
         for first in range(len(pieces) - count + 1):
             run = "".join(pieces[first : first + count])
@@ -93,8 +93,8 @@ class Evaluations:
                 runs[first] = run
         firsts = np.fromiter(runs, np.int64, len(runs))
         for first in firsts[dedup.contains(self.sentences, dedup.hashes(runs.values()))].tolist():
-            found[first : first + count] = True
-        return found
+            mask[first : first + count] = True
+        return mask
 
 
 def _ngrams(text: str) -> NDArray[np.uint64]:

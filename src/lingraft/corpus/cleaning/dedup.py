@@ -26,12 +26,12 @@ def hashes(sentences: Iterable[str]) -> NDArray[np.uint64]:
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
-def contains(run: NDArray[np.uint64], asked: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def contains(run: NDArray[np.uint64], query: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Which of some hashes are in a sorted run."""
     if not len(run):
-        return np.zeros(len(asked), np.bool_)
-    found: NDArray[np.bool_] = run[np.minimum(np.searchsorted(run, asked), len(run) - 1)] == asked
-    return found
+        return np.zeros(len(query), np.bool_)
+    matches: NDArray[np.bool_] = run[np.minimum(np.searchsorted(run, query), len(run) - 1)] == query
+    return matches
 
 
 BUCKETS = 16

@@ -26,28 +26,28 @@ def files_of(names: Iterable[str | Path]) -> list[Path]:
     Raises:
         DataError: nothing of that name, an unknown kind of file, a directory without any.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for name in names:
         path = Path(name).expanduser()
         if path.is_dir():
             files = (file for file in path.rglob("*") if file.is_file())
             inside = sorted(file for file in files if kind(file) in FORMATS)
-            found += inside
-            known = bool(inside)
+            paths += inside
+            readable = bool(inside)
         else:
             if not path.is_file():
                 raise DataError(
                     f"{name}: no such file or directory; corpus.decontaminate must name files "
                     "of evaluations"
                 )
-            found.append(path)
-            known = kind(path) in FORMATS
-        if not known:
+            paths.append(path)
+            readable = kind(path) in FORMATS
+        if not readable:
             raise DataError(
                 f"{name}: no evaluation that can be read; corpus.decontaminate takes "
                 f"{' '.join(FORMATS)}"
             )
-    return found
+    return paths
 
 
 def located(section: recipe.Corpus) -> recipe.Corpus:

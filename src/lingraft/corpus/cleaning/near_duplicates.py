@@ -87,8 +87,8 @@ def _permutations() -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     Drawn with SplitMix64, since numpy's generators may change from version to version.
     """
     state = np.arange(1, 2 * BANDS * ROWS + 1, dtype=np.uint64) * BASE
-    drawn = (_mix(state) >> np.uint64(32)).astype(np.uint32)
-    return drawn[: BANDS * ROWS] | np.uint32(1), drawn[BANDS * ROWS :]
+    values = (_mix(state) >> np.uint64(32)).astype(np.uint32)
+    return values[: BANDS * ROWS] | np.uint32(1), values[BANDS * ROWS :]
 
 
 FACTORS_P, OFFSETS_P = _permutations()

@@ -53,22 +53,22 @@ def mask(text: str) -> tuple[str, Counter[str]]:
         counts[EMAIL] += count
 
     def replace_phone(match: regex.Match[str]) -> str:
-        found = str(match.group())
-        if sum(map(str.isdecimal, found)) < MIN_PHONE_DIGITS:
-            return found
+        phone = str(match.group())
+        if sum(map(str.isdecimal, phone)) < MIN_PHONE_DIGITS:
+            return phone
         counts[PHONE] += 1
         return PLACEHOLDERS[PHONE]
 
     def replace_address(match: regex.Match[str]) -> str:
-        found = str(match.group())
+        address = str(match.group())
         try:
-            public = ipaddress.ip_address(found).is_global
+            public = ipaddress.ip_address(address).is_global
         except ValueError:
-            return found
+            return address
         # "2002::" is the name of a network, not of a machine.
-        public = public and not found.endswith("::")
+        public = public and not address.endswith("::")
         counts[IP] += public
-        return PLACEHOLDERS[IP] if public else found
+        return PLACEHOLDERS[IP] if public else address
 
     text = PHONE_PATTERN.sub(replace_phone, text)
     if "." in text:

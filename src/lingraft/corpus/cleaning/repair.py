@@ -50,10 +50,10 @@ def text_encoding(name: str) -> str | None:
     """Python's name of an encoding that text can be in; None where there is none of that name."""
     try:
         "".encode(name)  # refuses what is no text encoding
-        known = codecs.lookup(name).name
+        codec = codecs.lookup(name).name
     except (LookupError, ValueError):
         return None
-    return None if known.replace("_", "-") in NOT_FOR_TEXT else known
+    return None if codec.replace("_", "-") in NOT_FOR_TEXT else codec
 
 
 def decode(data: bytes, declared: str | None = None) -> tuple[str, str] | None:
@@ -78,13 +78,13 @@ def decode(data: bytes, declared: str | None = None) -> tuple[str, str] | None:
         marked = ("utf-32",)
     elif data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         marked = ("utf-16",)
-    found = _first(data, *marked, "utf-8-sig")
-    if found is None and not marked:
-        found = _damaged_utf8(data)
-    if found is None and declared and (known := text_encoding(declared)):
-        found = _first(data, BROWSERS.get(known, known), known)
-    if found is not None:
-        return found
+    result = _first(data, *marked, "utf-8-sig")
+    if result is None and not marked:
+        result = _damaged_utf8(data)
+    if result is None and declared and (encoding := text_encoding(declared)):
+        result = _first(data, BROWSERS.get(encoding, encoding), encoding)
+    if result is not None:
+        return result
     best = require("charset_normalizer", "text that is not UTF-8", "clean").from_bytes(data).best()
     return None if best is None else (str(best), best.encoding)
 

@@ -74,13 +74,13 @@ def _repeats_phrases(tokens: list[str], limits: tuple[float, ...]) -> bool:
     lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
     total = int(lengths.sum())
     for size, limit in enumerate(limits, start=5):
-        seen: set[tuple[str, ...]] = set()
+        grams: set[tuple[str, ...]] = set()
         covered = np.zeros(len(tokens), np.bool_)
         for start in range(len(tokens) - size + 1):
             gram = tuple(tokens[start : start + size])
-            if gram in seen:
+            if gram in grams:
                 covered[start : start + size] = True
-            seen.add(gram)
+            grams.add(gram)
         if int(lengths[covered].sum()) > limit * total:
             return True
     return False

@@ -73,8 +73,8 @@ def of_language(language: str, scripts: Sequence[str] | None = None) -> tuple[st
         return _expand([_checked(script) for script in scripts])
     if code.script:
         return _expand([_checked(code.script)])
-    known = [tag for tag in code.broader_tags() if tag.split("-")[0] != "und"]
-    if not any(tag in LIKELY_SUBTAGS for tag in known):
+    tags = [tag for tag in code.broader_tags() if tag.split("-")[0] != "und"]
+    if not any(tag in LIKELY_SUBTAGS for tag in tags):
         logger.warning(
             "language %r: its script is not known, so no sentence is dropped for its script; "
             'set corpus.scripts, for example ["Latn"]',

@@ -51,9 +51,9 @@ class Tally:
 
     def show(self, reason: str, text: str) -> None:
         """Keep an example, if there are not enough yet."""
-        found = self.samples.setdefault(reason, [])
-        if len(found) < SAMPLES:
-            found.append(text[:SAMPLE_CHARACTERS])
+        examples = self.samples.setdefault(reason, [])
+        if len(examples) < SAMPLES:
+            examples.append(text[:SAMPLE_CHARACTERS])
 
     def add(self, other: Tally) -> None:
         """Take in what was counted elsewhere."""
@@ -149,6 +149,6 @@ def _mark(
     reason: str,
 ) -> None:
     """Give what `find` finds among the sentences that are still kept the code of a reason."""
-    kept = np.flatnonzero(codes == 0)
-    if len(kept):
-        codes[kept[find([batch[index] for index in kept.tolist()])]] = clean.REASONS.index(reason)
+    indices = np.flatnonzero(codes == 0)
+    if len(indices):
+        codes[indices[find([batch[i] for i in indices.tolist()])]] = clean.REASONS.index(reason)

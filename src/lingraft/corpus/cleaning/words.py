@@ -23,8 +23,8 @@ def letters(text: str) -> str:
 
     White space and punctuation go: what is left is the same however somebody spaced the text.
     """
-    kept: str = NO_LETTER.sub("", unicodedata.normalize("NFKC", text).casefold())
-    return kept
+    characters: str = NO_LETTER.sub("", unicodedata.normalize("NFKC", text).casefold())
+    return characters
 
 
 def words(text: str) -> list[str]:
@@ -34,5 +34,5 @@ def words(text: str) -> list[str]:
     without its punctuation); in scripts that do not part words (Chinese, Japanese, Thai, Lao,
     Khmer, Burmese) it is a character with its marks.
     """
-    found: list[str] = WORD.findall(text.casefold())
-    return found
+    matches: list[str] = WORD.findall(text.casefold())
+    return matches

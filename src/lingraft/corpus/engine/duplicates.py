@@ -102,8 +102,8 @@ class Decisions:
 
     def wanted_sentences(self, rank: int) -> NDArray[np.bool_]:
         """Which sentences of a part are not beyond the number of training sentences asked for."""
-        asked = self.plan.section.sentences is not None
-        paths = [self.folder.decision(SUBSET)] if asked else []
+        has_subset = self.plan.section.sentences is not None
+        paths = [self.folder.decision(SUBSET)] if has_subset else []
         return self._left(self.first_sentence, rank, paths)
 
     def _left(self, firsts: NDArray[np.int64], rank: int, paths: list[Path]) -> NDArray[np.bool_]:
@@ -122,13 +122,13 @@ class Decisions:
 def tasks(plan: Plan) -> dict[str, tuple[Callable[[Folder, int], None], int]]:
     """What pass 2 decides, in this order: by name, what makes a decision, and how many tasks."""
     section = plan.section
-    wanted = {
+    decisions = {
         SPLIT: (find_bounds, 1),
         NEAR: (find_near, BANDS if section.near_duplicates else 0),
         EXACT: (find_exact, plan.buckets if section.deduplicate else 0),
         SUBSET: (choose_subset, int(section.sentences is not None)),
     }
-    return {name: task for name, task in wanted.items() if task[1]}
+    return {name: task for name, task in decisions.items() if task[1]}
 
 
 def find_bounds(folder: Folder, _: int) -> None:
@@ -138,10 +138,10 @@ def find_bounds(folder: Folder, _: int) -> None:
     """
     section, places = folder.plan().section, []
     for rank in range(len(folder.plan().parts)):
-        kept = np.load(folder.part(rank) / "tallies.npy", "r")[:, 0] > 0
-        places.append(np.load(folder.part(rank) / "split.npy")[kept])
-    found = bounds(np.concatenate(places), section.valid, section.test)
-    _save(folder.decision(SPLIT), np.array([found.test, found.valid]))
+        mask = np.load(folder.part(rank) / "tallies.npy", "r")[:, 0] > 0
+        places.append(np.load(folder.part(rank) / "split.npy")[mask])
+    limits = bounds(np.concatenate(places), section.valid, section.test)
+    _save(folder.decision(SPLIT), np.array([limits.test, limits.valid]))
 
 
 def find_near(folder: Folder, band: int) -> None:
@@ -163,13 +163,13 @@ def find_exact(folder: Folder, bucket: int) -> None:
     decisions = Decisions(folder)
     hashes, places, ranks = [], [], []
     for rank, part in enumerate(decisions.parts):
-        found = np.load(part / "hashes.npy", "r")
-        mine = found % np.uint64(decisions.plan.buckets) == bucket
+        part_hashes = np.load(part / "hashes.npy", "r")
+        mask = part_hashes % np.uint64(decisions.plan.buckets) == bucket
         owners = decisions.owners(rank)
-        mine &= decisions.fresh_documents(rank)[owners]
-        hashes.append(found[mine])
-        ranks.append(decisions.ranks(rank)[owners[mine]])
-        places.append(np.flatnonzero(mine) + decisions.first_sentence[rank])
+        mask &= decisions.fresh_documents(rank)[owners]
+        hashes.append(part_hashes[mask])
+        ranks.append(decisions.ranks(rank)[owners[mask]])
+        places.append(np.flatnonzero(mask) + decisions.first_sentence[rank])
     again = repeated(np.concatenate(hashes), np.concatenate(ranks))
     _save(folder.decision(EXACT, bucket), np.concatenate(places)[again])
 
@@ -180,30 +180,30 @@ def choose_subset(folder: Folder, _: int) -> None:
     The order does not depend on the number, so that smaller sets are contained in larger ones.
     """
     decisions = Decisions(folder)
-    wanted = decisions.plan.section.sentences
-    assert wanted is not None
+    n_sentences = decisions.plan.section.sentences
+    assert n_sentences is not None
     positions, places = [], []
     for rank, part in enumerate(decisions.parts):
-        found = np.load(part / "positions.npy")
+        part_positions = np.load(part / "positions.npy")
         wanted_documents = decisions.fresh_documents(rank) & (decisions.ranks(rank) == TRAIN)
-        kept = decisions.fresh_sentences(rank) & wanted_documents[decisions.owners(rank)]
-        positions.append(found[kept])
-        places.append(np.flatnonzero(kept) + decisions.first_sentence[rank])
-    chosen = lowest(np.concatenate(positions), wanted)
-    _save(folder.decision(SUBSET), np.concatenate(places)[~chosen])
+        mask = decisions.fresh_sentences(rank) & wanted_documents[decisions.owners(rank)]
+        positions.append(part_positions[mask])
+        places.append(np.flatnonzero(mask) + decisions.first_sentence[rank])
+    in_subset = lowest(np.concatenate(positions), n_sentences)
+    _save(folder.decision(SUBSET), np.concatenate(places)[~in_subset])
 
 
-def lowest(positions: NDArray[np.float64], wanted: int) -> NDArray[np.bool_]:
+def lowest(positions: NDArray[np.float64], n_sentences: int) -> NDArray[np.bool_]:
     """Which training sentences come first by their positions; of equal ones the first."""
-    if wanted >= len(positions):
+    if n_sentences >= len(positions):
         logger.warning(
             "corpus.sentences = %s asks for more than the %s training sentences there are",
-            f"{wanted:,}",
+            f"{n_sentences:,}",
             f"{len(positions):,}",
         )
-    chosen = np.zeros(len(positions), np.bool_)
-    chosen[np.argsort(positions, kind="stable")[:wanted]] = True
-    return chosen
+    mask = np.zeros(len(positions), np.bool_)
+    mask[np.argsort(positions, kind="stable")[:n_sentences]] = True
+    return mask
 
 
 def _save(path: Path, decision: NDArray[np.int64] | NDArray[np.float64]) -> None:

@@ -55,11 +55,11 @@ def build(folder: Folder, plan: Plan, cluster: Cluster) -> dict[str, Any]:
     module = importlib.import_module(f"datatrove.executor.{cluster.kind}")
     kind = getattr(module, f"{cluster.kind.title()}PipelineExecutor")
     _check_options(kind, cluster)
-    made: dict[str, Any] = {}
+    executors: dict[str, Any] = {}
     before = None
     for name, (_, tasks) in passes.passes(plan).items():
         job = {"job_name": f"lingraft-{name}"} if cluster.kind == "slurm" else {}
-        before = made[name] = kind(
+        before = executors[name] = kind(
             pipeline=[Pass(str(folder.out.absolute()), name)],
             tasks=tasks,
             workers=cluster.processes or -1,
@@ -68,7 +68,7 @@ def build(folder: Folder, plan: Plan, cluster: Cluster) -> dict[str, Any]:
             **job,
             **cluster.options,
         )
-    return made
+    return executors
 
 
 def check_installed(kind: Kind) -> None:
@@ -82,8 +82,8 @@ def check_installed(kind: Kind) -> None:
 
 
 def _check_options(kind: Any, cluster: Cluster) -> None:
-    ours = {"self", "pipeline", "tasks", "workers", "logging_dir", "depends", "job_name"}
-    allowed = sorted(set(inspect.signature(kind.__init__).parameters) - ours)
+    own_options = {"self", "pipeline", "tasks", "workers", "logging_dir", "depends", "job_name"}
+    allowed = sorted(set(inspect.signature(kind.__init__).parameters) - own_options)
     for name in cluster.options:
         if name not in allowed:
             raise RecipeError(

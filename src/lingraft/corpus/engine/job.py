@@ -88,19 +88,19 @@ def make(
             f"--executor-option {next(iter(cluster.options))}: is for jobs of a cluster; name it "
             "too (--executor slurm or ray)"
         )
-    made = planning.make(section, language, settings.part_bytes)
+    plan = planning.make(section, language, settings.part_bytes)
     documents.tell(section.text)
     folder = Folder(out)
     planning.check_ours(folder)  # before there is a lock in it
     with Run(out).locked():
-        planning.check_free(folder, made, overwrite=settings.overwrite)
+        planning.check_free(folder, plan, overwrite=settings.overwrite)
         if not folder.done.is_file():
             folder.clear_partial()
-            folder.save(made)
+            folder.save(plan)
             if cluster.kind == "local":
-                passes.run(folder, made, passes.passes(made), cluster.processes or 1)
+                passes.run(folder, plan, passes.passes(plan), cluster.processes or 1)
             else:
-                _hand_over(folder, made, cluster)
+                _hand_over(folder, plan, cluster)
         if not folder.done.is_file():
             return None
         folder.remove_work()

@@ -129,12 +129,12 @@ def fresh_folder(path: Path) -> Iterator[Path]:
 
 
 def write(
-    found: Iterable[Document], judge: SentenceFilter, progress: Progress, folder: Path
+    clean_documents: Iterable[Document], judge: SentenceFilter, progress: Progress, folder: Path
 ) -> None:
     """Cut documents into sentences, judge these, and write the part's folder.
 
     Args:
-        found: documents, in order.
+        clean_documents: documents, in order.
         judge: cuts and judges.
         progress: what was counted on the way here.
         folder: does not exist yet.
@@ -145,7 +145,7 @@ def write(
     with fresh_folder(folder) as partial:
         writer = PartWriter(partial, judge)
         with contextlib.closing(writer):
-            for document in found:
+            for document in clean_documents:
                 with writing_errors(folder):
                     writer.add(document)
             with writing_errors(folder):
@@ -204,20 +204,20 @@ class PartWriter:
         self.hashes.append(dedup.hashes(batch[i] for i in np.flatnonzero(codes == 0).tolist()))
         start = 0
         for document, pieces in self.waiting:
-            kept = np.flatnonzero(codes[start : start + len(pieces)] == 0).tolist()
+            indices = np.flatnonzero(codes[start : start + len(pieces)] == 0).tolist()
             start += len(pieces)
             self.places.append(position(document.id, self.section.split_seed))
-            if kept:
-                sentences = [pieces[index] for index in kept]
+            if indices:
+                sentences = [pieces[index] for index in indices]
                 row = {"id": document.id, "metadata": document.metadata, "sentences": sentences}
-                self.file.write(json.dumps(row | {"places": kept}, ensure_ascii=False) + "\n")
-                self._place(document.id, kept)
+                self.file.write(json.dumps(row | {"places": indices}, ensure_ascii=False) + "\n")
+                self._place(document.id, indices)
         self.waiting, self.sentences_waiting = [], 0
 
-    def _place(self, name: str, kept: list[int]) -> None:
+    def _place(self, name: str, indices: list[int]) -> None:
         if self.section.sentences is not None:
             seed = self.section.split_seed
-            self.positions.extend(position(f"{name}#{index}", seed, "subset") for index in kept)
+            self.positions.extend(position(f"{name}#{index}", seed, "subset") for index in indices)
 
     def finish(self, progress: Progress) -> None:
         """Write what is left, the arrays and the counts."""

@@ -57,9 +57,9 @@ def _clean(folder: Folder, rank: int, ticker: Ticker | None) -> None:
     if folder.part(rank).exists():
         return
     plan, progress = folder.plan(), parts.Progress(ticker=ticker)
-    found = parts.documents(plan.parts[rank], plan.section, progress)
-    found = cleaned(found, plan.section, progress.tally)
-    parts.write(found, _judge(folder, plan.fingerprint), progress, folder.part(rank))
+    documents = parts.documents(plan.parts[rank], plan.section, progress)
+    documents = cleaned(documents, plan.section, progress.tally)
+    parts.write(documents, _judge(folder, plan.fingerprint), progress, folder.part(rank))
 
 
 @functools.lru_cache(maxsize=1)
@@ -80,8 +80,8 @@ def _once(name: str, decide: Callable[[Folder, int], None]) -> Task:
 def _write(folder: Folder, rank: int, ticker: Ticker | None) -> None:
     if not folder.written(rank).exists():
         counts = shards.Counts()
-        kept = shards.kept(duplicates.Decisions(folder), rank, counts)
-        shards.write(kept, counts, folder, rank)
+        documents = shards.kept(duplicates.Decisions(folder), rank, counts)
+        shards.write(documents, counts, folder, rank)
 
 
 def _finish(folder: Folder, rank: int, ticker: Ticker | None) -> None:

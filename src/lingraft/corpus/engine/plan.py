@@ -89,7 +89,7 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
     Raises:
         DataError: a source is missing, unreadable or of an unknown kind.
     """
-    made = fingerprint(FORMAT["corpus"], section, language, inputs(section), part_bytes)
+    plan_fingerprint = fingerprint(FORMAT["corpus"], section, language, inputs(section), part_bytes)
     sources = documents.resolve(section.text)
     if part_bytes is None:
         part_bytes = _part_bytes(sources)
@@ -100,7 +100,7 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
         buckets = max(buckets, HUB_BUCKETS)
     # Tasks may run in other folders than this process.
     judged = tuple(digests(section.decontaminate))
-    return Plan(made, language, evaluations.located(section), parts, buckets, judged)
+    return Plan(plan_fingerprint, language, evaluations.located(section), parts, buckets, judged)
 
 
 def _part_bytes(sources: Sequence[documents.Source]) -> int:
@@ -119,20 +119,20 @@ def cut(
 
     Cut are multistream bz2 dumps, and uncompressed files with a document a line.
     """
-    held: list[documents.Source] = []
+    group: list[documents.Source] = []
     size = 0
     for source in sources:
         pieces = _pieces(source, section, part_bytes)
-        if held and (len(pieces) > 1 or size + pieces[0].bytes > part_bytes):
-            yield Part(tuple(held), size)
-            held, size = [], 0
+        if group and (len(pieces) > 1 or size + pieces[0].bytes > part_bytes):
+            yield Part(tuple(group), size)
+            group, size = [], 0
         if len(pieces) > 1:
             yield from pieces
         else:
-            held += pieces[0].sources
+            group += pieces[0].sources
             size += pieces[0].bytes
-    if held:
-        yield Part(tuple(held), size)
+    if group:
+        yield Part(tuple(group), size)
 
 
 def _pieces(source: documents.Source, section: recipe.Corpus, part_bytes: int) -> list[Part]:
@@ -216,15 +216,15 @@ class Folder:
         """What is there, but for empty folders and what a corpus may find there."""
         if not self.out.is_dir():
             return []
-        found = [path for path in sorted(self.out.iterdir()) if not _is_empty(path)]
-        names = [path.name for path in found if path.name not in (".lock", EVALUATIONS)]
+        paths = [path for path in sorted(self.out.iterdir()) if not _is_empty(path)]
+        names = [path.name for path in paths if path.name not in (".lock", EVALUATIONS)]
         return [name for name in names if name != REPORT or not is_page(self.out / name)]
 
     def in_splits(self) -> list[Path]:
         """Shards, and whatever else would be read with them; what is no shard comes first."""
         paths = [path for split in SPLITS for path in (self.out / split).glob("*")]
-        seen = [path for path in paths if not path.name.startswith(".")]
-        return sorted(seen, key=lambda path: (_is_shard(path), path))
+        visible_paths = [path for path in paths if not path.name.startswith(".")]
+        return sorted(visible_paths, key=lambda path: (_is_shard(path), path))
 
     def is_replaceable(self) -> bool:
         """Whether its job has not ended, and no cluster may be at work on it."""
@@ -297,8 +297,8 @@ def _fingerprint_in(path: Path) -> str | None:
         data: Any = json.loads(path.read_bytes()) if path.is_file() else None
     except ValueError:
         return None
-    ours = isinstance(data, dict) and {"fingerprint", "language"} <= data.keys()
-    return str(data["fingerprint"]) if ours else None
+    is_corpus = isinstance(data, dict) and {"fingerprint", "language"} <= data.keys()
+    return str(data["fingerprint"]) if is_corpus else None
 
 
 def _is_shard(path: Path) -> bool:
@@ -335,10 +335,10 @@ def check_free(folder: Folder, plan: Plan, *, overwrite: bool) -> None:
         raise DataError(f"{folder.out}: is a file, not a folder; choose another --out")
     check_ours(folder)
     _check_sources(folder, plan)
-    there = folder.fingerprint()
-    if there == plan.fingerprint and not overwrite:
+    old_fingerprint = folder.fingerprint()
+    if old_fingerprint == plan.fingerprint and not overwrite:
         return
-    replaced = there is not None and not overwrite
+    replaced = old_fingerprint is not None and not overwrite
     if replaced and not folder.is_replaceable():
         raise DataError(
             f"{folder.out}: holds a corpus of other sources or settings; "
@@ -368,10 +368,10 @@ def check_ours(folder: Folder) -> None:
         DataError: it holds something, and no corpus of lingraft.
     """
     present = folder.present()
-    other = [name for name in present if name not in SPLITS or not (folder.out / name).is_dir()]
-    if other and folder.fingerprint() is None:
+    entries = [name for name in present if name not in SPLITS or not (folder.out / name).is_dir()]
+    if entries and folder.fingerprint() is None:
         raise DataError(
-            f"{folder.out}: is not empty and holds no corpus of lingraft ({other[0]} …); "
+            f"{folder.out}: is not empty and holds no corpus of lingraft ({entries[0]} …); "
             "choose another --out"
         )
 
@@ -383,9 +383,9 @@ def _check_sources(folder: Folder, plan: Plan) -> None:
         DataError: a source lies in a folder whose files the job may delete.
     """
     out = folder.out.resolve()
-    ours = {out / name for name in ("work", *SPLITS)}
+    folders = {out / name for name in ("work", *SPLITS)}
     for source in (source for part in plan.parts for source in part.sources):
-        if source.path is not None and ours.intersection(source.path.resolve().parents):
+        if source.path is not None and folders.intersection(source.path.resolve().parents):
             raise DataError(
                 f"{source.name}: is a source inside {folder.out}, and would be replaced; choose "
                 "another --out"

@@ -90,7 +90,7 @@ def kept(decisions: Decisions, rank: int, counts: Counts) -> Iterator[dict[str, 
     tallies = np.load(part / "tallies.npy")
     fresh_documents = decisions.fresh_documents(rank)
     _count(tallies, fresh_documents, counts)
-    fresh, wanted = decisions.fresh_sentences(rank), decisions.wanted_sentences(rank)
+    fresh, in_subset = decisions.fresh_sentences(rank), decisions.wanted_sentences(rank)
     show = Tally(samples=counts.samples).show
     numbers = iter(np.flatnonzero(tallies[:, 0]).tolist())
     start = 0
@@ -108,7 +108,7 @@ def kept(decisions: Decisions, rank: int, counts: Counts) -> Iterator[dict[str, 
                 if not fresh[index]:
                     counts.dropped[clean.DUPLICATE] += 1
                     show(clean.DUPLICATE, sentence)
-                elif not wanted[index]:
+                elif not in_subset[index]:
                     counts.dropped[NOT_IN_SUBSET] += 1
                 else:
                     left.append((sentence, place))
@@ -129,7 +129,7 @@ def _count(tallies: Any, fresh: Any, counts: Counts) -> None:
 
 
 def write(
-    found: Iterable[dict[str, Any]],
+    documents: Iterable[dict[str, Any]],
     counts: Counts,
     folder: Folder,
     rank: int,
@@ -137,7 +137,7 @@ def write(
     """Write the documents of a part by split, and then their counts, which mark it as done.
 
     Args:
-        found: the documents that `kept` gives.
+        documents: those that `kept` gives.
         counts: those of `kept`; gets the rest.
         folder: of the corpus.
         rank: of the part.
@@ -149,7 +149,7 @@ def write(
     with writing_errors(folder.out), contextlib.ExitStack() as stack:
         files: dict[Split, TextIO] = {}
         batch: list[str] = []
-        for document in found:
+        for document in documents:
             sentences, places = document["sentences"], document["places"]
             split = decisions.side(document["id"])
             if split not in files:

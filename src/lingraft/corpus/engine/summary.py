@@ -73,7 +73,7 @@ def add_up(folder: Folder, plan: Plan, counts: Counts) -> dict[str, Any]:
             own["documents"] += source["documents"]
     tally.add(Tally(counts.dropped, Counter(), counts.samples))
     left_out = tally.dropped.pop(NOT_IN_SUBSET, 0)
-    asked = plan.section.sentences is not None
+    has_subset = plan.section.sentences is not None
     return {
         "language": plan.language,
         "scripts": list(scripts.of_language(plan.language, plan.section.scripts)),
@@ -82,7 +82,7 @@ def add_up(folder: Folder, plan: Plan, counts: Counts) -> dict[str, Any]:
         "sentences_in": counts.sentences_in,
         "dropped": dict(sorted(tally.dropped.items())),
         "changed": dict(sorted(tally.changed.items())),
-        "subset": {NOT_IN_SUBSET: left_out} if asked else {},
+        "subset": {NOT_IN_SUBSET: left_out} if has_subset else {},
         "widened": Decisions(folder).widened(),
         "splits": counts.splits,
         "samples": tally.samples,

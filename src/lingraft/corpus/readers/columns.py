@@ -33,9 +33,9 @@ def meets(row: Mapping[str, Any], section: recipe.Corpus) -> bool:
 
 def no_column(source: Source, column: str, columns: Sequence[str]) -> DataError:
     """The error for rows without the field that should hold the text."""
-    found = f"its fields are {', '.join(columns[:20])}" if columns else "a line must be an object"
+    hint = f"its fields are {', '.join(columns[:20])}" if columns else "a line must be an object"
     return DataError(
-        f"{source.name}: no text in the field '{column}'; {found}; set corpus.text_column"
+        f"{source.name}: no text in the field '{column}'; {hint}; set corpus.text_column"
     )
 
 
@@ -72,12 +72,12 @@ def read_parquet(source: Source, section: recipe.Corpus, reading: Reading) -> It
         beside = (section.id_column, *KEPT_FIELDS, *(section.where or ()))
         for batch in file.iter_batches(PARQUET_BATCH_ROWS, columns=columns):
             data = _values(batch.column(section.text_column), arrow)
-            others = [name for name in columns if name in beside]
-            values = [map(_decoded, _values(batch.column(name), arrow)) for name in others]
-            rows = zip(*values, strict=True) if others else [()] * len(data)
-            for one, cells in zip(data, rows, strict=True):
-                row = dict(zip(others, cells, strict=True))
-                text = _wanted(one, row, section, reading)
+            names = [name for name in columns if name in beside]
+            values = [map(_decoded, _values(batch.column(name), arrow)) for name in names]
+            rows = zip(*values, strict=True) if names else [()] * len(data)
+            for value, cells in zip(data, rows, strict=True):
+                row = dict(zip(names, cells, strict=True))
+                text = _wanted(value, row, section, reading)
                 if text is not None:
                     yield row.get(section.id_column), text, facts(row)
     reading.bytes_read += source.path.stat().st_size
@@ -132,14 +132,14 @@ def _parquet_columns(source: Source, section: recipe.Corpus, schema: Any, arrow:
                 f"{source.name}: has no field '{field}', which corpus.where asks for; its fields "
                 f"are {', '.join(schema.names[:20])}"
             )
-    wanted = (section.text_column, section.id_column, *KEPT_FIELDS, *(section.where or ()))
-    return [name for name in dict.fromkeys(wanted) if name in schema.names]
+    names = (section.text_column, section.id_column, *KEPT_FIELDS, *(section.where or ()))
+    return [name for name in dict.fromkeys(names) if name in schema.names]
 
 
 def facts(row: Mapping[str, Any]) -> dict[str, str | int]:
     """What a row says about its document."""
-    found = {name: row.get(name) for name in KEPT_FIELDS}
-    return {name: value for name, value in found.items() if isinstance(value, str | int)}
+    values = {name: row.get(name) for name in KEPT_FIELDS}
+    return {name: value for name, value in values.items() if isinstance(value, str | int)}
 
 
 def read_hub(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:

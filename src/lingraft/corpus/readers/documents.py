@@ -242,14 +242,14 @@ def _walk(folder: Path) -> list[Path]:
     def stop(error: OSError) -> None:
         raise DataError(f"{error.filename}: cannot be read: {error.strerror}")
 
-    found = []
+    paths = []
     for parent, folders, files in os.walk(folder, onerror=stop):
         if {"recipe.toml", ".lock"} <= {*files}:  # a run's folder: what was made of the text
             folders.clear()
             continue
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [Path(parent) / name for name in files if not name.startswith(".")]
-    return sorted(path for path in found if path.is_file())
+        paths += [Path(parent) / name for name in files if not name.startswith(".")]
+    return sorted(path for path in paths if path.is_file())
 
 
 def _known() -> str:
@@ -280,11 +280,11 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[D
             reading.drop(EMPTY)
             continue
         reading.documents += 1
-        named = identifier is not None and identifier == identifier  # tables write NaN for none
-        name = _clean_id(identifier) if named else content_id(text)
+        has_name = identifier is not None and identifier == identifier  # tables write NaN for none
+        name = _clean_id(identifier) if has_name else content_id(text)
         yield Document(name, text, *more)
-    told = reading.dropped.total() > left_out
-    if empty and not told and source.path is not None and source.path.stat().st_size == 0:
+    has_drops = reading.dropped.total() > left_out
+    if empty and not has_drops and source.path is not None and source.path.stat().st_size == 0:
         reading.drop(EMPTY)
 
 
@@ -306,23 +306,23 @@ def _plain(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator
         for line in lines:
             yield None, line
         return
-    held: list[str] = []
+    block: list[str] = []
     size = 0
     for line in lines:
         if section.document == "block" and not line.strip():
-            if held:
-                yield None, "\n".join(held)
-            held, size = [], 0
+            if block:
+                yield None, "\n".join(block)
+            block, size = [], 0
             continue
-        held.append(line)
+        block.append(line)
         size += len(line)
         if size > MAX_DOCUMENT_CHARACTERS:
             raise DataError(
                 f'{source.name}: corpus.document = "{section.document}" makes a document of more '
                 f'than {MAX_DOCUMENT_CHARACTERS:,} characters of it; use "line"'
             )
-    if held:
-        yield None, "\n".join(held)
+    if block:
+        yield None, "\n".join(block)
 
 
 def _json_lines(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[Row]:

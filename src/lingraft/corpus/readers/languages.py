@@ -37,12 +37,12 @@ def values(texts: Sequence[str], field: str) -> Counter[str]:
                 f"{source.name}: --language-field reads JSON lines and Parquet files; give other "
                 "texts as LANGUAGE=PATH"
             )
-        read = _parquet if source.format == ".parquet" else _json
-        counts.update(str(value) for value in read(source.path, field) if value is not None)
+        reader = _parquet if source.format == ".parquet" else _json
+        counts.update(str(value) for value in reader(source.path, field) if value is not None)
     if not counts:
         raise DataError(f"--language-field {field}: no row of {', '.join(texts)} has this field")
-    told = ", ".join(f"{value} {count:,}" for value, count in counts.items())
-    logger.info("rows by %s: %s", field, told)
+    summary = ", ".join(f"{value} {count:,}" for value, count in counts.items())
+    logger.info("rows by %s: %s", field, summary)
     return counts
 
 

@@ -144,12 +144,12 @@ def kind(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def reading_errors(path: Path, kept: str = "nothing was kept") -> Iterator[None]:
+def reading_errors(path: Path, outcome: str = "nothing was kept") -> Iterator[None]:
     """Turn what a broken or unreadable file raises into one line that names it.
 
     Args:
         path: the file.
-        kept: what became of the part before the damage.
+        outcome: what became of the part before the damage.
 
     Raises:
         DataError: always in place of the errors of gzip, lzma, zlib, zstandard and the operating
@@ -159,25 +159,25 @@ def reading_errors(path: Path, kept: str = "nothing was kept") -> Iterator[None]
         yield
     except EOFError:
         raise DataError(
-            f"{path}: is cut short (the {path.suffix} stream ends early); {kept}; "
+            f"{path}: is cut short (the {path.suffix} stream ends early); {outcome}; "
             "copy or download the file again"
         ) from None
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-        raise _broken(path, error, kept) from None
+        raise _broken(path, error, outcome) from None
     except OSError as error:
         if error.errno is None:  # bz2 gives no number
-            raise _broken(path, error, kept) from None
+            raise _broken(path, error, outcome) from None
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
     except Exception as error:
         # zstandard is optional, so its error class cannot be named in the clause.
         if type(error).__module__.split(".")[0] != "zstandard":
             raise
-        raise _broken(path, error, kept) from None
+        raise _broken(path, error, outcome) from None
 
 
-def _broken(path: Path, error: Exception, kept: str) -> DataError:
+def _broken(path: Path, error: Exception, outcome: str) -> DataError:
     return DataError(
-        f"{path}: broken {path.suffix} data ({error}); {kept}; copy or download the file again"
+        f"{path}: broken {path.suffix} data ({error}); {outcome}; copy or download the file again"
     )
 
 
@@ -229,9 +229,9 @@ def check_text(path: Path, head: bytes) -> None:
     Raises:
         DataError: another encoding or another kind of file.
     """
-    for magic, what in NOT_TEXT:
+    for magic, content in NOT_TEXT:
         if head.startswith(magic):
-            raise DataError(f"{path}: holds {what}; only UTF-8 text is read")
+            raise DataError(f"{path}: holds {content}; only UTF-8 text is read")
     if head.count(0) > NUL_SHARE * len(head):
         raise DataError(
             f"{path}: holds NUL bytes, so it is binary or UTF-16; "

@@ -103,8 +103,8 @@ def whole_file(path: Path, max_bytes: int, reading: Reading) -> bytes | None:
 def decode_html(data: bytes, declared: str | None = None) -> str | None:
     """Decode a page; what the server declared goes before what the page says of itself."""
     if declared is None:
-        found = META_CHARSET.search(data[:META_BYTES])
-        declared = found.group(1).decode("ascii") if found else None
+        match = META_CHARSET.search(data[:META_BYTES])
+        declared = match.group(1).decode("ascii") if match else None
     decoded = repair.decode(data, declared)
     return None if decoded is None else decoded[0]
 

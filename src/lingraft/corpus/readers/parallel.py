@@ -74,8 +74,8 @@ def read(names: Iterable[str | Path], layout: Layout, reading: Reading) -> Itera
                 f"(also with {' '.join(COMPRESSED)}) and Moses pairs "
                 f"NAME.{layout.source} NAME.{layout.target}"
             )
-        found = _moses(*moses, layout, reading) if moses else FORMATS[suffix](path, layout, reading)
-        for pair in found:
+        pairs = _moses(*moses, layout, reading) if moses else FORMATS[suffix](path, layout, reading)
+        for pair in pairs:
             reading.documents += 1
             yield pair
 
@@ -86,11 +86,11 @@ def files(names: Iterable[str | Path], layout: Layout) -> list[Path]:
     Raises:
         DataError: one is missing.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for name in names:
         path, moses = _located(name, layout)
-        found += moses or [path]
-    return found
+        paths += moses or [path]
+    return paths
 
 
 def _located(name: str | Path, layout: Layout) -> tuple[Path, tuple[Path, Path] | None]:

@@ -221,14 +221,14 @@ def _encoding(path: Path) -> str:
     """The encoding that the header names; UTF-8 where it names none or still has the template's."""
     # The bytes are counted when they are read for good.
     with reading_errors(path), opened(path, Reading()) as stream:
-        found = CHARSET.search(stream.peek(HEAD_BYTES))
-    if found is None or found.group(1).upper() == b"CHARSET":
+        match = CHARSET.search(stream.peek(HEAD_BYTES))
+    if match is None or match.group(1).upper() == b"CHARSET":
         return "utf-8"
-    name = found.group(1).decode("ascii")
-    known = text_encoding(name)
-    if known is None:
+    name = match.group(1).decode("ascii")
+    encoding = text_encoding(name)
+    if encoding is None:
         raise DataError(
             f"{path}: its header says charset={name}, which is no known encoding; "
             "convert it: msgconv -t UTF-8"
         )
-    return known
+    return encoding

@@ -152,8 +152,8 @@ def units(path: Path, reading: Reading) -> Iterator[dict[str, str]]:
 
 
 def _side(unit: dict[str, str], language: str) -> str | None:
-    wanted = language.lower().replace("_", "-")
+    code = language.lower().replace("_", "-")
     forms = [(name.replace("_", "-"), text) for name, text in unit.items()]
-    exact = (text for name, text in forms if name == wanted)
-    regional = (text for name, text in forms if name.split("-")[0] == wanted)
+    exact = (text for name, text in forms if name == code)
+    regional = (text for name, text in forms if name.split("-")[0] == code)
     return next(itertools.chain(exact, regional), None)

@@ -108,7 +108,7 @@ class Shape:
         tokenizer: PreTrainedTokenizerFast,
         config: PreTrainedConfig,
         forward: Any,
-        wanted: int,
+        max_length: int,
     ) -> Shape:
         """The shape for a model.
 
@@ -116,7 +116,7 @@ class Shape:
             tokenizer: the model's.
             config: the model's.
             forward: its forward function, which may take token types or not.
-            wanted: the task's max_length; a model that reads less has its own limit.
+            max_length: the task's max_length; a model that reads less has its own limit.
 
         Raises:
             UnsupportedModelError: the tokenizer has no padding token.
@@ -127,11 +127,11 @@ class Shape:
                 "its tokenizer_config.json"
             )
         pad = int(tokenizer.pad_token_id)
-        limits = [wanted, tokenizer.model_max_length]
-        for one in (config, *(getattr(config, name) for name in config.sub_configs)):
-            positions = getattr(one, "max_position_embeddings", None)
+        limits = [max_length, tokenizer.model_max_length]
+        for part in (config, *(getattr(config, name) for name in config.sub_configs)):
+            positions = getattr(part, "max_position_embeddings", None)
             if isinstance(positions, int) and positions > 0:
-                limits.append(positions - first_position(one, pad))
+                limits.append(positions - first_position(part, pad))
         types = (
             int(getattr(config, "type_vocab_size", 0) or 0) > 1
             and "token_type_ids" in inspect.signature(forward).parameters
@@ -153,8 +153,8 @@ class Shape:
             split_special_tokens=True,
             **{"truncation": "longest_first", "max_length": self.max_length, **options},
         )
-        found: Sequence[Encoding] = encoded.encodings
-        return found
+        encodings: Sequence[Encoding] = encoded.encodings
+        return encodings
 
     @cached_property
     def _inserting(self) -> Tokenizer:
@@ -175,7 +175,7 @@ class Shape:
         """
         tokenizer = self.tokenizer
         first = (tokenizer.bos_token_id, tokenizer.eos_token_id, self.pad)
-        ids = encoding.ids or [one for one in first if one is not None][:1]
+        ids = encoding.ids or [token for token in first if token is not None][:1]
         return Item(
             example,
             np.array(ids, dtype=np.int64),
@@ -208,7 +208,7 @@ class Coder(ABC):
 
     def size(self, item: Item) -> tuple[int, ...]:
         """Tokens of an input and of its partner; with an encoder and a decoder, of each."""
-        return tuple(len(one.ids) for one in (item, item.partner) if one is not None)
+        return tuple(len(side.ids) for side in (item, item.partner) if side is not None)
 
     def count(self, item: Item) -> int:
         """How many targets an input has: what the summed loss is divided by."""
@@ -265,8 +265,8 @@ def collate(coder: Coder, shape: Shape, items: Sequence[Item], *, predict: bool)
         if item.types is not None:
             inputs["token_type_ids"][row, :size] = torch.from_numpy(item.types)
     count = sum(coder.count(item) for item in items)
-    others = [item.partner for item in items if item.partner]
-    partner = collate(coder, shape, others, predict=predict) if others else None
+    partners = [item.partner for item in items if item.partner]
+    partner = collate(coder, shape, partners, predict=predict) if partners else None
     return TaskBatch(inputs, coder.targets(items, width), count, predict, partner)
 
 

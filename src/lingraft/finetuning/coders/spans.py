@@ -57,11 +57,11 @@ class SpanCoder(Coder):
 
     def encode(self, examples: Sequence[Example]) -> list[Item]:
         """The windows of every example."""
-        found = []
+        items = []
         for index, example in enumerate(examples):
             assert isinstance(example, SpanExample)
-            found += list(self._windows(index, example))
-        return found
+            items += list(self._windows(index, example))
+        return items
 
     def _windows(self, index: int, example: SpanExample) -> Iterator[Item]:
         tokenizer = self.shape.tokenizer
@@ -138,16 +138,16 @@ class SpanCoder(Coder):
         by_example: dict[int, list[tuple[Item, Any]]] = {}
         for item, logits in zip(items, collected, strict=True):
             by_example.setdefault(item.example, []).append((item, logits))
-        found: list[Prediction] = []
+        predictions: list[Prediction] = []
         for index, example in enumerate(examples):
             assert isinstance(example, SpanExample)
-            mine = by_example[index]
+            parts = by_example[index]
             best, *_ = n_best(
                 example.context,
-                mine[0][0].extra.offsets,
-                [item.extra.window for item, _ in mine],
-                [logits for _, logits in mine],
+                parts[0][0].extra.offsets,
+                [item.extra.window for item, _ in parts],
+                [logits for _, logits in parts],
                 self.spans,
             )
-            found.append(SpanPrediction(example.id, best.text))
-        return found
+            predictions.append(SpanPrediction(example.id, best.text))
+        return predictions

@@ -102,7 +102,7 @@ class TagCoder(Coder):
                 again = self._read(units)
                 counts = tokens_of_words(units, [again, *again.overflowing])
             parts = [
-                (tuple(units[one.start : one.stop]), one.start) for one in pieces(counts, room)
+                (tuple(units[span.start : span.stop]), span.start) for span in pieces(counts, room)
             ]
             encodings = [self._read(words) for words, _ in parts]
         else:
@@ -168,29 +168,31 @@ class TagCoder(Coder):
         """A tag for every character or word."""
         by_example: dict[int, list[tuple[Item, list[str]]]] = {}
         for item, best_T in zip(items, collected, strict=True):
-            said = [self.task.labels[number] for number in best_T]
-            by_example.setdefault(item.example, []).append((item, said))
-        found: list[Prediction] = []
+            labels = [self.task.labels[number] for number in best_T]
+            by_example.setdefault(item.example, []).append((item, labels))
+        predictions: list[Prediction] = []
         for index, example in enumerate(examples):
             assert isinstance(example, TaggedExample)
             if not example.characters:
-                found.append(TagPrediction(example.id, self._joined(example, by_example[index])))
+                predictions.append(
+                    TagPrediction(example.id, self._joined(example, by_example[index]))
+                )
                 continue
-            ((item, said),) = by_example[index]
-            tags = character_tags(example.text, said, item.extra)
+            ((item, labels),) = by_example[index]
+            tags = character_tags(example.text, labels, item.extra)
             covered = covered_characters(example.text, item.extra) if item.cut else None
-            found.append(TagPrediction(example.id, tags, covered=covered))
-        return found
+            predictions.append(TagPrediction(example.id, tags, covered=covered))
+        return predictions
 
     def _joined(
         self, example: TaggedExample, parts: Sequence[tuple[Item, list[str]]]
     ) -> tuple[str, ...]:
         """The tags of a sentence's words, from its pieces."""
         tags = [self.outside] * len(example.units)
-        for item, said in parts:
+        for item, labels in parts:
             piece: Piece = item.extra
             for token, word in self.tokens_of(piece.words, piece.offsets):
-                tags[piece.start + word] = said[token]
+                tags[piece.start + word] = labels[token]
         return tuple(tags)
 
 
@@ -213,23 +215,23 @@ def tokens_of_words(words: Sequence[str], encodings: Sequence[Encoding]) -> list
 
 def first_tokens(words: Sequence[str], offsets: Offsets) -> Iterator[tuple[int, int]]:
     """(Token, word) for the first labelled token of each word; words are joined by one space."""
-    seen = -1
+    last_word = -1
     starts = word_starts(words)
     for token, (first, _) in labelled_tokens(" ".join(words), offsets).items():
         word = word_at(starts, first)
-        if word > seen:
-            seen = word
+        if word > last_word:
+            last_word = word
             yield token, word
 
 
 def last_tokens(words: Sequence[str], offsets: Offsets) -> Iterator[tuple[int, int]]:
     """(Token, word) for the last labelled token of each word; words are joined by one space."""
     starts = word_starts(words)
-    found = {
+    tokens = {
         word_at(starts, first): token
         for token, (first, _) in labelled_tokens(" ".join(words), offsets).items()
     }
-    for word, token in found.items():
+    for word, token in tokens.items():
         yield token, word
 
 

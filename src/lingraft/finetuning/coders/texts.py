@@ -168,13 +168,13 @@ class RelationCoder(LabelCoder):
     def _glued(self, ids: np.ndarray[Any, Any], marked: str) -> np.ndarray[Any, Any]:
         tokens = self.shape.tokenizer.convert_ids_to_tokens(ids.tolist())
         fixed = glue(tokens, marked, self.pieces)
-        kept, at = [], 0
+        pieces, at = [], 0
         for token in tokens:
             if at < len(fixed) and fixed[at] == token:
-                kept.append(token)
+                pieces.append(token)
             elif token in WORD_START.values():  # a piece that was the mark alone is gone
                 continue
             else:
-                kept.append(fixed[at] if fixed[at] in self.vocabulary else token)
+                pieces.append(fixed[at] if fixed[at] in self.vocabulary else token)
             at += 1
-        return np.array(self.shape.tokenizer.convert_tokens_to_ids(kept), dtype=np.int64)
+        return np.array(self.shape.tokenizer.convert_tokens_to_ids(pieces), dtype=np.int64)

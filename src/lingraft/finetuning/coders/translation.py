@@ -93,8 +93,8 @@ class TranslationCoder(Coder):
                 f"{self.task.name}: '{name}' translates between many languages; say which two, as "
                 'its tokenizer calls them: codes = ["en_XX", "ko_KR"]'
             )
-        known = languages(tokenizer)
-        if not {*codes} <= {*known}:
+        language_ids = languages(tokenizer)
+        if not {*codes} <= {*language_ids}:
             raise UnsupportedModelError(
                 f"{self.task.name}: codes {codes[0]!r} and {codes[1]!r} are not both languages of "
                 f"'{name}'; write them as its tokenizer_config.json does"
@@ -102,7 +102,7 @@ class TranslationCoder(Coder):
         tokenizer.src_lang, tokenizer.tgt_lang = codes
         # so that the tokenizer that is saved knows them
         tokenizer.init_kwargs |= dict(zip(("src_lang", "tgt_lang"), codes, strict=True))
-        return target_setting(tokenizer), known[codes[1]]
+        return target_setting(tokenizer), language_ids[codes[1]]
 
     def adapt(self, model: Any) -> None:
         """Have the model write in the target language, also after it is saved."""
@@ -119,35 +119,35 @@ class TranslationCoder(Coder):
         Raises:
             DataError: no pair is left, or most pairs have the same text on both sides.
         """
-        copies = sum(_translated(one).text == _translated(one).translation for one in examples)
+        copies = sum(_translated(pair).text == _translated(pair).translation for pair in examples)
         if copies > COPIES * len(examples):
             raise DataError(
                 f"{self.task.name}: {copies:,} of {len(examples):,} training pairs have the same "
                 "text on both sides; check which columns are text and pair"
             )
         whole = self._whole(examples)
-        kept = [item for item in whole if max(self.size(item)) <= self.shape.max_length]
-        if not kept:
+        kept_items = [item for item in whole if max(self.size(item)) <= self.shape.max_length]
+        if not kept_items:
             raise DataError(
                 f"{self.task.name}: all {len(whole):,} training pairs are longer than "
                 f"{self.shape.max_length} tokens; cut the text into sentences, or raise max_length"
             )
-        if copies or len(kept) < len(whole):
+        if copies or len(kept_items) < len(whole):
             logger.warning(
                 "%s train: %d of %d pairs have more than %d tokens on a side and are left out; %d "
                 "have the same text on both sides",
                 self.task.name,
-                len(whole) - len(kept),
+                len(whole) - len(kept_items),
                 len(whole),
                 self.shape.max_length,
                 copies,
             )
-        return kept
+        return kept_items
 
     def _whole(self, examples: Sequence[Example]) -> list[Item]:
         pairs = [_translated(example) for example in examples]
-        sources = self.reader([one.text for one in pairs])["input_ids"]
-        targets = self.reader(text_target=[one.translation for one in pairs])["input_ids"]
+        sources = self.reader([pair.text for pair in pairs])["input_ids"]
+        targets = self.reader(text_target=[pair.translation for pair in pairs])["input_ids"]
         return [
             Item(index, np.array(source), None, self._target(target), pair.text)
             for index, (pair, source, target) in enumerate(
@@ -159,7 +159,7 @@ class TranslationCoder(Coder):
         ids = ids[1:] if ids and ids[0] in self.opening else ids
         ids = ids[:-1] if ids and ids[-1] == self.start != self.end else ids
         if self.comes_first is not None:  # NLLB's old templates put it behind the end
-            ids = [self.comes_first, *(one for one in ids if one != self.comes_first)]
+            ids = [self.comes_first, *(token for token in ids if token != self.comes_first)]
         return np.array(ids if ids and ids[-1] == self.end else [*ids, self.end])
 
     def _cut(self, item: Item) -> Item:
@@ -181,10 +181,10 @@ class TranslationCoder(Coder):
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
         """[B, U] what is predicted, and what the decoder reads."""
         longest = max(len(item.target) for item in items)
-        read = [[self.start, *item.target[:-1]] for item in items]
+        decoder_ids = [[self.start, *item.target[:-1]] for item in items]
         return {
             "labels": padded([item.target for item in items], longest),
-            "decoder_input_ids": padded(read, longest, self.shape.pad),
+            "decoder_input_ids": padded(decoder_ids, longest, self.shape.pad),
         }
 
     def run(self, model: Any, batch: TaskBatch) -> dict[str, Any]:
@@ -197,8 +197,8 @@ class TranslationCoder(Coder):
 
         hook = model.get_output_embeddings().register_forward_pre_hook(real)
         try:
-            read_BU = batch.targets["decoder_input_ids"]
-            outputs = model(**batch.inputs, decoder_input_ids=read_BU, use_cache=False)
+            decoder_ids_BU = batch.targets["decoder_input_ids"]
+            outputs = model(**batch.inputs, decoder_input_ids=decoder_ids_BU, use_cache=False)
         finally:
             hook.remove()
         smoothing = self.task.settings.label_smoothing if model.training else 0.0

@@ -42,15 +42,15 @@ def family_of(model_type: str) -> Family:
             f"models of type '{model_type}' cannot be grafted onto: {REFUSED[model_type]}"
         )
     if model_type not in FAMILIES:
-        known = ", ".join(sorted(FAMILIES))
+        types = ", ".join(sorted(FAMILIES))
         raise UnsupportedModelError(
-            f"models of type '{model_type}' cannot be grafted onto yet; lingraft knows {known} "
+            f"models of type '{model_type}' cannot be grafted onto yet; lingraft knows {types} "
             "(a new family is one record in models/families/)"
         )
     return FAMILIES[model_type]
 
 
-def check_masked(family: Family, what: str) -> None:
+def check_masked(family: Family, subject: str) -> None:
     """Refuse what knows encoders alone.
 
     Raises:
@@ -58,7 +58,7 @@ def check_masked(family: Family, what: str) -> None:
     """
     if family.kind != "masked":
         raise UnsupportedModelError(
-            f"{what}: is for masked language models, and a {family.model_type} model is a "
+            f"{subject}: is for masked language models, and a {family.model_type} model is a "
             f"{KINDS[family.kind].title}; give an encoder"
         )
 

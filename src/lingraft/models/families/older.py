@@ -23,37 +23,37 @@ def nothing(_: Mapping[str, Any]) -> dict[str, Any]:
 
 def rope(config: Mapping[str, Any]) -> dict[str, Any]:
     """Rotary positions with one base for all layers (Llama, Qwen, Mistral, OLMo 2 …)."""
-    found = config.get("rope_parameters")
-    if not found:
+    parameters = config.get("rope_parameters")
+    if not parameters:
         return {}
-    settings = {key: found[key] for key in WITH_THE_BASE if key in found}
-    return settings | {"rope_scaling": _scaling(found)}
+    settings = {key: parameters[key] for key in WITH_THE_BASE if key in parameters}
+    return settings | {"rope_scaling": _scaling(parameters)}
 
 
 def phi(config: Mapping[str, Any]) -> dict[str, Any]:
     """As `rope`; Phi 3 takes three keys in `rope_scaling` and no others."""
     settings = rope(config)
     if (scaling := settings.get("rope_scaling")) is not None:
-        kept = {key: scaling[key] for key in ("short_factor", "long_factor") if key in scaling}
-        settings["rope_scaling"] = {"type": scaling["rope_type"], **kept}
+        factors = {key: scaling[key] for key in ("short_factor", "long_factor") if key in scaling}
+        settings["rope_scaling"] = {"type": scaling["rope_type"], **factors}
     return settings
 
 
 def neox(config: Mapping[str, Any]) -> dict[str, Any]:
     """As `rope`, under GPT-NeoX's own names."""
-    found = config.get("rope_parameters") or {}
+    parameters = config.get("rope_parameters") or {}
     names = {"rope_theta": "rotary_emb_base", "partial_rotary_factor": "rotary_pct"}
-    settings = {name: found[key] for key, name in names.items() if key in found}
+    settings = {name: parameters[key] for key, name in names.items() if key in parameters}
     return rope(config) | settings
 
 
 def gemma(config: Mapping[str, Any]) -> dict[str, Any]:
     """Rotary positions with a base for each type of layer (Gemma 3)."""
-    found = config.get("rope_parameters") or {}
-    if "full_attention" not in found:
+    parameters = config.get("rope_parameters") or {}
+    if "full_attention" not in parameters:
         return rope(config)
-    settings = rope({"rope_parameters": found["full_attention"]})
-    local = found.get("sliding_attention", found["full_attention"])
+    settings = rope({"rope_parameters": parameters["full_attention"]})
+    local = parameters.get("sliding_attention", parameters["full_attention"])
     return settings | {"rope_local_base_freq": local["rope_theta"]}
 
 
@@ -65,21 +65,21 @@ def modernbert(config: Mapping[str, Any]) -> dict[str, Any]:
     window.
     """
     settings: dict[str, Any] = {}
-    found = config.get("rope_parameters") or {}
+    parameters = config.get("rope_parameters") or {}
     for key, kind in (
         ("global_rope_theta", "full_attention"),
         ("local_rope_theta", "sliding_attention"),
     ):
-        if kind in found:
-            settings[key] = found[kind]["rope_theta"]
+        if kind in parameters:
+            settings[key] = parameters[kind]["rope_theta"]
     settings["global_attn_every_n_layers"] = _rhythm(config["layer_types"])
     return settings
 
 
-def _scaling(found: Mapping[str, Any]) -> dict[str, Any] | None:
-    if found.get("rope_type", "default") == "default":
+def _scaling(parameters: Mapping[str, Any]) -> dict[str, Any] | None:
+    if parameters.get("rope_type", "default") == "default":
         return None
-    return {key: value for key, value in found.items() if key not in WITH_THE_BASE}
+    return {key: value for key, value in parameters.items() if key not in WITH_THE_BASE}
 
 
 def _rhythm(layer_types: list[str]) -> int:

@@ -164,8 +164,8 @@ class Family:
         """How a token's place is known."""
         if self.positions:
             return "learned"
-        named = "sinusoidal" if self.position_modules else self.other_positions or "rotary"
-        return "relative" if self.first_layer_has else named
+        kind = "sinusoidal" if self.position_modules else self.other_positions or "rotary"
+        return "relative" if self.first_layer_has else kind
 
     @property
     def pad_decides_positions(self) -> bool:

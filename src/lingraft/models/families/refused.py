@@ -145,8 +145,8 @@ def check_config(name: str, config: Mapping[str, Any]) -> None:
     """
     reason = _reason(str(config.get("model_type")), config)
     if reason:
-        named = name if name == "source.architecture" else f"source model '{name}'"
-        raise UnsupportedModelError(f"{named}: {reason}")
+        title = name if name == "source.architecture" else f"source model '{name}'"
+        raise UnsupportedModelError(f"{title}: {reason}")
 
 
 def _reason(model_type: str, config: Mapping[str, Any]) -> str | None:
@@ -165,10 +165,10 @@ def _reason(model_type: str, config: Mapping[str, Any]) -> str | None:
     if any(isinstance(count, int) and count > 1 for count in counts):
         return _EXPERTS
     types = config.get("layer_types")
-    others = sorted({*map(str, types)} - {*ATTENTIONS}) if isinstance(types, list) else []
-    if others:
+    unknown = sorted({*map(str, types)} - {*ATTENTIONS}) if isinstance(types, list) else []
+    if unknown:
         return (
-            f"has layers of type {', '.join(others)}, in which rows would leak; choose a model "
+            f"has layers of type {', '.join(unknown)}, in which rows would leak; choose a model "
             "with full or sliding attention"
         )
     for setting in SETTINGS:

@@ -60,9 +60,9 @@ def write(folder: Path) -> Path:
     return target
 
 
-def render(made: dict[str, Any], folder: Path) -> str:
+def render(data: dict[str, Any], folder: Path) -> str:
     """The page for what corpus.json holds, and where it lies."""
-    result = made["result"]
+    result = data["result"]
     language = str(result["language"])
     languages = by_count(result["languages"])
     return page.render(
@@ -100,7 +100,7 @@ def render(made: dict[str, Any], folder: Path) -> str:
         ),
         more_languages=max(0, len(languages) - TOP),
         settings=_rows(
-            "Settings", ("key", Column("value", "long")), made["corpus"], shown=_setting
+            "Settings", ("key", Column("value", "long")), data["corpus"], formatter=_setting
         ),
     )
 
@@ -108,12 +108,12 @@ def render(made: dict[str, Any], folder: Path) -> str:
 def document_funnel(result: dict[str, Any]) -> Table:
     """Documents that were read, left out by reason, and kept."""
     dropped = {k: n for k, n in result["dropped"].items() if not _of_sentences(k)}
-    kept = sum(split["documents"] for split in result["splits"].values())
-    left = result["documents"] - sum(dropped.values()) - kept
+    n_kept = sum(split["documents"] for split in result["splits"].values())
+    left = result["documents"] - sum(dropped.values()) - n_kept
     if left > 0:
         dropped["no sentence was left"] = left
     title = "Documents, from all that were read to those that were kept"
-    return sections.funnel(title, "documents", result["documents"], dropped, kept)
+    return sections.funnel(title, "documents", result["documents"], dropped, n_kept)
 
 
 def sentence_funnel(result: dict[str, Any]) -> Table:
@@ -125,7 +125,7 @@ def sentence_funnel(result: dict[str, Any]) -> Table:
 def samples(result: dict[str, Any]) -> list[Sample]:
     """What was dropped, by reason, the most frequent first."""
     dropped = result["dropped"]
-    found = sorted(result["samples"], key=lambda reason: (-dropped.get(reason, 0), reason))
+    reasons = sorted(result["samples"], key=lambda reason: (-dropped.get(reason, 0), reason))
     return [
         Sample(
             reason,
@@ -133,7 +133,7 @@ def samples(result: dict[str, Any]) -> list[Sample]:
             f"{'sentences' if _of_sentences(reason) else 'documents'}",
             tuple(result["samples"][reason]),
         )
-        for reason in found
+        for reason in reasons
     ]
 
 
@@ -148,20 +148,20 @@ def _of_sentences(reason: str) -> bool:
 
 def _ranges(counts: Mapping[str, int]) -> dict[str, int]:
     """Names for the classes whose smallest number is a power of two."""
-    named = {}
+    ranges = {}
     for start, count in counts.items():
         low = int(start)
-        named[str(low) if low < 2 else f"{low:,} – {2 * low - 1:,}"] = count
-    return named
+        ranges[str(low) if low < 2 else f"{low:,} – {2 * low - 1:,}"] = count
+    return ranges
 
 
 def verdict(result: dict[str, Any]) -> str:
     """How much can be used, and why most of the rest was dropped."""
-    kept = sum(split["sentences"] for split in result["splits"].values())
+    n_kept = sum(split["sentences"] for split in result["splits"].values())
     characters = sum(split["characters"] for split in result["splits"].values())
-    share = numbers.percent(kept / max(result["sentences_in"], 1))
+    share = numbers.percent(n_kept / max(result["sentences_in"], 1))
     return (
-        f"{numbers.count(kept)} of {numbers.count(result['sentences_in'])} sentences were kept "
+        f"{numbers.count(n_kept)} of {numbers.count(result['sentences_in'])} sentences were kept "
         f"({share}), {numbers.short(characters)} characters. {_dropped(result)}"
     )
 
@@ -170,8 +170,8 @@ def _dropped(result: dict[str, Any]) -> str:
     most = [(name, count) for name, count in by_count(result["dropped"]).items() if count][:2]
     if not most:
         return "Nothing was dropped."
-    told = " and ".join(f"{name} ({numbers.count(count)})" for name, count in most)
-    return f"Dropped most often: {told}."
+    reasons = " and ".join(f"{name} ({numbers.count(count)})" for name, count in most)
+    return f"Dropped most often: {reasons}."
 
 
 def after(result: dict[str, Any], folder: Path) -> NextStep:
@@ -213,9 +213,9 @@ def _rows(
     title: str,
     head: tuple[str, str | Column],
     values: Mapping[str, Any],
-    shown: Any = numbers.count,
+    formatter: Any = numbers.count,
 ) -> Table:
-    return table(title, head, [(str(name), shown(value)) for name, value in values.items()])
+    return table(title, head, [(str(name), formatter(value)) for name, value in values.items()])
 
 
 def _setting(value: Any) -> str:

@@ -50,31 +50,33 @@ def write(
     """
     if not runs:
         raise DataError("report: no run given; name at least one folder that lingraft adapt wrote")
-    found = labelled(runs)
+    variants = labelled(runs)
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out, render(found, title, lm_eval))
+    write_text(out, render(variants, title, lm_eval))
     return out
 
 
-def render(found: Sequence[Variant], title: str | None = None, lm_eval: Sequence[Path] = ()) -> str:
+def render(
+    variants: Sequence[Variant], title: str | None = None, lm_eval: Sequence[Path] = ()
+) -> str:
     """The page for labelled variants, the main one first."""
-    return page.render("run", **_context(found, title, lm_eval))
+    return page.render("run", **_context(variants, title, lm_eval))
 
 
 def _context(
-    found: Sequence[Variant], title: str | None, lm_eval: Sequence[Path]
+    variants: Sequence[Variant], title: str | None, lm_eval: Sequence[Path]
 ) -> dict[str, Any]:
-    main = found[0]
+    main = variants[0]
     recipe = main.recipe
     tokenizer, graft = main.result("tokenizer"), main.result("graft")
     evaluation = main.result("evaluation")
     kind = str(tokenizer["kind"]) if tokenizer else ""
     specials = [str(token) for token, _ in tokenizer["specials"].values()] if tokenizer else []
-    compared = tables.compare(found)
-    pairs, before = streams.compared(found), streams.against_source(main)
-    sample_models, shown = samples.samples(found, kind, specials)
+    compared = tables.compare(variants)
+    pairs, before = streams.compared(variants), streams.against_source(main)
+    sample_models, sentences = samples.samples(variants, kind, specials)
     return {
-        "title": title or sections.title(found),
+        "title": title or sections.title(variants),
         "verdict": tables.verdict(compared),
         "next_step": advice.after_run(main, compared.lines[0]),
         "advice": advice.advice(main, compared.lines[0]),
@@ -89,32 +91,32 @@ def _context(
         "scheme": headline(evaluation) if evaluation else HEADLINE_SCHEME,
         "writes": writes(evaluation),
         "predicts": kind_of(evaluation) == "causal",
-        "schemes": sections.schemes(found),
-        "languages": sections.languages(found),
+        "schemes": sections.schemes(variants),
+        "languages": sections.languages(variants),
         "stream_verdict": streams.verdict(main.label, pairs),
         "stream_pairs": streams.table_of(main.label, pairs, "Bits per character by stream"),
         "kept": streams.kept_or_lost(before) if before else "",
         "kept_pairs": streams.table_of(main.label, before, "Before and after"),
         "stream_draws": streams.draws(main),
-        "stream_curves": streams.curves(found),
+        "stream_curves": streams.curves(variants),
         "lexicons": streams.lexicons(main),
-        "causal": causal.section(found),
-        "harness": harness.table_of(harness.collect(found, lm_eval)),
-        "differences": sections.differences(found),
-        "losses": plots.losses(found),
-        "learning_rates": plots.learning_rates(found),
+        "causal": causal.section(variants),
+        "harness": harness.table_of(harness.collect(variants, lm_eval)),
+        "differences": sections.differences(variants),
+        "losses": plots.losses(variants),
+        "learning_rates": plots.learning_rates(variants),
         "corpus": _corpus(main, tokenizer),
         **_vocabulary(recipe, tokenizer),
         "norms": vocabulary.norms(main),
         "graft": graft,
-        "parameters": sections.parameters(found),
-        "account": sections.account(found),
+        "parameters": sections.parameters(variants),
+        "account": sections.account(variants),
         "tensors": sections.tensors(main),
         "provenance": vocabulary.provenance(main, kind),
-        "schedule": sections.schedule(found),
+        "schedule": sections.schedule(variants),
         **_plan(main.run),
         "sample_models": sample_models,
-        "samples": shown,
+        "samples": sentences,
         "environment": sections.environment(main.environment) if main.environment else None,
         "command": (main.environment or {}).get("command"),
         "recipe_toml": decoding.to_toml(recipe),
@@ -157,13 +159,13 @@ def _corpus(main: Variant, tokenizer: dict[str, Any] | None) -> dict[str, Any] |
     corpus = main.result("corpus")
     if corpus is None:
         return None
-    kept = sum(int(split["sentences"]) for split in corpus["splits"].values())
+    n_kept = sum(int(split["sentences"]) for split in corpus["splits"].values())
     return {
         "language": str(corpus["language"]),
         "scripts": ", ".join(str(script) for script in corpus["scripts"]),
         "documents": numbers.count(corpus["documents"]),
         "sentences_in": numbers.count(corpus["sentences_in"]),
-        "kept": numbers.count(kept),
+        "kept": numbers.count(n_kept),
         "sources": sections.corpus_sources(corpus),
         "splits": sections.corpus_splits(corpus, tokenizer),
         "drops": sections.drops(corpus),

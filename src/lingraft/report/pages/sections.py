@@ -27,12 +27,12 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 STATUS = {True: "done", False: "not there yet"}
 
 
-def title(found: Sequence[Variant]) -> str:
+def title(variants: Sequence[Variant]) -> str:
     """What was made of what, or which runs are compared."""
-    names = dict.fromkeys(variant.run_name.partition("/")[0] for variant in found)
+    names = dict.fromkeys(variant.run_name.partition("/")[0] for variant in variants)
     if len(names) > 1:
         return f"{len(names)} runs compared: {', '.join(names)}"
-    recipe = found[0].recipe
+    recipe = variants[0].recipe
     return f"{recipe.name}: {source_name(recipe)} → {', '.join(recipe.languages)}"
 
 
@@ -104,20 +104,20 @@ def corpus_splits(corpus: dict[str, Any], tokenizer: dict[str, Any] | None) -> T
 
 def drops(corpus: dict[str, Any]) -> Table:
     """Why sentences were left out, the commonest reason first, from all to those kept."""
-    kept = sum(int(split["sentences"]) for split in corpus["splits"].values())
+    n_kept = sum(int(split["sentences"]) for split in corpus["splits"].values())
     left_out = {**corpus["dropped"], **corpus.get("subset", {})}
     title = "Sentences, from all that documents were cut into to those that were kept"
-    return funnel(title, "sentences", corpus["sentences_in"], left_out, kept)
+    return funnel(title, "sentences", corpus["sentences_in"], left_out, n_kept)
 
 
-def funnel(title: str, what: str, count: int, dropped: Mapping[str, int], kept: int) -> Table:
+def funnel(title: str, unit: str, count: int, dropped: Mapping[str, int], n_kept: int) -> Table:
     """All that went in, what was left out by reason, the commonest first, and what was kept."""
     rows = [
         _bar("went in", count, count, count, role="total"),
         *(_bar(name, n, count, count) for name, n in by_count(dropped).items() if n),
-        _bar("kept", kept, count, count, role="total"),
+        _bar("kept", n_kept, count, count, role="total"),
     ]
-    return table(title, (what, "number", "share", Column("", "bar")), rows)
+    return table(title, (unit, "number", "share", Column("", "bar")), rows)
 
 
 def by_count(counts: Mapping[str, int]) -> dict[str, int]:
@@ -152,11 +152,11 @@ def _bar(name: str, n: int, total: int, most: int, decimals: int = 1, *, role: R
     return row(name, numbers.count(n), share, Cell("", width=width), role=role)
 
 
-def parameters(found: Sequence[Variant]) -> Table | None:
+def parameters(variants: Sequence[Variant]) -> Table | None:
     """Parts of the model × models, in parameters; None before the first graft."""
     grafts = [
         (variant.label, graft)
-        for variant in found
+        for variant in variants
         if (graft := variant.result("graft")) is not None
     ]
     if not grafts:
@@ -170,9 +170,11 @@ def parameters(found: Sequence[Variant]) -> Table | None:
     return table("Parameters by part", ("part", *(label for label, _ in grafts)), rows)
 
 
-def account(found: Sequence[Variant]) -> Table:
+def account(variants: Sequence[Variant]) -> Table:
     """Where each model's tensors come from: how many of each kind, and their parameters."""
-    counts = {v.label: graft["account"] for v in found if (graft := v.result("graft")) is not None}
+    counts = {
+        v.label: graft["account"] for v in variants if (graft := v.result("graft")) is not None
+    }
     kinds = tuple(dict.fromkeys(kind for account in counts.values() for kind in account))
     rows = [
         (label, *(_tensors(counted.get(kind)) for kind in kinds))
@@ -203,16 +205,16 @@ def tensors(variant: Variant) -> tuple[Table, int]:
         for entry in entries[:MOST_TENSORS]
     ]
     texts = (Column(title, "text") for title in ("kind", "from", "shape"))
-    made = table("Every tensor of the model", ("tensor", *texts, Column("note", "long")), rows)
-    return made, max(0, len(entries) - MOST_TENSORS)
+    result = table("Every tensor of the model", ("tensor", *texts, Column("note", "long")), rows)
+    return result, max(0, len(entries) - MOST_TENSORS)
 
 
-def schedule(found: Sequence[Variant]) -> Table:
+def schedule(variants: Sequence[Variant]) -> Table:
     """What each phase trained, how long, and how it ended."""
     texts = (Column("phase", "text"), Column("trains", "long"))
     budget = ("trainable", "objective", "peak rate", "steps", "tokens", "time", "tokens/s")
     head = ("model", *texts, *budget, "best loss", "at step", "ended by")
-    rows = [_phase_row(variant, phase) for variant in found for phase in variant.phases]
+    rows = [_phase_row(variant, phase) for variant in variants for phase in variant.phases]
     return table("Phases", head, rows)
 
 
@@ -249,11 +251,11 @@ def _phase_row(variant: Variant, phase: PhaseRecord) -> tuple[str, ...]:
     )
 
 
-def schemes(found: Sequence[Variant]) -> Table:
+def schemes(variants: Sequence[Variant]) -> Table:
     """Every metric under every masking scheme."""
     columns = ("hits@1", "hits@3", "hits@5", "hits@10")
     rows = []
-    for variant in found:
+    for variant in variants:
         evaluation = variant.result("evaluation")
         for scheme, metrics in (evaluation or {"metrics": {}})["metrics"].items():
             rows.append(
@@ -273,10 +275,10 @@ def schemes(found: Sequence[Variant]) -> Table:
     return table("Metrics by masking scheme", head, rows)
 
 
-def languages(found: Sequence[Variant]) -> Table | None:
+def languages(variants: Sequence[Variant]) -> Table | None:
     """Every model on the test text of every stream; None where there is one text."""
     rows = []
-    for variant in found:
+    for variant in variants:
         for stream, result in (variant.result("evaluation") or {}).get("streams", {}).items():
             metrics = result["metrics"][headline(result)]
             words = result.get("likelihood") or result.get("words", {})
@@ -311,15 +313,15 @@ def _text(value: Any) -> str:
     return numbers.ABSENT if value is None else str(value)
 
 
-def differences(found: Sequence[Variant]) -> Table | None:
+def differences(variants: Sequence[Variant]) -> Table | None:
     """What the recipes of several runs do not share; None for a single run."""
-    mains = [variant for variant in found if not variant.is_baseline]
+    mains = [variant for variant in variants if not variant.is_baseline]
     if len(mains) < 2:
         return None
     flat = [_flat(variant.recipe.model_dump(mode="json")) for variant in mains]
     keys = dict.fromkeys(key for recipe in flat for key in recipe if key != "name")
-    shown = {key: [_text(recipe.get(key)) for recipe in flat] for key in keys}
-    rows = [(key, *values) for key, values in shown.items() if len(set(values)) > 1]
+    settings = {key: [_text(recipe.get(key)) for recipe in flat] for key in keys}
+    rows = [(key, *values) for key, values in settings.items() if len(set(values)) > 1]
     names = (Column(variant.run_name, "long") for variant in mains)
     return table("Differences between the recipes", ("recipe", *names), rows)
 

@@ -57,13 +57,13 @@ def vocabulary_facts(recipe: Recipe, tokenizer: dict[str, Any]) -> list[str]:
             f"{numbers.count(counts['unreachable'])}."
         )
     streams = tokenizer.get("streams") or {recipe.languages[0]: tokenizer}
-    measured = {f"held-out text of {name}": found.get("changed") for name, found in streams.items()}
+    measured = {f"held-out text of {name}": stats.get("changed") for name, stats in streams.items()}
     measured["resources.source_text"] = tokenizer.get("source_text")
     return facts + [
-        f"In {name}, {numbers.percent(found['changed'], 2)} of the source's "
-        f"{numbers.count(found['tokens'])} tokens are others now."
-        for name, found in measured.items()
-        if found is not None
+        f"In {name}, {numbers.percent(stats['changed'], 2)} of the source's "
+        f"{numbers.count(stats['tokens'])} tokens are others now."
+        for name, stats in measured.items()
+        if stats is not None
     ]
 
 
@@ -73,9 +73,9 @@ def norms(variant: Variant) -> Table | None:
     sides = {"word embeddings": embeddings, "output projection": embeddings.get("output", {})}
     rows: list[Row] = []
     for name, side in sides.items():
-        if (found := side.get("norms")) is None:
+        if (lengths := side.get("norms")) is None:
             continue
-        source = numbers.significant(found["source"])
+        source = numbers.significant(lengths["source"])
         rows.append(row(name, "source's", numbers.ABSENT, source, source))
         rows += [
             row(
@@ -85,7 +85,7 @@ def norms(variant: Variant) -> Table | None:
                 numbers.significant(group["before"]),
                 numbers.significant(group["after"]),
             )
-            for rule, group in found["groups"].items()
+            for rule, group in lengths["groups"].items()
         ]
     columns = ("matrix", Column("rows that are", "text"), "rows", "as made", "as they start")
     return table("Median lengths of the rows", columns, rows) if rows else None
@@ -120,8 +120,8 @@ def _examples(path: Path, kind: str, source_kind: str) -> dict[str, list[str]]:
             _, piece, rule, _, source_piece = (*line.rstrip("\n").split("\t"), "", "", "", "", "")[
                 :5
             ]
-            shown = examples.setdefault(rule, [])
-            if len(shown) < EXAMPLES_PER_RULE:
+            pieces = examples.setdefault(rule, [])
+            if len(pieces) < EXAMPLES_PER_RULE:
                 new, old = readable(piece, kind), readable(source_piece, source_kind)
-                shown.append(new if old in ("", new) else f"{new} ← {old}")
+                pieces.append(new if old in ("", new) else f"{new} ← {old}")
     return examples

@@ -84,8 +84,8 @@ class RayTask:
         except self.ray.exceptions.TaskCancelledError:
             return -signal.SIGTERM
         except self.ray.exceptions.RayError as error:
-            said = " ".join(str(error).split())[:300]
-            write_text(self.folder / FAILURE, f"Ray ended it: {said}\n")
+            message = " ".join(str(error).split())[:300]
+            write_text(self.folder / FAILURE, f"Ray ended it: {message}\n")
             return 1
 
     def terminate_once(self) -> None:

@@ -94,11 +94,11 @@ class Queue:
     def holds(self, job: str, *, now: bool = False) -> bool:
         """Whether a job waits or runs, as far as is known."""
         if now or time.monotonic() - self.asked_at > ASKING_SECONDS:
-            found = _said(["squeue", "--noheader", "--format=%A", "--user", getpass.getuser()])
+            output = _said(["squeue", "--noheader", "--format=%A", "--user", getpass.getuser()])
             self.asked_at = time.monotonic()
-            if found is None:  # a controller that is busy does not mean that jobs are gone
+            if output is None:  # a controller that is busy does not mean that jobs are gone
                 return True
-            self.jobs = frozenset(found.split())
+            self.jobs = frozenset(output.split())
         return job in self.jobs
 
 
@@ -120,9 +120,9 @@ class SlurmJob:
         return self.status
 
     def _ended(self) -> int | None:
-        told = self.folder / EXIT
-        if told.is_file():
-            return int(read_json(told)["status"])
+        exit_file = self.folder / EXIT
+        if exit_file.is_file():
+            return int(read_json(exit_file)["status"])
         if self.queue.holds(self.job):
             self.missing_since = None
             return None
@@ -132,8 +132,8 @@ class SlurmJob:
         self.missing_since = self.missing_since or now
         if now - self.missing_since < PATIENCE:
             return None
-        said = last_line(self.folder / LOG)
-        message = f"Slurm ended job {self.job} ({reason(self.job)}); it said: {said}"
+        line = last_line(self.folder / LOG)
+        message = f"Slurm ended job {self.job} ({reason(self.job)}); it said: {line}"
         write_text(self.folder / FAILURE, message + "\n")
         return 1
 
@@ -210,8 +210,8 @@ def reason(job: str) -> str:
     """Why Slurm ended a job, where its accounting tells."""
     if shutil.which("sacct") is None:
         return "no accounting here tells why"
-    said = _said(["sacct", "--noheader", "--parsable2", "-X", "--format=State", "-j", job])
-    return (said or "").strip().partition("\n")[0] or "its state is not known"
+    output = _said(["sacct", "--noheader", "--parsable2", "-X", "--format=State", "-j", job])
+    return (output or "").strip().partition("\n")[0] or "its state is not known"
 
 
 def _said(command: list[str]) -> str | None:

@@ -40,46 +40,46 @@ def benchmark(name: str) -> dict[str, Any]:
 
 def tasks() -> dict[str, Task]:
     """All built-in tasks by name."""
-    found = {}
+    by_name = {}
     for name in BENCHMARKS:
         for table in tables(benchmark(name)):
             task = task_of(decode(table, f"{name}.toml"))
-            found[task.name] = task
-    return found
+            by_name[task.name] = task
+    return by_name
 
 
 def retrievals() -> dict[str, Retrieval]:
     """All built-in records of retrieval by name."""
-    found = {}
+    by_name = {}
     for name in RETRIEVALS:
         for table in tables(benchmark(name)):
             record = checked(Retrieval, table, f"{name}.toml")
-            found[record.name] = record
-    return found
+            by_name[record.name] = record
+    return by_name
 
 
 def groups(benchmarks: Sequence[str]) -> dict[str, Group]:
     """The tasks of these files that are there in several languages, by name."""
-    found = {}
+    by_name = {}
     for name in benchmarks:
         if "group" in (content := benchmark(name)):
             languages = [table["language"] for table in tables(content)]
             table = content["group"] | {"languages": languages}
             group = checked(Group, table, f"{name}.toml.group")
-            found[group.name] = group
-    return found
+            by_name[group.name] = group
+    return by_name
 
 
 def tables(benchmark: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The tables of a benchmark's tasks, each complete."""
     top = {key: value for key, value in benchmark.items() if key not in ("tasks", "group", "each")}
-    each = benchmark.get("each", {})
+    by_language = benchmark.get("each", {})
     for own in benchmark["tasks"]:
         table = _joined(top, own)
         names = table.pop("fill", {})
         for language in table.pop("languages", None) or [table["language"]]:
-            known = names | {"lang": language} | each.get(language, {})
-            yield _filled(table | {"language": language}, known | _filled(names, known))
+            values = names | {"lang": language} | by_language.get(language, {})
+            yield _filled(table | {"language": language}, values | _filled(names, values))
 
 
 def _joined(top: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,29 +34,29 @@ def attachment(
     predictions, so the class "wrong head", which gold never has, adds an F1 of 0 as soon as one
     head is wrong; P1's tables have these `reference/…` values.
     """
-    known, common = frozenset(labels), frozenset(labels[:COMMON])
-    heads, relations, held, right = [], [], [], []
+    known_labels, common = frozenset(labels), frozenset(labels[:COMMON])
+    heads, relations, right_heads, right = [], [], [], []
     for example, prediction in zip(examples, predictions, strict=True):
         assert isinstance(example, ParseExample)
-        _check(example, prediction, known)
+        _check(example, prediction, known_labels)
         assert isinstance(prediction, ParsePrediction)
         words = right_words(example, prediction)
-        held.append([head for head, _ in words])
+        right_heads.append([head for head, _ in words])
         right.append([both for _, both in words])
         heads.append(list(zip(example.heads or (), prediction.heads, strict=True)))
         classes = [
-            [one if one in common else OTHERS for one in side]
+            [relation if relation in common else OTHERS for relation in side]
             for side in (example.relations or (), prediction.relations)
         ]
         relations.append(
             [
-                (gold, said if head else WRONG_HEAD)
-                for gold, said, head in zip(*classes, held[-1], strict=True)
+                (gold, relation if head else WRONG_HEAD)
+                for gold, relation, head in zip(*classes, right_heads[-1], strict=True)
             ]
         )
     by_head, by_relation = Tally(heads), Tally(relations)
     return {
-        "uas": weighted.share(held),
+        "uas": weighted.share(right_heads),
         "las": weighted.share(right),
         "uas_macro_f1": by_head.f1("macro", by_gold=True),
         "las_macro_f1": by_relation.f1("macro", by_gold=True),
@@ -76,7 +76,7 @@ def right_words(example: ParseExample, prediction: ParsePrediction) -> list[tupl
     return [(head, head and relation) for head, relation in zip(heads, relations, strict=True)]
 
 
-def _check(example: ParseExample, prediction: Prediction, known: frozenset[str]) -> None:
+def _check(example: ParseExample, prediction: Prediction, known_labels: frozenset[str]) -> None:
     if not isinstance(prediction, ParsePrediction) or not (
         len(prediction.heads) == len(prediction.relations) == len(example.words)
     ):
@@ -85,5 +85,5 @@ def _check(example: ParseExample, prediction: Prediction, known: frozenset[str])
             "one a word"
         )
     for label in prediction.relations:
-        if label not in known:
+        if label not in known_labels:
             raise DataError(f"prediction {prediction.id}: unknown relation {label!r}")

@@ -211,15 +211,15 @@ class _Scanner:
     def _drop_lines_left_open(self) -> None:
         """Give up links that were opened on an earlier line: on none of these they can end."""
         line = self.text.rfind("\n", 0, self.stack[-1][1]) + 1
-        kept = []
+        entries = []
         for entry in self.stack:
             kind, start, length = entry
             if kind in ("link", "external") and start < line:
                 self.edits.append((start, start + length, ""))
                 self.open[kind] -= 1
             else:
-                kept.append(entry)
-        self.stack = kept
+                entries.append(entry)
+        self.stack = entries
 
     def _give_up(self) -> None:
         """The innermost opening has no partner."""

@@ -171,8 +171,8 @@ class Cutter:
             self._latest, self._reason = b"", TOO_LARGE
         else:
             revision = bytes(self._buffer[:end])
-            found = TIMESTAMP.search(revision)
-            timestamp = found[1] if found else b""
+            match = TIMESTAMP.search(revision)
+            timestamp = match[1] if match else b""
             if timestamp >= self._timestamp:
                 self._latest, self._timestamp, self._reason = revision, timestamp, ""
         self._state = State.AFTER_REVISION

@@ -152,9 +152,9 @@ def wiki_dump(source: Source, section: recipe.Corpus, reading: Reading) -> Itera
     assert source.path is not None
     page_bytes = min(section.max_line_bytes, PAGE_BYTES)
     if source.span is None:
-        found = pages(source.path, reading, page_bytes)
+        dump_pages = pages(source.path, reading, page_bytes)
     else:
         block = Block(source.path, *source.span)
-        found = block_pages(block, site_of(source.path), reading, page_bytes)
-    for page in found:
+        dump_pages = block_pages(block, site_of(source.path), reading, page_bytes)
+    for page in dump_pages:
         yield page.name, page.text, {"title": page.title, "revision": page.revision}

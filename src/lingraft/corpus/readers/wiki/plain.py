@@ -200,13 +200,13 @@ class _Writer:
         if colon:  # {{formatnum:1234}}
             name, parts = function, [argument, *parts]
         shift = 0 if colon else 1
-        named = {
+        keywords = {
             key: parts[at - shift].strip() for at, key in frame.keys.items() if at <= len(parts)
         }
         positional = [part for at, part in enumerate(parts) if at + shift not in frame.keys]
         text = ""
         if templates.carries_text(name):  # it may go on after what `_open_template` looked at
-            text = templates.expand(name, positional, named, protect(self.title))
+            text = templates.expand(name, positional, keywords, protect(self.title))
         self._put(text or DROPPED)
         return index
 
@@ -239,8 +239,8 @@ class _Writer:
 
     def _close_link(self, tokens: Sequence[Any], index: int) -> int:
         target, *label = self.frames.pop().texts()
-        shown = "".join(label)
-        self._put(shown if shown.strip() else _shown(target))
+        text = "".join(label)
+        self._put(text if text.strip() else _shown(target))
         return index
 
     def _open_external(self, tokens: Sequence[Any], index: int) -> int:
@@ -297,10 +297,10 @@ def _finish(text: str, site: Site) -> str:
     for line in text.replace(BREAK, "\n").split("\n"):
         if TABLE_REST.match(line) or line.startswith(HEADING):
             continue
-        if shown := " ".join(
+        if content := " ".join(
             without_quotes(line.replace(HEADING, "")).translate(UNPROTECTED).split()
         ):
-            lines.append(shown)
+            lines.append(content)
     return "\n".join(lines)
 
 

@@ -36,7 +36,7 @@ def without_quotes(line: str) -> str:
 
 def _give_apostrophe(pieces: list[str], marks: list[int]) -> None:
     """Of the bold marks, one follows a word of one letter, or else a longer one, or a space."""
-    found: dict[str, int] = {}
+    indices: dict[str, int] = {}
     for index, mark in enumerate(marks):
         if mark != 3:
             continue
@@ -47,8 +47,8 @@ def _give_apostrophe(pieces: list[str], marks: list[int]) -> None:
             place = "after one letter"
         else:
             place = "after a word"
-        found.setdefault(place, index)
+        indices.setdefault(place, index)
     for place in ("after one letter", "after a word", "after a space"):
-        if place in found:
-            pieces[found[place]] += "'"
+        if place in indices:
+            pieces[indices[place]] += "'"
             return

@@ -68,10 +68,10 @@ def blocks(path: Path, target_bytes: int) -> list[Block]:
         if path.suffix.lower() == ".bz2" and not _is_utf16(path):
             with path.open("rb") as file:
                 while starts[-1] + target_bytes < size:
-                    found = _next_stream(file, starts[-1] + target_bytes)
-                    if found is None:
+                    offset = _next_stream(file, starts[-1] + target_bytes)
+                    if offset is None:
                         break
-                    starts.append(found)
+                    starts.append(offset)
     return [Block(path, start, end) for start, end in zip(starts, [*starts[1:], size], strict=True)]
 
 
@@ -84,12 +84,12 @@ def _is_utf16(path: Path) -> bool:
 
 def _next_stream(file: io.BufferedReader, position: int) -> int | None:
     file.seek(position)
-    held = b""
+    buffer = b""
     while data := file.read(READ_BYTES):
-        held += data
-        if match := STREAM_START.search(held):
-            return file.tell() - len(held) + match.start()
-        held = held[-(STREAM_START_BYTES - 1) :]
+        buffer += data
+        if match := STREAM_START.search(buffer):
+            return file.tell() - len(buffer) + match.start()
+        buffer = buffer[-(STREAM_START_BYTES - 1) :]
     return None
 
 

@@ -16,8 +16,8 @@ RANGE_WORDS = {"to", "-", "–", "and", "or", "x", "by", "&"}
 
 
 def _positional(index: int) -> Callable[[Sequence[str], Mapping[str, str]], str]:
-    def text(positional: Sequence[str], named: Mapping[str, str]) -> str:
-        value = named.get(str(index + 1))
+    def text(positional: Sequence[str], keywords: Mapping[str, str]) -> str:
+        value = keywords.get(str(index + 1))
         if value is None:
             value = positional[index] if index < len(positional) else ""
         return value.strip()
@@ -25,15 +25,15 @@ def _positional(index: int) -> Callable[[Sequence[str], Mapping[str, str]], str]
     return text
 
 
-def _last(positional: Sequence[str], named: Mapping[str, str]) -> str:
+def _last(positional: Sequence[str], keywords: Mapping[str, str]) -> str:
     return positional[-1].strip() if positional else ""
 
 
-def _quote(positional: Sequence[str], named: Mapping[str, str]) -> str:
-    return "\n" + (named.get("text") or _first(positional, named)) + "\n"
+def _quote(positional: Sequence[str], keywords: Mapping[str, str]) -> str:
+    return "\n" + (keywords.get("text") or _first(positional, keywords)) + "\n"
 
 
-def _convert(positional: Sequence[str], named: Mapping[str, str]) -> str:
+def _convert(positional: Sequence[str], keywords: Mapping[str, str]) -> str:
     """{{convert|12|km|mi}} is '12 km', {{convert|5|to|10|km}} is '5 to 10 km'."""
     values = [value.strip() for value in positional[:4]]
     if len(values) == 4 and values[1] in RANGE_WORDS:
@@ -41,12 +41,12 @@ def _convert(positional: Sequence[str], named: Mapping[str, str]) -> str:
     return " ".join(values[:2])
 
 
-def _number(positional: Sequence[str], named: Mapping[str, str]) -> str:
+def _number(positional: Sequence[str], keywords: Mapping[str, str]) -> str:
     return " ".join(value.strip() for value in positional[:2] if value.strip())
 
 
 def _always(text: str) -> Callable[[Sequence[str], Mapping[str, str]], str]:
-    return lambda positional, named: text
+    return lambda positional, keywords: text
 
 
 _first, _second = _positional(0), _positional(1)
@@ -102,16 +102,16 @@ def carries_text(name: str) -> bool:
     return canonical_name in TEXT_TEMPLATES or canonical_name in TITLE_WORDS
 
 
-def expand(name: str, positional: Sequence[str], named: Mapping[str, str], title: str) -> str:
+def expand(name: str, positional: Sequence[str], keywords: Mapping[str, str], title: str) -> str:
     """The text of a template of which `carries_text` says that it has some.
 
     Args:
         name: as it is written.
         positional: arguments without a name, in order, as plain text.
-        named: the others.
+        keywords: the others.
         title: of the page.
     """
     canonical_name = canonical(name)
     if canonical_name in TITLE_WORDS:
         return title
-    return TEXT_TEMPLATES[canonical_name](positional, named)
+    return TEXT_TEMPLATES[canonical_name](positional, keywords)
