@@ -66,11 +66,11 @@ class Model:
         return float(counted["characters"]) / float(counted["tokens"])
 
 
-def models(found: Sequence[Variant]) -> list[Model]:
+def models(variants: Sequence[Variant]) -> list[Model]:
     """The evaluated causal models, and behind them the source, once for each that differs."""
     judged: list[Model] = []
     sources: dict[str, Model] = {}
-    for variant in found:
+    for variant in variants:
         evaluation = variant.result("evaluation")
         if evaluation is None or kind_of(evaluation) != "causal":
             continue
@@ -114,13 +114,13 @@ def text_table(judged: Sequence[Model]) -> Table | None:
                 role="reference" if model.is_source else "",
             )
         )
-    seen: dict[str, tuple[str, float]] = {}
+    unigrams: dict[str, tuple[str, float]] = {}
     for model in judged:
         bits = unigram_bits(model)
         if bits is not None:
-            seen.setdefault(f"{bits:.6g}", (model.label, bits))
-    for name, bits in seen.values():
-        label = "unigrams" if len(seen) == 1 else f"unigrams ({name})"
+            unigrams.setdefault(f"{bits:.6g}", (model.label, bits))
+    for name, bits in unigrams.values():
+        label = "unigrams" if len(unigrams) == 1 else f"unigrams ({name})"
         blank = [numbers.ABSENT] * 4
         rows.append(row(label, numbers.fixed(bits, 3), *blank, role="reference"))
     head = ("model", "bits/byte", "bits/char", "PPL", "tokens/char", "tokens")
@@ -168,16 +168,16 @@ def pieces_table(judged: Sequence[Model]) -> Table | None:
     return table("The next token", head, rows, notes) if rows else None
 
 
-def difference(ours: Blocks, theirs: Blocks) -> Difference | None:
-    """Ours less theirs by a paired bootstrap over blocks of the same text; None where they differ.
+def difference(model: Blocks, source: Blocks) -> Difference | None:
+    """Model less source by a paired bootstrap over blocks of the same text; None where they differ.
 
     Args:
-        ours: sums and counts by block.
-        theirs: of the other model.
+        model: sums and counts by block.
+        source: of the other model.
     """
-    if len(ours) != len(theirs):
+    if len(model) != len(source):
         return None
-    sums_2B, counts_2B = np.array([ours, theirs]).transpose(2, 0, 1)
+    sums_2B, counts_2B = np.array([model, source]).transpose(2, 0, 1)
     if not np.array_equal(*counts_2B):
         return None
     return Resampling().between_texts(sums_2B, counts_2B[0])
@@ -188,12 +188,12 @@ def kept_table(judged: Sequence[Model]) -> Table | None:
     rows = []
     for model in judged:
         source = model.source
-        for name, kept in model.more.get("kept", {}).items() if not model.is_source else ():
+        for name, result in model.more.get("kept", {}).items() if not model.is_source else ():
             before = (source.more if source else {}).get("kept", {}).get(name)
-            same = before is not None and before["text"] == kept["text"]
-            theirs = before["likelihood"]["bits_per_byte"] if before and same else None
+            same = before is not None and before["text"] == result["text"]
+            source_bits = before["likelihood"]["bits_per_byte"] if before and same else None
             key = f"kept/{name}"
-            found = (
+            interval = (
                 difference(
                     model.more["blocks"][key]["bits_per_byte"],
                     source.more["blocks"][key]["bits_per_byte"],
@@ -201,16 +201,16 @@ def kept_table(judged: Sequence[Model]) -> Table | None:
                 if source is not None and same
                 else None
             )
-            ours = kept["likelihood"]["bits_per_byte"]
+            model_bits = result["likelihood"]["bits_per_byte"]
             rows.append(
                 row(
                     name,
                     Cell(model.label),
-                    numbers.count(kept["likelihood"]["bytes"]),
-                    numbers.fixed(theirs, 3),
-                    numbers.fixed(ours, 3),
-                    numbers.signed(None if theirs is None else ours - theirs, 3),
-                    _bounds(found, 3),
+                    numbers.count(result["likelihood"]["bytes"]),
+                    numbers.fixed(source_bits, 3),
+                    numbers.fixed(model_bits, 3),
+                    numbers.signed(None if source_bits is None else model_bits - source_bits, 3),
+                    _bounds(interval, 3),
                 )
             )
     head = ("text", Column("model", "text"), "bytes", "before", "after", "difference")
@@ -218,31 +218,31 @@ def kept_table(judged: Sequence[Model]) -> Table | None:
     return table("Source language kept", (*head, "95 % interval"), rows, notes) if rows else None
 
 
-def _bounds(found: Difference | None, decimals: int) -> str:
-    if found is None:
+def _bounds(interval: Difference | None, decimals: int) -> str:
+    if interval is None:
         return numbers.ABSENT
-    return numbers.between(found.low, found.high, decimals, sign=True) or numbers.ABSENT
+    return numbers.between(interval.low, interval.high, decimals, sign=True) or numbers.ABSENT
 
 
-def choices_table(found: Sequence[Variant]) -> Table | None:
+def choices_table(variants: Sequence[Variant]) -> Table | None:
     """Files of questions × models, and each model less the source with its interval."""
-    judged = models(found)
+    judged = models(variants)
     titles = dict.fromkeys(title for model in judged for title in model.more.get("choices", {}))
     if not titles:
         return None
     rows = []
     for title in titles:
-        asked = [
+        results = [
             (m, m.more["choices"][title]) for m in judged if title in m.more.get("choices", {})
         ]
-        for model, scores in asked:
+        for model, scores in results:
             is_source = model.is_source
-            theirs = (model.source.more if model.source else {}).get("choices", {}).get(title)
-            same = theirs is not None and theirs["text"] == scores["text"]
+            base = (model.source.more if model.source else {}).get("choices", {}).get(title)
+            same = base is not None and base["text"] == scores["text"]
             source = model.source if same else None
             answers = (model.answers(title), source.answers(title)) if source else None
             for metric in choice_metrics.METRICS:
-                gain = scores[metric] - theirs[metric] if same else None
+                gain = scores[metric] - base[metric] if same else None
                 paired = choice_metrics.difference(*answers, metric) if answers else None
                 rows.append(
                     row(
@@ -267,11 +267,12 @@ def choices_table(found: Sequence[Variant]) -> Table | None:
         "for each character, byte or token of it. The names are those of lm-evaluation-harness, "
         "whose acc_norm is by characters; ± is the standard error. No examples in the prompt."
     ]
-    cut = {t: m.more["choices"][t]["cut"] for m in judged for t in m.more.get("choices", {})}
     notes += [
-        f"{name}: {numbers.count(n)} choices have a context that lost its start."
-        for name, n in cut.items()
-        if n
+        f"{title}, {model.label}: {numbers.count(scores['cut'])} choices have a context that lost "
+        "its start."
+        for model in judged
+        for title, scores in model.more.get("choices", {}).items()
+        if scores["cut"]
     ]
     return table("Multiple choice", head, rows, notes)
 
@@ -317,22 +318,22 @@ def samples(judged: Sequence[Model]) -> Iterator[dict[str, Any]]:
     for number, sample in enumerate(first):
         lines = []
         for model in judged:
-            others = model.more.get("generated", ())
-            if number < len(others) and others[number]["beginning"] == sample["beginning"]:
-                lines += [(model.label, mode, others[number][mode]) for mode in ("greedy", "drawn")]
+            texts = model.more.get("generated", ())
+            if number < len(texts) and texts[number]["beginning"] == sample["beginning"]:
+                lines += [(model.label, mode, texts[number][mode]) for mode in ("greedy", "drawn")]
         yield {"beginning": sample["beginning"], "written": sample["written"], "lines": lines}
 
 
-def section(found: Sequence[Variant]) -> dict[str, Any] | None:
+def section(variants: Sequence[Variant]) -> dict[str, Any] | None:
     """What the page shows of causal models; None where there is none."""
-    judged = models(found)
+    judged = models(variants)
     if not judged:
         return None
     return {
         "text": text_table(judged),
         "pieces": pieces_table(judged),
         "kept": kept_table(judged),
-        "choices": choices_table(found),
-        "speed": speed_table(judged, found[0].environment),
+        "choices": choices_table(variants),
+        "speed": speed_table(judged, variants[0].environment),
         "samples": list(samples(judged)),
     }
