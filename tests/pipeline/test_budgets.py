@@ -18,7 +18,7 @@ from lingraft.pipeline.foreseeing import foreseen
 from lingraft.pipeline.memory import Machine
 from lingraft.pipeline.plans import completed
 from lingraft.pipeline.stages import graft_fingerprint
-from lingraft.recipe import Schedule, Validation, auto
+from lingraft.recipe import Schedule, Validation, auto, facts
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run, Stage
 from lingraft.training.data import Batcher
@@ -241,8 +241,8 @@ def unsure(monkeypatch):
     )  # fmt: skip
     others = [one for one in auto.RULES if one.key != rule.key]
     monkeypatch.setattr(auto, "RULES", (*others[:1], rule, *others[1:]))
-    monkeypatch.setattr(auto, "NARROW", 8)
-    monkeypatch.setattr(auto, "WIDE", 8)
+    monkeypatch.setattr(facts, "NARROW", 8)
+    monkeypatch.setattr(facts, "WIDE", 8)
 
 
 @pytest.fixture

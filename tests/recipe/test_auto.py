@@ -10,12 +10,15 @@ import pytest
 
 from lingraft.errors import RecipeError
 from lingraft.recipe import auto, choosing
+from lingraft.recipe.facts import Facts
 from lingraft.recipe.methods import is_open, promised, recipe_from, settled
 
 RESULTS = Path(__file__).parents[2] / "docs/results"
 SMALL = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}}
-FACTS = auto.Facts("masked", 256, 1_000_000, 1e6, has_vectors=True)
+FACTS = Facts("masked", 256, 1_000_000, 1e6, has_vectors=True)
 MASKS = "method.masking_rate"
+DROPOUT, FACTOR = "method.dropout", "method.embedding_rate_factor"
+OF_MASKED = {MASKS, DROPOUT, FACTOR}
 STEPS = {"value": 40, "unit": "steps"}
 
 
@@ -51,8 +54,8 @@ def test_the_names_of_rules_are_unique():
 @pytest.mark.parametrize("width", [64, 256, 384, 768, 4_096])
 @pytest.mark.parametrize("tokens", [1e4, 1e6, 1e9])
 def test_every_source_and_budget_gets_a_value_for_every_key(kind, width, tokens):
-    facts = auto.Facts(kind, width, 10_000_000, tokens, phases=2, has_vectors=True)
-    keys = {rule.key for rule in auto.RULES} - ({MASKS} if kind != "masked" else set())
+    facts = Facts(kind, width, 10_000_000, tokens, phases=2, has_vectors=True)
+    keys = {rule.key for rule in auto.RULES} - (OF_MASKED if kind != "masked" else set())
     assert set(decided(asked(), facts)) == keys
 
 
@@ -112,6 +115,31 @@ def test_masked_models_predict_more_tokens_than_in_papers():
         assert {phase.masking.rate for phase in phases} == {0.4}
 
 
+def test_embeddings_learn_faster_where_all_of_a_masked_model_trains_at_once():
+    for tokens, sure in ((1e6, True), (1e8, False)):
+        found = decided(asked(), replace(FACTS, tokens=tokens))
+        assert (found[FACTOR].value, found[FACTOR].sure) == (4, sure)
+        (phase,) = choosing.applied(asked(), found.values()).phases
+        assert phase.optimiser.rates == {"embeddings": 4 * phase.optimiser.learning_rate}
+    two = decided(asked({"name": "xpt"}), replace(FACTS, phases=2))
+    assert two[FACTOR].value is None
+    assert two["method.learning_rate"].value == 2e-3
+
+
+def test_dropout_is_left_out_unless_the_text_is_read_many_times():
+    text = 100_000_000
+    for facts, wanted, sure in (
+        (replace(FACTS, characters=text), 0.0, True),
+        (replace(FACTS, characters=text, tokens=1e8), 0.0, False),
+        (replace(FACTS, characters=text, tokens=1e9), None, False),
+        (replace(FACTS, characters=100_000), None, False),
+    ):
+        found = decided(asked(), facts)
+        assert (found[DROPOUT].value, found[DROPOUT].sure) == (wanted, sure)
+        phases = choosing.applied(asked(), found.values()).phases
+        assert {phase.dropout for phase in phases} == {wanted}
+
+
 def test_wider_sources_learn_more_slowly_and_a_probe_may_only_lower_their_rate():
     rates = []
     for width, sure in ((256, True), (384, True), (768, False), (2_048, False)):
@@ -119,7 +147,7 @@ def test_wider_sources_learn_more_slowly_and_a_probe_may_only_lower_their_rate()
         assert rate.sure == sure
         assert max(rate.candidates, default=rate.value) == rate.value
         rates.append(rate.value)
-    assert rates == [2e-3, 1e-3, 5e-4, 1.9e-4]
+    assert rates == [1e-3, 1e-3, 2.5e-4, 9.4e-5]
 
 
 def test_a_larger_budget_gets_a_larger_batch():
@@ -159,7 +187,7 @@ def test_a_small_budget_gets_no_more_pieces_than_it_can_teach():
 
 def test_the_measured_learning_rate_is_for_sources_like_those_measured():
     narrow = decided(asked())["method.learning_rate"]
-    assert (narrow.value, narrow.sure, narrow.candidates) == (2e-3, True, ())
+    assert (narrow.value, narrow.sure, narrow.candidates) == (1e-3, True, ())
     wide = decided(asked(), replace(FACTS, width=768))["method.learning_rate"]
     assert not wide.sure
     assert wide.value < 2e-3

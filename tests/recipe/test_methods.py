@@ -252,6 +252,32 @@ def test_how_many_tokens_are_predicted_holds_for_every_phase(name):
         assert set(rates) == {wanted}
 
 
+def test_embeddings_may_learn_faster_than_the_rest_also_in_a_baseline():
+    method = {"learning_rate": 1e-3, "embedding_rate_factor": 4}
+    made = recipe(method=method, baselines=[{"method": "scratch", "learning_rate": 3e-3}])
+    assert [phase.optimiser.rates for phase in made.phases] == [{"embeddings": 4e-3}] * 2
+    (phase,) = baseline(made, 0).phases
+    assert (phase.optimiser.learning_rate, phase.optimiser.rates) == (3e-3, {"embeddings": 0.012})
+
+
+def test_a_phase_that_trains_no_embeddings_has_no_rate_for_them():
+    method = {"name": "veco", "embedding_rate_factor": 4}
+    rates = [phase.optimiser.rates for phase in recipe_from(PAIRED | {"method": method}).phases]
+    assert rates == [{}, {"embeddings": 8e-4}]
+
+
+def test_a_method_may_train_without_the_dropout_of_its_source():
+    for value in (None, 0.0, 0.3):
+        made = recipe(method={} if value is None else {"dropout": value})
+        assert {phase.dropout for phase in made.phases} == {value}
+    assert (
+        baseline(recipe(method={"dropout": 0.0}, baselines=[{"method": "scratch"}]), 0)
+        .phases[0]
+        .dropout
+        == 0.0
+    )
+
+
 def test_a_warm_up_of_zero_is_a_value():
     assert [p.schedule.warmup for p in recipe(method={"warmup": 0}).phases] == [0, 0]
 

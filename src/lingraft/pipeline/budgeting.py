@@ -28,6 +28,7 @@ from lingraft.pipeline.stages import family_now
 from lingraft.pipeline.suiting import suited
 from lingraft.recipe import Budget, Recipe, auto, choosing
 from lingraft.recipe.decoding import to_toml
+from lingraft.recipe.facts import Facts
 from lingraft.recipe.methods import is_open, promised, settled
 from lingraft.rundir import read_json, write_json, write_text
 from lingraft.training.pace import FILE as PACE
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lingraft.pipeline.stages import Context
-    from lingraft.recipe.auto import Facts
     from lingraft.recipe.choosing import Choice
     from lingraft.rundir import Run
 
@@ -139,7 +139,7 @@ def _facts(context: Context) -> Facts:
     config = config_of(recipe.source)
     width, depth = int(config.hidden_size), int(getattr(config, family.depth_key))
     tokens, slowdown = _rough_tokens(context, text, width, depth)
-    return auto.Facts(
+    return Facts(
         kind=family.kind,
         width=width,
         characters=characters,
@@ -240,7 +240,7 @@ def _late(request: Recipe, recipe: Recipe, facts: dict[str, Any]) -> list[Choice
     """What the rules decide once the model is there; nothing without preset 'auto'."""
     if not _is_auto(request):
         return []
-    model_facts = replace(auto.Facts(**facts), phases=len(recipe.phases))
+    model_facts = replace(Facts(**facts), phases=len(recipe.phases))
     return choosing.choices(request, model_facts, before_speed=False)
 
 

@@ -16,13 +16,13 @@ from lingraft.models.families import family_of
 from lingraft.pipeline import preflight
 from lingraft.pipeline.memory import this_machine
 from lingraft.recipe import auto, choosing
+from lingraft.recipe.facts import CHARACTERS_A_TOKEN, Facts
 from lingraft.recipe.methods import is_open, promised
 
 if TYPE_CHECKING:
     from lingraft.recipe import Budget, Recipe
     from lingraft.recipe.choosing import Choice
 
-CHARACTERS_A_TOKEN = 3.0
 USUAL_STEP = 2_048
 """Tokens of a step, where rules need tokens and the recipe counts steps."""
 PREDICTED = 0.15
@@ -48,7 +48,7 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
         return recipe, []
     characters = int(plan.text_bytes * CHARACTERS_A_TOKEN / preflight.BYTES_PER_TOKEN)
     a_token = operations(plan.layers.width, plan.layers.number, characters)
-    facts = auto.Facts(
+    facts = Facts(
         kind=family_of(plan.model_type).kind,
         width=plan.layers.width,
         characters=characters,

@@ -16,6 +16,7 @@ from lingraft.recipe.base import (
 )
 from lingraft.recipe.corpus import Corpus, Repetition
 from lingraft.recipe.evaluation import Choices, Evaluation
+from lingraft.recipe.method import Baseline, Method
 from lingraft.recipe.phase import (
     Batch,
     Budget,
@@ -29,17 +30,7 @@ from lingraft.recipe.phase import (
     Schedule,
     Validation,
 )
-from lingraft.recipe.run import (
-    Baseline,
-    Export,
-    Graft,
-    Method,
-    Recipe,
-    Resources,
-    Source,
-    Tokenizer,
-    Training,
-)
+from lingraft.recipe.run import Export, Graft, Recipe, Resources, Source, Tokenizer, Training
 from lingraft.recipe.selectors import Part
 from lingraft.recipe.streams import Stream
 from lingraft.recipe.token_distillation import TokenDistillation

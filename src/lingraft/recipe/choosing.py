@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lingraft.recipe import Recipe
+    from lingraft.recipe.facts import Facts
 
 GIVEN = "given"
 """In place of a rule: the recipe says it itself, or its method does."""
@@ -46,7 +47,7 @@ class Choice:
         return asdict(self)
 
 
-def choices(recipe: Recipe, facts: auto.Facts, *, before_speed: bool) -> list[Choice]:
+def choices(recipe: Recipe, facts: Facts, *, before_speed: bool) -> list[Choice]:
     """What the rules decide of an open recipe, in the table's order.
 
     Args:

@@ -32,11 +32,13 @@ from lingraft.recipe.sharing import replayed, shares_of, split
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lingraft.recipe import Optimiser
     from lingraft.recipe.record import MethodRecord, Preset, Stretch
 
 # Of neighbouring stretches of a document, and of translations: the share of the tokens that is
 # masked, and tokens of a side, of which the tokenizer may allow fewer (VECO, table 8).
 PAIR_RATES, PAIR_TOKENS = (0.15, 0.25), (512, 128)
+EMBEDDINGS = "embeddings"  # the part
 PAIR_ALPHA = 0.5  # of the mixture (VECO, §4; for translations ours, SPEC A.3)
 
 
@@ -62,10 +64,11 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
         warmups = (method.first_phase_warmup if first else None, method.warmup, warmup)
         peak = _first((*rates, preset.optimiser.learning_rate))
         own = first and method.first_phase_learning_rate is not None
+        train, peak = stretch.train or preset.first_phase, peak if own else peak * stretch.rate
         phases.append(
             Phase(
                 name=stretch.name,
-                train=stretch.train or preset.first_phase,
+                train=train,
                 lora=stretch.lora,
                 distil=Distil() if stretch.distil else None,
                 **_read(recipe, stretch, preset),
@@ -74,17 +77,26 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
                 batch=method.batch or preset.batch,
                 optimiser=preset.optimiser.model_copy(
                     update={
-                        "learning_rate": peak if own else peak * stretch.rate,
+                        "learning_rate": peak,
+                        "rates": preset.optimiser.rates
+                        | _own_rates(peak, method.embedding_rate_factor, train),
                         "max_gradient_norm": method.max_gradient_norm
                         or preset.optimiser.max_gradient_norm,
                     }
                 ),
                 schedule=preset.schedule.model_copy(update={"warmup": _first(warmups)}),
-                dropout=preset.dropout,
+                dropout=preset.dropout if method.dropout is None else method.dropout,
                 validation=Validation() if method.budget else preset.validation,
             )
         )
     return tuple(phases)
+
+
+def _own_rates(peak: float, factor: float | None, train: Sequence[str]) -> dict[str, float]:
+    """Rates of parts that have their own: of the embeddings, where they train."""
+    if factor is None or not {"all", EMBEDDINGS}.intersection(train):
+        return {}
+    return {EMBEDDINGS: float(f"{peak * factor:.6g}")}
 
 
 def _read(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
@@ -310,6 +322,14 @@ def _check_tokenizer(recipe: Recipe, method: str, record: MethodRecord) -> None:
         )
 
 
+def _at_peak(optimiser: Optimiser, peak: float, train: Sequence[str]) -> Optimiser:
+    """At another learning rate; of parts' own rates that of the embeddings stays, in proportion."""
+    rate = optimiser.rates.get(EMBEDDINGS)
+    factor = None if rate is None else rate / optimiser.learning_rate
+    rates = _own_rates(peak, factor, train)
+    return optimiser.model_copy(update={"learning_rate": peak, "rates": rates, "weight_decays": {}})
+
+
 def baseline(recipe: Recipe, index: int) -> Recipe:
     """The recipe of a baseline: another method on the same budget, batch, schedule and masks.
 
@@ -343,22 +363,22 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
     taken_back = Graft().model_dump(include=set(own) - alike)
     prescribed = {key: value for key, value in record.graft.items() if key not in alike}
     peak = section.learning_rate or last.optimiser.learning_rate
-    optimiser = last.optimiser.model_copy(update={"rates": {}, "weight_decays": {}})
     phases = tuple(
         last.model_copy(
             update={
                 "name": stretch.name,
-                "train": stretch.train or preset_of(recipe.method).first_phase,
+                "train": train,
                 "distil": (last.distil or Distil()) if stretch.distil else None,
                 **(_pairs(recipe, stretch, PRESETS[record.preset]) or _sentences(last)),
                 "budget": Budget(value=value, unit=total.unit),
                 "lora": stretch.lora,
-                "optimiser": optimiser.model_copy(
-                    update={"learning_rate": peak * stretch.rate / record.stretches[-1].rate}
+                "optimiser": _at_peak(
+                    last.optimiser, peak * stretch.rate / record.stretches[-1].rate, train
                 ),
             }
         )
         for stretch, value in zip(record.stretches, split(total, shares), strict=True)
+        for train in [stretch.train or preset_of(recipe.method).first_phase]
     )
     return recipe.model_copy(
         update={

@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from lingraft.recipe.base import STAGE_NAMES, Initialiser, Names, Section, Share
+from lingraft.recipe.base import STAGE_NAMES, Initialiser, Names, Section
 from lingraft.recipe.corpus import Corpus
 from lingraft.recipe.evaluation import Evaluation
-from lingraft.recipe.phase import Batch, Budget, Phase
+from lingraft.recipe.method import Baseline, Method
+from lingraft.recipe.phase import Phase
 from lingraft.recipe.places import Places
 from lingraft.recipe.streams import SHORT_FORM, Stream, check_data, check_names, check_streams
 from lingraft.recipe.token_distillation import TokenDistillation
@@ -203,71 +204,6 @@ class Resources(Section):
     """Numbers in a static vector of a piece, as in FOCUS."""
     vector_units: Annotated[int, Field(ge=1)] | None = None
     """How many pieces are read for them; None: all text 3 times, up to 20 for five million."""
-
-
-class Method(Section):
-    """Shorthand: a named method that fills in [graft] and [[phases]] where they are not given."""
-
-    name: str = "xpt"
-    """`lingraft list methods`."""
-    preset: (
-        Literal[
-            "auto",
-            "xpt2021",
-            "chameleon2022",
-            "metaxlm2021",
-            "veco2021",
-            "chinese-llama2023",
-            "two-by-two2024",
-            "vinasmol",
-        ]
-        | None
-    ) = None
-    """The paper whose hyper-parameters are used (`lingraft list presets`); None takes that of the
-    method's own paper. 'auto' needs a budget, and decides what the recipe leaves open by source,
-    text and budget (docs/budgets.md)."""
-    budget: Budget | None = None
-    """Total over all phases; None takes the preset's."""
-    batch: Batch | None = None
-    """None takes the preset's."""
-    sentences: Annotated[int, Field(ge=1)] | None = None
-    """Train on this many sentences only, in every phase; the vocabulary is of the whole text."""
-    masking_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Share of the tokens that is masked and predicted; None takes the paper's, mostly 0.15."""
-    join_sentences: bool | None = None
-    """The model reads blocks of sentences (`phases.join_sentences`), not single ones. None takes
-    the preset's: metaxlm2021 joins, the others do not."""
-    learning_rate: Annotated[float, Field(gt=0)] | None = None
-    """Peak learning rate of every phase; None takes the preset's."""
-    max_gradient_norm: Annotated[float, Field(gt=0)] | None = None
-    """Clip the global gradient norm to this; None: the preset's (auto and metaxlm2021 have 1)."""
-    warmup: Annotated[float, Field(ge=0)] | None = None
-    """Warm-up of every phase: below 1 a share of it, else a number of steps. None takes the
-    preset's."""
-    first_phase_learning_rate: Annotated[float, Field(gt=0)] | None = None
-    """Learning rate of the first of two phases; None takes `learning_rate`."""
-    first_phase_warmup: Annotated[float, Field(ge=0)] | None = None
-    """Warm-up of the first of two phases; None takes `warmup`."""
-    first_phase_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """Share of the budget that phase 1 gets, if the method has two. If left out, `veco` gives it
-    0.1 and `in-place` 0.6."""
-    probe: bool | None = None
-    """Preset 'auto' tries settings of which its rules are unsure, each for a few dozen steps of the
-    real model, within 5 % of the budget (docs/budgets.md). None: where the budget is large enough.
-    False: never, the rules' values are taken."""
-    replay: dict[str, Share] | None = None
-    """Streams that are read only to keep what the source knows (text in its language), and the
-    share of the tokens of every phase that each gets. The other streams divide the rest as they
-    would without these."""
-
-
-class Baseline(Section):
-    """A second method trained on the same corpus, tokenizer and budget, for comparison."""
-
-    method: str = "scratch"
-    """`lingraft list methods`."""
-    learning_rate: Annotated[float, Field(gt=0)] | None = None
-    """None takes that of the run's last phase."""
 
 
 class Training(Section):

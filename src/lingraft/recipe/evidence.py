@@ -1,0 +1,71 @@
+"""Committed results behind the rules of preset `auto`: rows of docs/results, as FILE:CELL."""
+
+from __future__ import annotations
+
+KO, LR = "study-ko.jsonl", "study-ko-lr.jsonl"
+SEEDS = (0, 1, 2)
+ONE_PHASE = tuple(f"{KO}:{name}-n25000-s{seed}" for name in ("xpt-sp", "xpt") for seed in SEEDS)
+JA = "auto/ja.jsonl"
+AT_LITTLE = (f"{JA}:xpt-sp-s0-focus-0-0-793f", f"{JA}:xpt-sp-s0-mean-0-0-92b0")
+WITH_FOCUS, WITH_MEAN, RANDOM = (
+    tuple(f"{KO}:xpt-sp-n25000-s{seed}{end}" for seed in SEEDS)
+    for end in ("-focus-b145", "-mean-1a66", "")
+)
+TEN_MILLION = (
+    *(f"proof/{language}-10m-first-rules.jsonl:auto-s0" for language in ("fr", "ja")),
+    *(f"proof/{language}-10m.jsonl:xpt-sp-s0-4096-3e50" for language in ("fr", "ja")),
+    "proof/fr-10m.jsonl:xpt-sp-s0-4096-300-5000000-57d4",
+)
+VECTORS = "lower than with FOCUS' 300 numbers and five million pieces at 0.3 M tokens, in less time"
+VECTOR_ROWS = tuple(
+    f"auto/vectors.jsonl:xpt-sp-s{seed}-{end}"
+    for end in ("300-0022", "64-1000000-b8ab", "64-3000000-01e7", "mean-1a66")
+    for seed in (0, 1)
+)
+MASKING = "auto/masking.jsonl"
+MASKS = "lower bits per character than 0.15, 0.2, 0.3 at 0.3 M tokens, like 0.5; lower at 1 M too"
+MASK_ROWS = (
+    *(f"{MASKING}:xpt-sp-s{seed}-{end}" for end in ("0.4-4a7c", "0.3-4a3e") for seed in (0, 1)),
+    *(row for row in VECTOR_ROWS if "3000000" in row),
+)
+MASK_1M = tuple(
+    f"auto/masking-1m.jsonl:xpt-sp-s0-{end}"
+    for end in ("0.15-2048-1a9a", "0.4-2048-79f6", "0.4-1024-1ce8", "0.4-512-ac86")
+)
+MASK_STEPS = tuple(
+    f"{MASKING}:xpt-sp-s{seed}-0.4-{end}" for end in ("512-ac86", "256-227d") for seed in (0, 1)
+)
+MINILM_1M = tuple(
+    f"auto/minilm-1m.jsonl:xpt-sp-s0-{end}"
+    for end in ("0.0005-4f2a", "0.001-8d84", "0.002-5eeb", "0.001-0.3-a746")
+)
+MINILM = "auto/minilm.jsonl:xpt-sp-s0"
+MINILM_RATES = tuple(f"{MINILM}-{end}" for end in ("0.001-8d84", "0.0005-4f2a", "0.002-5eeb"))
+MINILM_MASKS = tuple(f"{MINILM}-{end}" for end in ("0.001-8d84", "0.3-4a3e", "0.15-2435"))
+PROOF = "proof/minilm-"
+WIDE_FOCUS = (
+    *(
+        f"{PROOF}{row}"
+        for row in ("ja.jsonl:xpt-sp-s0-0.001-8d84", "fr.jsonl:auto-s0", "ko.jsonl:auto-s0")
+    ),
+    *(f"{PROOF}{language}.jsonl:xpt-sp-s0-0.001-mean-026b" for language in ("ja", "fr", "ko")),
+)
+NO_LAYERS = (
+    "within 0.01 nats without translation layers, for three quarters of the operations; at width "
+    "384 and 0.3 M tokens far lower without; at 10 M 0.2 and 1.1 % higher, in 0.8 of the whole time"
+)
+NO_LAYERS_ROWS = (
+    *(f"{KO}:auto-n25000-s{seed}" for seed in SEEDS),
+    *WITH_FOCUS,
+    f"{MINILM}-0.001-8d84",
+    f"{MINILM}-1-1-13ea",
+    *TEN_MILLION,
+)
+RATES, MINILM_RATES_NOW = "auto/rates.jsonl:xpt-sp", "auto/minilm-rates.jsonl:xpt-sp-s0"
+DROPOUT = tuple(f"{MINILM_RATES_NOW}-{end}" for end in ("0.0-4423", "0.1-d772"))
+FACTOR_1M = tuple(f"auto/rates-1m.jsonl:xpt-sp-s0{end}" for end in ("-0.001-4-f4f1", ""))
+FACTOR = (
+    *(f"{RATES}-s0{end}" for end in ("", "-2-2996", "-0.001-4-f4f1", "-0.001-8-9080")),
+    *(f"{RATES}-s1{end}" for end in ("", "-0.001-4-f4f1")),
+    *(f"{MINILM_RATES_NOW}-0.0{end}" for end in ("-4423", "-4-ab45", "-8-204e")),
+)

@@ -1,0 +1,85 @@
+"""What the rules of preset `auto` may ask for: facts of source, text and budget, and conditions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NARROW, WIDE = 320, 448
+"""Widths up to which results at 256, and at 384, are taken."""
+MEASURED_TOKENS, LONGEST_TOKENS = 3_000_000, 12_000_000
+"""Of training: of most of our studies, and of the longest runs of narrow sources."""
+LITTLE = 600_000
+"""Tokens of training up to which the results at 0.3 M are taken."""
+CHARACTERS_A_TOKEN = 3.0
+"""A rough figure, for text that no tokenizer has read."""
+FEW_PASSES = 5.0
+"""Over the text, up to which dropout is left out."""
+HURRIED = 60.0
+"""Seconds of a whole run below which learning static vectors, some seconds, takes too much."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What rules may ask for."""
+
+    kind: str
+    """Of the source: masked, causal or seq2seq."""
+    width: int
+    """Numbers in a hidden state of the source."""
+    characters: int
+    """Of the training text, over all streams."""
+    tokens: float
+    """Of training: what the budget allows. An estimate until the speed was measured."""
+    phases: int = 1
+    """Of the method."""
+    seconds: float | None = None
+    """That the whole run may take; None where its budget is not in time."""
+    slowdown: float = 1.0
+    """How many times as long things take here as they would without other work."""
+    has_vectors: bool = False
+    """Whether static word vectors can be learnt here (the extra `vectors`)."""
+
+    @property
+    def passes(self) -> float:
+        """Over the text, in training: an estimate."""
+        return self.tokens * CHARACTERS_A_TOKEN / max(self.characters, 1)
+
+
+def always(_: Facts) -> bool:
+    """A rule's condition where the ones above it did not hold."""
+    return True
+
+
+def is_narrow(facts: Facts) -> bool:
+    """Whether the source is like the narrow ones of our studies."""
+    return facts.kind == "masked" and facts.width <= NARROW
+
+
+def is_measured(facts: Facts) -> bool:
+    """Whether the source is like one of our studies."""
+    return facts.kind == "masked" and facts.width <= WIDE
+
+
+def trains_at_once(facts: Facts) -> bool:
+    """Whether embeddings and all the rest of a masked model train together, in one phase."""
+    return facts.kind == "masked" and facts.phases == 1
+
+
+def is_hurried(facts: Facts) -> bool:
+    """Whether learning static vectors would take too large a share of the time."""
+    return facts.seconds is not None and facts.seconds < HURRIED * facts.slowdown
+
+
+def learns_vectors(facts: Facts) -> bool:
+    """Whether static vectors can be learnt here, and there is time to."""
+    return facts.has_vectors and not is_hurried(facts)
+
+
+def is_short(facts: Facts) -> bool:
+    """Whether the budget is among those of our studies."""
+    return is_measured(facts) and facts.tokens <= MEASURED_TOKENS
+
+
+def goes_light(facts: Facts) -> bool:
+    """Whether translation layers and wide vectors were measured, and are not worth their time."""
+    return is_short(facts) or (is_narrow(facts) and facts.tokens <= LONGEST_TOKENS)
