@@ -283,7 +283,7 @@ RULES: tuple[Rule, ...] = (
         "rate-narrow-at-once",
         lambda facts: is_narrow(facts) and trains_at_once(facts),
         lambda _: NARROW_RATE / 2,
-        "1e-3, with embeddings at 4e-3, is lower than 2e-3 with any factor, at 0.3 M and 1 M tokens",
+        "1e-3, with embeddings at 4e-3, is lower than 2e-3 with any factor; at 1 M tokens too",
         (*evidence.FACTOR[:6], *evidence.FACTOR_1M),
     ),
     Rule(

@@ -62,6 +62,8 @@ def warnings(run: Run) -> list[str]:
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return "unset"
     if isinstance(value, dict):
         return " ".join(str(part) for part in value.values())
     return (
