@@ -309,15 +309,20 @@ RULES: tuple[Rule, ...] = (
         lambda facts: is_measured(facts) and facts.tokens <= LITTLE,
         lambda _: MEASURED_RATE / 2,
         "the lowest of 5e-4, 1e-3 and 2e-3 at 0.3 M tokens with a source of width 384",
-        evidence.MINILM_RATES,
+        (
+            *evidence.MINILM_RATES,
+            *evidence.DROPOUT[:1],
+            f"{evidence.MINILM_RATES_NOW}-0.0-0.001-583b",
+        ),
     ),
     Rule(
         "method.learning_rate",
         "rate-wide",
         is_measured,
         lambda _: MEASURED_RATE,
-        "the lowest of 5e-4, 1e-3 and 2e-3 at 1 M tokens with a source of width 384",
-        evidence.MINILM_1M[:3],
+        "at 1 M tokens with a source of width 384 the lowest of 5e-4, 1e-3 and 2e-3 with one rate "
+        "for all, and like 5e-4 with faster embeddings",
+        (*evidence.MINILM_1M[:3], *evidence.WIDE_1M),
     ),
     Rule(
         "method.learning_rate",

@@ -59,10 +59,14 @@ NO_LAYERS_ROWS = (
     *WITH_FOCUS,
     f"{MINILM}-0.001-8d84",
     f"{MINILM}-1-1-13ea",
+    *(f"auto/minilm-rates.jsonl:xpt-sp-s0-0.0-4-{end}" for end in ("ab45", "1-1-a64c")),
     *TEN_MILLION,
 )
 RATES, MINILM_RATES_NOW = "auto/rates.jsonl:xpt-sp", "auto/minilm-rates.jsonl:xpt-sp-s0"
 DROPOUT = tuple(f"{MINILM_RATES_NOW}-{end}" for end in ("0.0-4423", "0.1-d772"))
+WIDE_1M = tuple(
+    f"auto/minilm-rates-1m.jsonl:xpt-sp-s0-0.0-{end}" for end in ("0.001-4-3edb", "0.0005-4-75c9")
+)
 FACTOR_1M = tuple(f"auto/rates-1m.jsonl:xpt-sp-s0{end}" for end in ("-0.001-4-f4f1", ""))
 FACTOR = (
     *(f"{RATES}-s0{end}" for end in ("", "-2-2996", "-0.001-4-f4f1", "-0.001-8-9080")),
