@@ -206,7 +206,7 @@ RULES: tuple[Rule, ...] = (
         lambda facts: is_short(facts) and facts.passes <= FEW_PASSES,
         lambda _: 0.0,
         "far lower without than with the source's 0.1, in less time",
-        evidence.DROPOUT,
+        (evidence.NO_DROPOUT, evidence.OWN_DROPOUT),
     ),
     Rule(
         "method.dropout",
@@ -231,7 +231,7 @@ RULES: tuple[Rule, ...] = (
         lambda facts: is_short(facts) and trains_at_once(facts),
         lambda _: FASTER,
         "lower than one rate for all, and than a factor of 8, at widths 256 and 384",
-        (*evidence.FACTOR, *evidence.FACTOR_1M),
+        (*evidence.FACTOR_NARROW, *evidence.FACTOR_WIDE),
     ),
     Rule(
         "method.embedding_rate_factor",
@@ -284,7 +284,7 @@ RULES: tuple[Rule, ...] = (
         lambda facts: is_narrow(facts) and trains_at_once(facts),
         lambda _: NARROW_RATE / 2,
         "1e-3, with embeddings at 4e-3, is lower than 2e-3 with any factor; at 1 M tokens too",
-        (*evidence.FACTOR[:6], *evidence.FACTOR_1M),
+        evidence.FACTOR_NARROW,
     ),
     Rule(
         "method.learning_rate",
@@ -309,11 +309,7 @@ RULES: tuple[Rule, ...] = (
         lambda facts: is_measured(facts) and facts.tokens <= LITTLE,
         lambda _: MEASURED_RATE / 2,
         "the lowest of 5e-4, 1e-3 and 2e-3 at 0.3 M tokens with a source of width 384",
-        (
-            *evidence.MINILM_RATES,
-            *evidence.DROPOUT[:1],
-            f"{evidence.MINILM_RATES_NOW}-0.0-0.001-583b",
-        ),
+        evidence.WIDE_LITTLE,
     ),
     Rule(
         "method.learning_rate",

@@ -1,4 +1,7 @@
-"""Committed results behind the rules of preset `auto`: rows of docs/results, as FILE:CELL."""
+"""Committed results behind the rules of preset `auto`: rows of docs/results, as FILE:CELL.
+
+Where several rules rest on the same rows, what they say stands here too.
+"""
 
 from __future__ import annotations
 
@@ -62,14 +65,15 @@ NO_LAYERS_ROWS = (
     *(f"auto/minilm-rates.jsonl:xpt-sp-s0-0.0-4-{end}" for end in ("ab45", "1-1-a64c")),
     *TEN_MILLION,
 )
-RATES, MINILM_RATES_NOW = "auto/rates.jsonl:xpt-sp", "auto/minilm-rates.jsonl:xpt-sp-s0"
-DROPOUT = tuple(f"{MINILM_RATES_NOW}-{end}" for end in ("0.0-4423", "0.1-d772"))
+RATES, WIDE_RATES = "auto/rates.jsonl:xpt-sp", "auto/minilm-rates.jsonl:xpt-sp-s0"
+NO_DROPOUT, OWN_DROPOUT = f"{WIDE_RATES}-0.0-4423", f"{WIDE_RATES}-0.1-d772"
+WIDE_LITTLE = (*MINILM_RATES, NO_DROPOUT, f"{WIDE_RATES}-0.0-0.001-583b")
 WIDE_1M = tuple(
     f"auto/minilm-rates-1m.jsonl:xpt-sp-s0-0.0-{end}" for end in ("0.001-4-3edb", "0.0005-4-75c9")
 )
-FACTOR_1M = tuple(f"auto/rates-1m.jsonl:xpt-sp-s0{end}" for end in ("-0.001-4-f4f1", ""))
-FACTOR = (
+FACTOR_NARROW = (
     *(f"{RATES}-s0{end}" for end in ("", "-2-2996", "-0.001-4-f4f1", "-0.001-8-9080")),
     *(f"{RATES}-s1{end}" for end in ("", "-0.001-4-f4f1")),
-    *(f"{MINILM_RATES_NOW}-0.0{end}" for end in ("-4423", "-4-ab45", "-8-204e")),
+    *(f"auto/rates-1m.jsonl:xpt-sp-s0{end}" for end in ("-0.001-4-f4f1", "")),
 )
+FACTOR_WIDE = (NO_DROPOUT, *(f"{WIDE_RATES}-0.0-{end}" for end in ("4-ab45", "8-204e")))

@@ -46,7 +46,7 @@ class Method(Section):
     """Peak learning rate of every phase; None takes the preset's."""
     embedding_rate_factor: Annotated[float, Field(gt=0)] | None = None
     """Peak learning rate of the embeddings as a multiple of that of the rest, in every phase that
-    trains them; None: they have the same."""
+    trains all of them; None: they have the same."""
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     """Dropout everywhere in the model while it trains; None takes the preset's, mostly the source's
     own."""

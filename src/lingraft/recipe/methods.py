@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 # Of neighbouring stretches of a document, and of translations: the share of the tokens that is
 # masked, and tokens of a side, of which the tokenizer may allow fewer (VECO, table 8).
 PAIR_RATES, PAIR_TOKENS = (0.15, 0.25), (512, 128)
-EMBEDDINGS = "embeddings"  # the part
 PAIR_ALPHA = 0.5  # of the mixture (VECO, §4; for translations ours, SPEC A.3)
+EMBEDDINGS = "embeddings"  # the part
 
 
 def preset_of(method: Method) -> Preset:
