@@ -3,12 +3,15 @@ import io
 import json
 import math
 import re
+import tomllib
 from urllib.parse import unquote
 
 import pytest
+import tomli_w
 from matplotlib.figure import Figure
 
 from lingraft.report import figure, heat, plots, points
+from lingraft.report.pages import sections
 from lingraft.report.variants import labelled
 
 
@@ -196,3 +199,17 @@ def test_names_that_a_legend_has_no_room_for_are_written_smaller():
     wide, size = figure.SIZES["wide"][0], figure.RC["font.size"]
     assert figure._letters(wide, ["n" * 60, "a"]) is None
     assert figure._letters(wide, ["n" * 110, "a"]) < 0.8 * size
+
+
+def test_learning_rates_of_parts_stand_in_the_table_of_phases_and_the_curve_points_there(build):
+    run = build().whole().run
+    assert "their own" not in plots.learning_rates(labelled([run])).caption
+    path = run.path / "recipe.toml"
+    data = tomllib.loads(path.read_text())
+    data["phases"][1]["optimiser"]["rates"] = {"embeddings": 8e-3}
+    path.write_text(tomli_w.dumps(data))
+    variants = labelled([run])
+    table = sections.schedule(variants[:1])
+    place = [column.title for column in table.columns].index("peak rate")
+    assert [row.cells[place].text for row in table.rows] == ["0.002", "0.002; embeddings 0.008"]
+    assert "Parts that have their own (Phases, peak rate)" in plots.learning_rates(variants).caption

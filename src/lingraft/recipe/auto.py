@@ -99,9 +99,9 @@ def layers(where: str) -> tuple[Rule, Rule]:
     )
 
 
-def vectors(what: str, name: str, measured: int, papers: int | None) -> tuple[Rule, Rule]:
+def vectors(size: str, name: str, measured: int, papers: int | None) -> tuple[Rule, Rule]:
     """Of FOCUS' static vectors: less where that was measured, else as much as in the paper."""
-    key, unsure = f"resources.vector_{what}", "as FOCUS has them: not measured at this size"
+    key, unsure = f"resources.vector_{size}", "as FOCUS has them: not measured at this size"
     return (
         Rule(
             key,

@@ -72,16 +72,16 @@ def find(name: str) -> str:
     Raises:
         RecipeError: there is no such model, or it is not on the Hub.
     """
-    wanted = name.casefold()
-    for known in models().values():
-        if wanted in (known.name.casefold(), known.title.casefold()):
-            if not known.hub:
+    folded = name.casefold()
+    for model in models().values():
+        if folded in (model.name.casefold(), model.title.casefold()):
+            if not model.hub:
                 raise RecipeError(
                     f"model {name!r}: the catalogue knows no Hub id of it; "
                     "give a directory or the id itself"
                 )
-            return known.hub
-    close = difflib.get_close_matches(wanted, list(models()), n=3)
+            return model.hub
+    close = difflib.get_close_matches(folded, list(models()), n=3)
     nearest = f"; nearest: {', '.join(close)}" if close else ""
     raise RecipeError(f"model {name!r}: is not in `lingraft list models`{nearest}")
 
@@ -95,8 +95,8 @@ def resolve(name: str) -> str:
     Raises:
         RecipeError: the catalogue has the model, but knows no Hub id of it.
     """
-    known = models().get(name)
-    if known is None or Path(name).is_dir() or known.hub.endswith(f"/{name}"):
+    model = models().get(name)
+    if model is None or Path(name).is_dir() or model.hub.endswith(f"/{name}"):
         return name
     return find(name)
 

@@ -137,13 +137,13 @@ def override(data: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]
     changed = copy.deepcopy(data)
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
-        shown = assignment if len(assignment) <= MAX_SHOWN else f"{assignment[:MAX_SHOWN]}…"
+        excerpt = assignment if len(assignment) <= MAX_SHOWN else f"{assignment[:MAX_SHOWN]}…"
         if not equals or not path.strip():
-            raise RecipeError(f"--set {shown}: write it as path.to.key=value")
+            raise RecipeError(f"--set {excerpt}: write it as path.to.key=value")
         keys = path.strip().split(".")
         if len(keys) > MAX_DEPTH:
-            raise RecipeError(f"--set {shown}: {TOO_DEEP}")
-        _assign(changed, keys, _parse_value(text, f"--set {shown}"), shown)
+            raise RecipeError(f"--set {excerpt}: {TOO_DEEP}")
+        _assign(changed, keys, _parse_value(text, f"--set {excerpt}"), excerpt)
     return changed
 
 
@@ -178,8 +178,8 @@ def to_toml(recipe: Recipe) -> str:
 
 def asked_to_toml(recipe: Recipe) -> str:
     """The recipe as TOML, with only what was given: rules may decide the rest; no phases."""
-    asked = recipe.model_dump(mode="json", exclude_unset=True, exclude={"phases"})
-    return tomli_w.dumps(_without_none(asked))
+    explicit = recipe.model_dump(mode="json", exclude_unset=True, exclude={"phases"})
+    return tomli_w.dumps(_without_none(explicit))
 
 
 def _without_none(value: Any) -> Any:
@@ -214,10 +214,10 @@ def explain(error: ValidationError, root: type[Section] = Recipe) -> str:
     if first["type"] == "value_error":
         message = first["msg"].removeprefix("Value error, ")
         return f"{where}: {message}" if path else message
-    wanted = TYPES.get(first["type"]) or first["msg"].partition(" should ")[2]
-    wanted = wanted.removeprefix("be ").replace(" after validation", "")
-    verb = "must" if wanted.startswith(("match", "have")) else "must be"
-    return f"{where}: {verb} {wanted}; got {repr(first['input'])[:80]}"
+    expected = TYPES.get(first["type"]) or first["msg"].partition(" should ")[2]
+    expected = expected.removeprefix("be ").replace(" after validation", "")
+    verb = "must" if expected.startswith(("match", "have")) else "must be"
+    return f"{where}: {verb} {expected}; got {repr(first['input'])[:80]}"
 
 
 def _nearest(path: list[str], root: type[Section]) -> str:
@@ -238,7 +238,7 @@ def _section_of(annotation: Any) -> type[Section] | None:
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
     for argument in typing.get_args(annotation):
-        found = _section_of(argument)
-        if found is not None:
-            return found
+        section = _section_of(argument)
+        if section is not None:
+            return section
     return None

@@ -64,7 +64,7 @@ class Evaluation(Section):
 
     @model_validator(mode="after")
     def _distinct(self) -> Evaluation:
-        titles = [one.title for one in self.choices]
+        titles = [choice.title for choice in self.choices]
         for title in titles:
             if titles.count(title) > 1:
                 raise ValueError(f"choices: two files are called '{title}'; give each its own name")

@@ -33,11 +33,11 @@ def joined(theirs: Recipe, model: str, new: Sequence[dict[str, Any]]) -> dict[st
         RecipeError: there is no new language, or one is among the run's.
     """
     old = [_named(stream) for stream in theirs.texts]
-    taken = {str(stream["language"]).lower() for stream in old}
+    codes = {str(stream["language"]).lower() for stream in old}
     if not new:
         raise RecipeError("--join: name the new language's text, as --text sw=sw.txt")
     for stream in new:
-        if str(stream["language"]).lower() in taken:
+        if str(stream["language"]).lower() in codes:
             raise RecipeError(
                 f"--join: the run has the language {stream['language']} already; "
                 "give the text of a new one"

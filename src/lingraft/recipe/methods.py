@@ -151,8 +151,8 @@ def _pairs(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
 
 def _sentences(phase: Phase) -> dict[str, Any]:
     """What turns a phase on pairs into one of masked sentences of the same text."""
-    named = [phase.objective, *(entry.objective for entry in phase.data)]
-    if not any(name in READ_PAIRS for name in named):
+    objectives = [phase.objective, *(entry.objective for entry in phase.data)]
+    if not any(name in READ_PAIRS for name in objectives):
         return {}
     return {"objective": "mlm", "data": (), "mixture": Mixture(alpha=phase.mixture.alpha)}
 
@@ -169,16 +169,16 @@ def with_tied_head(recipe: Recipe) -> Recipe:
     names, and share the whole budget. Doing it twice changes nothing.
     """
     tied = {stretch.name: stretch for stretch in method_named(recipe.method.name).tied}
-    named = {phase.name: phase for phase in recipe.phases}
+    phases_by_name = {phase.name: phase for phase in recipe.phases}
     units = {phase.budget.unit for phase in recipe.phases}
     on_head = any(name.startswith("head.") for phase in recipe.phases for name in phase.train)
-    if not on_head or not tied or len(units) > 1 or tied.keys() - named.keys():
+    if not on_head or not tied or len(units) > 1 or tied.keys() - phases_by_name.keys():
         return recipe
     total = sum(phase.budget.value for phase in recipe.phases)
     budget = Budget(value=total, unit=units.pop())
     values = split(budget, shares_of(list(tied.values()), recipe.method))
     phases = tuple(
-        named[name].model_copy(
+        phases_by_name[name].model_copy(
             update={"train": stretch.train, "budget": budget.model_copy(update={"value": value})}
         )
         for (name, stretch), value in zip(tied.items(), values, strict=True)
@@ -300,8 +300,8 @@ def _with_known_source(recipe: Recipe) -> Recipe:
 
 def _lasting(recipe: Recipe) -> dict[str, Any]:
     """What of [method] still counts once the phases are written out: baselines use it."""
-    kept = {"name", "preset"} | ({"first_phase_share"} & recipe.method.model_fields_set)
-    return recipe.method.model_dump(include=kept)
+    keys = {"name", "preset"} | ({"first_phase_share"} & recipe.method.model_fields_set)
+    return recipe.method.model_dump(include=keys)
 
 
 def settled(recipe: Recipe) -> Recipe:

@@ -218,5 +218,5 @@ class Phase(Section):
 def most_sentences(phases: Iterable[Phase]) -> int | None:
     """Of the phases' shares of the training text the largest; None where one takes all of it."""
     sizes = [phase.sentences for phase in phases]
-    given = [size for size in sizes if size is not None]
-    return max(given) if given and len(given) == len(sizes) else None
+    limits = [size for size in sizes if size is not None]
+    return max(limits) if limits and len(limits) == len(sizes) else None

@@ -166,8 +166,8 @@ class Graft(Section):
     @property
     def initialisers(self) -> tuple[Initialiser, ...]:
         """Of the word embeddings and, where it has its own, of the output projection."""
-        other = self.output_embeddings
-        return (self.embeddings,) if other is None else (self.embeddings, other)
+        output = self.output_embeddings
+        return (self.embeddings,) if output is None else (self.embeddings, output)
 
     @property
     def copies_special_tokens(self) -> bool:
@@ -327,10 +327,10 @@ class Recipe(Section):
             raise ValueError(
                 f"phases: two phases have the same name, in {names}; each needs its own folder"
             )
-        taken = [name for name in names if name in STAGE_NAMES]
-        if taken:
+        reserved = [name for name in names if name in STAGE_NAMES]
+        if reserved:
             raise ValueError(
-                f"phases: a phase cannot be called '{taken[0]}', which is another stage's folder; "
-                "name it phase-1, for example"
+                f"phases: a phase cannot be called '{reserved[0]}', which is another stage's "
+                "folder; name it phase-1, for example"
             )
         return self

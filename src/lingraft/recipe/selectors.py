@@ -65,14 +65,14 @@ class Selector:
         Raises:
             IndexError: one does not exist.
         """
-        found: set[int] = set()
+        indices: set[int] = set()
         for item in self.items:
             if ":" in item:
                 ends = [int(text) if text else None for text in item.split(":")]
-                found |= set(range(count)[slice(*ends)])
+                indices |= set(range(count)[slice(*ends)])
             else:
-                found.add(range(count)[int(item)])
-        return frozenset(found)
+                indices.add(range(count)[int(item)])
+        return frozenset(indices)
 
 
 def selector(name: str) -> Selector:
@@ -111,8 +111,8 @@ def _rated(name: str) -> str:
 
 
 def _layered(name: str) -> str:
-    found = selector(name)
-    if not found.items and found.part not in ("body", "itl"):
+    layers = selector(name)
+    if not layers.items and layers.part not in ("body", "itl"):
         raise ValueError(f"LoRA is for layers: 'body', 'inserted' or 'layers[…]'; got '{name}'")
     return name
 

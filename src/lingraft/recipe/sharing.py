@@ -22,9 +22,9 @@ def shares_of(stretches: Sequence[Stretch], method: Method) -> list[float]:
         method: what the recipe says.
     """
     first = method.first_phase_share
-    given = "first_phase_share" in method.model_fields_set
+    explicit = "first_phase_share" in method.model_fields_set
     shares = [stretch.share for stretch in stretches if stretch.share is not None]
-    if len(stretches) == 2 and (given or not shares):
+    if len(stretches) == 2 and (explicit or not shares):
         return [first, 1 - first]
     return shares or [1.0] * len(stretches)
 

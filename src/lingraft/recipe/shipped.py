@@ -17,8 +17,8 @@ CHECKOUT = Path(__file__).parents[3] / "recipes"
 def files() -> dict[str, Path]:
     """Recipes and studies by name, in the order of the alphabet; those for a start first."""
     folder = PACKAGED if PACKAGED.is_dir() else CHECKOUT
-    found = {path.stem: path for path in sorted(folder.glob("*.toml"))}
-    return {name: found.pop(name) for name in ("start", "demo") if name in found} | found
+    paths = {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    return {name: paths.pop(name) for name in ("start", "demo") if name in paths} | paths
 
 
 def summary(path: Path) -> str:
@@ -38,11 +38,11 @@ def text(name: str) -> str:
     Raises:
         RecipeError: there is none of that name.
     """
-    known = files()
-    if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
+    paths = files()
+    if name not in paths:
+        close = difflib.get_close_matches(name, paths, n=1)
         hint = f"did you mean '{close[0]}'? " if close else ""
         raise RecipeError(
             f"recipe '{name}': is not among those that ship; {hint}`lingraft recipe` lists them"
         )
-    return known[name].read_text(encoding="utf-8")
+    return paths[name].read_text(encoding="utf-8")

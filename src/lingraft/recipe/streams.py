@@ -58,13 +58,13 @@ def check_streams(language: str | None, corpus: Corpus | None, streams: tuple[St
     Raises:
         ValueError: it does not.
     """
-    given = [key for key, value in (("language", language), ("corpus", corpus)) if value]
-    if streams and given:
+    keys = [key for key, value in (("language", language), ("corpus", corpus)) if value]
+    if streams and keys:
         raise ValueError(
-            f"{given[0]}: is the short form of a single stream; with [[streams]] put it there"
+            f"{keys[0]}: is the short form of a single stream; with [[streams]] put it there"
         )
-    if not streams and len(given) < 2:
-        missing = "corpus" if given == ["language"] else "language"
+    if not streams and len(keys) < 2:
+        missing = "corpus" if keys == ["language"] else "language"
         raise ValueError(f"{missing}: is missing; the recipe must give it")
     names = [stream.name for stream in streams]
     if len(set(names)) != len(names):
@@ -72,15 +72,15 @@ def check_streams(language: str | None, corpus: Corpus | None, streams: tuple[St
     for stream in streams:
         if stream.pair and stream.corpus.where:
             raise ValueError(f"streams: '{stream.name}': corpus.where is not for sentence pairs")
-    read: dict[tuple[str, ...], str] = {}
+    first_readers: dict[tuple[str, ...], str] = {}
     for stream in streams:
         where = stream.corpus.where
         for text in stream.corpus.text:
-            what = (stream.language.lower(), text, stream.corpus.text_column, str(where))
-            other = read.setdefault(what, stream.name)
-            if other != stream.name:
+            reading = (stream.language.lower(), text, stream.corpus.text_column, str(where))
+            first = first_readers.setdefault(reading, stream.name)
+            if first != stream.name:
                 raise ValueError(
-                    f"streams: '{other}' and '{stream.name}' both read {text} in {stream.language},"
+                    f"streams: '{first}' and '{stream.name}' both read {text} in {stream.language},"
                     " which would be drawn twice; leave it out of one"
                 )
 
@@ -93,8 +93,10 @@ def check_names(key: str, wanted: Iterable[str], names: Sequence[str]) -> None:
     """
     for name in wanted:
         if name not in names:
-            known = ", ".join(filter(None, names)) or "none; give [[streams]]"
-            raise RecipeError(f"{key}: there is no stream '{name}'; the recipe's streams: {known}")
+            available = ", ".join(filter(None, names)) or "none; give [[streams]]"
+            raise RecipeError(
+                f"{key}: there is no stream '{name}'; the recipe's streams: {available}"
+            )
 
 
 def check_data(phase: Phase, names: tuple[str, ...]) -> None:
@@ -144,16 +146,17 @@ def distilled(phase: Phase, streams: Sequence[Stream]) -> Stream:
         RecipeError: there is none, or the phase does not read it.
     """
     assert phase.distil is not None
-    read = [entry.stream for entry in phase.data] or [stream.name for stream in streams]
-    wanted = phase.distil.stream
+    names = [entry.stream for entry in phase.data] or [stream.name for stream in streams]
+    name = phase.distil.stream
     for stream in streams:
         english = stream.pair is None and stream.language.lower().split("-")[0] == "en"
-        if stream.name in read and (english if wanted is None else stream.name == wanted):
+        if stream.name in names and (english if name is None else stream.name == name):
             return stream
-    what = "English stream" if wanted is None else f"stream '{wanted}'"
+    choices = ", ".join(filter(None, names)) or "several [[streams]]"
+    missing = "English stream" if name is None else f"stream '{name}'"
     raise RecipeError(
-        f"phase '{phase.name}': distil: it reads no {what}; name one in the teacher's language in "
-        f"phases.….distil.stream, of {', '.join(filter(None, read)) or 'several [[streams]]'}"
+        f"phase '{phase.name}': distil: it reads no {missing}; name one in the teacher's "
+        f"language in phases.….distil.stream, of {choices}"
     )
 
 
@@ -169,27 +172,27 @@ def named_texts(texts: Sequence[str], language: str | None) -> dict[str, Any]:
     """
     if language is not None:
         return {"language": language, "corpus": {"text": list(texts)}}
-    named = _by_language(texts)
-    if not named:
+    paths = _by_language(texts)
+    if not paths:
         return {}
-    if sum(map(len, named.values())) < len(texts):
+    if sum(map(len, paths.values())) < len(texts):
         raise RecipeError(
             "--text: some texts are given as LANGUAGE=PATH and some are not; give all of them so, "
             "or none (then --lang names the language)"
         )
-    return {"streams": plain_streams(named)}
+    return {"streams": plain_streams(paths)}
 
 
 def _by_language(texts: Sequence[str], otherwise: str | None = None) -> dict[str, list[str]]:
     """Paths of LANGUAGE=PATH by language; of a path alone by `otherwise`, or left out."""
-    named: dict[str, list[str]] = {}
+    paths: dict[str, list[str]] = {}
     for text in texts:
         code, _, path = text.partition("=")
         if path and CODE.fullmatch(code):
-            named.setdefault(code, []).append(path)
+            paths.setdefault(code, []).append(path)
         elif otherwise is not None:
-            named.setdefault(otherwise, []).append(text)
-    return named
+            paths.setdefault(otherwise, []).append(text)
+    return paths
 
 
 def plain_streams(
@@ -229,20 +232,20 @@ def replayed(data: dict[str, Any], texts: Sequence[str], share: float | None) ->
     targets = list(data.get("streams") or ())
     if short:
         targets = [{"name": str(short["language"]).lower(), **short}]
-    taken = {str(stream["language"]).lower() for stream in targets}
-    if both := taken & {code.lower() for code in by_language}:
+    codes = {str(stream["language"]).lower() for stream in targets}
+    if both := codes & {code.lower() for code in by_language}:
         raise RecipeError(
             f"--replay: '{min(both)}' is a language of --text already; "
             "give the source's, as en=en.txt"
         )
     again = plain_streams(by_language)
-    each = (REPLAY_SHARE if share is None else share) / len(again)
+    weight = (REPLAY_SHARE if share is None else share) / len(again)
     names = [stream["name"] for stream in targets]
     return {
         **{key: value for key, value in data.items() if key not in short},
         "streams": [*targets, *again],
         "tokenizer": {"streams": names} | data.get("tokenizer", {}),
-        "method": data.get("method", {}) | {"replay": {one["name"]: each for one in again}},
+        "method": data.get("method", {}) | {"replay": {stream["name"]: weight for stream in again}},
     }
 
 

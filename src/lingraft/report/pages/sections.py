@@ -220,8 +220,6 @@ def schedule(variants: Sequence[Variant]) -> Table:
 
 def _phase_row(variant: Variant, phase: PhaseRecord) -> tuple[str, ...]:
     plan, result = phase.plan, phase.result
-    rates = [row["learning_rate"] for row in phase.train]
-    peak = plan.optimiser.learning_rate if plan else max(rates, default=None)
     trained = (result or {}).get("train") or (plan.train if plan else ())
     by_lora = plan.lora.parts if plan and plan.lora else ()
     trained = ("everything",) if set(trained) == set(PARTS) else trained
@@ -231,7 +229,7 @@ def _phase_row(variant: Variant, phase: PhaseRecord) -> tuple[str, ...]:
         described([str(part).replace("_", " ") for part in trained], by_lora) or numbers.ABSENT,
         numbers.short(result["trainable_parameters"] if result else None),
         plan.objective if plan else "mlm" if result else numbers.ABSENT,
-        numbers.ABSENT if peak is None else f"{peak:.2g}",
+        _peak_rates(phase),
     )
     if result is None:
         steps = [int(row["step"]) for row in (*phase.train, *phase.valid)]
@@ -249,6 +247,16 @@ def _phase_row(variant: Variant, phase: PhaseRecord) -> tuple[str, ...]:
         numbers.count(best["step"] if best else None),
         str(result["stopped"]),
     )
+
+
+def _peak_rates(phase: PhaseRecord) -> str:
+    """The peak learning rate, and those of the parts that have their own."""
+    if phase.plan is None:
+        peak = max((row["learning_rate"] for row in phase.train), default=None)
+        return numbers.ABSENT if peak is None else f"{peak:.2g}"
+    optimiser = phase.plan.optimiser
+    own = [f"{part.replace('_', ' ')} {rate:.2g}" for part, rate in optimiser.rates.items()]
+    return "; ".join([f"{optimiser.learning_rate:.2g}", *own])
 
 
 def schemes(variants: Sequence[Variant]) -> Table:
