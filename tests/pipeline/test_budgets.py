@@ -491,7 +491,7 @@ def test_grafts_that_a_killed_probe_left_are_not_taken(method, asked, tmp_path, 
 def test_a_phase_that_looks_at_every_step_and_has_no_patience_is_measured_as_any_other(
     asked, tmp_path, monkeypatch
 ):
-    recipe = asked({"budget": {"value": 1, "unit": "hours"}})
+    recipe = asked({"budget": {"value": 1, "unit": "minutes"}})
     impatient = {"validation": Validation(every_steps=1, patience=1)}
     phases = tuple(
         phase.model_copy(update=impatient | {"schedule": Schedule(warmup=0.5)})

@@ -126,6 +126,16 @@ def test_embeddings_learn_faster_where_all_of_a_masked_model_trains_at_once():
     assert two["method.learning_rate"].value == 2e-3
 
 
+@pytest.mark.parametrize("method", ["scratch", "lapt", "continued", "mono-trans"])
+def test_one_rate_for_all_unless_new_rows_train_with_all_of_the_source(method):
+    open_recipe = asked({"name": method})
+    facts = FACTS.with_method(choosing.applied(open_recipe, []))
+    found = decided(open_recipe, facts)
+    assert found[FACTOR].value is None
+    assert found["method.learning_rate"].value == 2e-3
+    assert FACTS.with_method(choosing.applied(asked({"name": "xpt-sp"}), [])).onto_source
+
+
 def test_dropout_is_left_out_unless_the_text_is_read_many_times():
     text = 100_000_000
     for facts, wanted, sure in (

@@ -240,7 +240,7 @@ def _late(request: Recipe, recipe: Recipe, facts: dict[str, Any]) -> list[Choice
     """What the rules decide once the model is there; nothing without preset 'auto'."""
     if not _is_auto(request):
         return []
-    model_facts = replace(Facts(**facts), phases=len(recipe.phases))
+    model_facts = Facts(**facts).with_method(recipe)
     return choosing.choices(request, model_facts, before_speed=False)
 
 

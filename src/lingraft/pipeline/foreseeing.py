@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lingraft.models.families import family_of
@@ -57,7 +56,7 @@ def foreseen(recipe: Recipe) -> tuple[Recipe, list[Choice]]:
         has_vectors=has_vectors(),
     )
     early = choosing.choices(recipe, facts, before_speed=True)
-    facts = replace(facts, phases=len(choosing.applied(recipe, early).phases))
+    facts = facts.with_method(choosing.applied(recipe, early))
     decided = [*early, *choosing.choices(recipe, facts, before_speed=False)]
     return choosing.applied(recipe, decided), decided
 

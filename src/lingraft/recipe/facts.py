@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lingraft.recipe.run import KEEPING
+
+if TYPE_CHECKING:
+    from lingraft.recipe.run import Recipe
 
 NARROW, WIDE = 320, 448
 """Widths up to which results at 256, and at 384, are taken."""
@@ -32,6 +38,9 @@ class Facts:
     """Of training: what the budget allows. An estimate until the speed was measured."""
     phases: int = 1
     """Of the method."""
+    onto_source: bool = True
+    """Whether new embeddings train together with all layers of the source, which know something:
+    not where every weight is drawn, the old vocabulary stays, or a part is frozen."""
     seconds: float | None = None
     """That the whole run may take; None where its budget is not in time."""
     slowdown: float = 1.0
@@ -43,6 +52,15 @@ class Facts:
     def passes(self) -> float:
         """Over the text, in training: an estimate."""
         return self.tokens * CHARACTERS_A_TOKEN / max(self.characters, 1)
+
+    def with_method(self, recipe: Recipe) -> Facts:
+        """These facts, with what the recipe's method says; its phases are written out."""
+        onto_source = (
+            recipe.graft.source_weights == "pretrained"
+            and recipe.tokenizer.kind not in KEEPING
+            and any("all" in phase.train for phase in recipe.phases)
+        )
+        return replace(self, phases=len(recipe.phases), onto_source=onto_source)
 
 
 def always(_: Facts) -> bool:
@@ -61,8 +79,8 @@ def is_measured(facts: Facts) -> bool:
 
 
 def trains_at_once(facts: Facts) -> bool:
-    """Whether embeddings and all the rest of a masked model train together, in one phase."""
-    return facts.kind == "masked" and facts.phases == 1
+    """Whether new embeddings and all of a masked source train together, in one phase."""
+    return facts.kind == "masked" and facts.phases == 1 and facts.onto_source
 
 
 def is_hurried(facts: Facts) -> bool:

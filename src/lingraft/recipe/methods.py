@@ -363,6 +363,8 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
     taken_back = Graft().model_dump(include=set(own) - alike)
     prescribed = {key: value for key, value in record.graft.items() if key not in alike}
     peak = section.learning_rate or last.optimiser.learning_rate
+    graft = recipe.graft.model_copy(update=taken_back | prescribed)
+    is_drawn = graft.source_weights == "random"  # then its layers know no more than its rows
     phases = tuple(
         last.model_copy(
             update={
@@ -373,7 +375,9 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
                 "budget": Budget(value=value, unit=total.unit),
                 "lora": stretch.lora,
                 "optimiser": _at_peak(
-                    last.optimiser, peak * stretch.rate / record.stretches[-1].rate, train
+                    last.optimiser,
+                    peak * stretch.rate / record.stretches[-1].rate,
+                    () if is_drawn else train,
                 ),
             }
         )
@@ -384,7 +388,7 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
         update={
             "name": f"{recipe.name}-{section.method}",
             "method": recipe.method.model_copy(update={"name": section.method}),
-            "graft": recipe.graft.model_copy(update=taken_back | prescribed),
+            "graft": graft,
             "phases": phases,
             "baselines": (),
             "evaluation": recipe.evaluation.model_copy(update={"before": ()}),
