@@ -154,6 +154,10 @@ ERRORS = {
         "study 'tiny', cell method.lerning_rate=0.001: method.lerning_rate: no such key. "
         "Did you mean 'learning_rate'?",
     ),
+    "a method that is no name": (
+        "[[grids]]\nmethod = [[]]\nseed = [0]",
+        "method.name",
+    ),
     "an unknown method": (
         '[[grids]]\nmethod = ["xtp"]\n',
         "study 'tiny', cell method=xtp: method 'xtp' is not known; did you mean 'xpt'?",

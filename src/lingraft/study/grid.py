@@ -134,7 +134,7 @@ def _cell(study: Study, base: dict[str, Any], point: dict[str, Any], matching: l
     if automatic := name == AUTO:
         del settings[ALIASES["method"]]
         base = _left_to_rules(_of_method(base, Method().name))
-    elif name in METHODS:
+    elif isinstance(name, str) and name in METHODS:
         base = _of_method(base, name)
     assignments = [f"{path}={inline(value)}" for path, value in settings.items()]
     try:
