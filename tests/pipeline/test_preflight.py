@@ -88,6 +88,12 @@ def test_tokens_are_estimated_from_the_budget(budget, tokens, adapted, korean_te
     assert plan.phases[0]["tokens_estimate"] == pytest.approx(expected)
 
 
+def test_learning_rates_of_parts_are_told_beside_that_of_the_rest(adapted):
+    rates = "{learning_rate=1e-3, rates={embeddings=4e-3, output_bias=2.5e-4}}"
+    plan = planned(adapted("bert"), f"phases.0.optimiser={rates}")
+    assert plan.phases[0]["learning_rates"] == "0.001; embeddings 0.004; output bias 0.00025"
+
+
 def test_estimates_of_disk_cover_what_a_run_takes(adapted):
     run = adapted("modernbert")
     plan = planned(run)

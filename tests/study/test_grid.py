@@ -156,7 +156,7 @@ ERRORS = {
     ),
     "a method that is no name": (
         "[[grids]]\nmethod = [[]]\nseed = [0]",
-        "method.name",
+        "study 'tiny', cell method=[], seed=0: method.name: must be a string; got []",
     ),
     "an unknown method": (
         '[[grids]]\nmethod = ["xtp"]\n',

@@ -48,7 +48,7 @@ def command(
             "?" if phase["trainable"] is None else f"{phase['trainable']:,}",
             phase["budget"],
             phase["batch"],
-            f"{phase['learning_rate']:g}",
+            phase["learning_rates"],
             "?" if phase["tokens_estimate"] is None else f"{phase['tokens_estimate']:,.0f}",
         )
         for phase in plan.phases

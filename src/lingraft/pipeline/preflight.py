@@ -312,7 +312,7 @@ def _phase(recipe: Recipe, phase: Phase, plan: Plan, count: Trained | None) -> d
         "trainable": None if count is None else count.parameters,
         "budget": f"{phase.budget.value:g} {phase.budget.unit}",
         "batch": f"{phase.batch.size} {unit}",
-        "learning_rate": phase.optimiser.learning_rate,
+        "learning_rates": phase.optimiser.peaks,
         "tokens_estimate": _tokens(recipe, phase, plan),
     }
 

@@ -322,10 +322,16 @@ def _check_tokenizer(recipe: Recipe, method: str, record: MethodRecord) -> None:
         )
 
 
-def _at_peak(optimiser: Optimiser, peak: float, train: Sequence[str]) -> Optimiser:
-    """At another learning rate; of parts' own rates that of the embeddings stays, in proportion."""
+def _factor_of(optimiser: Optimiser) -> float | None:
+    """How many times as fast as the rest the embeddings learn; None with one rate for all."""
     rate = optimiser.rates.get(EMBEDDINGS)
-    factor = None if rate is None else rate / optimiser.learning_rate
+    return None if rate is None else rate / optimiser.learning_rate
+
+
+def _at_peak(
+    optimiser: Optimiser, peak: float, factor: float | None, train: Sequence[str]
+) -> Optimiser:
+    """At another learning rate; of parts' own rates that of the embeddings alone, by a factor."""
     rates = _own_rates(peak, factor, train)
     return optimiser.model_copy(update={"learning_rate": peak, "rates": rates, "weight_decays": {}})
 
@@ -365,6 +371,7 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
     peak = section.learning_rate or last.optimiser.learning_rate
     graft = recipe.graft.model_copy(update=taken_back | prescribed)
     is_drawn = graft.source_weights == "random"  # then its layers know no more than its rows
+    factor = None if is_drawn else _factor_of(last.optimiser)
     phases = tuple(
         last.model_copy(
             update={
@@ -375,9 +382,7 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
                 "budget": Budget(value=value, unit=total.unit),
                 "lora": stretch.lora,
                 "optimiser": _at_peak(
-                    last.optimiser,
-                    peak * stretch.rate / record.stretches[-1].rate,
-                    () if is_drawn else train,
+                    last.optimiser, peak * stretch.rate / record.stretches[-1].rate, factor, train
                 ),
             }
         )

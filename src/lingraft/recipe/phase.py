@@ -60,6 +60,12 @@ class Optimiser(Section):
     weight_decays: dict[RatedPart, Annotated[float, Field(ge=0)]] = {}
     """Likewise the weight decay."""
 
+    @property
+    def peaks(self) -> str:
+        """The peak learning rate, and those of parts that have their own, in words."""
+        own = [f"{part.replace('_', ' ')} {rate:g}" for part, rate in self.rates.items()]
+        return "; ".join([f"{self.learning_rate:g}", *own])
+
 
 class Schedule(Section):
     """The learning rate over a phase."""

@@ -250,13 +250,11 @@ def _phase_row(variant: Variant, phase: PhaseRecord) -> tuple[str, ...]:
 
 
 def _peak_rates(phase: PhaseRecord) -> str:
-    """The peak learning rate, and those of the parts that have their own."""
-    if phase.plan is None:
-        peak = max((row["learning_rate"] for row in phase.train), default=None)
-        return numbers.ABSENT if peak is None else f"{peak:.2g}"
-    optimiser = phase.plan.optimiser
-    own = [f"{part.replace('_', ' ')} {rate:.2g}" for part, rate in optimiser.rates.items()]
-    return "; ".join([f"{optimiser.learning_rate:.2g}", *own])
+    """As planned; the highest that was logged where the plan is gone."""
+    if phase.plan is not None:
+        return phase.plan.optimiser.peaks
+    peak = max((row["learning_rate"] for row in phase.train), default=None)
+    return numbers.ABSENT if peak is None else f"{peak:.2g}"
 
 
 def schemes(variants: Sequence[Variant]) -> Table:
