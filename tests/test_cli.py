@@ -350,7 +350,7 @@ def test_an_error_of_the_system_is_one_line(command, monkeypatch, adapted):
     )
 
 
-def test_ctrl_c_is_one_line_and_status_130(command, monkeypatch, adapted):
+def test_ctrl_c_is_one_line_and_status_130(command, monkeypatch, adapted, tmp_path):
     def stop(*_):
         raise KeyboardInterrupt
 
@@ -359,6 +359,12 @@ def test_ctrl_c_is_one_line_and_status_130(command, monkeypatch, adapted):
     assert ended.status == 130
     said = ended.err.strip().splitlines()[-1]
     assert said == "lingraft: stopped; the same command keeps what is finished"
+    monkeypatch.setattr("lingraft.corpus.streams.prepare", stop)
+    recipe = adapted("bert") / "recipe.toml"
+    ended = command("adapt", recipe, "--out", tmp_path / "run", "--overwrite")
+    assert ended.err.strip().splitlines()[-1] == (
+        "lingraft: stopped; the same command without --overwrite keeps what is finished"
+    )
 
 
 def test_processes_other_than_the_first_are_silent(command, monkeypatch):

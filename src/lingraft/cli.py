@@ -173,7 +173,9 @@ def main() -> None:
         sys.exit(error.exit_status)
     except SystemExit as end:
         if end.code == INTERRUPTED:  # typer's answer to Ctrl-C
-            typer.echo("lingraft: stopped; the same command keeps what is finished", err=True)
+            same = "the same command"
+            same += " without --overwrite" if "--overwrite" in sys.argv else ""
+            typer.echo(f"lingraft: stopped; {same} keeps what is finished", err=True)
         raise
     except OSError as error:
         typer.echo(f"lingraft: {explain(error)}", err=True)

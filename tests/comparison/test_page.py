@@ -51,6 +51,18 @@ def three(written: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(written, tmp_path / "three"))
 
 
+def test_neither_a_page_nor_a_file_beside_it_is_replaced_that_is_somebody_s(three: Path) -> None:
+    for mine, named in ((".html", "is no page of lingraft"), (".csv", "is there already")):
+        path = three / f"mine{mine}"
+        path.write_text("mine")
+        with pytest.raises(DataError, match=named):
+            compare([three], three / "mine.html")
+        assert path.read_text() == "mine"
+        path.unlink()
+    for _ in range(2):  # its own files it does replace
+        compare([three], three / "mine.html", resamples=10)
+
+
 def test_best_and_second_best_are_marked_in_every_column(three: Path) -> None:
     table = tables.scores(collect([three]))
     assert [entry(table, "xpt", i).rank for i in (1, 2, 3)] == [1, 1, 1]

@@ -20,6 +20,7 @@ from lingraft.pipeline.plans import completed
 from lingraft.pipeline.stages import graft_fingerprint
 from lingraft.recipe import Schedule, Validation, auto, facts
 from lingraft.recipe.methods import read_recipe, recipe_from
+from lingraft.report.plan import times
 from lingraft.rundir import Run, Stage
 from lingraft.training.data import Batcher
 from lingraft.training.phase import Stopped
@@ -189,6 +190,10 @@ def test_a_baseline_trains_on_what_the_shortened_run_had(asked, tmp_path, monkey
         recipe, tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch, slow=20))
     )
     other = Run(run.path / "baselines/scratch", parent=run.path)
+    took = times(run).column("took")
+    assert took["baseline scratch"].text
+    assert took["phase-1"].text
+    assert not took["report"].text
     assert list(run.path.glob("phase-1/pace.json"))
     assert tokens(other) == pytest.approx(tokens(run), rel=0.1)
 
@@ -200,6 +205,7 @@ def test_the_report_says_the_plan_and_which_rule_chose_what(asked, tmp_path, mon
     page = (run.path / "report.html").read_text(encoding="utf-8")
     for text in ("tokens planned", "What was decided, and why", "one-phase", "study-ko.jsonl:"):
         assert text in page
+    assert "study-ko.jsonl: xpt-sp-n25000-s0, xpt-sp-n25000-s1, " in page  # each file once
     rules = {one["key"]: one["rule"] for one in plan_of(run)["choices"]}
     assert rules["graft.embeddings"] == rules["tokenizer.vocab_size"] == "given"
     assert rules["method.name"].startswith("one-phase")

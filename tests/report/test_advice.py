@@ -7,6 +7,7 @@ from lingraft.report import advice, numbers
 from lingraft.report.pages import run as run_page
 from lingraft.report.tables import compare
 from lingraft.report.variants import labelled
+from lingraft.rundir import write_json
 
 UNIGRAMS = 411.6
 
@@ -45,14 +46,10 @@ def trained(build):
         warmup=0.1,
         losses=(5.0, 5.0),
         vocabulary=4_000,
-        budget=None,
     ):
         half = steps // 2
         plans = [phase(f"phase-{n}", half, rate=rate, batch=batch, warmup=warmup) for n in (1, 2)]
-        method = {"method": {"budget": budget}} if budget else {}
-        builder = (
-            build(baselines=[], phases=plans, **method).corpus().tokenizer(vocab_size=vocabulary)
-        )
+        builder = build(baselines=[], phases=plans).corpus().tokenizer(vocab_size=vocabulary)
         builder.model(perplexity=perplexity)
         for plan in plans:
             path = builder.run.path / plan["name"] / "done.json"
@@ -82,14 +79,18 @@ def test_a_model_that_has_learnt_and_settled_gets_no_advice(trained):
 
 def test_a_model_that_has_learnt_but_still_falls_is_told_to_train_longer(trained):
     assert said(trained(46.4, losses=(4.0, 3.9))) == [
-        "More steps (--steps): the validation loss still fell over the last fifth of the last "
+        "More steps (budget.value): the validation loss still fell over the last fifth of the last "
         "phase, from 4.00 to 3.90."
     ]
 
 
 @pytest.mark.parametrize("unit", ["minutes", "hours", "tokens"])
 def test_longer_training_is_advised_in_the_unit_that_the_run_was_asked_for(trained, unit):
-    (found,) = said(trained(46.4, losses=(4.0, 3.9), budget={"value": 5, "unit": unit}))
+    run = trained(46.4, losses=(4.0, 3.9))
+    # the phases of a run that was asked for minutes end in tokens, and its [method] has no budget
+    write_json(run.plan_path, {"asked": {"method": {"budget": {"value": 5, "unit": unit}}}})
+    write_json(run.path / "environment.json", {"command": f"lingraft adapt --source a --{unit} 5"})
+    (found,) = said(run)
     assert found.startswith(f"More {unit} (--{unit}): the validation loss")
 
 

@@ -1,6 +1,7 @@
 """Results of lm-evaluation-harness: the JSON that it wrote on the tests' tiny model."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -80,6 +81,20 @@ def test_of_a_folder_the_newest_number_counts(changed, tmp_path):
     assert found["acc_norm"].value == pytest.approx(13 / 30)
 
 
+def test_odd_values_are_left_out(changed):
+    results = {"tiny_choices": {"acc,none": 0.5, "acc_stderr,none": math.nan}}
+    odd = harness.read(changed(results=results, higher_is_better={"tiny_choices": {"acc": "yes"}}))
+    (row,) = harness.table_of({"A": odd}).rows
+    assert [cell.whole for cell in row.cells][3:] == ["acc", "30", "0.5000"]
+
+
+def test_an_unknown_number_of_documents_is_not_another_one(changed):
+    results = {"tiny_choices": {"acc,none": 0.5}}
+    uncounted = harness.read(changed(results=results, **{"n-samples": {}}))
+    assert [one.n for one in uncounted] == [0]
+    assert len(harness.table_of({"A": harness.read(RECORDED), "B": uncounted}).notes) == 1
+
+
 def test_groups_and_filters_are_named(changed):
     results = {"gsm8k": {"exact_match,strict-match": 0.25, "alias": "gsm8k"}}
     path = changed(results=results, groups={"all": {"acc,none": 0.75}})
@@ -133,6 +148,32 @@ def test_a_run_shows_what_lies_in_it_and_what_is_named(adapted, tmp_path, comman
     assert "0.4333" in page.read_text()
     (label,) = harness.collect(labelled([Run(run)]), [given])
     assert label == "XPT"
+
+
+def test_results_from_before_the_model_was_made_anew_say_so(adapted, tmp_path, changed):
+    run = tmp_path / "mine"
+    shutil.copytree(adapted("modernbert"), run)
+    made = (run / "model/done.json").stat().st_mtime
+    for date, notes in ((made - 1, 2), (made + 1, 1)):
+        changed(folder=run / harness.FOLDER, date=date)
+        shown = harness.table_of(harness.collect(labelled([Run(run)])))
+        assert len(shown.notes) == notes
+        assert ("evaluate it again" in shown.notes[-1]) == (notes == 2)
+
+
+def test_of_two_runs_of_one_name_the_one_whose_model_it_is_has_the_results(
+    adapted, tmp_path, changed
+):
+    runs = [tmp_path / parent / "ko" for parent in "ab"]
+    for run in runs:
+        shutil.copytree(adapted("modernbert"), run)
+    variants = labelled([Run(run) for run in runs])
+    for variant in variants:
+        path = changed(model_name=str(variant.run.model_path))
+        assert list(harness.collect(variants, [path])) == [variant.label]
+    elsewhere = changed(model_name="/other/machine/ko/model")
+    assert list(harness.collect(variants, [elsewhere])) == ["/other/machine/ko/model"]
+    assert list(harness.collect(variants[:1], [elsewhere])) == [variants[0].label]
 
 
 def test_results_of_a_model_of_no_run_are_called_as_the_harness_does(adapted):

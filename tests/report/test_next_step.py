@@ -13,6 +13,7 @@ from lingraft.report.pages import corpus as corpus_page
 from lingraft.report.pages import run as run_page
 from lingraft.report.tables import compare
 from lingraft.report.variants import labelled
+from lingraft.rundir import write_json
 
 
 def taken(command):
@@ -59,6 +60,9 @@ def test_a_model_that_has_learnt_little_gets_four_times_its_budget(build):
 def test_a_run_under_way_goes_on_by_the_command_that_began_it(build):
     run = build().corpus().run
     assert after(run).command.startswith("lingraft adapt demo/recipe.toml")
+    overwriting = {"command": "lingraft adapt demo/recipe.toml --overwrite --out runs/a"}
+    write_json(run.path / "environment.json", overwriting)
+    assert after(run).command == "lingraft adapt demo/recipe.toml --out runs/a"
     (run.path / "environment.json").unlink()
     assert taken(after(run).command)["resume"] is True
 

@@ -132,6 +132,7 @@ def test_heat_maps_and_bars_have_their_numbers_too():
         {"tested in": "de", "trained in": "en", "value": "81.25"},
         {"tested in": "de", "trained in": "de", "value": "90"},
     ]
+    assert shown.wide.count("<title>") == 2
     bars = {("ner", "XPT"): (80.0, 1.5), ("ner", "scratch"): (70.0, None)}
     shown = heat.bars(
         "bars", bars, ["ner"], ["XPT", "scratch"], axis="F1", description="", caption=""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 
@@ -9,7 +10,8 @@ import pytest
 
 from lingraft.evaluation.records import WordRecord, text_of
 from lingraft.report import streams
-from lingraft.report.streams import PairedBits, paired_bits
+from lingraft.report.streams import PairedBits, curves, paired_bits
+from lingraft.report.variants import labelled
 
 
 def words(path, nats, *, number=200, start=0, dropped=()):
@@ -85,3 +87,13 @@ def test_the_verdict_counts_streams_and_names_them(bounds, said):
         for stream, bound in zip(("de", "ko"), bounds, strict=True)
     ]
     assert said in streams.verdict("MetaXLM", pairs)
+
+
+def test_a_stream_that_is_read_with_two_objectives_has_two_names(build):
+    run = build(baselines=[]).whole().run
+    keys = ("loss/ko/mlm", "loss/en-ko/tlm", "loss/en-ko/ca-mlm")
+    rows = [json.loads(line) for line in run.metrics_path.read_text().splitlines()]
+    lines = [row | (dict.fromkeys(keys, 1.0) if row["kind"] == "valid" else {}) for row in rows]
+    run.metrics_path.write_text("".join(json.dumps(row) + "\n" for row in lines))
+    shown = curves(labelled([run]))
+    assert [name for name, _ in shown.names] == ["ko", "en-ko/tlm", "en-ko/ca-mlm"]

@@ -1,10 +1,12 @@
 import json
 import math
+import shutil
 
 import pytest
 
 from lingraft.errors import DataError
 from lingraft.report import variants
+from lingraft.report.pages import sections
 from lingraft.rundir import Run, json_line
 
 
@@ -16,11 +18,11 @@ def test_a_folder_without_a_recipe_is_refused_with_what_to_do(tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_variants_are_the_run_then_the_recipe_s_baselines_then_others_on_disk(build):
+def test_variants_are_the_run_then_the_recipe_s_baselines_and_no_others_on_disk(build):
     builder = build(baselines=[{"method": "scratch"}, {"method": "adapters"}]).whole()
     (builder.run.path / "baselines" / "monotrans").mkdir()
     assert [found.method for found in variants.variants(builder.run)] == [
-        "xpt", "scratch", "adapters", "monotrans",
+        "xpt", "scratch", "adapters",
     ]  # fmt: skip
 
 
@@ -40,8 +42,25 @@ def test_scores_carry_value_count_and_mask_fingerprint(build):
     assert found["unigram_perplexity"].value == pytest.approx(math.exp(6.02))
     assert main.tokens == 430 * 2_048
     assert main.seconds == pytest.approx(430 * 2_048 / 8_800)
-    assert scratch.run_name == "demo-ko/scratch"
     assert {score.metric for score in variants.scores(scratch)} == set(found)
+
+
+def test_runs_whose_folders_share_a_name_are_told_apart_by_their_parents(build, tmp_path):
+    run = build().whole().run
+    paths = [tmp_path / "seed0/ko", tmp_path / "seed1/ko", tmp_path / "seed0/ja"]
+    for path in paths:
+        shutil.copytree(run.path, path)
+    found = variants.labelled([Run(path) for path in paths])
+    mains = [variant for variant in found if not variant.is_baseline]
+    assert [variant.label for variant in mains] == ["seed0/ko: XPT", "seed1/ko: XPT", "ja: XPT"]
+    assert sections.title(found) == "3 runs compared: seed0/ko, seed1/ko, ja"
+    assert [variant.run_name for variant in found[:2]] == ["seed0/ko", "seed0/ko"]
+
+
+def test_a_run_beside_itself_has_another_label(build):
+    run = build(baselines=[]).whole().run
+    mains = [one for one in variants.labelled([run, run]) if not one.is_baseline]
+    assert [one.label for one in mains] == ["demo-ko: XPT", "demo-ko: XPT (2)"]
 
 
 def test_a_model_of_which_no_word_could_be_scored_has_its_other_scores(build):
@@ -76,17 +95,6 @@ def test_tokens_of_a_phase_under_way_are_those_logged_so_far(build):
     main = variants.variants(builder.run)[0]
     assert main.tokens == (170 + 260) * 2_048
     assert main.seconds is None
-
-
-def test_labels_are_unique_where_two_runs_have_the_same_name(build, tmp_path):
-    first = build().whole().run
-    second = Run(tmp_path / "copies" / "demo-ko")
-    second.path.parent.mkdir()
-    second.path.mkdir()
-    second.recipe_path.write_bytes(first.recipe_path.read_bytes())
-    labels = [variant.label for variant in variants.labelled([first, second])]
-    assert labels[0] == "demo-ko: XPT"
-    assert len(set(labels)) == 4
 
 
 def test_a_baseline_with_a_recipe_of_its_own_has_its_phases_and_its_folder_s_name(build):

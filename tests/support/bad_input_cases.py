@@ -19,6 +19,7 @@ import bad_input_demo
 import bad_input_documents
 import bad_input_encoder_decoder
 import bad_input_families
+import bad_input_idle
 import bad_input_judging
 import bad_input_models
 import bad_input_plugged
@@ -422,3 +423,4 @@ bad_input_documents.add(CASES)
 bad_input_judging.add(CASES)
 bad_input_demo.add(CASES)
 bad_input_rows.add(CASES)
+bad_input_idle.add(CASES)

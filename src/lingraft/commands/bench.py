@@ -25,6 +25,7 @@ EVALUATION = "evaluation"
 
 
 def command(
+    context: typer.Context,
     recipe: Annotated[
         Path | None, typer.Argument(help="A recipe (TOML), or the folder of a run: its own text.")
     ] = None,
@@ -76,6 +77,9 @@ def command(
 
     if recipe is None and source is None and shape is None:
         shape = BASE
+    if recipe is not None and recipe.is_dir():
+        made_up = ("mean_length", "length_spread", "longest", "sentences")
+        ask.check_idle(context, made_up, "is of made-up text, and a run has its own; leave it out")
     lengths = TextShape(mean_length, length_spread, longest, sentences)
     bench_subject = subject(recipe, source, shape, lengths, batch, settings or [])
     effort = measure.Effort(warmup, steps, windows, evaluated, ceiling_seconds)

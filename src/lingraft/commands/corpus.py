@@ -29,6 +29,7 @@ class CorpusRecipe(Section):
 
 
 def command(
+    context: typer.Context,
     sources: Annotated[
         list[str] | None,
         typer.Argument(
@@ -124,8 +125,13 @@ def command(
     corpus_recipe = chosen_recipe(sources or [], lang, recipe, settings or [], pairs=pairs)
     if parallel and lexicon:
         raise RecipeError("--parallel and --lexicon: give one of them")
-    if pairs and task:
-        raise RecipeError("--task: does not go with --parallel or --lexicon")
+    of_text = ("task", "processes", "executor", "executor_options", "shard_mb")
+    if pairs:
+        ask.check_idle(context, of_text, "does not go with --parallel or --lexicon")
+    else:
+        ask.check_idle(context, ("columns",), "goes with --parallel or --lexicon")
+    if not task:
+        ask.check_idle(context, ("data",), "goes with --task")
     if pairs:
         _pairs(corpus_recipe, out_dir, (parallel, lexicon), _columns(columns), overwrite=overwrite)
         return

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def command(
+    context: typer.Context,
     out_dir: Annotated[Path, typer.Option("--out", help="The folder of the run.")] = Path(
         "runs/demo"
     ),
@@ -39,6 +40,8 @@ def command(
     from lingraft.pipeline import demo
 
     if files_to is not None:
+        idle = ("out_dir", "seed", "settings", "resume", "overwrite")
+        ask.check_idle(context, idle, "is of a run, and --files-to trains nothing; leave it out")
         demo.copy_files(files_to)
         text = files_to / demo.TEXT
         source, out = files_to / "source", Path("runs/mine")

@@ -166,12 +166,26 @@ def check_beside_recipe(
     Raises:
         RecipeError: one was given.
     """
+    check_idle(context, alone, f"belongs to the form without a recipe; {mend}")
+
+
+def check_idle(context: typer.Context, names: Iterable[str], why: str) -> None:
+    """Refuse options that would have no effect.
+
+    Args:
+        context: of this call.
+        names: of their parameters.
+        why: what is said behind the first that was given.
+
+    Raises:
+        RecipeError: one was given.
+    """
     parameters = {parameter.name: parameter for parameter in context.command.params}
-    for name in alone:
+    for name in names:
         value = context.params[name]
         if value not in (None, (), [], parameters[name].get_default(context)):
             spelt = parameters[name].secondary_opts if value is False else parameters[name].opts
-            raise RecipeError(f"{spelt[0]}: belongs to the form without a recipe; {mend}")
+            raise RecipeError(f"{spelt[0]}: {why}")
 
 
 def pair_of(text: str) -> tuple[str, str]:

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from lingraft.commands import console
-from lingraft.errors import DataError
-from lingraft.pages import is_page
+from lingraft.pages import check_target
 from lingraft.rundir import Run
 
 
@@ -37,7 +36,7 @@ def command(
 
     opened = [Run.existing(path) for path in runs]
     target = out_file or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
-    _check_target(target)
+    check_target(target)
     console.show(tables.for_terminal(opened, console.out.width))
     console.line(advice.summary(opened))
     results = lm_eval or []
@@ -45,15 +44,3 @@ def command(
     if measured is not None:
         console.show(measured)
     console.line(f"report: {run_page.write(opened, target, lm_eval=results)}")
-
-
-def _check_target(target: Path) -> None:
-    """Refuse to write over what is no page of ours.
-
-    Raises:
-        DataError: it is a folder, or a file that lingraft did not write.
-    """
-    if target.is_dir():
-        raise DataError(f"--out {target}: is a folder; name a file")
-    if target.is_file() and not is_page(target):
-        raise DataError(f"{target}: is no page of lingraft; name another file with --out")

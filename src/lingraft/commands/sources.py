@@ -87,6 +87,9 @@ def command(
     from lingraft.probing import sources
 
     models = sources.candidates(ask.names_in(candidates), source_text or [])
+    if facts_only:
+        idle = ("steps", "seeds", "words", "train", "jobs", "resume", "overwrite")
+        ask.check_idle(context, idle, "is of the probe, and --facts-only trains nothing")
     if recipe is not None:
         ask.check_beside_recipe(context, ALONE)
         path = recipe / "recipe.toml" if recipe.is_dir() else recipe

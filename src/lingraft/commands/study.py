@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def command(
+    context: typer.Context,
     study_file: Annotated[Path, typer.Argument(metavar="STUDY", help="A study (TOML).")],
     out_dir: Annotated[
         Path | None, typer.Option("--out", help="The study's folder; runs/NAME by default.")
@@ -75,6 +76,11 @@ def command(
 
     cluster = (executor, dict(ask.pair_of(text) for text in executor_options or ()))
     check_named(*cluster)
+    if dry_run and report_only:
+        raise RecipeError("--dry-run and --report-only: give one of them")
+    if report_only:
+        idle = ("jobs", "only", "executor", "executor_options", "resume", "overwrite")
+        ask.check_idle(context, idle, "is for cells that run; --report-only runs none")
     study = read_study(study_file)
     folder = out_dir or Path("runs") / study.name
     options = Options(jobs, tuple(only or ()), results, resume, overwrite)

@@ -11,6 +11,7 @@ from lingraft.comparison.collect import collect
 from lingraft.comparison.errors import analyse
 from lingraft.comparison.significance import RESAMPLES, differences
 from lingraft.errors import DataError, RecipeError
+from lingraft.pages import check_target
 from lingraft.report import harness, page
 from lingraft.report.table import comma_separated, latex, markdown
 from lingraft.rundir import write_text
@@ -49,11 +50,13 @@ def compare(
         that were written, the page first.
 
     Raises:
-        DataError: results are missing, broken, or do not belong together.
+        DataError: results are missing, broken, or do not belong together; or a file would be
+            replaced that is not ours.
         RecipeError: there is no model called like the reference, or the page is no HTML file.
     """
     if out.suffix != ".html":
         raise RecipeError(f"--out: is {out}; the page must end in .html")
+    check_target(out, (".md", ".tex", ".csv"))
     searched = [folder for folder in folders if retrieved.is_retrieval(folder)]
     tuned = [folder for folder in folders if folder not in searched]
     if not tuned:

@@ -10,6 +10,7 @@ from lingraft.recipe.reach import SPREAD, reach, warmup_share
 from lingraft.report import numbers, tables
 from lingraft.report.next_step import NextStep, command
 from lingraft.report.variants import kind_of, labelled
+from lingraft.rundir import read_json
 from lingraft.tasks import GROUPS, TASKS
 
 if TYPE_CHECKING:
@@ -91,9 +92,12 @@ def facts(variant: Variant) -> Facts | None:
 
 
 def _option(variant: Variant) -> str:
-    budget = variant.recipe.method.budget
-    unit = budget.unit if budget is not None and budget.unit != "epochs" else "steps"
-    return f"More {unit} (--{unit})"
+    """As it was asked for: by an option of the command line, or in a recipe."""
+    run, called = variant.run, str((variant.environment or {}).get("command", ""))
+    method = read_json(run.plan_path)["asked"]["method"] if run.plan_path.is_file() else {}
+    asked = method.get("budget") or variant.recipe.phases[-1].budget.model_dump()
+    where = f"--{asked['unit']}" if "--source" in called.split() else "budget.value"
+    return f"More {asked['unit']} ({where})"
 
 
 def _falling(phase: PhaseRecord, steps: int) -> tuple[float, float] | None:
@@ -188,9 +192,11 @@ def after_run(main: Variant, line: Line) -> NextStep:
     if evaluation is None:
         called = str((main.environment or {}).get("command", ""))
         again = command("adapt", path / "recipe.toml", "--out", path, "--resume")
-        has_command = called.startswith("lingraft adapt ")
+        words = [word for word in called.split(" ") if word != "--overwrite"]
+        has_command = words[:2] == ["lingraft", "adapt"]
         return NextStep(
-            "The run has not ended. This goes on where it was:", called if has_command else again
+            "The run has not ended. This goes on where it was:",
+            " ".join(words) if has_command else again,
         )
     if main.phases and not line.learnt:
         return NextStep(
@@ -210,9 +216,6 @@ def after_run(main: Variant, line: Line) -> NextStep:
 
 def _longer(main: Variant) -> list[str]:
     """The options that multiply a run's budget."""
-    method = main.recipe.method
-    if method.budget is not None:
-        return ["--set", f"method.budget.value={MORE * method.budget.value:g}"]
     phases = enumerate(main.recipe.phases)
     values = [(at, f"{MORE * phase.budget.value:.15g}") for at, phase in phases]
     return [word for at, value in values for word in ("--set", f"phases.{at}.budget.value={value}")]

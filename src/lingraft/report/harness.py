@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,8 @@ class Result:
     """Of the evaluation, seconds since 1970."""
     harness: str
     """The harness's own version."""
+    is_old: bool = False
+    """Whether it lies in a run whose model was made, or made anew, after the evaluation."""
 
     @property
     def name(self) -> str:
@@ -142,7 +144,7 @@ def _of_task(data: Mapping[str, Any], task: str, values: Mapping[str, Any]) -> I
         if not comma or metric.endswith(STDERR) or not isinstance(value, int | float):
             continue
         stderr = values.get(f"{metric}{STDERR},{filter_name}")
-        shots = of_task["n-shot"]
+        shots, higher = of_task["n-shot"], (of_task["higher_is_better"] or {}).get(metric)
         yield Result(
             model=_model(data, config),
             task=task,
@@ -153,7 +155,7 @@ def _of_task(data: Mapping[str, Any], task: str, values: Mapping[str, Any]) -> I
             value=float(value),
             stderr=float(stderr) if isinstance(stderr, int | float) else None,
             n=int(samples.get("effective", values.get("sample_len", 0))),
-            higher=(of_task["higher_is_better"] or {}).get(metric),
+            higher=higher if isinstance(higher, bool) else None,
             fingerprint=str(of_task["task_hashes"] or UNHASHED),
             date=float(data.get("date") or 0.0),
             harness=str(data.get("lm_eval_version") or ""),
@@ -177,8 +179,11 @@ def of_run(run: Run) -> list[Result]:
     Raises:
         DataError: a file there is broken.
     """
-    folder = run.path / FOLDER
-    return read(folder) if folder.is_dir() and any(folder.rglob("results*.json")) else []
+    folder, made = run.path / FOLDER, run.stage("model").done_path
+    if not folder.is_dir() or not any(folder.rglob("results*.json")):
+        return []
+    since = made.stat().st_mtime if made.is_file() else math.inf
+    return [replace(result, is_old=result.date < since) for result in read(folder)]
 
 
 def collect(variants: Sequence[Variant], paths: Sequence[Path] = ()) -> dict[str, list[Result]]:
@@ -203,14 +208,13 @@ def collect(variants: Sequence[Variant], paths: Sequence[Path] = ()) -> dict[str
 
 
 def _label(model: str, variants: Sequence[Variant]) -> str:
-    for variant in variants:
-        path = Path(model)
-        if path.resolve() == variant.run.model_path.resolve():
-            return variant.label
-        run = variant.run.path.resolve().name
-        if path.parts[-2:] == (run, variant.run.model_path.name):
-            return variant.label
-    return model
+    """Of the run whose model it is; where none is there under that path, of the one so named."""
+    paths = {variant.label: variant.run.model_path.resolve() for variant in variants}
+    own = [label for label, path in paths.items() if path == Path(model).resolve()]
+    named = [label for label, path in paths.items() if path.parts[-2:] == Path(model).parts[-2:]]
+    if own:
+        return own[0]
+    return named[0] if len(named) == 1 else model
 
 
 def table_of(results: Mapping[str, Sequence[Result]]) -> Table | None:
@@ -240,6 +244,7 @@ def table_of(results: Mapping[str, Sequence[Result]]) -> Table | None:
     notes = (
         f"Measured by lm-evaluation-harness{suffix}; ± is its standard error. ↑: more is better.",
         *_odd(by_key),
+        *_old(results),
     )
     return table("lm-evaluation-harness", ("task", *texts, *results), rows, notes)
 
@@ -247,7 +252,8 @@ def table_of(results: Mapping[str, Sequence[Result]]) -> Table | None:
 def _cell(result: Result | None) -> Cell:
     if result is None or not math.isfinite(result.value):
         return Cell(numbers.ABSENT)
-    under = "" if result.stderr is None else f"± {result.stderr:.4f}"
+    stderr = math.nan if result.stderr is None else result.stderr
+    under = f"± {stderr:.4f}" if math.isfinite(stderr) else ""
     return Cell(f"{result.value:.4f}", under)
 
 
@@ -257,7 +263,7 @@ def _odd(by_key: Mapping[tuple[str, str, int, str], Mapping[str, Result]]) -> li
         {
             task
             for (task, *_), models in by_key.items()
-            if len({result.n for result in models.values()}) > 1
+            if len({result.n for result in models.values()} - {0}) > 1
             or len({result.fingerprint for result in models.values()} - {UNHASHED}) > 1
         }
     )
@@ -265,3 +271,12 @@ def _odd(by_key: Mapping[tuple[str, str, int, str], Mapping[str, Result]]) -> li
         return []
     tasks = ", ".join(differing)
     return [f"Models had other documents or prompts and do not compare in: {tasks}."]
+
+
+def _old(results: Mapping[str, Sequence[Result]]) -> list[str]:
+    """A note where a model has been made anew since."""
+    labels = [label for label, measured in results.items() if any(r.is_old for r in measured)]
+    return [
+        f"{label}: measured before the model that lies there now was made; evaluate it again."
+        for label in labels
+    ]

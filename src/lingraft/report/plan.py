@@ -10,6 +10,7 @@ from lingraft.rundir import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from lingraft.rundir import Run
 
@@ -82,6 +83,15 @@ def _because(choice: dict[str, Any]) -> str:
     return f"rule {choice['rule']}: {sure}{choice['why']}"
 
 
+def _by_file(rows: Sequence[str]) -> str:
+    """Names of rows such as FILE:CELL, each file once: "FILE: CELL, CELL; FILE: CELL"."""
+    files: dict[str, list[str]] = {}
+    for name in rows:
+        file, cell = name.split(":", 1)
+        files.setdefault(file, []).append(cell)
+    return "; ".join(f"{file}: {', '.join(cells)}" for file, cells in files.items())
+
+
 def choices(run: Run) -> Table | None:
     """What was decided, by which rule, and the rows of our studies that support it."""
     plan = _plan(run)
@@ -89,7 +99,7 @@ def choices(run: Run) -> Table | None:
         return None
     rows = []
     for choice in plan["choices"]:
-        support = ", ".join(choice["rows"]) if choice["rows"] else numbers.ABSENT
+        support = _by_file(choice["rows"]) or numbers.ABSENT
         is_given = choice["rule"] == GIVEN
         why = "the command or the recipe says so" if is_given else choice["why"]
         sure = "" if is_given else ("yes" if choice["sure"] else "no")
@@ -112,17 +122,30 @@ def times(run: Run) -> Table | None:
         return None
     rows = []
     for row in plan["stages"]:
-        stage = run.stage(row["name"])
-        done = stage.done() if stage.done_path.is_file() else None
-        tokens = (done or {}).get("result", {}).get("tokens") if row["tokens"] else None
+        done = [read_json(path) for path in _records(run, row["name"])]
+        tokens = done[0]["result"].get("tokens") if done and row["tokens"] else None
+        took = sum(record["seconds"] for record in done)
         rows.append(
             (
                 row["name"],
                 numbers.duration(row["seconds"]),
-                numbers.duration(done["seconds"]) if done else numbers.ABSENT,
+                numbers.duration(took) if done else "",
                 numbers.count(row["tokens"]) if row["tokens"] else "",
                 numbers.count(tokens) if tokens else "",
             )
         )
     head = (Column("stage", "text"), "planned", "took", "tokens planned", "tokens trained")
-    return table("Plan", head, rows)
+    note = (
+        "Planned: all of the stage. Took: of a phase, its training without the looks at validation "
+        "text. Empty: it has not ended, or nobody wrote its time down."
+    )
+    return table("Plan", head, rows, [note])
+
+
+def _records(run: Run, name: str) -> list[Path]:
+    """What the stage of a plan left when it ended; a baseline has stages of its own."""
+    kind, _, method = name.partition(" ")
+    if kind == "baseline":
+        return sorted((run.path / "baselines" / method).glob("*/done.json"))
+    done = run.stage(name).done_path
+    return [done] if done.is_file() else []

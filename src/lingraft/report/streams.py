@@ -265,7 +265,11 @@ def curves(variants: Sequence[Variant]) -> Figure | None:
         axes.set_ylabel("validation loss (nats per predicted token)")
         figure.tokens_axis(axes, form)
 
-    names = tuple((label.partition("/")[0], index) for index, label in enumerate(labels))
+    streams = [label.partition("/")[0] for label in labels]
+    names = tuple(
+        (label if streams.count(stream) > 1 else stream, index)
+        for index, (label, stream) in enumerate(zip(labels, streams, strict=True))
+    )
     ends = [
         f"{labels[index]} of {variants[place].label}: {numbers.fixed(points.y[-1], 2)}"
         for index, place, points in lines

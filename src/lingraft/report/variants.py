@@ -101,6 +101,8 @@ class Variant:
     is_baseline: bool = False
     label: str = ""
     """What tables and curves call it; unique on a page."""
+    run_name: str = ""
+    """What its run is called there: as much of the end of the path as tells the runs apart."""
 
     def result(self, stage: str) -> dict[str, Any] | None:
         """The result of a stage; None while the stage has not ended."""
@@ -146,13 +148,6 @@ class Variant:
         """The method's name as its paper writes it."""
         return TITLES.get(self.method, self.method)
 
-    @property
-    def run_name(self) -> str:
-        """The folder's name; a baseline's stands behind its run's."""
-        parent = self.run.parent
-        own = self.run.path.resolve().name
-        return f"{parent.resolve().name}/{own}" if parent is not None else own
-
 
 def _finished_phases(path: Path) -> list[str]:
     done = sorted(path.glob("*/done.json"))
@@ -176,7 +171,9 @@ def _series(metrics: Iterable[dict[str, Any]], phase: str, kind: str) -> tuple[d
 
 
 def variants(run: Run) -> list[Variant]:
-    """The run's own model, then its baselines: the recipe's in order, then others on disk.
+    """The run's own model, then its recipe's baselines in order.
+
+    One that an earlier recipe of the run had may lie there too: it is none of this one's.
 
     Raises:
         DataError: the folder is not a run.
@@ -191,14 +188,8 @@ def variants(run: Run) -> list[Variant]:
     path = run.path / "environment.json"
     environment = read_json(path) if path.is_file() else None
     main = Variant(run, recipe.method.name, recipe, environment)
-    folder = run.path / "baselines"
-    on_disk = (
-        sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
-        if folder.is_dir()
-        else []
-    )
-    names = dict.fromkeys([*(baseline.method for baseline in recipe.baselines), *on_disk])
-    return [main, *(_baseline(main, folder / name) for name in names)]
+    names = dict.fromkeys(baseline.method for baseline in recipe.baselines)
+    return [main, *(_baseline(main, run.path / "baselines" / name) for name in names)]
 
 
 def _baseline(main: Variant, path: Path) -> Variant:
@@ -211,17 +202,29 @@ def _baseline(main: Variant, path: Path) -> Variant:
 
 def labelled(runs: Sequence[Run]) -> list[Variant]:
     """The variants of all runs, each with its own label: method, and run if there are several."""
-    models = [variant for run in runs for variant in variants(run)]
     labels: list[str] = []
-    for variant in models:
-        main_name = variant.run_name.partition("/")[0]
-        base = label = variant.title if len(runs) == 1 else f"{main_name}: {variant.title}"
-        again = 1
-        while label in labels:
-            again += 1
-            label = f"{base} ({again})"
-        labels.append(label)
-    return [replace(variant, label=label) for variant, label in zip(models, labels, strict=True)]
+    models: list[Variant] = []
+    for run, name in zip(runs, _names([run.path.resolve() for run in runs]), strict=True):
+        for variant in variants(run):
+            base = label = variant.title if len(runs) == 1 else f"{name}: {variant.title}"
+            again = 1
+            while label in labels:
+                again += 1
+                label = f"{base} ({again})"
+            labels.append(label)
+            models.append(replace(variant, label=label, run_name=name))
+    return models
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The shortest ends of paths that tell them apart; of equal ones, the last part."""
+    names = []
+    for path in paths:
+        others = [other.parts for other in paths if other != path]
+        lengths = range(1, len(path.parts) + 1)
+        ends = (n for n in lengths if all(parts[-n:] != path.parts[-n:] for parts in others))
+        names.append("/".join(path.parts[-next(ends, 1) :]))
+    return names
 
 
 STREAM = "stream/"

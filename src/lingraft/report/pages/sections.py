@@ -29,7 +29,7 @@ STATUS = {True: "done", False: "not there yet"}
 
 def title(variants: Sequence[Variant]) -> str:
     """What was made of what, or which runs are compared."""
-    names = dict.fromkeys(variant.run_name.partition("/")[0] for variant in variants)
+    names = [variant.run_name for variant in variants if not variant.is_baseline]
     if len(names) > 1:
         return f"{len(names)} runs compared: {', '.join(names)}"
     recipe = variants[0].recipe

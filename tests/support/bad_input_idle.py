@@ -1,0 +1,32 @@
+"""What test_bad_input.py does wrong with options that would have no effect."""
+
+CORPUS = ("corpus", "ko.txt", "--lang", "ko", "--out", "corpus")
+
+
+def add(cases):
+    """Put the cases behind those that there are."""
+    cases["columns without pairs"] = call(*CORPUS, "--columns", "1,2")
+    cases["a folder of tasks without a task"] = call(*CORPUS, "--data", "data")
+    cases["an executor for pairs"] = call(*CORPUS, "--parallel", "en", "--executor", "ray")
+    cases["a seed for copying the demo's files"] = call(
+        "demo", "--files-to", "files", "--seed", "3"
+    )
+    cases["a dry run that writes a page"] = call(
+        "study", "study.toml", "--dry-run", "--report-only"
+    )
+    cases["cells chosen for the page alone"] = call(
+        "study", "study.toml", "--report-only", "--only", "xpt"
+    )
+    cases["steps of a probe that is not wanted"] = call(
+        "sources", "--candidates", "source", "--facts-only", "--steps", "7"
+    )
+    cases["made-up lengths for a run's own text"] = of_a_run
+
+
+def call(*arguments):
+    return lambda place: arguments
+
+
+def of_a_run(place):
+    place.run()
+    return ["bench", "run", "--longest", "100"]
