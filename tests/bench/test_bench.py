@@ -139,6 +139,19 @@ def test_a_phase_that_cannot_be_measured_is_refused_with_the_reason(reason):
         measured(asked, "phase-1", EFFORT)
 
 
+def test_all_phases_can_be_measured_before_the_first_is(monkeypatch):
+    monkeypatch.setattr("lingraft.workers.pool", lambda _: pytest.fail("it began"))
+    lora = ["phases.1.lora={parts=['body']}", "phases.1.train=['embeddings']"]
+    asked = subject(None, None, SHAPE, SHORT, 8, lora)
+    with pytest.raises(RecipeError, match="phase 'phase-2': has LoRA"):
+        results(asked, ["phase-1", "phase-2"], EFFORT, "")
+
+
+def test_a_model_without_width_is_refused():
+    with pytest.raises(RecipeError, match="a width that 64 divides"):
+        Shape.parse("3x0x100")
+
+
 def test_a_new_layer_after_more_layers_than_there_are_is_refused():
     asked = subject(None, None, SHAPE, SHORT, 8, ["method.name='blocks'"])
     with pytest.raises(RecipeError, match=r"graft\.layers_every: 4 is more than"):

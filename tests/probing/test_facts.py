@@ -41,8 +41,8 @@ def test_a_profile_counts_scripts_characters_words_and_types():
     assert found.characters == {"a": 2, "b": 2, "나": 1, ",": 1, "日": 1, "本": 1}
     assert found.words == {"ab": 2, "나": 1, "日": 1, "本": 1}
     assert found.trigrams["_ab"] == 2
-    assert found.ratio == pytest.approx(4 / 5)
-    assert found.ratio_words == 5
+    assert found.ratio() == pytest.approx(4 / 5)
+    assert len(found.first) == 5
 
 
 def test_full_width_letters_are_the_letters_that_they_are_a_form_of():
@@ -67,7 +67,12 @@ def test_a_text_without_words_has_no_facts():
 def test_the_ratio_of_types_is_over_the_same_number_of_words(monkeypatch):
     monkeypatch.setattr(facts, "RATIO_WORDS", 3)
     found = Profile.of(["a b", "c a a a"])
-    assert (found.ratio, found.ratio_words) == (1.0, 3)
+    assert (found.ratio(), len(found.first)) == (1.0, 3)
+
+
+def test_the_ratios_of_two_texts_are_over_equally_many_words():
+    long, short = Profile.of(["a b a a a a"]), Profile.of(["c d"])
+    assert of_texts(long, short)["ttr_gap"] == of_texts(short, long)["ttr_gap"] == 0
 
 
 def test_a_long_text_is_read_up_to_a_limit(monkeypatch):

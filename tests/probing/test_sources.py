@@ -10,8 +10,8 @@ from synthetic_study import cell_rows
 from tiny_study import Here, base_recipe
 
 from lingraft.errors import RecipeError
-from lingraft.probing import sources
-from lingraft.probing.sources import Candidate, by_candidate, standings, verdict
+from lingraft.probing import sources, sources_page
+from lingraft.probing.sources import Candidate, Standing, by_candidate, standings, verdict
 from lingraft.recipe.decoding import to_toml
 from lingraft.recipe.methods import settled
 from lingraft.stats import Resampling
@@ -63,6 +63,22 @@ def test_a_candidate_between_two_may_tie_with_both():
     ranks = {one.candidate: one.rank for one in found}
     assert ranks["a"] == 1
     assert "c" in next(one.ahead_of for one in found if one.candidate == "a")
+
+
+def test_a_first_place_that_is_not_ahead_of_all_is_not_called_the_best():
+    places = (("a", 2.4, 1, ("b",)), ("b", 2.5, 2, ("c",)), ("c", 2.6, 2, ()))
+    found = [Standing(name, 2, bits, None, None, rank, ahead) for name, bits, rank, ahead in places]
+    assert verdict(found) == (
+        "No candidate is ahead of a (2.400 bits per character), but its difference to c may be "
+        "luck."
+    )
+
+
+def test_of_a_tie_the_one_with_the_fewest_bits_is_tried():
+    rows = [{"model": "a", "bits": 2.5, "rank": 1}, {"model": "b", "bits": 2.4, "rank": 1}]
+    step = sources_page.next_step(rows, "ko")
+    assert "one of the best" in step.why
+    assert "--source b " in step.command
 
 
 def test_one_candidate_is_no_choice():

@@ -132,6 +132,26 @@ def test_a_broken_template_and_an_unknown_shape_are_one_line(written, tmp_path):
         read(path, "kopa")
 
 
+@pytest.mark.parametrize(
+    "label",
+    [
+        "{{ ['A', 'B'].index(answer) }}",
+        "{{ 1 / 0 }}",
+        "{{ answer | regex_replace('[', '') }}",
+    ],
+)
+def test_a_template_that_a_record_does_not_fit_is_one_line(label, written, tmp_path):
+    own = tmp_path / "letters.toml"
+    own.write_text(f'name = "x"\ncontext = "c"\nchoices = "choices"\nlabel = "{label}"\n')
+    with pytest.raises(DataError, match="cannot be filled"):
+        read(written(RECORDS["choices"] | {"answer": "a"}), str(own))
+
+
+def test_null_is_no_text(written):
+    with pytest.raises(DataError, match="its column 'context' is null"):
+        read(written(RECORDS["choices"] | {"context": None}))
+
+
 def test_templates_cannot_run_code(written, tmp_path):
     own = tmp_path / "code.toml"
     own.write_text(

@@ -382,3 +382,87 @@ def test_labels_come_from_every_training_file_that_is_there(tmp_path: Path) -> N
     assert _task(tmp_path, good + spelt, **files).labels == ("down", "low", "up")
     with pytest.raises(DataError, match=r"absent\.csv: cannot be read"):
         _task(tmp_path, good + 'files = {train = "absent.csv", dev = "a.csv"}')
+
+
+WITH_LABELS = 'name = "t"\nkind = "classification"\nfiles = {train = "a.csv", dev = "a.csv"}\n'
+
+
+@pytest.mark.parametrize(
+    ("toml", "named"),
+    [
+        ('evaluation = ["tset"]', "evaluation: \\[files\\] has no 'tset'"),
+        ('hidden = ["test"]', "hidden: \\[files\\] has no 'test'"),
+        ('labels = ["p", "q", "p"]', "a label is there twice"),
+        ("header = 5", "must be a list of names"),
+        ('header = [["a"], 3]', "must be a list of names"),
+        ('header = "text"', "must be a list of names"),
+        ('only = {text = "["}', "is no regular expression"),
+    ],
+)
+def test_what_a_table_cannot_mean_is_one_line(toml: str, named: str, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=named) as caught:
+        _task(tmp_path, WITH_LABELS + toml, a__csv="text,label\nx,p\ny,q\n")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ['["p"]', '{"a": 1}'])
+def test_several_labels_are_no_label(value: str, tmp_path: Path) -> None:
+    rows = f'{{"text": "x", "label": {value}}}\n{{"text": "y", "label": "q"}}\n'
+    with pytest.raises(DataError, match="must be one label"):
+        _task(tmp_path, WITH_LABELS.replace("csv", "jsonl"), a__jsonl=rows)
+
+
+def test_minus_one_is_a_label_where_the_task_says_so(tmp_path: Path) -> None:
+    toml = WITH_LABELS.replace("}", ', test = "a.csv"}') + 'labels = ["-1", "1"]\nhidden = ["test"]'
+    task = _task(tmp_path, toml, a__csv="text,label\nx,-1\ny,1\n")
+    assert [example.label for example in load(task, tmp_path).splits["train"]] == ["-1", "1"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_a_column_that_is_there_twice_is_refused(ending: str, tmp_path: Path) -> None:
+    rows = "text,label,text\nx,p,other\ny,q,other\n".replace(",", "," if ending == "csv" else "\t")
+    with pytest.raises(DataError, match="line 1: column 'text' is there twice"):
+        _task(tmp_path, WITH_LABELS.replace("csv", ending), **{f"a.{ending}": rows})
+
+
+def test_a_blank_behind_a_tag_is_not_of_the_tag(tmp_path: Path) -> None:
+    toml = 'name = "t"\nkind = "tagging"\nfiles = {train = "a.conll", dev = "a.conll"}\n'
+    task = _task(tmp_path, toml, a__conll="Paris\tB-LOC \nis\tO\n\nRome\tB-LOC\n")
+    assert task.labels == ("B-LOC", "O")
+
+
+def test_conll_u_is_not_read_as_conll(tmp_path: Path) -> None:
+    toml = 'name = "t"\nkind = "tagging"\nfiles = {train = "a.conllu", dev = "a.conllu"}\n'
+    line = "\t".join(["1", "runs", "run", "VERB", *"____", "_", "SpaceAfter=No"])
+    with pytest.raises(DataError, match='needs format = "universal-dependencies"'):
+        _task(tmp_path, toml, a__conllu=f"# text = runs\n{line}\n")
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"answers": {"text": ["Rome"], "answer_start": []}}, "1 texts and 0 starts"),
+        ({"is_impossible": "false"}, "is_impossible is 'false'"),
+    ],
+)
+def test_an_answer_is_not_lost(changes: dict[str, object], named: str, tmp_path: Path) -> None:
+    answers = [{"text": "Rome", "answer_start": 3}]
+    row = {"id": "1", "context": "In Rome.", "question": "Where?", "answers": answers} | changes
+    toml = 'name = "t"\nkind = "span"\nfiles = {train = "a.jsonl", dev = "a.jsonl"}\n'
+    task = _task(tmp_path, toml, a__jsonl=json.dumps(row) + "\n")
+    with pytest.raises(DataError, match=named):
+        load(task, tmp_path)
+
+
+def test_files_that_are_not_there_are_named_alone(tmp_path: Path) -> None:
+    toml = WITH_LABELS.replace('dev = "a.csv"', 'dev = "b.csv"')
+    task = _task(tmp_path, toml, a__csv="text,label\nx,p\ny,q\n")
+    with pytest.raises(DataError, match=r"t: no such file \(dev: .*b.csv\); correct \[files\]"):
+        load(task, tmp_path)
+
+
+def test_klue_s_format_finds_its_own_labels(tmp_path: Path) -> None:
+    toml = 'name = "t"\nkind = "tagging"\nformat = "klue-ner"\n'
+    files = 'files = {train = "a.tsv", dev = "a.tsv"}\n'
+    task = _task(tmp_path, toml + files, a__tsv="## 1\t<가:X>나\n가\tB-X\n나\tO\n")
+    assert task.labels == ("B-X", "O")

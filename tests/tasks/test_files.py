@@ -83,7 +83,7 @@ def test_the_papers_settings_are_the_defaults() -> None:
     assert rows["klue-ner"] == (3, 32, 5e-5, 0.0, 510, 5)
     assert rows["klue-re"] == (3, 32, 5e-5, 0.1, 256, None)
     assert rows["klue-dp"] == (10, 32, 5e-5, 0.1, 256, None)
-    assert rows["klue-mrc"] == (5, 16, 3e-5, 0.1, 510, None)
+    assert rows["klue-mrc"] == (5, 16, 3e-5, 0.0, 510, None)
     for name, rate, epochs in (
         ("pawsx-ko", 1e-5, 15),
         ("korsts", 5e-5, 10),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lingraft.corpus.cleaning.steps import SentenceFilter
-from lingraft.errors import DataError
+from lingraft.errors import DataError, RecipeError
 from lingraft.recipe import Corpus
 from lingraft.tasks import TASKS
 from lingraft.tasks.held_out import decontaminated, tasks_of, texts
@@ -54,6 +54,30 @@ def test_the_section_names_one_file_a_task_which_is_left_alone_when_nothing_chan
     before = [path.stat().st_mtime_ns for path in paths]
     assert decontaminated(section, tasks, OFFICIAL, tmp_path / "evaluations") == section
     assert [path.stat().st_mtime_ns for path in paths] == before
+
+
+def own_task(folder, test="test.csv"):
+    folder.mkdir()
+    (folder / "train.csv").write_text("text,label\nlearnt,a\nlearnt too,b\n")
+    (folder / "test.csv").write_text("text,label\njudged by this,a\n")
+    path = folder / "mood.toml"
+    path.write_text(
+        'name = "mood"\nkind = "classification"\n'
+        f'files = {{train = "train.csv", test = "{test}"}}\n'
+    )
+    return str(path)
+
+
+def test_two_tasks_of_one_name_are_refused(tmp_path):
+    tasks = tasks_of([own_task(tmp_path / "a"), own_task(tmp_path / "b")])
+    with pytest.raises(RecipeError, match="two tasks are called 'mood'"):
+        decontaminated(SECTION, tasks, None, tmp_path / "evaluations")
+
+
+def test_a_test_file_that_is_not_there_is_no_reason_to_take_the_training_file(tmp_path):
+    (task,) = tasks_of([own_task(tmp_path / "a", test="tset.csv")])
+    with pytest.raises(DataError, match=r"mood: no such file \(test: .*tset.csv\); correct"):
+        texts(task, None)
 
 
 def test_no_tasks_leave_the_section_as_it_is(tmp_path):

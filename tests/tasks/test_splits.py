@@ -121,6 +121,9 @@ def test_a_line_that_is_no_prediction_is_named(tmp_path: Path) -> None:
     path.write_text('{"id": "1", "score": 2.0}\n{"id": "2"}\n', encoding="utf-8")
     with pytest.raises(DataError, match="line 2: is not a saved prediction"):
         load_predictions(path)
+    path.write_bytes(b'{"id": "1", "label": "\xff"}\n')
+    with pytest.raises(DataError, match="line 1: is not a saved prediction"):
+        load_predictions(path)
 
 
 def test_predictions_are_matched_by_id_and_none_may_be_missing() -> None:

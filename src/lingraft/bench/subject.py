@@ -64,7 +64,7 @@ class Shape:
                 f"--shape {written}: write LAYERSxWIDTHxVOCABULARY, for instance 14x768x50000"
             )
         shape = cls(*(int(number) for number in numbers))
-        if shape.layers < 3 or shape.width % HEAD_WIDTH:
+        if shape.layers < 3 or not shape.width or shape.width % HEAD_WIDTH:
             raise RecipeError(
                 f"--shape {written}: 3 layers at least (two are translation layers), "
                 f"and a width that {HEAD_WIDTH} divides"

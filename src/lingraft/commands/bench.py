@@ -45,7 +45,8 @@ def command(
     batch: Annotated[int | None, typer.Option(min=1, help="Sentences in a step.")] = None,
     mean_length: Annotated[float, typer.Option(help="Tokens of a made-up sentence, mean.")] = 30.0,
     length_spread: Annotated[
-        float, typer.Option(min=0, help="Standard deviation of the logarithm; 0: all alike.")
+        float,
+        typer.Option(min=0, max=10, help="Standard deviation of the logarithm; 0: all alike."),
     ] = 0.6,
     longest: Annotated[int, typer.Option(min=3, help="Tokens of the longest sentence.")] = 128,
     sentences: Annotated[int, typer.Option(min=1, help="Made-up sentences.")] = 4_096,
@@ -115,8 +116,11 @@ def results(
     subject: Subject, names: Sequence[str], effort: Effort, command: str
 ) -> list[dict[str, Any]]:
     """Measure several things, each in a process of its own; a single one in this process."""
-    from lingraft.bench.measure import measured
+    from lingraft.bench.measure import check_counted, measured
 
+    for phase in subject.recipe.phases:
+        if phase.name in names:
+            check_counted(phase)  # before the first of them takes its minutes
     if len(names) == 1:
         return [measured(subject, names[0], effort, command)]
     results = []

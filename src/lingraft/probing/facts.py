@@ -76,8 +76,8 @@ FACTS: dict[str, Fact] = {
         "TTR gap",
         False,
         "number",
-        "difference of the two texts' type-token ratios over their first "
-        f"{RATIO_WORDS:,} words (a character is a word in Chinese and Japanese)",
+        "difference of the two texts' type-token ratios over equally many of their first words, "
+        f"{RATIO_WORDS:,} at most (a character is a word in Chinese and Japanese)",
     ),
 }
 """By name; the last five need a text of the candidate's own."""
@@ -95,10 +95,8 @@ class Profile:
     trigrams: Counter[str]
     """Runs of three characters of words, with `_` before and behind a word."""
     words: Counter[str]
-    ratio: float | None
-    """Types to tokens over the first `RATIO_WORDS` words; None where there is no word."""
-    ratio_words: int
-    """Over how many words that is."""
+    first: tuple[str, ...]
+    """The first `RATIO_WORDS` words."""
 
     @classmethod
     def of(cls, sentences: Iterable[str]) -> Profile:
@@ -118,8 +116,15 @@ class Profile:
         for word, times in counted.items():
             for gram in grams(word):
                 trigrams[gram] += times
-        ratio = len(set(first)) / len(first) if first else None
-        return cls(scripts, characters, trigrams, counted, ratio, len(first))
+        return cls(scripts, characters, trigrams, counted, tuple(first))
+
+    def ratio(self, among: int = RATIO_WORDS) -> float | None:
+        """Types to tokens over so many of the first words; None where there is no word.
+
+        It falls with their number: two texts compare over equally many alone.
+        """
+        chosen = self.first[:among]
+        return len(set(chosen)) / len(chosen) if chosen else None
 
 
 def limited(sentences: Iterable[str]) -> Iterable[str]:
@@ -149,9 +154,9 @@ def overlap(first: Mapping[str, int], second: Mapping[str, int]) -> float | None
 
 def of_texts(target: Profile, source: Profile) -> dict[str, float | None]:
     """The facts that compare two texts: the names of `OF_TEXT`."""
-    gap = None
-    if target.ratio is not None and source.ratio is not None:
-        gap = abs(target.ratio - source.ratio)
+    among = min(len(target.first), len(source.first))
+    ours, theirs = target.ratio(among), source.ratio(among)
+    gap = None if ours is None or theirs is None else abs(ours - theirs)
     return {
         "scripts": overlap(target.scripts, source.scripts),
         "characters": overlap(target.characters, source.characters),

@@ -126,7 +126,7 @@ def facts_of(recipe: Recipe, candidates: Sequence[Candidate]) -> tuple[list[Row]
             facts |= of_texts(target, own)
         logger.info("facts of %s: done", candidate.label)
     target_facts = {"sentences": len(sentences), "characters": sum(map(len, sentences))}
-    return rows, target_facts | {"ttr": target.ratio, "ttr_words": target.ratio_words}
+    return rows, target_facts | {"ttr": target.ratio(), "ttr_words": len(target.first)}
 
 
 # -- tables
@@ -224,10 +224,11 @@ def write(out: Path, rows: Sequence[Row], tables: Sequence[Table], name: str) ->
 
 def next_step(rows: Sequence[Row], name: str) -> NextStep:
     """A graft of each candidate where there was none yet; else a model of the best."""
-    ranked = [row for row in rows if row.get("rank") == 1]
+    ranked = sorted((r for r in rows if r.get("rank") == 1), key=lambda row: float(row["bits"]))
     if ranked:
+        best = "the best one" if len(ranked) == 1 else "one of the best"
         start = command("adapt", "--source", ranked[0]["model"], "--text", "TEXT", "--lang", name)
-        return NextStep("Make the model of the best one:", f"{start} --minutes 30")
+        return NextStep(f"Make the model of {best}:", f"{start} --minutes 30")
     names = ",".join(str(row["model"]) for row in rows)
     start = command("sources", "--candidates", names, "--text", "TEXT", "--lang", name)
     return NextStep("Facts alone do not decide. Graft each of them for a moment:", start)

@@ -141,10 +141,16 @@ def read(path: Path, shape: str | None = None, limit: int | None = None) -> list
     return questions
 
 
+UNFIT = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
+"""What templates end in where a record is not as they expect."""
+
+
 def _question(row: Row, shape: Shape, *, explicit: bool) -> Question:
     missing = shape.columns - row.values.keys()
     if missing:
         raise row.error(_missing(row, shape, sorted(missing), explicit=explicit))
+    if empty := sorted(name for name in shape.columns if row.values[name] is None):
+        raise row.error(f"its column {empty[0]!r} is null; it must hold something")
     if isinstance(shape.choices, str):
         of_column = [_rendered(row, shape.choice, choice=c) for c in row.strings([shape.choices])]
         choices = tuple(of_column)
@@ -172,7 +178,7 @@ def _missing(row: Row, shape: Shape, missing: Sequence[str], *, explicit: bool) 
 def _rendered(row: Row, template: str, **more: Any) -> str:
     try:
         return _template(template).render(**row.values, **more)
-    except (jinja2.TemplateError, TypeError, LookupError, AttributeError) as error:
+    except (jinja2.TemplateError, re.error, *UNFIT) as error:
         raise row.error(f"the template {template!r:.60} cannot be filled ({error})") from None
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 
 from lingraft.recipe.base import Section
 
@@ -43,12 +44,28 @@ In a benchmark's, a spelling with * stands for all files that it fits, as one pa
 
 def _headers(value: Any) -> Any:
     """A list of names is a list of one header."""
-    is_header = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
-    return ((tuple(value),) if value else ()) if is_header else tuple(map(tuple, value))
+    if not isinstance(value, list | tuple) or not all(
+        isinstance(name, str | list | tuple) for name in value
+    ):
+        raise ValueError(f"must be a list of names, or a list of such lists; got {value!r:.80}")
+    is_header = all(isinstance(name, str) for name in value)
+    return ((tuple(value),) if value else ()) if is_header else tuple(map(_spellings, value))
 
 
 Headers = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_headers)]
 """The columns of TSV files that may lack a header: one list, or one a number of columns."""
+
+
+def _pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"is no regular expression ({error}); got {value!r:.60}") from None
+    return value
+
+
+Pattern = Annotated[str, AfterValidator(_pattern)]
+"""A regular expression."""
 
 
 class Files(Section):

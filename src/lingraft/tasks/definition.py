@@ -15,7 +15,7 @@ from lingraft.errors import RecipeError
 from lingraft.recipe.base import Decay, Names, Section
 from lingraft.recipe.decoding import checked, load
 from lingraft.tasks import conllu, klue_ner, klue_re, squad, text, translation, words
-from lingraft.tasks.columns import Columns, Files, Headers
+from lingraft.tasks.columns import Columns, Files, Headers, Pattern
 from lingraft.tasks.dependency import files as klue_dp
 from lingraft.tasks.metrics import SCORES
 from lingraft.tasks.reading import MISSING
@@ -23,7 +23,7 @@ from lingraft.tasks.splits import find_part
 from lingraft.tasks.task import Hub, Kind, Settings, Spans, Split, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from lingraft.tasks.reading import Row
@@ -133,7 +133,7 @@ class Definition(Paper):
     """Lowest and highest score."""
     header: Headers = ()
     """The columns of TSV files that may lack a header."""
-    only: dict[str, str] = {}
+    only: dict[str, Pattern] = {}
     """Column → regular expression: rows whose value it does not fit as a whole are of another
     language. Rows without the column stay."""
     prefix: str = ""
@@ -314,7 +314,7 @@ def _settled(definition: Definition, base: Path) -> Definition:
     translates = kind == "translation"
     labels = definition.labels or _labels_of(definition, base)
     metrics = definition.metrics or (translation.METRICS if translates else tuple(options))
-    if kind == "tagging" and not _are_entities(labels):
+    if kind == "tagging" and not words.are_entities(labels):
         if "entities" in definition.metrics:
             raise RecipeError(
                 f"task {name}: metric 'entities' reads tags such as B-LOC, I-LOC and O, and there "
@@ -327,10 +327,7 @@ def _settled(definition: Definition, base: Path) -> Definition:
             raise RecipeError(
                 f"task {name}: metrics has {metric!r}; a {kind} task can have {', '.join(options)}"
             )
-    if kind in ("classification", "pair") and len(labels) < 2:
-        raise RecipeError(
-            f"task {name}: has {len(labels)} labels; a classification needs two or more"
-        )
+    _check(definition, labels)
     if not definition.metrics and len(labels) != 2:
         metrics = tuple(metric for metric in metrics if metric != "f1")
     if "f1" in metrics and len(labels) != 2:
@@ -351,6 +348,25 @@ def _settled(definition: Definition, base: Path) -> Definition:
             )
     settled = {"labels": labels, "metrics": metrics, "selection": selection, "headline": headline}
     return definition.model_copy(update=settled)
+
+
+def _check(definition: Definition, labels: Sequence[str]) -> None:
+    """Refuse labels of which one is there twice or alone, and a split without a file.
+
+    A development set is made where there is none.
+    """
+    keys = ("evaluation", "hidden")
+    asked = [(key, split) for key in keys for split in getattr(definition, key) if split != "dev"]
+    absent = [pair for pair in asked if getattr(definition.files, pair[1], None) is None]
+    wrong = ""
+    if len(set(labels)) < len(labels):
+        wrong = f"a label is there twice in {', '.join(labels)}"
+    elif definition.kind in ("classification", "pair") and len(labels) < 2:
+        wrong = f"has {len(labels)} labels; a classification needs two or more"
+    elif absent:
+        wrong = "{}: [files] has no {!r}".format(*absent[0])
+    if wrong:
+        raise RecipeError(f"task {definition.name}: {wrong}")
 
 
 def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
@@ -380,10 +396,3 @@ def _labels_in(row: Row, definition: Definition) -> Iterable[str]:
     if "" in labels:
         raise row.error("has no answer")
     return labels
-
-
-def _are_entities(labels: Collection[str]) -> bool:
-    """Whether tags are IOB2: O, B-X, and I-X where there is B-X."""
-    begun = {label[2:] for label in labels if re.fullmatch("B-.+", label)}
-    rest = (label for label in labels if label != "O" and not label.startswith("B-"))
-    return all(label.startswith("I-") and label[2:] in begun for label in rest)

@@ -73,11 +73,14 @@ def decontaminated(
 
     Raises:
         DataError: a task's files are missing or broken, or the texts cannot be written.
+        RecipeError: two tasks have one name.
     """
     paths = []
     for task in tasks:
         name = re.sub(r"[^\w.+-]", "-", task.name)  # one's own task may be called "../x"
         path = folder / f"{name}.json"  # a user who takes OUT/*/*.jsonl must not get it
+        if str(path.absolute()) in paths:
+            raise RecipeError(f"--task: two tasks are called '{name}'; rename one of them")
         rows = json.dumps(texts(task, data), ensure_ascii=False, indent=0) + "\n"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -96,7 +99,7 @@ def texts(task: Task | Retrieval, data: Path | None) -> list[str]:
     """Every text of a task that a model is judged on, each once.
 
     That is all splits but the one for training; where that is the only one there is, a part of it
-    will be the test, so it counts.
+    will be the test, so it counts. Of a user's own task all files that it names must be there.
 
     Raises:
         DataError: files are missing or broken.
@@ -111,7 +114,8 @@ def texts(task: Task | Retrieval, data: Path | None) -> list[str]:
         return list(
             dict.fromkeys(t for s in sides for t in (*s.source.values(), *s.target.values()))
         )
-    by_split = find(task, data or Path())
+    named = [name for name in task.splits if name != TRAIN] if task.definition is not None else []
+    by_split = find(task, data or Path(), named)
     held_out = [name for name in by_split if name != TRAIN] or list(by_split)
     examples = [
         example

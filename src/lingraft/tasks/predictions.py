@@ -173,7 +173,7 @@ def load_lines(path: Path, make: Callable[[dict[str, Any]], Saved], wrong: str) 
         DataError: there is such a line.
     """
     loaded: list[Saved] = []
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
                 loaded.append(make(json.loads(line)))

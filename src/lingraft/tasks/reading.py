@@ -278,6 +278,7 @@ def tsv_rows(
     )
     if first and (not headless or set(first) & {name for header in headless for name in header}):
         names, start = first, 1
+        _check_distinct(path, first)
     number = dropped = 0
     for line_number, line in enumerate(lines[start:], start + 1):
         if not line.strip():
@@ -329,6 +330,13 @@ def named(header: str) -> dict[str, str]:
     return {"guid": guid.strip()} if len(text) == 1 and guid.strip() else {}
 
 
+def _check_distinct(path: Path, names: Sequence[str]) -> None:
+    """Refuse a header of which the later one of two columns would win; unnamed ones pass."""
+    for name in filter(None, names):
+        if names.count(name) > 1:
+            raise DataError(f"{path}: line 1: column {name!r} is there twice; rename one")
+
+
 def csv_rows(path: Path) -> Iterator[Row]:
     """Rows of a CSV file with a header and the usual quoting.
 
@@ -338,6 +346,7 @@ def csv_rows(path: Path) -> Iterator[Row]:
     reader = csv.reader(io.StringIO(file_text(path), newline=""), strict=True)
     try:
         names = next(reader, [])
+        _check_distinct(path, names)
         for number, cells in enumerate(cell for cell in reader if cell):
             where = f"{path}: line {reader.line_num}"
             if len(cells) != len(names):

@@ -106,7 +106,9 @@ def _only_tested(task: Task) -> str:
 
 def _missing(task: Task, directory: Path, splits: Sequence[str]) -> str:
     lines = [f"{name}: {_spelt(task.splits[name])}" for name in splits if name in task.splits]
-    places = ", ".join(task.folders) or "no folders"
+    if task.definition is not None:
+        return f"{task.name}: no such file ({'; '.join(lines)}); correct [files] of the task"
+    places = ", ".join(task.folders)
     return (
         f"{directory}: files of {task.name} are missing ({'; '.join(lines)}); get them from "
         f"{task.files_from} and put them there or in one of its folders {places} "

@@ -71,20 +71,27 @@ def example(row: Row, definition: Definition) -> SpanExample:
 
 def _answers(row: Row, context: str, *, may_hide: bool) -> tuple[Answer, ...] | None:
     """The gold answers; None where a benchmark's copy has empty ones in their place (XTREME's)."""
-    if row.values.get("is_impossible", False):
+    impossible = row.values.get("is_impossible")
+    if impossible not in (None, True, False):
+        raise row.error(f"is_impossible is {impossible!r:.30}; it must be true or false")
+    if impossible:
         return ()
     value = row.value(["answers"])
     if isinstance(value, dict):  # the Hub's columns: a list of texts and one of starts
         texts, starts = value.get("text"), value.get("answer_start")
         if not isinstance(texts, list) or not isinstance(starts, list):
             raise row.error("column 'answers' must hold the lists 'text' and 'answer_start'")
+        if len(texts) != len(starts):
+            raise row.error(
+                f"column 'answers' has {len(texts)} texts and {len(starts)} starts; the numbers "
+                "must be equal"
+            )
         value = [
-            {"text": text, "answer_start": start}
-            for text, start in zip(texts, starts, strict=False)
+            {"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)
         ]
     if not isinstance(value, list):
         raise row.error("column 'answers' must be a list")
-    if not value and row.values.get("is_impossible") is False:
+    if not value and impossible is False:
         raise row.error("has no answer, but is_impossible is false")
     if (
         may_hide

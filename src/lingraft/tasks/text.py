@@ -52,7 +52,10 @@ def _answer(row: Row, definition: Definition, names: tuple[str, ...]) -> str | N
         row.value(names)
     if value is None or value is MISSING or value != value or value == "":  # NaN is not itself
         return None
-    return None if may_be_hidden and str(value) in HIDDEN else str(value)
+    if isinstance(value, list | dict):
+        raise row.error(f"its answer is {value!r:.60}; it must be one label, or one number")
+    hidden = HIDDEN - set(definition.labels)
+    return None if may_be_hidden and str(value) in hidden else str(value)
 
 
 def _label(row: Row, definition: Definition) -> str | None:

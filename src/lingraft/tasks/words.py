@@ -10,7 +10,7 @@ from lingraft.tasks.examples import TaggedExample
 from lingraft.tasks.reading import MISSING, Row, blocks, jsonl_rows, suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from lingraft.tasks.columns import Columns
@@ -24,10 +24,12 @@ def rows(path: Path, definition: Definition) -> Iterable[Row]:
     """Sentences of a JSONL file, or of CoNLL: a word a line, its tag last, gaps between sentences.
 
     Raises:
-        DataError: a line has a word and no tag.
+        DataError: a line has a word and no tag, or the file is CoNLL-U.
     """
     if suffix(path) == ".jsonl":
         return jsonl_rows(path)
+    if suffix(path) == ".conllu":
+        raise DataError(f'{path}: is CoNLL-U; the task needs format = "universal-dependencies"')
     sentences = _conll(path, definition.columns, may_hide=bool(definition.folders))
     return _without_prefix(sentences, definition) if definition.prefix else sentences
 
@@ -70,7 +72,7 @@ def _conll(path: Path, columns: Columns, *, may_hide: bool) -> Iterator[Row]:
                     f"{path}: line {line_number}: is {line[:40]!r}; it must be word and tag"
                 )
             words.append(cells[0])
-            tags.append(cells[-1])
+            tags.append(cells[-1].strip(ENDS))
         values = {columns.words[0]: words, columns.tags[0]: tags}
         yield Row(f"{path}: line {lines[0][0]}", number, values)
 
@@ -90,6 +92,13 @@ def example(row: Row, definition: Definition) -> TaggedExample:
         raise row.error(f"has {len(words)} words and {len(tags)} tags; the numbers must be equal")
     row.check_known("label", tags, definition.labels)
     return TaggedExample(row.identifier(columns.id), words, tags)
+
+
+def are_entities(labels: Collection[str]) -> bool:
+    """Whether tags are IOB2: O, B-X, and I-X where there is B-X."""
+    begun = {label[2:] for label in labels if re.fullmatch("B-.+", label)}
+    rest = (label for label in labels if label != "O" and not label.startswith("B-"))
+    return all(label.startswith("I-") and label[2:] in begun for label in rest)
 
 
 def known(count: int, room: int) -> bool:
