@@ -100,9 +100,9 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if "--minutes" in words:  # a machine that is busy would decide how many steps there are
         at = words.index("--minutes")
         words[at : at + 2] = ["--steps", "2"]
-    if words[1] in ("adapt", "demo"):
+    if words[1] in ("adapt", "demo") and "--files-to" not in words:
         words += [word for setting in tiny(line) for word in ("--set", setting)]
-    if words[1] == "sources":
+    if words[1] == "sources" and "--facts-only" not in words:
         words += TINY_PROBE
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as ended:
