@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from lingraft.report import numbers
@@ -84,16 +85,13 @@ def _because(choice: dict[str, Any]) -> str:
 
 
 def _by_file(rows: Sequence[str]) -> str:
-    """Names of rows such as FILE:CELL, each file once: "FILE: CELL, CELL; FILE: CELL"."""
-    files: dict[str, list[str]] = {}
-    for name in rows:
-        file, cell = name.split(":", 1)
-        files.setdefault(file, []).append(cell)
-    return "; ".join(f"{file}: {', '.join(cells)}" for file, cells in files.items())
+    """How many of rows such as FILE:CELL each file has."""
+    files = Counter(name.partition(":")[0] for name in rows)
+    return ", ".join(f"{file} ({count})" for file, count in files.items())
 
 
 def choices(run: Run) -> Table | None:
-    """What was decided, by which rule, and the rows of our studies that support it."""
+    """What was decided, by which rule, and how many rows of our studies support it."""
     plan = _plan(run)
     if plan is None or not plan["choices"]:
         return None
@@ -110,7 +108,7 @@ def choices(run: Run) -> Table | None:
         Column("rule", "text"),
         Column("sure", "text"),
         Column("why", "long"),
-        Column(f"rows in {ROWS_AT}", "long"),
+        Column(f"how many rows of {ROWS_AT}", "long"),
     )
     return table("What was decided, and why", head, rows)
 
