@@ -76,6 +76,26 @@ def test_without_a_budget_it_says_what_the_papers_would_take_and_asks(command, s
     assert not (tmp_path / "run").exists()
 
 
+SEVERAL = ("--method", "metaxlm")
+
+
+def test_of_other_methods_the_papers_budget_is_not_begun_unasked(
+    command, tiny_source, korean_text, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(estimate, "MEASURED_SECONDS", 0.01)
+    texts = ("--text", f"ko={korean_text}", f"en={korean_text}")
+    start = ("adapt", "--source", tiny_source("roberta"), *texts, "--out", tmp_path / "run")
+    ended = command(*start, *SEVERAL)
+    assert ended.status == 1
+    assert "no budget: give --minutes, --hours, --tokens or --steps" in ended.err
+    assert "200,000 steps" in ended.err
+    assert "(--yes takes them)" in ended.err
+    assert not (tmp_path / "run").exists()
+    for given in (("--yes",), ("--preset", "metaxlm2021"), ("--steps", 1)):
+        ended = command(*start, *SEVERAL, *given, "--set", "corpus.text=['gone']")
+        assert "no budget" not in ended.err
+
+
 def test_a_budget_in_set_is_one(command, short):
     ended = command(*short, "--set", "method.budget={value=1, unit='parsecs'}")
     assert "no budget" not in ended.err

@@ -124,7 +124,7 @@ def too_small(place):
     place.source()
     place.write("en.txt", "The tree is green.\n")
     texts = ("--text", "ko=ko.txt", "--text", "en=en.txt")
-    return ["adapt", "--source", "source", *texts, "--out", "run"]
+    return ["adapt", "--source", "source", *texts, "--steps", "2", "--out", "run"]
 
 
 def empty(place):
@@ -132,7 +132,7 @@ def empty(place):
     place.source()
     place.write("en.txt", "")
     texts = ("--text", "ko=ko.txt", "--text", "en=en.txt")
-    return ["adapt", "--source", "source", *texts, "--out", "run"]
+    return ["adapt", "--source", "source", *texts, "--steps", "2", "--out", "run"]
 
 
 def swapped(place):

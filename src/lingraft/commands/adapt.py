@@ -80,8 +80,8 @@ def command(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="The settings: auto (default) takes what our studies found best for source, text "
-            "and budget. `lingraft list presets` names those of papers."
+            help="The settings: auto (default) decides by source, text and budget, by rules that "
+            "were measured on small sources. `lingraft list presets` names those of papers."
         ),
     ] = None,
     vocab_size: Annotated[
@@ -210,7 +210,7 @@ def command(
             data = _joined(join, texts, data)
         if replay or replay_share is not None:
             data = replayed(data, replay or [], replay_share)
-        full_recipe = _from_options(data, needed, out_dir, assignments)
+        full_recipe = _from_options(data, needed, out_dir, assignments, yes=yes)
     folder = out_dir or Path("runs") / full_recipe.name
     from lingraft.pipeline import adapt as pipeline
     from lingraft.pipeline.budgeting import Timekeeper
@@ -274,7 +274,12 @@ def _joined(path: Path, texts: dict[str, Any], data: dict[str, Any]) -> dict[str
 
 
 def _from_options(
-    data: dict[str, Any], needed: dict[str, object], out_dir: Path | None, assignments: list[str]
+    data: dict[str, Any],
+    needed: dict[str, object],
+    out_dir: Path | None,
+    assignments: list[str],
+    *,
+    yes: bool,
 ) -> Recipe:
     """The recipe that the options stand for; `needed` holds those that must be given."""
     missing = [name for name, value in needed.items() if not value]
@@ -283,5 +288,5 @@ def _from_options(
             f"give a recipe, or --source, --text and --lang; missing: {', '.join(missing)}"
         )
     name_key = {"name": ask.recipe_name(out_dir, data)}
-    budgets.check_given(name_key | data, assignments)
+    budgets.check_given(name_key | data, assignments, yes=yes)
     return recipe_from(name_key | data, assignments, "command line")

@@ -80,31 +80,38 @@ def default_preset(
     return AUTO if has_rules and measured and not by_hand and not papers else None
 
 
-def check_given(data: dict[str, Any], assignments: Sequence[str]) -> None:
-    """Ask for a budget where there is none; say what the paper's would take here.
+def check_given(data: dict[str, Any], assignments: Sequence[str], *, yes: bool = False) -> None:
+    """Refuse a run that nobody gave a budget, and say what the paper's would take here.
+
+    A paper's preset that is named, or a phase set by hand, asks for what it says.
 
     Args:
         data: a recipe as plain data.
         assignments: of --set.
+        yes: whether the paper's budget is taken where none is given.
 
     Raises:
-        RecipeError: preset 'auto' without a budget.
+        RecipeError: there is no budget.
     """
     early = [text for text in assignments if not text.strip().startswith("phases.")]
     plain = override(data, early)
     method = plain.get("method", {})
-    if not isinstance(method, dict) or method.get("preset") != AUTO or method.get("budget"):
+    if not isinstance(method, dict) or method.get("budget"):
+        return
+    preset, by_hand = method.get("preset"), len(early) < len(assignments) or "phases" in plain
+    if preset != AUTO and (preset is not None or yes or by_hand):
         return
     from lingraft.recipe.methods import recipe_from
 
     papers = recipe_from(plain | {"method": {k: v for k, v in method.items() if k != "preset"}})
+    if not papers.phases:
+        return
     steps = sum(phase.budget.value for phase in papers.phases)
-    batch = papers.phases[0].batch if papers.phases else None
-    size = f" of {batch.size:,} {batch.unit}" if batch else ""
+    batch = papers.phases[0].batch
+    more = " without --preset takes them, with the paper's settings" if preset else " takes them"
     raise RecipeError(
-        f"no budget: give --minutes, --hours, --tokens or --steps; the paper's {steps:,.0f} steps"
-        f"{size} would take {_estimate(papers)} here (--yes without --preset takes them, with the "
-        "paper's settings)"
+        f"no budget: give --minutes, --hours, --tokens or --steps; the paper's {steps:,.0f} steps "
+        f"of {batch.size:,} {batch.unit} would take {_estimate(papers)} here (--yes{more})"
     )
 
 

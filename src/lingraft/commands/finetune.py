@@ -109,7 +109,7 @@ def command(
 ) -> None:
     """Fine-tune models on tasks with several seeds; print mean and deviation of the scores.
 
-    With a recipe:     lingraft finetune recipes/finetune-ko.toml --out runs/tasks
+    With a recipe (docs/finetuning.md has one):  lingraft finetune tasks.toml --out runs/tasks
 
     Without:           lingraft finetune runs/ko/model --task klue-nli,korsts --data data
 

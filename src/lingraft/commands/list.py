@@ -13,6 +13,7 @@ from lingraft.errors import RecipeError
 from lingraft.models.families import FAMILIES
 from lingraft.objectives import OBJECTIVES
 from lingraft.recipe import catalogue
+from lingraft.recipe.auto import AUTO
 from lingraft.recipe.records import METHODS, PRESETS
 from lingraft.report.table import Column, Table, table
 from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS, RETRIEVALS, TASKS, names
@@ -69,9 +70,15 @@ def _presets() -> Table:
         (
             name,
             preset.summary,
-            f"{preset.budget.value:g} {preset.budget.unit}",
-            f"{preset.batch.size} {preset.batch.unit}",
-            f"{preset.optimiser.learning_rate:g}",
+            *(
+                ("to be given", "by rule", "by rule")
+                if name == AUTO
+                else (
+                    f"{preset.budget.value:g} {preset.budget.unit}",
+                    f"{preset.batch.size} {preset.batch.unit}",
+                    f"{preset.optimiser.learning_rate:g}",
+                )
+            ),
         )
         for name, preset in PRESETS.items()
     ]

@@ -146,7 +146,7 @@ METHODS |= ROWS_AND_LAYERS
 
 PRESETS: dict[str, Preset] = OF_DECODERS | {
     "auto": Preset(
-        "decided by source, text and budget (docs/budgets.md); here: what small models start from",
+        "decided by source, text and budget (docs/budgets.md)",
         ("embeddings", "output_bias", "itl"),
         Budget(value=1e6, unit="tokens"),
         Batch(size=2_048, unit="tokens"),
