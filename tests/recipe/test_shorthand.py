@@ -70,7 +70,8 @@ def test_without_a_budget_it_asks_for_one(tiny_source, korean_text) -> None:
 
 def test_several_languages_are_a_dict_of_texts() -> None:
     text = {"en": "en.txt", "de": ["de/", "more.txt"]}
-    recipe = recipe_of({"source": "s", "text": text, "method": "metaxlm"}, "runs/many")
+    form = {"source": "s", "text": text, "method": "metaxlm", "steps": 9}
+    recipe = recipe_of(form, "runs/many")
     assert [(s.language, s.corpus.text) for s in recipe.streams] == [
         ("en", ("en.txt",)),
         ("de", ("de/", "more.txt")),
