@@ -157,7 +157,19 @@ def test_wider_sources_learn_more_slowly_and_a_probe_may_only_lower_their_rate()
         assert rate.sure == sure
         assert max(rate.candidates, default=rate.value) == rate.value
         rates.append(rate.value)
-    assert rates == [1e-3, 1e-3, 2.5e-4, 9.4e-5]
+    assert rates == [1e-3, 5e-4, 2.5e-4, 9.4e-5]
+
+
+def test_at_a_width_of_384_the_layers_learn_half_as_fast_beside_faster_embeddings():
+    wide = replace(FACTS, width=384)
+    for facts, rate in (
+        (wide, 5e-4),
+        (replace(wide, tokens=3e5), 5e-4),
+        (replace(wide, onto_source=False), 1e-3),
+        (replace(wide, onto_source=False, tokens=3e5), 5e-4),
+    ):
+        choice = decided(asked(), facts)["method.learning_rate"]
+        assert (choice.value, choice.sure) == (rate, True)
 
 
 def test_a_larger_budget_gets_a_larger_batch():

@@ -68,8 +68,15 @@ NO_LAYERS_ROWS = (
 RATES, WIDE_RATES = "auto/rates.jsonl:xpt-sp", "auto/minilm-rates.jsonl:xpt-sp-s0"
 NO_DROPOUT, OWN_DROPOUT = f"{WIDE_RATES}-0.0-4423", f"{WIDE_RATES}-0.1-d772"
 WIDE_LITTLE = (*MINILM_RATES, NO_DROPOUT, f"{WIDE_RATES}-0.0-0.001-583b")
-WIDE_1M = tuple(
-    f"auto/minilm-rates-1m.jsonl:xpt-sp-s0-0.0-{end}" for end in ("0.001-4-3edb", "0.0005-4-75c9")
+WIDE_1M = (
+    *(
+        f"auto/minilm-rates-1m.jsonl:xpt-sp-s0-0.0-{end}"
+        for end in ("0.001-4-3edb", "0.0005-4-75c9")
+    ),
+    *(
+        f"study-transfer-rates.jsonl:{name}"
+        for name in ("auto-s0", "xpt-sp-s0-0-0-0.0-4-0.0005-436d")
+    ),
 )
 FACTOR_NARROW = (
     *(f"{RATES}-s0{end}" for end in ("", "-2-2996", "-0.001-4-f4f1", "-0.001-8-9080")),
