@@ -90,5 +90,5 @@ def test_candidates_are_probed_and_the_best_is_taken():
     rows = [{"candidate": name, "model": f"models/{name}"} for name in ("ja", "en")]
     given = taken(sources_page.next_step(rows, "ko").command)
     assert given["candidates"] == "models/ja,models/en"
-    ranked = [row | {"rank": rank} for row, rank in zip(rows, (2, 1), strict=True)]
+    ranked = [row | {"rank": rank, "bits": 2.0} for row, rank in zip(rows, (2, 1), strict=True)]
     assert taken(sources_page.next_step(ranked, "ko").command)["source"] == "models/en"

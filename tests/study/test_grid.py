@@ -224,7 +224,7 @@ def test_the_study_file_in_the_guide_has_cells():
     assert [task["name"] for task in data["tasks"]] == ["korsts", "klue-nli"]
     found = cells(decode(data | {"base": str(ROOT / "recipes" / data["base"])}))
     assert len(found) == 3 * 3 * 3 + 2
-    assert {cell.recipe.phases[-1].optimiser.learning_rate for cell in found} == {1e-4, 2e-3}
+    assert {cell.recipe.phases[-1].optimiser.learning_rate for cell in found} == {2e-3, 3e-3}
 
 
 def test_the_smoke_study_is_three_methods_two_sizes_and_two_seeds():
