@@ -73,7 +73,7 @@ def default_preset(
     method, streams = form.get("method"), form.get("streams", ())
     record = METHODS.get(method or "xpt")
     has_rules = record is not None and record.preset == PAPER and bool(record.stretches)
-    by_hand = any(text.strip().startswith(("phases.", "phases=")) for text in assignments)
+    by_hand = any(map(_sets_phases, assignments))
     measured = len(streams) < 2 and not joins  # of several languages no rule was measured
     budgeted = chosen(form) or any(text.strip().startswith("method.budget") for text in assignments)
     papers = yes and not budgeted
@@ -93,7 +93,7 @@ def check_given(data: dict[str, Any], assignments: Sequence[str], *, yes: bool =
     Raises:
         RecipeError: there is no budget.
     """
-    early = [text for text in assignments if not text.strip().startswith("phases.")]
+    early = [text for text in assignments if not _sets_phases(text)]
     plain = override(data, early)
     method = plain.get("method", {})
     if not isinstance(method, dict) or method.get("budget"):
@@ -113,6 +113,11 @@ def check_given(data: dict[str, Any], assignments: Sequence[str], *, yes: bool =
         f"no budget: give --minutes, --hours, --tokens or --steps; the paper's {steps:,.0f} steps "
         f"of {batch.size:,} {batch.unit} would take {_estimate(papers)} here (--yes{more})"
     )
+
+
+def _sets_phases(text: str) -> bool:
+    """Whether an assignment of --set is of phases, which are there once the method is known."""
+    return text.strip().startswith(("phases.", "phases="))
 
 
 def _estimate(recipe: Recipe) -> str:

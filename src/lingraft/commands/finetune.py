@@ -109,15 +109,16 @@ def command(
 ) -> None:
     """Fine-tune models on tasks with several seeds; print mean and deviation of the scores.
 
-    With a recipe (docs/finetuning.md has one):  lingraft finetune tasks.toml --out runs/tasks
+    With a recipe:     lingraft finetune tasks.toml --out runs/tasks
 
     Without:           lingraft finetune runs/ko/model --task klue-nli,korsts --data data
 
     Across languages:  lingraft finetune xlm-roberta-base --task pawsx --data data
                        --train-language en --test-languages ko,de
 
-    Settings are those of the papers. Seeds that are done are kept, a killed one goes on with the
-    same command. What comes out is OUT/MODEL/TASK/seed-N and OUT/results.jsonl.
+    docs/finetuning.md has such a recipe. Settings are those of the papers. Seeds that are done are
+    kept, a killed one goes on with the same command. What comes out is OUT/MODEL/TASK/seed-N and
+    OUT/results.jsonl.
     """
     from lingraft.finetuning import outcomes
     from lingraft.finetuning import recipe as recipes

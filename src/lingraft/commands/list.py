@@ -66,22 +66,16 @@ def _phases(record: MethodRecord) -> str:
 
 
 def _presets() -> Table:
-    rows = [
-        (
-            name,
-            preset.summary,
-            *(
-                ("to be given", "by rule", "by rule")
-                if name == AUTO
-                else (
-                    f"{preset.budget.value:g} {preset.budget.unit}",
-                    f"{preset.batch.size} {preset.batch.unit}",
-                    f"{preset.optimiser.learning_rate:g}",
-                )
-            ),
+    values = {
+        name: (
+            f"{preset.budget.value:g} {preset.budget.unit}",
+            f"{preset.batch.size} {preset.batch.unit}",
+            f"{preset.optimiser.learning_rate:g}",
         )
         for name, preset in PRESETS.items()
-    ]
+    }
+    values[AUTO] = ("to be given", "by rule", "by rule")
+    rows = [(name, preset.summary, *values[name]) for name, preset in PRESETS.items()]
     return _listed("presets", ("name", "what it is", "budget", "batch", "learning rate"), rows)
 
 

@@ -222,13 +222,13 @@ def verdict(ranking: Sequence[Standing]) -> str:
     rest = [standing for standing in ranking if standing.rank > 1]
     if not rest:
         return f"No candidate can be told from the others: {_listed(first)} tie."
-    if len(first) == 1 and len(ranking[0].ahead_of) < len(ranking) - 1:
-        others = [one.candidate for one in rest if one.candidate not in ranking[0].ahead_of]
-        return (
-            f"No candidate is ahead of {first[0]} ({ranking[0].bits:.3f} bits per character), but "
-            f"its difference to {_listed(others)} may be luck."
-        )
     if len(first) == 1:
+        others = [one.candidate for one in rest if one.candidate not in ranking[0].ahead_of]
+        if others:
+            return (
+                f"No candidate is ahead of {first[0]} ({ranking[0].bits:.3f} bits per character), "
+                f"but its difference to {_listed(others)} may be luck."
+            )
         return (
             f"{first[0]} is best of {len(ranking)}: every interval of its difference to another "
             f"candidate lies below 0 ({ranking[0].bits:.3f} bits per character)."

@@ -310,8 +310,8 @@ def settled(recipe: Recipe) -> Recipe:
     return decode(plain)
 
 
-def _check_tokenizer(recipe: Recipe, method: str, record: MethodRecord) -> None:
-    """Refuse a baseline that would have another tokenizer if it were run by itself."""
+def _check_shared(recipe: Recipe, method: str, record: MethodRecord) -> None:
+    """Refuse a baseline that cannot share the run's tokenizer, or its budget."""
     own, ours = METHODS[recipe.method.name].tokenizer, recipe.tokenizer
     given = {key: value for key, value in ours if key not in own or value != own[key]}
     theirs = Tokenizer(**given | record.tokenizer)
@@ -319,6 +319,17 @@ def _check_tokenizer(recipe: Recipe, method: str, record: MethodRecord) -> None:
         raise RecipeError(
             f"baselines: method '{method}' needs tokenizer.kind = \"{theirs.kind}\", but baselines "
             f"share the run's, which is \"{ours.kind}\"; run '{method}' by itself (a study does)"
+        )
+    if not recipe.phases:
+        raise RecipeError(
+            f"baselines: method '{recipe.method.name}' does not train, so there is no budget to "
+            "share; leave the baselines out, or make them the recipe's own method"
+        )
+    units = {phase.budget.unit for phase in recipe.phases}
+    if len(units) > 1:
+        raise RecipeError(
+            f"baselines: the phases' budgets are in different units ({', '.join(sorted(units))}), "
+            "so they cannot be added up; give all phases one unit"
         )
 
 
@@ -340,7 +351,7 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
     """The recipe of a baseline: another method on the same budget, batch, schedule and masks.
 
     The budget is the sum over the run's phases; the settings are those of its last phase. What the
-    run's own method prescribes of the graft is taken back first.
+    run's own method prescribes of the graft is taken back first. Drawn layers have one rate.
 
     Raises:
         RecipeError: the phases count their budgets in different units, or the method needs another
@@ -348,18 +359,7 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
     """
     section = recipe.baselines[index]
     record = method_named(section.method)
-    _check_tokenizer(recipe, section.method, record)
-    if not recipe.phases:
-        raise RecipeError(
-            f"baselines: method '{recipe.method.name}' does not train, so there is no budget to "
-            "share; leave the baselines out, or make them the recipe's own method"
-        )
-    units = {phase.budget.unit for phase in recipe.phases}
-    if len(units) > 1:
-        raise RecipeError(
-            f"baselines: the phases' budgets are in different units ({', '.join(sorted(units))}), "
-            "so they cannot be added up; give all phases one unit"
-        )
+    _check_shared(recipe, section.method, record)
     last = recipe.phases[-1]
     total = Budget(value=sum(phase.budget.value for phase in recipe.phases), unit=last.budget.unit)
     own_shares = all(stretch.share is not None for stretch in record.stretches)
@@ -370,8 +370,7 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
     prescribed = {key: value for key, value in record.graft.items() if key not in alike}
     peak = section.learning_rate or last.optimiser.learning_rate
     graft = recipe.graft.model_copy(update=taken_back | prescribed)
-    is_drawn = graft.source_weights == "random"  # then its layers know no more than its rows
-    factor = None if is_drawn else _factor_of(last.optimiser)
+    factor = None if graft.source_weights == "random" else _factor_of(last.optimiser)
     phases = tuple(
         last.model_copy(
             update={

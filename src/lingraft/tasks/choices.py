@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from lingraft.recipe import Evaluation
     from lingraft.tasks.reading import Row
 
+UNFIT = (
+    *(jinja2.TemplateError, re.error, TypeError, ValueError, LookupError),
+    *(AttributeError, ArithmeticError),
+)
+"""What a template ends in where a record is not as it expects."""
 PLAIN = "choices"
 """The shape of a file whose columns are called context, choices and label."""
 
@@ -141,10 +146,6 @@ def read(path: Path, shape: str | None = None, limit: int | None = None) -> list
     return questions
 
 
-UNFIT = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
-"""What templates end in where a record is not as they expect."""
-
-
 def _question(row: Row, shape: Shape, *, explicit: bool) -> Question:
     missing = shape.columns - row.values.keys()
     if missing:
@@ -178,7 +179,7 @@ def _missing(row: Row, shape: Shape, missing: Sequence[str], *, explicit: bool) 
 def _rendered(row: Row, template: str, **more: Any) -> str:
     try:
         return _template(template).render(**row.values, **more)
-    except (jinja2.TemplateError, re.error, *UNFIT) as error:
+    except UNFIT as error:
         raise row.error(f"the template {template!r:.60} cannot be filled ({error})") from None
 
 

@@ -355,16 +355,16 @@ def _check(definition: Definition, labels: Sequence[str]) -> None:
 
     A development set is made where there is none.
     """
-    keys = ("evaluation", "hidden")
-    asked = [(key, split) for key in keys for split in getattr(definition, key) if split != "dev"]
-    absent = [pair for pair in asked if getattr(definition.files, pair[1], None) is None]
+    asked = {split: key for key in ("hidden", "evaluation") for split in getattr(definition, key)}
+    asked.pop("dev", None)
+    absent = [split for split in asked if getattr(definition.files, split, None) is None]
     wrong = ""
     if len(set(labels)) < len(labels):
         wrong = f"a label is there twice in {', '.join(labels)}"
     elif definition.kind in ("classification", "pair") and len(labels) < 2:
         wrong = f"has {len(labels)} labels; a classification needs two or more"
     elif absent:
-        wrong = "{}: [files] has no {!r}".format(*absent[0])
+        wrong = f"{asked[absent[0]]}: [files] has no {absent[0]!r}"
     if wrong:
         raise RecipeError(f"task {definition.name}: {wrong}")
 

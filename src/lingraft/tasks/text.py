@@ -54,8 +54,9 @@ def _answer(row: Row, definition: Definition, names: tuple[str, ...]) -> str | N
         return None
     if isinstance(value, list | dict):
         raise row.error(f"its answer is {value!r:.60}; it must be one label, or one number")
-    hidden = HIDDEN - set(definition.labels)
-    return None if may_be_hidden and str(value) in hidden else str(value)
+    answer = str(value)
+    is_hidden = may_be_hidden and answer in HIDDEN and answer not in definition.labels
+    return None if is_hidden else answer
 
 
 def _label(row: Row, definition: Definition) -> str | None:
