@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from lingraft.errors import RecipeError
 from lingraft.recipe import auto, choosing
 from lingraft.recipe.facts import Facts
 from lingraft.recipe.methods import is_open, promised, recipe_from, settled
+from lingraft.rundir import fingerprint
 
 RESULTS = Path(__file__).parents[2] / "docs/results"
 SMALL = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}}
@@ -33,6 +35,7 @@ def decided(recipe, facts=FACTS):
     return {one.key: one for one in (*early, *choosing.choices(recipe, facts, before_speed=False))}
 
 
+@cache
 def committed(name):
     lines = (RESULTS / name).read_text(encoding="utf-8").splitlines()
     return {json.loads(line)["cell"] for line in lines}
@@ -48,6 +51,20 @@ def test_the_rows_that_support_a_rule_are_committed(rule):
 def test_the_names_of_rules_are_unique():
     names = [rule.name for rule in auto.RULES]
     assert len(set(names)) == len(names)
+
+
+def test_what_the_rules_choose_changes_with_their_edition():
+    """Results of a study's cells of method `auto` are known by it: change both together."""
+    chosen = [
+        {key: (one.value, one.candidates) for key, one in decided(asked(), facts).items()}
+        for kind in ("masked", "causal", "seq2seq")
+        for width in (64, 256, 384, 768, 4_096)
+        for tokens in (3e5, 1e6, 5e6, 2e7, 1e9)
+        for phases in (1, 2)
+        for characters in (1_000_000, 1_000_000_000)
+        for facts in [Facts(kind, width, characters, tokens, phases, has_vectors=tokens > 3e5)]
+    ]
+    assert (auto.EDITION, fingerprint(chosen)) == ("2026-11-24", "f30fde261279f57c")
 
 
 @pytest.mark.parametrize("kind", ["masked", "causal", "seq2seq"])

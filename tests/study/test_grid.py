@@ -254,6 +254,13 @@ class TestFingerprint:
         assert of(training={"row_tokens": 32}, export={"licence": "mit"}) == first
         assert of(resources={"lexicons": ["nowhere.txt"]}) == first
 
+    def test_results_of_other_rules_are_not_those_of_auto(self, study, monkeypatch):
+        both = cells(study('[[grids]]\nmethod = ["xpt", "auto"]\n'))
+        written, chosen = (identity.cell(cell.recipe) for cell in both)
+        monkeypatch.setattr(identity, "EDITION", "another")
+        assert identity.cell(both[0].recipe) == written
+        assert identity.cell(both[1].recipe) != chosen
+
     def test_copied_special_tokens_count_the_same_whether_said_or_not(self, of):
         matched = of(graft={"embeddings": "match"})
         assert of(graft={"embeddings": "match", "copy_special_tokens": True}) == matched

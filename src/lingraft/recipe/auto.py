@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 AUTO = "auto"
+EDITION = "2026-11-24"
+"""When what the rules choose last changed: a study takes no results of other rules for theirs."""
 FEWEST_TOKENS = 300_000
 """With fewer tokens of training a model may be no better than unigrams: none was measured."""
 NARROW_RATE, MEASURED_WIDTH, MEASURED_RATE = 2e-3, 384, 1e-3

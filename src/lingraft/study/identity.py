@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.inputs import digests, file_digest, texts
 from lingraft.corpus.streams import contents_of
 from lingraft.pretrained.checkpoints import folder_of, named_weights
-from lingraft.recipe.methods import settled
+from lingraft.recipe.auto import EDITION
+from lingraft.recipe.methods import is_open, settled
 from lingraft.rundir import FORMAT, checkpoint_digests, fingerprint
 from lingraft.tasks import choices
 
@@ -42,6 +43,8 @@ def cell(recipe: Recipe) -> str:
     """
     plain = _plain(recipe)
     plain["method"] = recipe.method.name
+    if is_open(recipe):
+        plain["rules"] = EDITION
     plain.get("evaluation", {}).pop(SHOWN, None)
     if WITHOUT_RESOURCES.issuperset(recipe.graft.initialisers):
         plain.pop("resources", None)
