@@ -196,6 +196,36 @@ def test_what_runs_in_a_folder_of_text_have_made_is_not_read_as_text(tmp_path: P
     assert [source.name for source in readers.resolve([tmp_path])] == [str(tmp_path / "a.txt")]
 
 
+def test_what_is_not_read_in_a_folder_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    for name in ("a.txt", "b.csv", "sub/c.csv", "d.tsv.gz", "notes", ".hidden.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("text\n")
+    (tmp_path / "gone.txt").symlink_to("nothing.txt")
+    (tmp_path / "link").symlink_to("sub")
+    with caplog.at_level(logging.INFO, logger="lingraft"):
+        readers.tell([tmp_path])
+    left_out = "2 .csv files, 1 .tsv.gz file, 1 broken link, 1 linked folder, 1 suffixless file"
+    assert caplog.messages == [f"{tmp_path}: not read: {left_out}"]
+    (tmp_path / "a.txt").unlink()
+    with pytest.raises(DataError, match=r"no text in this directory \(there are 2 \.csv files"):
+        readers.resolve([tmp_path])
+
+
+def test_a_corpus_that_was_made_in_a_folder_of_text_is_not_read_as_text(tmp_path: Path):
+    (tmp_path / "a.txt").write_text("text\n")
+    for name in (".lock", "work/plan.json", "train/00000.jsonl", "report.html"):
+        (tmp_path / "ko" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "ko" / name).write_text("{}\n")
+    assert [source.name for source in readers.resolve([tmp_path])] == [str(tmp_path / "a.txt")]
+    with pytest.raises(DataError, match="holds a corpus that is not finished"):
+        readers.resolve([tmp_path / "ko"])
+    (tmp_path / "ko" / "corpus.json").write_text('{\n "fingerprint": "x"}\n')
+    assert [source.name for source in readers.resolve([tmp_path])] == [str(tmp_path / "a.txt")]
+    assert [source.name for source in readers.resolve([tmp_path / "ko"])] == [
+        str(tmp_path / "ko" / "train" / "00000.jsonl")
+    ]
+
+
 def test_a_file_about_a_folder_is_read_when_it_is_named(tmp_path: Path):
     (tmp_path / "README.txt").write_text("text\n")
     assert [source.name for source in readers.resolve([tmp_path / "README.txt"])] == [

@@ -28,6 +28,7 @@ from lingraft.corpus.engine.plan import Folder
 from lingraft.corpus.engine.summary import add_up
 from lingraft.corpus.inputs import digests
 from lingraft.corpus.readers import documents
+from lingraft.corpus.readers.folders import FINISHED, is_finished
 from lingraft.corpus.readers.lines import EMPTY, Reading
 from lingraft.corpus.result import NOT_IN_SUBSET, PLACES, check_result, log_result
 from lingraft.corpus.split import SPLITS, position
@@ -140,9 +141,9 @@ def finished_corpus(section: recipe.Corpus, language: str) -> Path | None:
     if len(section.text) != 1:
         return None
     folder = Path(section.text[0]).expanduser()
-    if not documents.is_finished(folder):
+    if not is_finished(folder):
         return None
-    record = read_json(folder / documents.FINISHED)
+    record = read_json(folder / FINISHED)
     actual = evaluations.located(recipe.Corpus.model_validate(record["corpus"])).model_dump()
     expected = evaluations.located(section).model_dump()
     default = recipe.Corpus(text=section.text).model_dump()
@@ -213,7 +214,7 @@ def _take(corpus: Path, n_sentences: int | None, files: dict[Split, SplitFile]) 
     Returns:
         At least what `prepare` does.
     """
-    record: dict[str, Any] = read_json(corpus / documents.FINISHED)
+    record: dict[str, Any] = read_json(corpus / FINISHED)
     result: dict[str, Any] = record["result"]
     for split, file in files.items():
         rows = _documents(corpus / split)

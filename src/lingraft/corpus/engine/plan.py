@@ -18,6 +18,7 @@ from lingraft import recipe  # noqa: TC001
 from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.inputs import digests, inputs
 from lingraft.corpus.readers import documents, wikimedia
+from lingraft.corpus.readers.folders import FINISHED
 from lingraft.corpus.readers.lines import reading_errors
 from lingraft.corpus.readers.wiki import streams
 from lingraft.corpus.split import SPLITS
@@ -186,7 +187,7 @@ class Folder:
     @property
     def done(self) -> Path:
         """Written last; says how the corpus was made and what became of it."""
-        return self.out / documents.FINISHED
+        return self.out / FINISHED
 
     def part(self, rank: int) -> Path:
         """What is left of a part when it has been cleaned."""

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import re
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from lingraft.corpus.readers import markup, po, web, wikimedia
+from lingraft.corpus.readers import folders, markup, po, web, wikimedia
 from lingraft.corpus.readers.columns import (
     HUB_PREFIX,
     NO_TEXT_FIELD,
@@ -51,20 +49,11 @@ logger = logging.getLogger(__name__)
 TABLES = {".jsonl", ".ndjson", ".json", ".parquet", "hub"}
 """Formats with a row a document, whose fields `corpus.where` can ask for."""
 MAX_DOCUMENT_CHARACTERS = 100_000_000
-ABOUT = re.compile(
-    r"((?i:readme|licen[cs]e|changelog|copying|notice)|SOURCES?)([._-].*)?"
-    r"\.(?i:txt|md|markdown|html?)"
-)
-"""Names of files that say what the others are; `source.txt` may be text of a source language."""
 AS_LINES = "write one object a line (jq -c '.[]' makes them from an array)"
 ARRAY = re.compile(r"\s*\[\s*(\{|$)")
 ARCHIVES = {".zip", ".tar", ".tgz", ".tbz2", ".txz", ".7z", ".rar"}
 DUMP_ROOT = b"<mediawiki"
 DUMP_HEAD_BYTES = 4_096
-FINISHED = "corpus.json"
-"""Marks the folder of a corpus that `lingraft corpus` made; its shards lie in folders below."""
-FINISHED_HEAD = b'{\n "fingerprint": "'
-"""How that file begins."""
 
 Facts: TypeAlias = dict[str, str | int]
 Row: TypeAlias = tuple[object, str] | tuple[object, str, Facts]
@@ -109,7 +98,7 @@ class Source:
 
 def _format(path: Path) -> str:
     suffix = kind(path)
-    readable = suffix in FORMATS and not (suffix == ".parquet" and _packed(path))
+    readable = suffix in FORMATS and not (suffix == ".parquet" and folders.is_packed(path))
     return suffix if readable else ""
 
 
@@ -142,9 +131,15 @@ def _resolve_one(name: str) -> list[Source]:
         return [Source(name, None)]
     path = Path(name).expanduser()
     if path.is_dir():
-        files, about = _inside(path)
+        if folders.is_half_made(path):
+            raise DataError(
+                f"{name}: holds a corpus that is not finished; run the lingraft corpus that makes "
+                "it again, or delete it"
+            )
+        files, about, others = _inside(path)
         if not files:
             left_out = f" but {about[0].name}, which must be named to be read" if about else ""
+            left_out += f" (there are {folders.kinds(others)})" if others else ""
             raise DataError(
                 f"{name}: no text in this directory{left_out}; files that are read end in "
                 f"{_known()}"
@@ -175,81 +170,42 @@ def tell(texts: Iterable[str | Path]) -> None:
     for folder in (Path(text).expanduser() for text in texts):
         if not folder.is_dir():
             continue
-        files, about = _inside(folder)
-        kinds = Counter(
-            "".join(file.suffixes[-2:]) if _packed(file) else file.suffix for file in files
-        )
-        if len(kinds) > 1:
-            logger.info("%s: %s are read", folder, ", ".join(_counted(kinds)))
+        files, about, others = _inside(folder)
+        if "," in (read_kinds := folders.kinds(files)):
+            logger.info("%s: %s are read", folder, read_kinds)
         if about:
             names = ", ".join(str(file.relative_to(folder)) for file in about[:5])
             more = f" and {len(about) - 5:,} more" if len(about) > 5 else ""
             logger.info(
                 "%s: left out as no text: %s%s (name a file to have it read)", folder, names, more
             )
+        if others:
+            logger.info("%s: not read: %s", folder, folders.kinds(others))
 
 
-def _counted(kinds: Counter[str]) -> Iterator[str]:
-    for suffix, count in sorted(kinds.items()):
-        yield f"{count:,} {suffix} file{'s' if count > 1 else ''}"
+def _inside(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
+    """What a folder holds: the files that are read, those that tell what these are, and the rest.
 
-
-def _packed(path: Path) -> bool:
-    return path.suffix.lower() in COMPRESSED
-
-
-def is_finished(folder: Path) -> bool:
-    """Whether `lingraft corpus` made a folder; a text may be called corpus.json too."""
-    path = folder / FINISHED
-    if not path.is_file():
-        return False
-    with reading_errors(path), path.open("rb") as file:
-        return file.read(len(FINISHED_HEAD)) == FINISHED_HEAD
-
-
-def _shards(folder: Path) -> list[Path]:
-    """The shards of a finished corpus; none where the folder is no such thing."""
-    if not is_finished(folder):
-        return []
-    splits = [folder / split for split in SPLITS if (folder / split).is_dir()]
-    return sorted(file for split in splits for file in _walk(split) if _format(file))
-
-
-def _inside(folder: Path) -> tuple[list[Path], list[Path]]:
-    """The files of a folder that are read, and those that only tell what these are."""
-    shards = _shards(folder)
-    if shards:
-        return shards, []
-    files = [file for file in _walk(folder) if _is_text(file)]
-    about = [file for file in files if _about(file)]
-    return [file for file in files if not _about(file)], about
-
-
-def _about(path: Path) -> bool:
-    name = path.stem if _packed(path) else path.name
-    return ABOUT.fullmatch(name) is not None
+    Of a finished corpus its shards alone.
+    """
+    if folders.is_finished(folder):
+        splits = [folder / split for split in SPLITS if (folder / split).is_dir()]
+        return [file for split in splits for file in folders.walk(split) if _format(file)], [], []
+    texts: list[Path] = []
+    about: list[Path] = []
+    others: list[Path] = []
+    for path in folders.walk(folder):
+        group = others if not _is_text(path) else about if folders.is_about(path) else texts
+        group.append(path)
+    return texts, about, others
 
 
 def _is_text(path: Path) -> bool:
     """Whether a file of a directory can be read; of the many kinds of XML only dumps are."""
-    if _format(path) != ".xml":
-        return bool(_format(path))
+    if not path.is_file() or _format(path) != ".xml":
+        return path.is_file() and bool(_format(path))
     with reading_errors(path), opened(path, Reading()) as stream:
         return DUMP_ROOT in stream.read(DUMP_HEAD_BYTES).replace(b"\0", b"")
-
-
-def _walk(folder: Path) -> list[Path]:
-    def stop(error: OSError) -> None:
-        raise DataError(f"{error.filename}: cannot be read: {error.strerror}")
-
-    paths = []
-    for parent, folders, files in os.walk(folder, onerror=stop):
-        if {"recipe.toml", ".lock"} <= {*files}:  # a run's folder: what was made of the text
-            folders.clear()
-            continue
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        paths += [Path(parent) / name for name in files if not name.startswith(".")]
-    return sorted(path for path in paths if path.is_file())
 
 
 def _known() -> str:

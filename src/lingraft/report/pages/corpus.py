@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.cleaning import near_duplicates
 from lingraft.corpus.cleaning.clean import DUPLICATE, REASONS
-from lingraft.corpus.readers.documents import FINISHED
+from lingraft.corpus.readers.folders import FINISHED
 from lingraft.corpus.result import NOT_IN_SUBSET
 from lingraft.errors import DataError
 from lingraft.report import numbers, page
