@@ -230,6 +230,20 @@ def test_a_subset_larger_than_the_corpus_takes_all_and_warns(
     assert "corpus.sentences = 10,000 asks for more than" in caplog.text
 
 
+def test_a_text_without_line_ends_that_is_stepped_over_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    (texts := tmp_path / "texts").mkdir()
+    book = texts / "book.txt"
+    book.write_text(" ".join(document(number) for number in range(300)))
+    with pytest.raises(DataError, match=r"no train sentence .* raise corpus\.max_line_bytes"):
+        prepare(tmp_path / "alone", texts, max_line_bytes=5_000)
+    corpus_file(texts)
+    with caplog.at_level(logging.WARNING, logger="lingraft"):
+        prepare(tmp_path / "out", texts, max_line_bytes=5_000)
+    assert "may be a whole text: it has more than 5,000 bytes" in caplog.text
+
+
 def test_the_funnel_is_logged_with_every_reason(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     path = corpus_file(tmp_path)
     path.write_text(path.read_text() + "English only.\n굿\n")

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.cleaning import clean
+from lingraft.corpus.readers.lines import LINE_TOO_LONG
 from lingraft.corpus.split import LEAST, SPLITS, Split
 from lingraft.errors import DataError
 
@@ -31,6 +32,8 @@ def log_result(result: dict[str, Any], section: recipe.Corpus) -> None:
     )
     for reason, count in (result["dropped"] | result["subset"]).items():
         logger.info("corpus: %s left out: %s", f"{count:,}", reason)
+    if LINE_TOO_LONG in result["dropped"]:
+        logger.warning("corpus: %s", too_long(section))
     for name in result["widened"]:
         logger.info("corpus: %s", widened(name, result, section))
     for name, counts in result["splits"].items():
@@ -48,6 +51,14 @@ def widened(name: Split, result: dict[str, Any], section: recipe.Corpus) -> str:
         f"corpus.{name} = {getattr(section, name)} gives fewer than {LEAST} of the "
         f"{documents:,} documents, so the next ones in the order of the split are held "
         "out too; some of them train when more text is added"
+    )
+
+
+def too_long(section: recipe.Corpus) -> str:
+    """Say how a line that was left out for its length can be read after all."""
+    return (
+        "what is counted as one line may be a whole text: it has more than "
+        f"{section.max_line_bytes:,} bytes; give it line ends, or raise corpus.max_line_bytes"
     )
 
 
@@ -72,7 +83,9 @@ def check_result(result: dict[str, Any], section: recipe.Corpus) -> None:
     shares = {"train": 1.0, "valid": section.valid, "test": section.test}
     for name in SPLITS:
         if shares[name] > 0 and not result["splits"][name]["sentences"]:
-            raise DataError(f"corpus: no {name} sentence is left ({counts}); {_advice(name)}")
+            is_long = LINE_TOO_LONG in result["dropped"]
+            advice = too_long(section) if is_long else _advice(name)
+            raise DataError(f"corpus: no {name} sentence is left ({counts}); {advice}")
 
 
 def _advice(name: Split) -> str:
