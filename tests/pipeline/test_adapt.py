@@ -163,6 +163,9 @@ def test_changed_text_is_read_again(adapted, command, korean_text, tmp_path):
     change = ("--resume", "--set", f'corpus.text=["{text}"]')
     assert command("adapt", run / "recipe.toml", "--out", run, *change).status == 0
     before = made(run)
+    elsewhere = ("--set", f'corpus.text=["{korean_text}"]')
+    refused = command("adapt", run / "recipe.toml", "--out", run, *elsewhere)
+    assert "differs in: the text's path: to keep what is done, put the text back" in refused.err
     with (tmp_path / "ko.txt").open("a", encoding="utf-8") as file:
         file.write("새로운 문장을 하나 더한다.\n")
     refused = command("adapt", run / "recipe.toml", "--out", run)

@@ -465,6 +465,9 @@ def test_another_text_is_planned_for_anew(asked, tmp_path, monkeypatch, korean_t
     recipe = asked(of_steps(6), corpus={"text": [str(text)]})
     run = pipeline.adapt(recipe, tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch)))
     before = plan_of(run)["facts"]["characters"]
+    elsewhere = asked(of_steps(6), corpus={"text": [str(korean_text)]})
+    with pytest.raises(RecipeError, match="differs in: the text's path: to keep what is done"):
+        pipeline.adapt(elsewhere, run.path)
     text.write_text("\n".join(lines) + "\n")
     before_text = digest(run)
     with pytest.raises(RecipeError, match=r"\(differs in: the text's contents\); --resume"):

@@ -224,7 +224,7 @@ def changed_sections(recipe: Recipe, run: Run) -> list[str]:
         return budgeting.changed(run, recipe)
     run_recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
     new, old = (settled(version).model_dump(mode="json") for version in (recipe, run_recipe))
-    return [key for key in new if new[key] != old[key]]
+    return plans.differing(old, new)
 
 
 def changed_files(recipe: Recipe, run: Run) -> list[str]:

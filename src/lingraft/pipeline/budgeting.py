@@ -23,7 +23,7 @@ from accelerate.utils import broadcast_object_list
 
 from lingraft.models.source import config_of
 from lingraft.pipeline import foreseeing, planning, speed, trials
-from lingraft.pipeline.plans import completed
+from lingraft.pipeline.plans import completed, differing
 from lingraft.pipeline.stages import family_now
 from lingraft.pipeline.suiting import suited
 from lingraft.recipe import Budget, Recipe, auto, choosing
@@ -90,8 +90,7 @@ def knows(run: Run, recipe: Recipe) -> bool:
 def changed(run: Run, recipe: Recipe) -> list[str]:
     """The sections in which an open recipe differs from the one that the run was asked for."""
     before, now = {"seed": 0} | read_json(run.plan_path)["asked"], asked(recipe)
-    keys = [key for key in dict.fromkeys((*now, *before)) if key not in FREE]
-    return [key for key in keys if before.get(key) != now.get(key)]
+    return [key for key in differing(before, now) if key not in FREE]
 
 
 def choose(context: Context, request: Recipe) -> Context:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lingraft.recipe.decoding import decode
 from lingraft.rundir import read_json
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lingraft.recipe import Recipe
     from lingraft.rundir import Run
 
@@ -21,3 +23,19 @@ def completed(run: Run) -> Recipe | None:
 def is_undecided(run: Run) -> bool:
     """Whether a run has a plan that does not say all yet."""
     return run.plan_path.is_file() and not read_json(run.plan_path)["fixed"]
+
+
+MOVED = "the text's path: to keep what is done, put the text back or link it there"
+
+
+def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The sections in which two recipes differ; one whose text has moved is told as that."""
+    keys = [key for key in dict.fromkeys((*now, *before)) if before.get(key) != now.get(key)]
+    return [MOVED if _has_moved(before.get(key), now.get(key)) else key for key in keys]
+
+
+def _has_moved(before: Any, now: Any) -> bool:
+    """Whether two sections [corpus] differ in nothing but where the text lies."""
+    if not (isinstance(before, dict) and isinstance(now, dict) and "text" in before):
+        return False
+    return before | {"text": now.get("text")} == now
