@@ -82,6 +82,14 @@ def test_python_m_lingraft_is_the_command_line():
     assert (ended.returncode, ended.stdout.strip()) == (0, lingraft.__version__)
 
 
+def test_what_the_terminal_cannot_encode_is_escaped_and_ends_no_command(adapted):
+    code = "import sys; sys.stdout.reconfigure(encoding='latin-1'); from lingraft import cli; "
+    code += f"sys.argv[1:] = ['check', {str(adapted('roberta') / 'recipe.toml')!r}]; cli.main()"
+    ended = python("-c", code)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert r"corpus \u2192 tokenizer" in ended.stdout
+
+
 def test_adapt_says_where_the_model_is_and_how_good(shorthand, tmp_path, command):
     run = tmp_path / "run"
     ended = command(*shorthand(run), "--baseline", "scratch")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import io
 import logging
 import math
 import re
@@ -164,7 +165,12 @@ def many(arguments: list[str]) -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Entry point: errors that the user can mend are one line, and the exit status is 1."""
+    """Entry point: errors that the user can mend are one line, and the exit status is 1.
+
+    What standard output cannot encode is escaped, as on standard error, and ends no command.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         arguments = sys.argv[1:]
         COMMAND_LINE(args=spread(arguments, many(arguments)), standalone_mode=True)
