@@ -258,6 +258,19 @@ def test_overwriting_deletes_the_run_and_leaves_other_files(finished, command, s
     assert (finished / "figures").is_dir()
 
 
+@pytest.mark.parametrize("option", ["--overwrite", "--resume"])
+def test_a_run_of_what_lies_in_it_is_refused_and_deletes_nothing(
+    option, finished, command, shorthand
+):
+    before, given = made(finished), shorthand(finished, "bert")
+    for name in ("model", "phase-1/best"):
+        ended = command(*given, "--source", finished / name, option)
+        assert ended.err.endswith("has made, and would be replaced; choose another --out\n")
+    ended = command(*given, "--text", finished / "corpus" / "train.txt", option)
+    assert f"{finished}/corpus/train.txt: is what the run in {finished} has made" in ended.err
+    assert made(finished) == before
+
+
 def test_overwriting_that_is_interrupted_leaves_a_run(finished, monkeypatch):
     recipe = lingraft.read_recipe(finished / "recipe.toml")
     inner = shutil.rmtree

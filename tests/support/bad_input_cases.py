@@ -294,6 +294,12 @@ def _(place):
     return place.adapt()
 
 
+@case("a run of the model that it would replace")
+def _(place):
+    place.run()
+    return place.adapt("--overwrite", "--set", 'source.model="run/model"')
+
+
 @case("a run that another process works on")
 def _(place):
     place.lock = place.write("run/.lock", "").open()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import shutil
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +12,14 @@ from lingraft.errors import DataError, RecipeError
 from lingraft.log import duration
 from lingraft.models import export as exporting
 from lingraft.models.source import load_model
-from lingraft.pipeline import budgeting, evaluating, plans, stages, trials
+from lingraft.pipeline import budgeting, evaluating, plans, stages
 from lingraft.pipeline.budgeting import Timekeeper
+from lingraft.pipeline.clearing import check_outside, empty
 from lingraft.pipeline.preflight import check_inputs, check_names, too_small
 from lingraft.pipeline.rows import tied_now
 from lingraft.pipeline.stages import Context, family_now
 from lingraft.pipeline.suiting import check_context, suited
 from lingraft.pretrained.load import quiet_transformers
-from lingraft.recipe import STAGE_NAMES
 from lingraft.recipe.decoding import load, to_toml
 from lingraft.recipe.methods import baseline, is_open, recipe_from, settled
 from lingraft.report import card
@@ -40,8 +39,6 @@ logger = logging.getLogger(__name__)
 
 UPLOADED = "uploaded"
 """Lies in RUN/model once it is on the Hub, so that an upload that failed is tried again."""
-TRACKER_FOLDERS = ("lingraft", "wandb", "mlruns")
-"""Where TensorBoard, W&B and MLflow write inside a run."""
 
 
 def adapt(
@@ -78,6 +75,7 @@ def adapt(
     time = time or Timekeeper(monotonic())
     family = family_now(recipe)
     run, request = Run(out), suited(recipe, family, tied=tied_now(recipe))
+    check_outside(recipe, run)
     recipe = request if overwrite else budgeting.remembered(request, run)
     check_context(recipe, family, stages.position_settings(recipe)[1])
     accelerator = accelerator_for(recipe.training, out)
@@ -199,23 +197,6 @@ def prepare(recipe: Recipe, run: Run, *, resume: bool, overwrite: bool, same: bo
             "choose another --out"
         )
     write_text(run.recipe_path, recipe_text)
-
-
-def empty(run: Run) -> None:
-    """Delete what lingraft made in a run's folder, and nothing else; the recipe goes last.
-
-    So a kill half-way leaves a folder that is still a run.
-    """
-    for path in list(run.path.iterdir()):
-        stage = path.name.removesuffix(".partial") in STAGE_NAMES or (path / "inputs").is_file()
-        if path.is_symlink() and stage:  # a study's cell: the text and the vocabulary are shared
-            path.unlink()
-        elif path.is_dir() and (stage or path.name in (*TRACKER_FOLDERS, trials.FOLDER)):
-            shutil.rmtree(path)
-    files = (run.path / "environment.json", run.path / "report.html", run.metrics_path)
-    for path in (*files, run.plan_path):
-        path.unlink(missing_ok=True)
-    run.recipe_path.unlink(missing_ok=True)
 
 
 def changed_sections(recipe: Recipe, run: Run) -> list[str]:

@@ -1,0 +1,57 @@
+"""What lingraft has made in a run's folder: deleted on demand, but not where it is an input."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lingraft.errors import RecipeError
+from lingraft.pipeline import trials
+from lingraft.recipe import STAGE_NAMES
+
+if TYPE_CHECKING:
+    from lingraft.recipe import Recipe
+    from lingraft.rundir import Run
+
+TRACKER_FOLDERS = ("lingraft", "wandb", "mlruns")
+"""Where TensorBoard, W&B and MLflow write inside a run."""
+
+
+def _is_stage(path: Path) -> bool:
+    """Whether a folder of a run is a stage or a phase, whole or not."""
+    return path.name.removesuffix(".partial") in STAGE_NAMES or (path / "inputs").is_file()
+
+
+def check_outside(recipe: Recipe, run: Run) -> None:
+    """Refuse a source or a text that the run itself has made and would replace.
+
+    Raises:
+        RecipeError: one lies in a stage of this run.
+    """
+    named = [name for stream in recipe.texts for name in stream.corpus.text]
+    for name in filter(None, (recipe.source.model, *named)):
+        place, out = Path(name).expanduser().resolve(), run.path.resolve()
+        inside = [path for path in (place, *place.parents) if path.parent == out]
+        if any(map(_is_stage, inside)):
+            raise RecipeError(
+                f"{name}: is what the run in {run.path} has made, and would be replaced; choose "
+                "another --out"
+            )
+
+
+def empty(run: Run) -> None:
+    """Delete what lingraft made in a run's folder, and nothing else; the recipe goes last.
+
+    So a kill half-way leaves a folder that is still a run.
+    """
+    for path in list(run.path.iterdir()):
+        stage = _is_stage(path)
+        if path.is_symlink() and stage:  # a study's cell: the text and the vocabulary are shared
+            path.unlink()
+        elif path.is_dir() and (stage or path.name in (*TRACKER_FOLDERS, trials.FOLDER)):
+            shutil.rmtree(path)
+    files = (run.path / "environment.json", run.path / "report.html", run.metrics_path)
+    for path in (*files, run.plan_path):
+        path.unlink(missing_ok=True)
+    run.recipe_path.unlink(missing_ok=True)
