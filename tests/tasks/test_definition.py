@@ -384,6 +384,18 @@ def test_labels_come_from_every_training_file_that_is_there(tmp_path: Path) -> N
         _task(tmp_path, good + 'files = {train = "absent.csv", dev = "a.csv"}')
 
 
+def test_white_space_around_a_label_makes_no_other_label(tmp_path: Path) -> None:
+    task = _task(tmp_path, GOOD, a__csv="text,label\nx,up\ny,down \nz, up\nw,down\n")
+    assert task.labels == ("down", "up")
+    assert [example.label for example in load(task, tmp_path).splits["train"]] == ["up", "down"] * 2
+
+
+def test_a_field_of_a_csv_file_may_be_a_whole_book(tmp_path: Path) -> None:
+    book = "가" * 200_000
+    task = _task(tmp_path, GOOD, a__csv=f"text,label\n{book},up\nx,down\n")
+    assert load(task, tmp_path).splits["train"][0].text == book
+
+
 WITH_LABELS = 'name = "t"\nkind = "classification"\nfiles = {train = "a.csv", dev = "a.csv"}\n'
 
 

@@ -343,7 +343,9 @@ def csv_rows(path: Path) -> Iterator[Row]:
     Raises:
         DataError: a row has too many or too few columns.
     """
-    reader = csv.reader(io.StringIO(file_text(path), newline=""), strict=True)
+    text = file_text(path)
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a field may be a whole book
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         names = next(reader, [])
         _check_distinct(path, names)

@@ -50,13 +50,13 @@ def _answer(row: Row, definition: Definition, names: tuple[str, ...]) -> str | N
     value = row.find(names)
     if value is MISSING and not may_be_hidden:
         row.value(names)
-    if value is None or value is MISSING or value != value or value == "":  # NaN is not itself
+    if value is None or value is MISSING or value != value:  # NaN is not itself
         return None
     if isinstance(value, list | dict):
         raise row.error(f"its answer is {value!r:.60}; it must be one label, or one number")
-    answer = str(value)
+    answer = str(value).strip()  # in CSV made by hand, ' yes' is no label beside 'yes'
     is_hidden = may_be_hidden and answer in HIDDEN and answer not in definition.labels
-    return None if is_hidden else answer
+    return None if is_hidden or not answer else answer
 
 
 def _label(row: Row, definition: Definition) -> str | None:
