@@ -1,5 +1,6 @@
 import html.parser
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from lingraft.stats import Resampling
 from lingraft.study import page
 from lingraft.study.metrics import BITS
 from lingraft.study.recipe import Study
-from lingraft.study.results import collect
+from lingraft.study.results import Failure, collect
 from lingraft.study.rows import MetricRow
 
 EVIL = "<script>alert(1)</script>"
@@ -149,7 +150,8 @@ def test_one_seed_is_said_to_tell_of_the_text_alone():
     assert told(rows).endswith("one seed tells nothing of others.")
 
 
-def test_what_follows_is_the_cells_that_lack_then_seeds_then_a_model(rows):
+def test_what_follows_is_the_cells_that_lack_then_seeds_then_a_model(rows, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     study = Study(name="demo", base="my base.toml", grids=({"seed": (0,)},))
     place = Path("runs/demo")
     made = collect(study_rows(methods=["xpt", "scratch"], sizes=(4_000,), seeds=(0, 1, 2)))
@@ -157,9 +159,14 @@ def test_what_follows_is_the_cells_that_lack_then_seeds_then_a_model(rows):
     assert lacking.command == "lingraft study STUDY --out runs/demo"
     few = collect(study_rows(methods=["xpt", "scratch"], sizes=(4_000,), seeds=(0,)))
     assert "3 values or more" in page.next_step(few, [], study, place).why
-    assert page.next_step(made, [], study, place).command == (
-        "lingraft adapt 'my base.toml' --set method.name=xpt --out runs/xpt"
-    )
+    assert page.next_step(made, [], study, place) is None  # its cells ran elsewhere
+    recipe = place / "cells/xpt-4000-0/recipe.toml"
+    recipe.parent.mkdir(parents=True)
+    recipe.touch()
+    model = f"lingraft adapt {recipe} --out runs/xpt"  # with what [set] and rules say
+    assert page.next_step(made, [], study, place).command == model
+    failed = replace(made, failures=(Failure("xpt-4000-0", "a task failed"),))
+    assert page.next_step(failed, ["xpt-4000-0"], study, place) == lacking
     losses = {"auto": 3.0, "scratch": 4.0}
     ruled = collect(
         [

@@ -71,6 +71,15 @@ def test_seeds_count_alike_however_often_each_was_fine_tuned():
     assert shares == pytest.approx([0.25, 0.25, 0.5], abs=0.03)
 
 
+def test_a_fine_tuning_that_failed_is_told_also_where_a_later_seed_is_done():
+    rows = cell_rows("xpt", 1_000, 0, 3.0)
+    common = common_of("xpt", 1_000, 0)
+    done = [task_row(common, "nsmc", "accuracy", 60.0, tuning) for tuning in (0, 1)]
+    failed = done[0].model_copy(update={"status": "failed", "message": "no room", "scores": ()})
+    (failure,) = collect([*rows, failed, done[1]]).failures
+    assert failure.message == "no room"
+
+
 def test_p_of_tasks_says_how_many_seeds_were_trained(rows):
     both = less(collect(rows), 1_000)
     assert "over 2 seeds" in column(both, "nsmc accuracy")["XPT"].under

@@ -26,6 +26,7 @@ from lingraft.study.analysis import difference
 from lingraft.study.metrics import BITS, BYTES, LOSS, PERPLEXITY, metric_named
 from lingraft.study.notes import asked
 from lingraft.study.results import collect, size_text
+from lingraft.study.studydir import StudyDir
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -242,10 +243,15 @@ def _luck(first: Group, second: Group, metric: str, resampling: Resampling) -> s
 def next_step(
     results: Results, planned: Sequence[str], study: recipe.Study | None, folder: Path | None
 ) -> NextStep | None:
-    """The cells that lack, then more seeds, then a model by the best method."""
+    """The cells that lack or failed, then more seeds, then a model by the best method.
+
+    That is the recipe of one of its cells, which holds what the study set; None where it ran
+    elsewhere.
+    """
     place = folder or Path("runs") / (study.name if study else "study")
     again = command("study", "STUDY", "--out", place)
-    if {*planned} - {cell.name for cell in results.cells}:
+    failed = {failure.cell for failure in results.failures}
+    if {*planned} - {cell.name for cell in results.cells} | failed & {*planned}:
         return NextStep("Not every cell has ended. What is done is kept:", again)
     _, groups = leaders(results)
     if not groups:
@@ -257,10 +263,11 @@ def next_step(
         inputs = ("--source", "SOURCE", "--text", "TEXT", "--lang", "LANG", "--minutes", "30")
         why = "The rules chose best. They are what a run without a recipe follows:"
         return NextStep(why, command("adapt", *inputs, "--out", f"runs/{AUTO}"))
-    axes = {"method.name": groups[0].method, **groups[0].further}
-    base = study.base if study and isinstance(study.base, str) else "RECIPE"
-    settings = [word for key, value in axes.items() for word in ("--set", f"{key}={value}")]
+    recipe_path = StudyDir(place).cell(groups[0].cells[0].name).recipe_path
+    if not recipe_path.is_file():
+        return None
     return NextStep(
-        f"Make a model by {groups[0].label} from all of your text:",
-        command("adapt", base, *settings, "--out", f"runs/{groups[0].method}"),
+        f"Make a model by {groups[0].label}, by the recipe of its cell (raise its sentences and "
+        "budgets for a better one):",
+        command("adapt", recipe_path, "--out", f"runs/{groups[0].method}"),
     )

@@ -244,15 +244,15 @@ def collect(rows: Iterable[AnyRow]) -> Results:
 
 
 def _current(tuned: Tuned) -> tuple[list[TaskRow], str]:
-    """Of each task, the rows of its last form that was done; and why one failed last."""
+    """Of each task, the rows of its last form that was done; and why one of the last failed."""
     task_rows: list[TaskRow] = []
     message = ""
     for task in dict.fromkeys(row.task for row in tuned.values()):
         rows = [row for row in tuned.values() if row.task == task]
         done = [row for row in rows if row.status == "done"]
         task_rows += [row for row in done if row.task_fingerprint == done[-1].task_fingerprint]
-        if rows[-1].status == "failed":
-            message = rows[-1].message
+        last_form = [row for row in rows if row.task_fingerprint == rows[-1].task_fingerprint]
+        message = next((row.message for row in last_form if row.status == "failed"), message)
     return task_rows, message
 
 
