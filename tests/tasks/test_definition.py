@@ -203,6 +203,9 @@ def test_spans_from_a_squad_file(tmp_path: Path) -> None:
     assert example.answers is not None
     assert example.answers[0].end == 7
     assert _perfect(task, tmp_path)["f1"] == 100
+    spans = task.spans
+    assert spans is not None
+    assert task.settings.max_length - spans.max_query - 3 >= spans.doc_stride  # by default it works
 
 
 def test_a_test_file_is_what_is_reported_and_a_missing_dev_is_cut(tmp_path: Path) -> None:

@@ -164,6 +164,8 @@ class Definition(Paper):
 
 
 DEFAULTS = Settings(epochs=5, batch=32, learning_rate=5e-5, warmup=0.1, max_length=128)
+USUAL = {"span": replace(DEFAULTS, max_length=384), "translation": translation.USUAL}
+"""Of kinds whose inputs are longer; of passages as SQuAD's script, which `doc_stride` fits."""
 
 
 def decode(table: dict[str, Any], where: str = "task") -> Definition:
@@ -217,8 +219,8 @@ def task_of(definition: Definition, base: Path | None = None) -> Task:
     reader = FORMATS[definition.format or definition.kind]
     splits = _splits(definition, base)
     assert definition.selection is not None
-    translates = definition.kind == "translation"
-    usual, presets = (translation.USUAL, translation.SETTINGS) if translates else (DEFAULTS, {})
+    usual = USUAL.get(definition.kind, DEFAULTS)
+    presets = translation.SETTINGS if definition.kind == "translation" else {}
     return Task(
         name=definition.name,
         title=definition.title or definition.name,
