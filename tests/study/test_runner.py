@@ -13,12 +13,13 @@ import time
 from pathlib import Path
 
 import pytest
-from tiny_study import Here, kinds, run_here, write_study
+from tiny_study import HEAD, Here, kinds, run_here, write_study
 
 from lingraft import log
 from lingraft.errors import DataError, RecipeError
 from lingraft.rundir import FORMAT
 from lingraft.study import grid, planning, processes, rows, runner, steps
+from lingraft.study.recipe import read_study
 from lingraft.study.rows import CurveRow, EndRow, MetricRow
 
 
@@ -142,6 +143,23 @@ def test_a_changed_study_adds_its_new_cells_and_keeps_the_others(again, make, tm
     assert (tally.kept, here.cells) == (1, ["xpt-sp-s2"])
     assert {row.cell for row in planning.current_rows(changed, out)} == {"xpt-sp-s1", "xpt-sp-s2"}
     assert len({row.cell for row in planning.current_rows(study, out)}) == 4
+
+
+def test_cells_of_other_settings_are_named_before_their_folders_are_deleted(
+    again, make, tmp_path, monkeypatch, command
+):
+    _, out = again
+    body = '[[grids]]\nmethod = ["xpt-sp"]\nseed = [1, 2]\n'
+    make(tmp_path / "changed", body, HEAD.replace("value = 4", "value = 5"))
+    study = str(tmp_path / "changed" / "study.toml")
+    planned = " ".join(command("study", study, "--out", out, "--dry-run").out.split())
+    assert "made by other settings than the study's: xpt-sp-s1; these folders" in planned
+    assert (out / "cells" / "xpt-sp-s1" / "phase-1").is_dir()
+    said = []
+    monkeypatch.setattr(runner.logger, "warning", lambda text, *values: said.append(text % values))
+    run_here(read_study(Path(study)), out)
+    assert "other settings than the study's: xpt-sp-s1;" in said[0]
+    assert len([row for row in rows.read(out / "results.jsonl") if row.kind == "end"]) == 6
 
 
 def test_rows_are_named_as_the_present_study_names_their_cell(again, make, tmp_path):

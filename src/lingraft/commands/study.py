@@ -174,7 +174,8 @@ def _explain(study: Study, folder: Path, options: Options) -> None:
             )
         )
     console.show(table(f"study {study.name}", head, rows))
-    for line in _totals(study, plans, todo):
+    replaced = planning.replaced(todo, StudyDir(folder))
+    for line in filter(None, [*_totals(study, plans, todo), replaced]):
         console.line(line)
     total = speed.seconds([plan.left for plan in todo])
     console.line(f"time: {numbers.duration(total)} with --jobs {options.jobs} ({speed.basis})")

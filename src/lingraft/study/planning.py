@@ -90,6 +90,21 @@ class CellPlan:
         return estimate.total([step.cost for step in self.todo])
 
 
+def replaced(plans: Sequence[CellPlan], folder: StudyDir) -> str:
+    """Which cells start where those of other settings lie, as a line; empty where none does."""
+    names = [
+        plan.cell.id
+        for plan in plans
+        if plan.trains and folder.replaces(plan.cell, plan.fingerprint)
+    ]
+    return (
+        f"made by other settings than the study's: {', '.join(names)}; these folders are deleted, "
+        "weights too, as their cells start anew (their rows stay in the results file)"
+        if names
+        else ""
+    )
+
+
 def _read(path: Path) -> tuple[dict[str, Outcome], dict[str, Tuned]]:
     """How cells and fine-tunings ended, by fingerprint of the cell."""
     all_rows = rows.read(path) if path.is_file() else []

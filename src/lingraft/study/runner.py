@@ -145,6 +145,8 @@ class _Runner:
             "study %s: %d cells, %d done, %d to do",
             self.study.name, len(plans), len(plans) - len(todo), len(todo),
         )  # fmt: skip
+        if warning := planning.replaced(todo, self.folder):
+            logger.warning("study %s: %s", self.study.name, warning)
         with self.stop.listening():
             try:
                 todo = self.share(todo)

@@ -126,11 +126,10 @@ class StudyDir:
     def open_cell(self, cell: Cell, fingerprint: str, shared: Run) -> Run:
         """Make a cell's folder ready; one that was made from something else is emptied."""
         run = self.cell(cell.id)
-        mark = run.path / "cell.json"
-        if run.path.exists() and not (mark.is_file() and _named(mark) == fingerprint):
+        if self.replaces(cell, fingerprint):
             shutil.rmtree(run.path)
         run.path.mkdir(parents=True, exist_ok=True)
-        write_json(mark, {"fingerprint": fingerprint, "axes": cell.axes})
+        write_json(run.path / "cell.json", {"fingerprint": fingerprint, "axes": cell.axes})
         if completed(run) is None:  # else rules have made it complete, which stays
             write_recipe(run, cell.recipe)
         for name in SHARED_STAGES:
@@ -141,6 +140,10 @@ class StudyDir:
         """Whether a cell's folder was made from this very recipe."""
         mark = self.cell(cell.id).path / "cell.json"
         return mark.is_file() and _named(mark) == fingerprint
+
+    def replaces(self, cell: Cell, fingerprint: str) -> bool:
+        """Whether `open_cell` empties a folder that was made from something else."""
+        return self.cell(cell.id).path.exists() and not self.owns(cell, fingerprint)
 
     def holds(self, cell: Cell, fingerprint: str) -> bool:
         """Whether a cell was trained and evaluated here, from this very recipe."""
