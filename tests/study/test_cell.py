@@ -183,7 +183,7 @@ def test_the_study_command_runs_cells_and_writes_a_page(study, here, command, tm
     assert finished.out.splitlines()[-4:-1] == [
         f"results: {out / 'results.jsonl'}",
         f"report:  {out / 'report.html'}",
-        "next:    Not every cell has ended. What is done is kept:",
+        "next:    Not everything has been run. What is done is kept:",
     ]
     assert "scratch-s0: done in" in finished.err
     trained = studydir.StudyDir(out).cell("scratch-s0")

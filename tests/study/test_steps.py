@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -249,6 +250,12 @@ def test_the_command_prints_the_scores_and_the_page_has_them(again, make, comman
     assert 'id="tasks"' in page
     assert "korsts: trained on 5 examples, scored on 5 (the official splits)." in page
     assert '"Differences of tasks, 200 sentences"' in page
+    assert "still to be fine-tuned" not in page
+    make(folder, GRID + KORSTS.replace("= 2", "= 3") + MOOD)
+    ended = command("study", folder / "study.toml", "--out", out, "--report-only")
+    assert re.search(r"(\d+) of \1 cells, fine-tunings to do in \d", ended.out)
+    assert "Not everything has been run." in ended.out
+    assert "trained and still to be fine-tuned" in (out / "report.html").read_text()
 
 
 # -- what a study says of its tasks

@@ -127,13 +127,16 @@ def _publish(study: Study, folder: Path, results: Path | None) -> None:
     written = page.write(study, rows, StudyDir(folder).page_path)
     for table in terminal.shown(study_results, console.out.width, written):
         console.show(table)
-    planned = [cell.id for cell in grid.cells(study)]
+    planned, waiting = [cell.id for cell in grid.cells(study)], planning.waiting(study, rows)
+    ended = f"{len(study_results.cells)} of {len(planned)} cells{failed}"
+    if waiting:
+        ended += f", fine-tunings to do in {len(waiting)}"
     console.summary(
-        ("what", f"{study.name}: {len(study_results.cells)} of {len(planned)} cells{failed}"),
+        ("what", f"{study.name}: {ended}"),
         ("result", page.verdict(study_results, Resampling())),
         ("results", planning.results_path(folder, results)),
         ("report", written),
-        next_step=page.next_step(study_results, planned, study, folder),
+        next_step=page.next_step(study_results, planned, study, folder, waiting),
     )
 
 

@@ -16,6 +16,7 @@ from lingraft.study import (
     factor_plot,
     grid,
     learning_curves,
+    planning,
     plots,
     recipe,
     stream_tables,
@@ -62,7 +63,8 @@ def write(study: recipe.Study, rows: Sequence[AnyRow], out_html: Path) -> Path:
     """
     planned = [cell.id for cell in grid.cells(study)]
     out_html.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out_html, render(study.name, rows, planned, study, out_html.parent))
+    waiting = planning.waiting(study, rows)
+    write_text(out_html, render(study.name, rows, planned, study, out_html.parent, waiting))
     return out_html
 
 
@@ -72,6 +74,7 @@ def render(
     planned: Sequence[str] = (),
     study: recipe.Study | None = None,
     folder: Path | None = None,
+    waiting: Sequence[str] = (),
 ) -> str:
     """The page.
 
@@ -81,6 +84,7 @@ def render(
         planned: ids of all cells of the study.
         study: its settings.
         folder: where it lies.
+        waiting: ids of those that are trained and lack fine-tunings.
     """
     results = collect(rows)
     resampling = Resampling()
@@ -97,11 +101,12 @@ def render(
         "study",
         title=f"Study {name}",
         verdict=verdict(results, resampling),
-        next_step=next_step(results, planned, study, folder),
+        next_step=next_step(results, planned, study, folder, waiting),
         facts=_facts(results, planned),
         made_from="results.jsonl",
         failures=results.failures,
         missing=[cell for cell in planned if cell not in done | failed],
+        waiting=[cell for cell in waiting if cell not in failed],
         quality=[causal_tables.quality(results, size).filled() for size in results.sizes[::-1]],
         differences=[table.filled() for table in reversed(compared) if table is not None],
         streams=[
@@ -241,18 +246,21 @@ def _luck(first: Group, second: Group, metric: str, resampling: Resampling) -> s
 
 
 def next_step(
-    results: Results, planned: Sequence[str], study: recipe.Study | None, folder: Path | None
+    results: Results,
+    planned: Sequence[str],
+    study: recipe.Study | None,
+    folder: Path | None,
+    waiting: Sequence[str] = (),
 ) -> NextStep | None:
-    """The cells that lack or failed, then more seeds, then a model by the best method.
+    """The cells and fine-tunings that lack, then more seeds, then a model by the best method.
 
     That is the recipe of one of its cells, which holds what the study set; None where it ran
     elsewhere.
     """
     place = folder or Path("runs") / (study.name if study else "study")
     again = command("study", "STUDY", "--out", place)
-    failed = {failure.cell for failure in results.failures}
-    if {*planned} - {cell.name for cell in results.cells} | failed & {*planned}:
-        return NextStep("Not every cell has ended. What is done is kept:", again)
+    if waiting or {*planned} - {cell.name for cell in results.cells}:
+        return NextStep("Not everything has been run. What is done is kept:", again)
     _, groups = leaders(results)
     if not groups:
         return None

@@ -139,6 +139,32 @@ def current_rows(study: Study, out: Path, results: Path | None = None) -> list[A
     return current
 
 
+def waiting(study: Study, rows: Sequence[AnyRow]) -> list[str]:
+    """The cells that are trained and lack a fine-tuning of the study, in the order of the grids.
+
+    Args:
+        study: whose cells.
+        rows: of `current_rows`.
+    """
+    tasks = steps.task_plans(study)
+    done = {row.cell for row in rows if row.kind == "end" and row.status == "done"}
+    tuned = {
+        (row.cell, row.task, row.seed)
+        for row in rows
+        if row.kind == "task" and row.status == "done"
+    }
+    return [
+        cell.id
+        for cell in grid.cells(study)
+        if cell.id in done
+        and any(
+            (cell.id, plan.task.name, seed) not in tuned
+            for plan in steps.tasks_for(cell, tasks)
+            for seed in plan.section.seeds
+        )
+    ]
+
+
 def plan(
     study: Study, only: Sequence[str], results: Path, folder: StudyDir | None = None
 ) -> list[CellPlan]:
