@@ -39,6 +39,22 @@ def test_other_weights_under_the_same_label_are_told_apart_by_folder(tmp_path: P
     assert collect([tmp_path / "a", tmp_path / "b"]).labels == ("a/xpt", "b/xpt")
 
 
+def test_the_tasks_of_a_study_s_cells_are_told_apart_by_cell(tmp_path: Path) -> None:
+    cells = [tmp_path / "cells" / name / "tasks" for name in ("xpt-s0", "scratch-s0")]
+    for fingerprint, folder in enumerate(cells):
+        write_model(folder, "cell", 0.5, ["nsmc"], n=10, model_fingerprint=str(fingerprint))
+    found = collect(cells)
+    assert found.labels == ("xpt-s0/tasks/cell", "scratch-s0/tasks/cell")
+    assert found.reference == "scratch-s0/tasks/cell"
+
+
+def test_two_models_of_one_label_in_one_folder_are_refused(tmp_path: Path) -> None:
+    write_model(tmp_path, "xpt", 0.5, ["nsmc"], n=10)
+    write_model(tmp_path, "xpt", 0.5, ["korsts"], n=10, model_fingerprint="other")
+    with pytest.raises(DataError, match="xpt stands for two models"):
+        collect([tmp_path])
+
+
 def test_two_results_of_one_seed_under_different_settings_are_refused(tmp_path: Path) -> None:
     write_model(tmp_path / "a", "xpt", 0.5, ["nsmc"], n=10)
     write_model(tmp_path / "b", "xpt", 0.5, ["nsmc"], n=10, fingerprint="other")

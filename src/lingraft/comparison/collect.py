@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -221,19 +222,34 @@ def _labelled(folders: Sequence[Path]) -> list[tuple[str, Outcome]]:
                     f"{outcome.folder}: a second result of {outcome.model_label} on "
                     f"{outcome.task} with seed {outcome.seed}; delete one of them"
                 )
-    count = Counter(label for label, _ in by_model)
-    names: dict[str, Path] = {}
+    places: dict[str, list[Path]] = defaultdict(list)
+    for (label, _), (folder, _) in by_model.items():
+        places[label].append(folder.resolve())
     result = []
     for (label, _), (folder, runs) in by_model.items():
-        name = label if count[label] == 1 else f"{folder.resolve().name}/{label}"
-        if name in names:
+        if len(set(places[label])) < len(places[label]):
             raise DataError(
                 f"{folder}: {label} stands for two models (their weights differ); fine-tune one of "
-                "them again with another --label, or compare folders of different names"
+                "them again with another --label or --out"
             )
-        names[name] = folder
+        name = "/".join((*_apart(folder.resolve(), places[label]), label))
         result += [(name, outcome) for outcome in runs]
     return result
+
+
+def _apart(folder: Path, folders: Sequence[Path]) -> tuple[str, ...]:
+    """The last parts of a folder's path, as many as tell it from the others; none if it is alone.
+
+    Args:
+        folder: one of the folders.
+        folders: all different.
+    """
+
+    def ends(depth: int) -> list[tuple[str, ...]]:
+        return [place.parts[len(place.parts) - depth :] for place in folders]
+
+    depth = next(depth for depth in count() if len(set(ends(depth))) == len(folders))
+    return ends(depth)[list(folders).index(folder)]
 
 
 def _same(new: Outcome, old: Outcome) -> bool:
