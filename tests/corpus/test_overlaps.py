@@ -59,6 +59,30 @@ def test_no_sentence_is_on_two_sides_of_all_streams_together(tmp_path: Path, rec
         assert not sides[one] & sides[other]
 
 
+@pytest.mark.parametrize(
+    ("language", "settings"), [("ko/de", {}), ("ko", {"split_sentences": False})]
+)
+def test_a_line_of_several_sentences_is_held_out_if_one_of_them_is(
+    tmp_path: Path, recipe: Recipe, language: str, settings: dict[str, bool]
+):
+    two = [f"{korean(n)} {korean(n + 1)}" for n in range(0, 300, 2)]
+    path = tmp_path / "two.tsv"
+    if "/" in language:
+        two = [f"{side}\t{german(n, 'heute')}" for n, side in enumerate(two)]
+    else:
+        path = tmp_path / "two.txt"
+    path.write_text("".join(line + "\n" for line in two))
+    corpus = Corpus(text=(str(path),), **SHARES, **settings)
+    text = recipe.streams[0]
+    other = text.model_copy(update={"name": "two", "language": language, "corpus": corpus})
+    out = tmp_path / "out"
+    out.mkdir()
+    found = streams.prepare(recipe.model_copy(update={"streams": (text, other)}), out)
+    assert all(found["streams"][name]["dropped"][HELD_OUT] for name in ("ko", "two"))
+    sides = ["".join(x for name in ("ko", "two") for x in lines(out / name, s)) for s in SPLITS]
+    assert all(sum(korean(n) in side for side in sides) <= 1 for n in range(300))
+
+
 def test_what_goes_is_counted_and_what_stays_is_whole(tmp_path: Path, recipe: Recipe):
     out = tmp_path / "out"
     out.mkdir()

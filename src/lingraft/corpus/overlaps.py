@@ -2,7 +2,8 @@
 
 A corpus of text keeps a sentence once. A pair is kept as a whole, so that a sentence with several
 translations is in several pairs; and what is in two streams is split in each. So training text
-goes that is validation or test text anywhere, and validation text that is test text.
+goes that is validation or test text anywhere, and validation text that is test text. A side of a
+pair, or a line that was not cut, can hold several sentences: it is compared whole, and by each.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft.corpus.cleaning import dedup
+from lingraft.corpus.cleaning import dedup, sentences
 from lingraft.corpus.result import check_result
 from lingraft.corpus.split import SPLITS, Split
 from lingraft.corpus.stage import SplitFile
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -46,7 +47,7 @@ def remove(streams: Mapping[Path, Stream], results: Mapping[str, dict[str, Any]]
     held_out = np.zeros(0, np.uint64)
     for split in reversed(SPLITS):
         for folder, stream in streams.items() if len(held_out) else ():
-            mask = _held(folder / f"{split}.txt", held_out)
+            mask = _held(folder / f"{split}.txt", stream, held_out)
             if mask.any():
                 result = results[stream.name]
                 counts, gone = _without(folder, split, mask, whole=stream.pair is not None)
@@ -63,22 +64,37 @@ def remove(streams: Mapping[Path, Stream], results: Mapping[str, dict[str, Any]]
                 except DataError as error:
                     raise DataError(f"stream '{stream.name}': {error}") from None
         if split != "train":
-            batches = [batch for folder in streams for batch in _hashes(folder / f"{split}.txt")]
+            batches = [
+                dedup.hashes(itertools.chain(*batch))
+                for folder, stream in streams.items()
+                for batch in _texts(folder / f"{split}.txt", stream)
+            ]
             held_out = np.unique(np.concatenate([held_out, *batches]))
 
 
-def _hashes(path: Path) -> Iterator[NDArray[np.uint64]]:
-    """Of the lines, in batches."""
-    with path.open(encoding="utf-8") as lines:
-        while batch := list(itertools.islice(lines, BATCH_LINES)):
-            yield dedup.hashes(batch)
+def _texts(path: Path, stream: Stream) -> Iterator[Sequence[Sequence[str]]]:
+    """What the lines are compared by, each whole and by its sentences if it was not cut.
+
+    They come in batches of lines.
+    """
+    whole = stream.pair is None and stream.corpus.split_sentences
+    splitters = [sentences.splitter(code, split_sentences=True) for code in stream.languages]
+    with path.open(encoding="utf-8") as file:
+        lines = (line.removesuffix("\n") for line in file)
+        both = zip(lines, itertools.cycle(splitters), strict=False)  # a side of a pair is a line
+        texts = ((line,) if whole else (line, *split(line)) for line, split in both)
+        while batch := list(itertools.islice(texts, BATCH_LINES)):
+            yield batch
 
 
-def _held(path: Path, held_out: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which lines of a file are held out."""
-    return np.concatenate(
-        [np.zeros(0, np.bool_), *(np.isin(batch, held_out) for batch in _hashes(path))]
-    )
+def _held(path: Path, stream: Stream, held_out: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which lines of a file are held out, or hold a sentence that is."""
+    masks = [np.zeros(0, np.bool_)]
+    for batch in _texts(path, stream):
+        found = np.isin(dedup.hashes(itertools.chain(*batch)), held_out)
+        counts = np.fromiter(map(len, batch), np.int64, len(batch))
+        masks.append(np.logical_or.reduceat(found, np.cumsum(counts) - counts))
+    return np.concatenate(masks)
 
 
 def _without(
