@@ -8,6 +8,8 @@ import pytest
 from safetensors.torch import load_file
 
 from lingraft.recipe.decoding import load
+from lingraft.recipe.joining import joined as joined_recipe
+from lingraft.recipe.methods import recipe_from
 from lingraft.rundir import Run
 
 WORDS = ("hus", "træ", "hund", "går", "løber", "ser", "den", "grønne", "gamle", "lille")
@@ -97,3 +99,22 @@ def test_the_source_s_figures_are_those_of_the_old_run(joined):
     theirs = old.stage("evaluation").result()["words"]["bits_per_character"]
     ours = new.stage("evaluation").result()["before"]["ko"]["bits_per_character"]
     assert ours == pytest.approx(theirs, rel=1e-4)
+
+
+def test_each_language_gets_as_many_pieces_whenever_it_joins():
+    def stream(code: str) -> dict[str, object]:
+        return {"name": code, "language": code, "corpus": {"text": [f"{code}.txt"]}}
+
+    run = recipe_from(
+        {
+            "source": {"model": "m"},
+            "tokenizer": {"vocab_size": 6000},
+            "streams": [*map(stream, ("de", "fr", "ja"))],
+        }
+    )
+    sizes = []
+    for languages in (["ko"], ["es", "it"], ["sw"]):
+        plain = joined_recipe(run, "model", [*map(stream, languages)])
+        sizes.append(plain["tokenizer"]["vocab_size"])
+        run = recipe_from(plain)
+    assert sizes == [2000, 4000, 2000]

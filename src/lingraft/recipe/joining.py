@@ -20,9 +20,9 @@ def joined(theirs: Recipe, model: str, new: Sequence[dict[str, Any]]) -> dict[st
     """Plain data of a recipe in which new languages join those of a finished run.
 
     The source is the run's model. Its vocabulary is extended by pieces of the new languages' text
-    alone, as many as one of the run's languages has on average. The old languages' text is drawn
-    beside the new one's, so that they are not forgotten, and the run's own model is scored on it
-    too, to say whether they were.
+    alone. Each of these languages gets as many as one of those that the run's own pieces were
+    learnt from has on average. The old languages' text is drawn beside the new one's, so that they
+    are not forgotten, and the run's own model is scored on it too, to say whether they were.
 
     Args:
         theirs: the run's recipe.
@@ -43,7 +43,14 @@ def joined(theirs: Recipe, model: str, new: Sequence[dict[str, Any]]) -> dict[st
                 "give the text of a new one"
             )
     tokenizer = theirs.tokenizer.model_dump(mode="json", include=set(KEPT_OF_THE_TOKENIZER))
-    size = theirs.tokenizer.vocab_size // len(theirs.languages)
+    shared = theirs.tokenizer.streams
+    learnt = {
+        code
+        for stream in theirs.texts
+        if not shared or stream.name in shared
+        for code in stream.languages
+    }
+    size = theirs.tokenizer.vocab_size // len(learnt)
     before = [stream["name"] for stream in old if "/" not in stream["language"]]
     return {
         "source": {"model": model},
@@ -51,7 +58,7 @@ def joined(theirs: Recipe, model: str, new: Sequence[dict[str, Any]]) -> dict[st
         "tokenizer": tokenizer
         | {
             "kind": "append",
-            "vocab_size": max(FEWEST, size),
+            "vocab_size": max(FEWEST, size * len(new)),
             "streams": [stream["name"] for stream in new],
         },
         "method": {"name": METHOD},
