@@ -1,9 +1,11 @@
 """What config.json and generation_config.json of an export say, for every family that has them."""
 
+import dataclasses
 import json
 
 import pytest
-from transformers import AutoConfig
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import AutoConfig, PreTrainedTokenizerFast
 
 from lingraft.models import export
 from lingraft.models.export import (
@@ -96,6 +98,35 @@ def test_ids_out_of_range_give_way_to_the_roles_of_the_vocabulary():
     assert (found["eos_token_id"], found["pad_token_id"], found["vocab_size"]) == (1, None, 3)
     assert generation_ids({"eos_token_id": [50_279]}, ours, theirs) == {"eos_token_id": 1}
     assert generation_ids({"pad_token_id": 1}, ours, theirs) == {"pad_token_id": None}
+
+
+def test_a_generator_whose_tokenizer_has_cls_and_sep_too_goes_on_to_stop_at_its_end_token():
+    """rinna's GPT-2 has <s>, </s>, [CLS] and [SEP]; documents end with </s>."""
+    backend = Tokenizer(models.BPE({"[CLS]": 0, "[SEP]": 1, "<s>": 2, "</s>": 3}, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel()
+    ours = PreTrainedTokenizerFast(
+        tokenizer_object=backend, cls_token="[CLS]", sep_token="[SEP]",
+        bos_token="<s>", eos_token="</s>",
+    )  # fmt: skip
+    vocabulary = Vocabulary.of(ours)
+    present = {"bos_token_id": 2, "eos_token_id": 3}
+    assert generation_ids(present, vocabulary, vocabulary) == present
+    for family, ids in {"gpt2": {}, "modernbert": {"cls_token_id": 0, "sep_token_id": 1}}.items():
+        config = AutoConfig.for_model(family, **present, **ids)
+        found = export.vocabulary_settings(config, vocabulary)
+        assert {key: found[key] for key in present | ids} == present | ids
+
+
+def test_a_special_token_that_only_the_model_gives_a_role_keeps_its_id():
+    """Qwen's config.json has <|endoftext|> as its first token, and its tokenizer has none."""
+    theirs, ours = (
+        dataclasses.replace(tokens(*pieces), special_ids=frozenset({0, 1}))
+        for pieces in (("<end>", "<eos>", "a"), ("<eos>", "<end>"))
+    )
+    config = AutoConfig.for_model("qwen3", bos_token_id=0, eos_token_id=1)
+    assert export.vocabulary_settings(config, ours, theirs)["bos_token_id"] == 1
+    assert generation_ids({"bos_token_id": 0}, ours, theirs) == {"bos_token_id": 1}
+    assert generation_ids({"bos_token_id": 2}, ours, theirs) == {"bos_token_id": None}
 
 
 def tokens(*pieces):

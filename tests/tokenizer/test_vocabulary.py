@@ -62,6 +62,8 @@ def test_a_vocabulary_knows_every_piece_and_the_roles(family, tiny_tokenizer):
     assert vocabulary.size == len(tokenizer) == len(vocabulary.pieces) == len(vocabulary.canonical)
     assert vocabulary.pieces == tokenizer.convert_ids_to_tokens(range(vocabulary.size))
     assert vocabulary.specials == {
+        "cls": tokenizer.cls_token_id,
+        "sep": tokenizer.sep_token_id,
         "bos": tokenizer.cls_token_id,
         "pad": tokenizer.pad_token_id,
         "eos": tokenizer.sep_token_id,

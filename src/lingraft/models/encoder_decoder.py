@@ -353,10 +353,11 @@ def _ids(tokenizer: PreTrainedTokenizerFast, start: str | None) -> dict[str, int
     if start is not None and start not in pieces:
         raise RecipeError(
             f"--decoder-start '{start}': the vocabulary has no such piece; give one that it has, "
-            f"or leave it out for '{vocabulary.pieces[vocabulary.specials['eos']]}'"
+            f"or leave it out for '{vocabulary.pieces[vocabulary.specials['sep']]}'"
         )
-    specials = vocabulary.specials
-    return specials | {"start": specials["eos"] if start is None else pieces[start]}
+    ids = vocabulary.specials
+    ids |= {"bos": ids["cls"], "eos": ids["sep"]}  # an encoder's tokenizer puts these around texts
+    return ids | {"start": ids["eos"] if start is None else pieces[start]}
 
 
 @torch.inference_mode()

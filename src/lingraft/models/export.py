@@ -59,14 +59,9 @@ def vocabulary_settings(
         origin: of the source, to find the roles of ids that only the model gives one.
     """
     changes: dict[str, Any] = {"vocab_size": vocabulary.size, "tokenizer_class": None}
-    present = config.to_dict()
-    changes |= {
-        key: value
-        for key, value in special_ids(config.model_type, vocabulary.specials).items()
-        if present.get(key) is not None
-    }
-    changes |= _several(present, vocabulary, origin or vocabulary)
-    changes["pad_token_id"] = vocabulary.specials.get("pad")
+    present, keys = config.to_dict(), KINDS[family_of(config.model_type).kind].special_ids
+    changes |= _moved(present, keys, vocabulary, origin or vocabulary)
+    changes.setdefault("pad_token_id", vocabulary.specials.get("pad"))
     changes |= _kept(config.model_type, present, vocabulary, origin or vocabulary)
     if vocabulary.code is not None:  # mBART's first checkpoints leave it to the language
         changes.setdefault("decoder_start_token_id", vocabulary.code)
@@ -97,29 +92,38 @@ def generation_ids(
         vocabulary: of the target.
         origin: of the source.
     """
-    settings: dict[str, Any] = {
-        key: vocabulary.specials.get(role)
-        for key, role in BOTH_ENDS.items()
-        if present.get(key) is not None
-    }
+    settings = _moved(present, BOTH_ENDS, vocabulary, origin)
     if vocabulary.pieces[: origin.size] != origin.pieces:
         settings |= dict.fromkeys(key for key in OF_PIECES if present.get(key) is not None)
-    return settings | _several(present, vocabulary, origin)
+    return settings
 
 
-def _several(
-    present: Mapping[str, Any], vocabulary: Vocabulary, origin: Vocabulary
-) -> dict[str, list[int]]:
-    """Keys that hold several ids, without those whose token the new vocabulary does not have."""
+def _moved(
+    present: Mapping[str, Any],
+    keys: Mapping[str, str],
+    vocabulary: Vocabulary,
+    origin: Vocabulary,
+) -> dict[str, Any]:
+    """Ids of special tokens in another vocabulary, of those keys that are not empty.
+
+    An id gets its role's; where the tokenizer has no such role, that of the same special token. Of
+    several ids each gets that of its own token, and those without one go.
+    """
     ids = {piece: index for index, piece in enumerate(vocabulary.pieces) if piece}
     places = {index: ids.get(piece) for index, piece in enumerate(origin.pieces)}
     places |= {index: vocabulary.specials.get(role) for role, index in origin.specials.items()}
-    settings = {}
-    for key in BOTH_ENDS:
-        if isinstance(old := present.get(key), list):
+    settings: dict[str, Any] = {}
+    for key, role in keys.items():
+        if (old := present.get(key)) is None:
+            continue
+        if isinstance(old, list):
             new_ids = dict.fromkeys(places.get(index) for index in old)
-            settings[key] = [index for index in new_ids if index is not None]
-    return {key: values for key, values in settings.items() if values}
+            new_ids.pop(None, None)
+            settings[key] = list(new_ids) or vocabulary.specials.get(role)
+        else:
+            same = places.get(old) if old in origin.special_ids else None
+            settings[key] = vocabulary.specials.get(role, same)
+    return settings
 
 
 def _kept(

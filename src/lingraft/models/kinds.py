@@ -42,7 +42,7 @@ KINDS: dict[KindName, Kind] = {
         "masked language model",
         "AutoModelForMaskedLM",
         "both sides",
-        BOTH_ENDS | {"cls_token_id": "bos", "sep_token_id": "eos", "mask_token_id": "mask"},
+        BOTH_ENDS | {"cls_token_id": "cls", "sep_token_id": "sep", "mask_token_id": "mask"},
     ),
     "causal": Kind("causal language model", "AutoModelForCausalLM", "before", objective="clm"),
     "seq2seq": Kind(

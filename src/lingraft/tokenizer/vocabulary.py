@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from lingraft.tokenizer.state import Kind
 
 ROLES = {
-    "bos": ("cls_token", "bos_token"),
+    "cls": ("cls_token", "bos_token"),
+    "sep": ("sep_token", "eos_token"),
+    "bos": ("bos_token", "cls_token"),
     "pad": ("pad_token",),
-    "eos": ("sep_token", "eos_token"),
+    "eos": ("eos_token", "sep_token"),
     "unk": ("unk_token",),
     "mask": ("mask_token",),
 }
@@ -63,8 +65,8 @@ class Vocabulary:
     canonical: list[Canonical | None]
     """None for what is never matched: special tokens, `<0x..>` bytes, placeholders, unused ids."""
     specials: dict[str, int]
-    """Ids by role: bos (or cls), pad, eos (or sep), unk, mask; a role without a token is left "
-    "out."""
+    """Ids by role: cls, sep, bos, pad, eos, unk, mask. Where a tokenizer has bos alone or cls alone
+    it has both roles, and so with eos and sep; another role without a token is left out."""
     special_ids: frozenset[int]
     """Ids of all special tokens, of these roles and of others."""
     kept: dict[str, int] = field(default_factory=dict)
