@@ -249,7 +249,7 @@ def test_a_file_named_twice_is_read_once_and_said_so(
     (tmp_path / "a.txt").write_text("하나")
     with caplog.at_level(logging.WARNING, logger="lingraft"):
         assert len(readers.resolve([tmp_path, tmp_path / "a.txt"])) == 1
-    assert "is read once" in caplog.text
+    assert f"is the same file as {tmp_path / 'a.txt'}; it is read once" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,8 @@ def resolve(texts: Iterable[str | Path]) -> list[Source]:
         for source in _resolve_one(str(text)):
             key = str(source.path.resolve()) if source.path is not None else source.name
             if key in sources:
-                logger.warning("%s: is named twice; it is read once", source.name)
+                same = sources[key].name
+                logger.warning("%s: is the same file as %s; it is read once", source.name, same)
             sources.setdefault(key, source)
     return list(sources.values())
 
