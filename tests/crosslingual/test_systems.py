@@ -84,6 +84,15 @@ def test_scores_signatures_intervals_and_p_are_those_of_the_sacrebleu_command(
     assert float(csv[2].split(",")[2]) == rows["b", "bleu"]["score"]
 
 
+def test_a_system_with_the_translations_of_the_first_does_not_differ_from_it(
+    files: dict[str, Path],
+) -> None:
+    given = scoring.Systems.read({"a": files["a"], "same": files["a"]}, [files["reference"]])
+    results = scoring.score(given, resamples=100)
+    assert [result.p for result in results if result.system == "same"] == [1.0, 1.0]
+    assert not any(result.mark for result in results)
+
+
 def test_one_system_has_an_interval_and_two_references_are_both_counted(
     files: dict[str, Path], command: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """Translations of several systems against references: one table of scores. No torch here.
 
-Scores, intervals and p are sacrebleu's own: its command with `--paired-bs` gives the same numbers.
+Scores, intervals and p are sacrebleu's own: its command with `--paired-bs` gives the same numbers,
+but for p of systems with equal scores. It gives them the smallest p; here it is 1.
 """
 
 from __future__ import annotations
@@ -145,7 +146,10 @@ def _of_metric(texts: Systems, name: str, language: str, resamples: int) -> Iter
     signature = ("moses-a|" if scorer.moses else "") + signatures[title].format()
     for system, result in zip(texts.systems, scores[title], strict=True):
         mean, half = float(result.mean), float(result.ci)  # of chrF they are numpy's
-        yield Result(system, name, result.score, mean, half, result.p_value, f"{title}|{signature}")
+        p = result.p_value
+        if p is not None and result.score == scores[title][0].score:
+            p = 1.0
+        yield Result(system, name, result.score, mean, half, p, f"{title}|{signature}")
 
 
 def export_comet(texts: Systems, folder: Path) -> str:
