@@ -61,8 +61,8 @@ def command(
     lingraft score-translations --reference test.en small=small.en large=large.en
 
     Scores, signatures, intervals and p are sacrebleu's: `sacrebleu test.en -i small.en large.en -m
-    bleu chrf --chrf-word-order 2 --paired-bs -f text` prints the same. An interval is that of the
-    test set; of seeds tells `lingraft compare`.
+    bleu chrf --chrf-word-order 2 --paired-bs -f text` prints the same, but for p of equal scores.
+    An interval is that of the test set; of seeds tells `lingraft compare`.
     """
     from lingraft.crosslingual import systems as scoring
 
