@@ -346,6 +346,13 @@ def test_a_learning_curve_is_a_task_a_size_with_a_learning_rate_of_its_own(make,
         tried = scores["learning_rates"]
         assert sorted(tried) == ["0.0001", "0.001"]
         assert tried[f"{scores['settings']['learning_rate']:g}"] == max(tried.values())
+        (row,) = (
+            row
+            for row in task_rows(tmp_path / "out")
+            if (row.task.partition("@")[2], f"seed-{row.seed}")
+            == (path.parts[-3].rpartition("@")[2], path.parent.name)
+        )
+        assert row.learning_rate == scores["settings"]["learning_rate"]
     (planned,) = planning.plan(study, ["scratch-s0"], tmp_path / "out/results.jsonl")
     assert not planned.todo
     assert all(step.is_done(Run(tmp_path / "out/cells/scratch-s0")) for step in planned.steps[1:])

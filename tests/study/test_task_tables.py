@@ -48,6 +48,20 @@ def factors(found):
 # -- means
 
 
+def test_the_learning_rates_that_were_the_best_on_the_development_set_are_told():
+    tuned = [
+        task_row(common_of("xpt", 1_000, 0), "nsmc", "accuracy", 70.0, seed).model_copy(
+            update={"learning_rate": rate}
+        )
+        for seed, rate in enumerate((3e-4, 1e-3, 1e-3))
+    ]
+    (said,) = task_tables.about(collect([*cell_rows("xpt", 1_000, 0, 2.0), *tuned]))
+    assert "development set: 0.0003 in 1 and 0.001 in 2 of the fine-tunings." in said
+    given = tuned[0].model_copy(update={"learning_rate": None})
+    (unsaid,) = task_tables.about(collect([*cell_rows("xpt", 1_000, 0, 2.0), given]))
+    assert "development set" not in unsaid
+
+
 def test_a_score_is_averaged_over_fine_tunings_and_seeds_and_spread_over_all_of_them(found):
     xpt = group(found, "XPT", 1_000)
     base = accuracy(1_000, 4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -130,6 +131,8 @@ class TaskShown:
     train_examples: int
     rules: str = ""
     """What needs no model, as a clause."""
+    rates: tuple[tuple[float, int], ...] = ()
+    """Learning rates that were the best on the development set, and of how many fine-tunings."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +228,7 @@ def collect(rows: Iterable[AnyRow]) -> Results:
     tuned = fine_tuned(all_rows)
     done: dict[str, tuple[dict[str, Value], Cell]] = {}
     failed: dict[str, str] = {}
-    tasks: dict[str, TaskShown] = {}
+    task_rows: dict[str, list[TaskRow]] = {}
     for name, outcome in latest(all_rows).items():
         end = outcome.end
         if end.status == "failed":
@@ -235,12 +238,13 @@ def collect(rows: Iterable[AnyRow]) -> Results:
         rows_of_tasks, message = _current(tuned.get(name, {}))
         if message:
             failed[end.cell] = message
-        tasks |= {row.task: _shown(row) for row in rows_of_tasks}
+        for row in rows_of_tasks:
+            task_rows.setdefault(row.task, []).append(row)
         done[repr(sorted(end.axes.items()))] = (end.axes, _cell(end, outcome.rows, rows_of_tasks))
     failures = tuple(Failure(*item) for item in failed.items())
     cells = on_common([cell for _, cell in done.values()], BITS)
     placed = [(axes, cell) for (axes, _), cell in zip(done.values(), cells, strict=True)]
-    return replace(_ordered(placed, failures), tasks=tuple(tasks.values()))
+    return replace(_ordered(placed, failures), tasks=tuple(map(_shown, task_rows.values())))
 
 
 def _current(tuned: Tuned) -> tuple[list[TaskRow], str]:
@@ -256,11 +260,15 @@ def _current(tuned: Tuned) -> tuple[list[TaskRow], str]:
     return task_rows, message
 
 
-def _shown(row: TaskRow) -> TaskShown:
+def _shown(rows: Sequence[TaskRow]) -> TaskShown:
+    row = rows[-1]
+    rates = Counter(one.learning_rate for one in rows if one.learning_rate is not None)
     n = max((score.n for score in row.scores if score.metric in row.shown), default=0)
     keys = next(iter(row.rules.values()), ())
     rules = told(row.rules, keys)
-    return TaskShown(row.task, row.shown, row.splits, n, row.train_examples, rules)
+    return TaskShown(
+        row.task, row.shown, row.splits, n, row.train_examples, rules, tuple(sorted(rates.items()))
+    )
 
 
 def _tasks(task_rows: Sequence[TaskRow]) -> dict[str, dict[int, MetricRow]]:

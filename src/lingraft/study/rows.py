@@ -108,6 +108,8 @@ class TaskRow(CellRow):
     rules: dict[str, dict[str, float]] = {}
     """What needs no model, by rule and score (`tasks.rules`), of the first split reported."""
     train_examples: int = 0
+    learning_rate: float | None = None
+    """Of several that were tried the best on the development set; None where one was given."""
     seconds: float = 0.0
     """Training time."""
     machine: dict[str, Value] = {}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lingraft.report.table import Cell, Table
-    from lingraft.study.results import Group, Results
+    from lingraft.study.results import Group, Results, TaskShown
 
 
 def scores(results: Results, sentences: int | None) -> Table | None:
@@ -50,5 +50,15 @@ def about(results: Results) -> list[str]:
         f"{task.name}: trained on {task.train_examples:,} examples, scored on {task.n:,} "
         f"({'the official splits' if task.splits == 'official' else task.splits})."
         + (f" Without a model: {task.rules}." if task.rules else "")
+        + (
+            f" Learning rates, the best on the development set: {_rates(task)}."
+            if task.rates
+            else ""
+        )
         for task in results.tasks
     ]
+
+
+def _rates(task: TaskShown) -> str:
+    counts = " and ".join(f"{rate:g} in {count:,}" for rate, count in task.rates)
+    return f"{counts} of the fine-tunings"
