@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import copy
+import json
 
 import pytest
 from tokenizers import AddedToken
 
+from lingraft.errors import UnsupportedModelError
+from lingraft.tokenizer import files
 from lingraft.tokenizer.vocabulary import BYTE_OF, Canonical, Vocabulary, canonical_form
 
 
@@ -94,3 +97,14 @@ def test_tokens_added_to_a_byte_level_vocabulary_are_plain_text(tiny_tokenizer):
         Canonical(False, "é!".encode()),
         None,
     ]
+
+
+def test_a_unigram_vocabulary_that_a_class_reads_as_merges_is_refused(tiny_tokenizer, tmp_path):
+    """Without merges it would cut all text into characters, and nothing would say so."""
+    files.save(tiny_tokenizer("xlm-roberta"), tmp_path)
+    assert len(files.load(tmp_path)) > 0
+    path = tmp_path / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8")) | {"tokenizer_class": "LlamaTokenizer"}
+    path.write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(UnsupportedModelError, match="fall into characters; set tokenizer_class"):
+        files.load(tmp_path)

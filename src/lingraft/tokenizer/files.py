@@ -31,7 +31,7 @@ from lingraft.pretrained.load import load_tokenizer
 from lingraft.rundir import read_json, write_json, writing
 from lingraft.tokenizer.algorithms import Sample, train_byte_bpe, train_unigram, train_wordpiece
 from lingraft.tokenizer.frame import Frame, default_frame, frame_of
-from lingraft.tokenizer.state import Kind, kind_of_state, steps
+from lingraft.tokenizer.state import Kind, kind_of_state, merges_are_lost, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -230,7 +230,15 @@ def load(path_or_id: str | Path, revision: str | None = None) -> PreTrainedToken
             f"{folder}: has no tokenizer (none of {', '.join(TOKENIZER_FILES)}); "
             "save the model's tokenizer there with save_pretrained"
         )
-    return fast(load_tokenizer(str(path_or_id), revision))
+    tokenizer = fast(load_tokenizer(str(path_or_id), revision))
+    if merges_are_lost(state_of(tokenizer)):
+        raise UnsupportedModelError(
+            f"{path_or_id}: its tokenizer is read as a {type(tokenizer).__name__}, and has none of "
+            "the merges that this needs, so all text would fall into characters; set "
+            "tokenizer_class to PreTrainedTokenizerFast in its tokenizer_config.json, or save the "
+            "tokenizer again"
+        )
+    return tokenizer
 
 
 def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:

@@ -65,6 +65,19 @@ def check_continues(state: Mapping[str, Any]) -> None:
         )
 
 
+def merges_are_lost(state: Mapping[str, Any]) -> bool:
+    """Whether merges of characters are all that could make the longer pieces, and there are none.
+
+    So it is where transformers loads a Unigram tokenizer.json by a class for byte-pair merges.
+    """
+    model = state["model"]
+    if model["type"] != "BPE" or model["merges"] or model.get("ignore_merges"):
+        return False
+    added = {token["content"] for token in state["added_tokens"]}
+    pieces = [piece for piece in pieces_of(state) if piece not in added]
+    return any(len(p.lstrip(WORD_START)) > 1 and not BYTE_PIECE.fullmatch(p) for p in pieces)
+
+
 def check_chat(template: str, tokens: Collection[str], kind: str) -> None:
     """Refuse a chat template whose tokens the tokenizer lacks, or the new vocabulary will lack.
 
