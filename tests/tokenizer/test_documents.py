@@ -1,5 +1,7 @@
 """Documents on disk and in pieces: nothing lost, nothing twice, special tokens at the ends."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,18 @@ def test_text_without_document_starts_is_one_document(corpus):
 def test_a_missing_text_is_said(tmp_path):
     with pytest.raises(DataError, match="run the corpus stage first"):
         list(documents.read(tmp_path / "train.txt"))
+
+
+def test_a_tokenizer_without_an_end_is_told_of_once(corpus, tiny_tokenizer, tmp_path, caplog):
+    corpus.with_name("valid.txt").write_bytes(corpus.read_bytes())
+    tokenizer = copy.deepcopy(tiny_tokenizer("llama"))
+    documents.encode(tokenizer, corpus, tmp_path, "train", 16)
+    assert not caplog.messages
+    tokenizer.eos_token = None
+    for split in ("train", "valid"):
+        documents.encode(tokenizer, corpus.with_name(f"{split}.txt"), tmp_path, split, 16)
+    (said,) = caplog.messages
+    assert "no eos_token" in said
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])

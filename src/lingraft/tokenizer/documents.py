@@ -14,6 +14,7 @@ Shape letters: D documents, P pieces.
 from __future__ import annotations
 
 import dataclasses
+import logging
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedTokenizerFast
 
+logger = logging.getLogger(__name__)
 Array = np.ndarray[Any, Any]
 
 BETWEEN_LINES = "\n"
@@ -99,7 +101,12 @@ def encode(
         As `shards.encode`: `sentences` are documents, and `cut` those of more than the context;
         `pieces` is what all of them are read in.
     """
-    layout = Layout.of(tokenizer, before(tokenizer), end_of(tokenizer), max_tokens + 1, cuts=False)
+    if not (end := end_of(tokenizer)) and split == "train":
+        logger.warning(
+            "the tokenizer has no eos_token: nothing stands at the end of a document, and the "
+            "model learns no end to stop at; give the source's tokenizer one if it has such a piece"
+        )
+    layout = Layout.of(tokenizer, before(tokenizer), end, max_tokens + 1, cuts=False)
     starts = np.arange(len(document_starts(text_path)))
     backend = plain_backend(tokenizer)
     counts = write_rows(backend, _portions(read(text_path)), starts, layout, out, split)
