@@ -14,9 +14,10 @@ from transformers import AutoModelForSequenceClassification
 from lingraft.errors import RecipeError
 from lingraft.finetuning import outcomes as finetuned
 from lingraft.finetuning.coders import biaffine
-from lingraft.finetuning.data import hub_rows, part_of
+from lingraft.finetuning.data import hub_rows, part_of, tell_shared
 from lingraft.finetuning.outcomes import outcomes
 from lingraft.tasks import TASKS, Data, find
+from lingraft.tasks.examples import TextExample
 
 OFFICIAL = Path(__file__).parents[1] / "tasks" / "official"
 FAST = "epochs=40,batch=2,learning_rate=0.005,warmup=0.1,max_length=64,checks_per_epoch=1"
@@ -343,6 +344,7 @@ def test_a_task_of_one_s_own_is_saved_with_its_definition(tiny_source, tmp_path,
     assert ended.status == 0, ended.err
     (found,) = outcomes(out)
     assert found.task_definition is not None
+    assert "mood: examples with the inputs of a training example: 6 of 6 in dev" in ended.err
     wanted = {"labels": ["no", "yes"], "metrics": ["accuracy", "macro_f1"], "selection": "accuracy"}
     assert wanted.items() <= found.task_definition.items()
     (tmp_path / "mood.csv").unlink()  # the results are enough
@@ -365,6 +367,18 @@ def test_a_cut_says_what_its_splits_are(same_files, tiny_source, tmp_path, comma
     assert found.evaluation == ("test",)
     assert "test: cut of dev (20 %, seed 0)" in found.split_note
     assert "not the official splits" in ended.out
+
+
+def test_judged_examples_with_the_inputs_of_a_training_example_are_counted(caplog):
+    seen, other = TextExample("1", "good", label="a"), TextExample("2", "bad", label="a")
+    again, paired = TextExample("9", "good", label="b"), TextExample("3", "good", pair="bad")
+    splits = {"train": [seen, other], "dev": [paired], "test": [again, paired, other]}
+    tell_shared(Data(splits, {split: split for split in splits}, ("test",)), "mine")
+    assert caplog.messages == [
+        "mine: examples with the inputs of a training example: 2 of 3 in test"
+    ]
+    tell_shared(Data(splits | {"test": [paired]}, {}, ("test",)), "mine")
+    assert len(caplog.messages) == 1
 
 
 def test_a_smaller_training_set_is_contained_in_a_larger_one():

@@ -182,6 +182,8 @@ def plan(recipe: Finetune, base: Path) -> list[Cell]:
             for task, _, _ in learnt:
                 teachers.check(teacher, task)
     digests = [task_data.fingerprint_of(data) for _, data, _ in learnt]
+    for task, data, _ in learnt:
+        task_data.tell_shared(data, task.name)
     return [
         Cell(
             *model,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from lingraft.finetuning.recipe import Finetune
     from lingraft.tasks.examples import Example
     from lingraft.tasks.task import Task
+
+logger = logging.getLogger(__name__)
+INPUTS = ("text", "pair", "question", "subject", "object")
+"""Of an example, what a model reads."""
 
 
 def load(task: Task, recipe: Finetune, base: Path) -> Data:
@@ -90,6 +95,27 @@ def part_of(data: Data, examples: int | None, name: str) -> Data:
     sample = [train[index] for index in sorted(order[:examples])]
     names = dict(data.names) | {TRAIN: f"{examples:,} examples of {data.names[TRAIN]}"}
     return replace(data, splits={**data.splits, TRAIN: sample}, names=names)
+
+
+def tell_shared(data: Data, name: str) -> None:
+    """Warn of examples that are judged and have the very inputs of one that is learnt."""
+    learnt = {_inputs(example) for example in data.splits[TRAIN]}
+    shared = {
+        split: sum(_inputs(example) in learnt for example in examples)
+        for split, examples in data.splits.items()
+        if split != TRAIN
+    }
+    counts = ", ".join(
+        f"{count:,} of {len(data.splits[split]):,} in {split}"
+        for split, count in shared.items()
+        if count
+    )
+    if counts:
+        logger.warning("%s: examples with the inputs of a training example: %s", name, counts)
+
+
+def _inputs(example: Example) -> tuple[Any, ...]:
+    return tuple(getattr(example, field, None) for field in INPUTS)
 
 
 def _hash(example: Example) -> bytes:
