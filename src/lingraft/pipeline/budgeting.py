@@ -90,7 +90,7 @@ def knows(run: Run, recipe: Recipe) -> bool:
 def changed(run: Run, recipe: Recipe) -> list[str]:
     """The sections in which an open recipe differs from the one that the run was asked for."""
     before, now = {"seed": 0} | read_json(run.plan_path)["asked"], asked(recipe)
-    return [key for key in differing(before, now) if key not in FREE]
+    return differing({key: value for key, value in before.items() if key not in FREE}, now)
 
 
 def choose(context: Context, request: Recipe) -> Context:

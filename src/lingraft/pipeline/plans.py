@@ -29,9 +29,13 @@ MOVED = "the text's path: to keep what is done, put the text back or link it the
 
 
 def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The sections in which two recipes differ; one whose text has moved is told as that."""
+    """The sections in which two recipes differ; if a text has moved, and no more, that is told."""
     keys = [key for key in dict.fromkeys((*now, *before)) if before.get(key) != now.get(key)]
-    return [MOVED if _has_moved(before.get(key), now.get(key)) else key for key in keys]
+    return (
+        [MOVED]
+        if keys == ["corpus"] and _has_moved(before.get("corpus"), now.get("corpus"))
+        else keys
+    )
 
 
 def _has_moved(before: Any, now: Any) -> bool:
