@@ -151,3 +151,10 @@ def test_no_sentences_give_no_answers() -> None:
 
 def test_the_length_of_the_run_is_gpt3s() -> None:
     assert decontamination.NGRAM_WORDS == 13
+
+
+def test_thai_sentences_that_share_a_common_phrase_with_a_task_stay():
+    evaluation = "เขาบอกว่าเพราะฉะนั้นเราจึงต้องกลับบ้านก่อนที่ฝนจะตกลงมาอย่างหนักในตอนเย็นของวันศุกร์นี้ด้วย"
+    evaluations = Evaluations([evaluation], str.split)
+    common = "แต่เพราะฉะนั้นเราจึงต้องรอให้ทุกคนเห็นด้วยกับแผนงานใหม่ของบริษัท"
+    assert evaluations.contaminated([common, f"ข่าว{evaluation}จบ"]).tolist() == [False, True]

@@ -63,3 +63,17 @@ def test_one_in_three_repeated_lines_is_the_limit() -> None:
 def test_a_long_document_without_repetition_is_kept() -> None:
     long = "\n".join(sentence() for _ in range(4_000))
     assert reason(long) == ""
+
+
+THAI = (
+    "การ ความ ประเทศ โรงเรียน นักเรียน รัฐบาล ประชาชน วันนี้ ตลาด มะม่วง มังคุด กลับบ้าน โรงพยาบาล จังหวัด "
+    "น้องชาย หนังสือ มหาวิทยาลัย แม่น้ำ สะพาน ชาวบ้าน ทุ่งนา ประกาศ รถไฟ กรุงเทพ ภาคเหนือ ต้อนรับ ฝนตก เดินทาง"
+)
+
+
+def test_thai_prose_does_not_repeat_itself_because_its_words_are_of_several_characters() -> None:
+    words = THAI.split()
+    line = "".join(rng.choices(words, k=6))
+    prose = "\n".join("".join(rng.choices(words, k=12)) for _ in range(12))
+    assert reason(prose) == ""
+    assert reason(" ".join([prose] + [line] * 6)) == repetition.REPEATED_PHRASES

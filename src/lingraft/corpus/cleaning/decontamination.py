@@ -15,7 +15,7 @@ import numpy as np
 
 from lingraft.corpus.cleaning import dedup
 from lingraft.corpus.cleaning.clean import normalise
-from lingraft.corpus.cleaning.words import letters, words
+from lingraft.corpus.cleaning.words import ends, letters, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -37,8 +37,8 @@ class Evaluations:
     """Hashes of what the evaluation texts consist of.
 
     Compared are words in NFKC without case, punctuation and invisible characters (see `words`; in
-    Chinese, Japanese and Thai 13 words are 13 characters), and the letters of whole sentences (see
-    `letters`). Memory: 8 bytes a word of the evaluation texts.
+    Chinese and Japanese 13 words are 13 characters, in Thai 52: see `ends`), and the letters of
+    whole sentences (see `letters`). Memory: 8 bytes a word of the evaluation texts.
 
     Args:
         texts: every text of the evaluations: premises, questions, contexts, answers.
@@ -99,8 +99,8 @@ class Evaluations:
 
 def _ngrams(text: str) -> NDArray[np.uint64]:
     tokens = words(unicodedata.normalize("NFKC", text))
-    starts = range(len(tokens) - NGRAM_WORDS + 1)
-    return dedup.hashes(" ".join(tokens[start : start + NGRAM_WORDS]) for start in starts)
+    stops = enumerate(ends(tokens, NGRAM_WORDS))
+    return dedup.hashes(" ".join(tokens[start:stop]) for start, stop in stops)
 
 
 def _joined(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lingraft.corpus.cleaning.words import words
+from lingraft.corpus.cleaning.words import ends, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ def reason(document: str, limits: Repetition) -> str:
 def _checks(document: str, limits: Repetition) -> Iterator[tuple[str, bool]]:
     """Each reason and whether it holds; a generator, so that none is worked out after the first."""
     tokens = words(document)
-    if len(tokens) < limits.min_words:
+    if not ends(tokens, limits.min_words):
         return
     lines = [line.strip() for line in document.splitlines() if line.strip()]
     paragraphs = [part.strip() for part in document.split("\n\n") if part.strip()]
@@ -59,7 +59,8 @@ def _repeats(pieces: list[str], limits: Repetition) -> bool:
 def _has_frequent_phrase(tokens: list[str], limits: tuple[float, ...]) -> bool:
     total = sum(map(len, tokens))
     for size, limit in enumerate(limits, start=2):
-        grams = Counter(zip(*(tokens[start:] for start in range(size)), strict=False))
+        stops = enumerate(ends(tokens, size))
+        grams = Counter(tuple(tokens[start:stop]) for start, stop in stops)
         if not grams:
             return False
         most = max(grams.values())
@@ -76,10 +77,10 @@ def _repeats_phrases(tokens: list[str], limits: tuple[float, ...]) -> bool:
     for size, limit in enumerate(limits, start=5):
         grams: set[tuple[str, ...]] = set()
         covered = np.zeros(len(tokens), np.bool_)
-        for start in range(len(tokens) - size + 1):
-            gram = tuple(tokens[start : start + size])
+        for start, stop in enumerate(ends(tokens, size)):
+            gram = tuple(tokens[start:stop])
             if gram in grams:
-                covered[start : start + size] = True
+                covered[start:stop] = True
             grams.add(gram)
         if int(lengths[covered].sum()) > limit * total:
             return True

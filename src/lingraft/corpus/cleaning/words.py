@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import TYPE_CHECKING
 
+import numpy as np
 import regex
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Scripts that put no spaces between words: a character counts as a word.
 WORD = regex.compile(
@@ -14,6 +19,9 @@ WORD = regex.compile(
     regex.VERSION1,
 )
 
+# Of these scripts, which spell words by their sounds, about so many characters make a word.
+SPELT = regex.compile(r"[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
+SPELT_CHARACTERS = 4
 
 NO_LETTER = regex.compile(r"[^\p{L}\p{N}\p{M}]+")
 
@@ -36,3 +44,20 @@ def words(text: str) -> list[str]:
     """
     matches: list[str] = WORD.findall(text.casefold())
     return matches
+
+
+def ends(tokens: Sequence[str], size: int) -> list[int]:
+    """Where the runs of `size` words end that start at the first of `words`, at the second ….
+
+    Four characters of Thai, Lao, Khmer and Burmese are as long as a word; one of Chinese or
+    Japanese counts as one, as it does in `words`.
+
+    Returns:
+        An entry for each run that the tokens are long enough for; none for a text of fewer words.
+    """
+    if not SPELT.search("".join(tokens)):
+        return list(range(size, len(tokens) + 1))
+    quarters = (1 if SPELT.match(token) else SPELT_CHARACTERS for token in tokens)
+    reach = np.cumsum([0, *quarters])
+    stops = np.searchsorted(reach, reach[:-1] + SPELT_CHARACTERS * size)
+    return [stop for stop in stops.tolist() if stop <= len(tokens)]
