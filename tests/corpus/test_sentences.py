@@ -23,10 +23,22 @@ def test_without_splitting_a_line_stays_whole():
         ("en", "Mr. Smith left. He ran.", ["Mr. Smith left.", "He ran."]),
         ("hi", "यह एक है। यह दो है।", ["यह एक है।", "यह दो है।"]),
         ("zh-Hant", "你好。再見！", ["你好。", "再見！"]),
+        ("km", "ខ្ញុំទៅផ្សារ។យើងទិញត្រី ។ល។ និងផ្លែឈើ ។", ["ខ្ញុំទៅផ្សារ។", "យើងទិញត្រី ។ល។ និងផ្លែឈើ ។"]),
+        ("km", "«ខ្ញុំទៅ។» គាត់និយាយ។", ["«ខ្ញុំទៅ។»", "គាត់និយាយ។"]),
+        ("bo", "ང་ཡིན། །བཀྲ་ཤིས།། བདེ་ལེགས།", ["ང་ཡིན། །", "བཀྲ་ཤིས།།", "བདེ་ལེགས།"]),
+        ("am", "ፍራፍሬ ገዛን፡፡ አንተስ፡፡", ["ፍራፍሬ ገዛን፡፡", "አንተስ፡፡"]),
     ],
 )
 def test_languages_have_their_own_rules(language: str, text: str, expected: list[str]):
     assert splitter(language, split_sentences=True)(text) == expected
+
+
+def test_a_thai_line_of_any_length_is_cut_at_spaces():
+    clause = "วันนี้ฉันไปตลาดกับแม่"
+    assert segment("th", f"{clause} {clause}") == [f"{clause} {clause}"]
+    pieces = segment("th", " ".join([clause] * 400))
+    assert max(map(len, pieces)) < 600
+    assert " ".join(pieces) == " ".join([clause] * 400)
 
 
 def test_dotted_names_and_addresses_stay_whole():

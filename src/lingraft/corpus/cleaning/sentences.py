@@ -25,6 +25,16 @@ CLOSING = re.compile(r"[.?!…。！？]\Z"), re.compile(r"[”’»」』》〉
 JOINED = (DOTTED, NUMBERS, QUOTATION, CLOSING)
 # A piece that is but a number or one letter counts what follows it: "1. ", "(가) ".
 ENUMERATOR = re.compile(r"[(\[]?(?:\d+|\w)[.)\]]+ ?")
+# What sentencex does not know: Khmer's khan (not the two of "។ល។", and so on), Tibetan's shad, and
+# two word spaces, which Amharic is often typed with for a full stop; then closing marks and space.
+# Thai and Lao end sentences with a space alone (Khmer and Burmese parts of them): one that stands
+# so many characters behind the last end is taken for an end.
+SPACED = "[\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff]"
+SPACED_CHARACTERS = 500
+FURTHER_ENDS = re.compile(
+    r"(?:(?<!។ល)[។៕](?!ល។)|[།༎](?: ?[།༎])*|፡፡)[”’»」』》〉\"')\]]* ?"
+    f"|(?<={SPACED}) (?={SPACED})"
+)
 # sentencex takes a time that grows with the square of a line with quotation marks (0.25 MB of
 # Korean: 46 s), so it sees a long line through windows. The last characters of a window only say
 # how what comes before them ends.
@@ -66,7 +76,7 @@ def segment(subtag: str, line: str) -> list[str]:
         line: normalised text without line ends.
     """
     groups: list[list[str]] = []
-    for piece in _pieces(subtag, line):
+    for piece in (part for whole in _pieces(subtag, line) for part in _further(whole)):
         if groups and _belong_together(groups[-1][-1], piece):
             groups[-1].append(piece)
         else:
@@ -93,6 +103,16 @@ def _pieces(subtag: str, line: str) -> Iterator[str]:
     rest = sentencex.segment(subtag, line[start:])
     yield "".join([*unfinished, *rest[:1]])
     yield from rest[1:]
+
+
+def _further(piece: str) -> Iterator[str]:
+    """A piece, cut where a sentence ends that sentencex does not see."""
+    start = 0
+    for end in FURTHER_ENDS.finditer(piece):
+        if end[0] != " " or end.end() - start > SPACED_CHARACTERS:
+            yield piece[start : end.end()]
+            start = end.end()
+    yield piece[start:]
 
 
 def _belong_together(left: str, right: str) -> bool:
