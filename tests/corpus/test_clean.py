@@ -34,7 +34,7 @@ def test_decomposed_hangul_becomes_syllables():
     assert clean.normalise(unicodedata.normalize("NFD", "한국어")) == "한국어"
 
 
-@pytest.mark.parametrize("text", ["می‌خواهم", "क्‍ष", "👩‍💻"])
+@pytest.mark.parametrize("text", ["می‌خواهم", "क्‍ष", "👩‍💻", "ᠬᠡᠯᠡ\u180eᠶᠢᠨ"])
 def test_joiners_that_carry_meaning_are_kept(text: str):
     assert clean.normalise(text) == text
 

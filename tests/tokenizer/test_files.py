@@ -169,12 +169,23 @@ def test_decomposed_hangul_is_composed_and_case_and_accents_are_kept(kind, tiny_
     assert ours.decode(ours("café The", add_special_tokens=False)["input_ids"]) == "café The"
 
 
-def test_wordpiece_keeps_zero_width_joiners_and_drops_controls(tiny_text):
+def test_wordpiece_keeps_zero_width_joiners(tiny_text):
     ours = new("wordpiece", [*tiny_text, "می\u200cخواهم می\u200cخواهم"], character_coverage=1.0)
     assert ours.decode(ours("می\u200cخواهم", add_special_tokens=False)["input_ids"]) == (
         "می\u200cخواهم"
     )
-    assert ours.tokenize("나\ufeff는") == ours.tokenize("나는")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_invisible_characters_that_the_training_text_has_lost_change_no_token(kind, tiny_text):
+    tokenizer = new(kind, [*tiny_text, "שלום עולם", "ខ្ញុំទៅផ្សារ"])
+    assert tokenizer.encode("שלום \u200fעולם") == tokenizer.encode("שלום עולם")
+    assert tokenizer.encode("ខ្ញុំ\u200bទៅ\u200bផ្សារ") == tokenizer.encode("ខ្ញុំទៅផ្សារ")
+
+
+@pytest.mark.parametrize("word", ["می\u200cخواهم", "ශ්\u200dරී", "ᠬᠡᠯᠡ\u180eᠶᠢᠨ"])
+def test_joiners_stay_in_the_word_in_byte_bpe(word):
+    assert len(new("byte-bpe", [f"{word} {word}"] * 50).tokenize(word)) == 1
 
 
 def test_wordpiece_cuts_long_words_that_stock_bert_would_lose():

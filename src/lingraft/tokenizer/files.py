@@ -5,7 +5,8 @@ trainers of `tokenizers`: their results change from run to run. Unigram pieces c
 `sentencepiece` on one thread; WordPiece pieces from byte-pair merges with the `##` prefix, all
 characters given in sorted order.
 
-Text is brought into NFC (or NFKC) and nothing else: never lower-cased, never stripped of accents.
+Text loses invisible characters, as in the corpus stage, and is brought into NFC (or NFKC); it is
+never lower-cased, never stripped of accents.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tokenizers import (
 )
 from transformers import PreTrainedTokenizerFast
 
+from lingraft.corpus.cleaning.clean import INVISIBLE_CHARACTERS
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import load_tokenizer
@@ -48,13 +50,11 @@ TRAINED = ("unigram", "byte-bpe", "wordpiece")
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model")
 
 # GPT-2's pattern cuts a word at every vowel sign of Devanagari, Thai or Tamil, because those are
-# marks (\p{M}) and not letters; here a word is letters and marks.
-WORDS = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
-# What BERT's own cleaning removes, but for the zero-width joiners, which Persian and the scripts of
-# India spell with.
-CONTROL = (
-    r"[\x{0000}-\x{0008}\x{000E}-\x{001F}\x{007F}-\x{0084}\x{0086}-\x{009F}"
-    r"\x{200B}\x{FEFF}\x{FFFD}]"
+# marks (\p{M}) and not letters; here a word is letters and marks, and the joiners between them,
+# with which Persian, Mongolian and the scripts of India spell.
+WORDS = (
+    r" ?[\p{L}\p{M}][\p{L}\p{M}\x{180E}\x{200C}\x{200D}]*|"
+    r" ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
 )
 
 
@@ -136,9 +136,12 @@ def train(
 def _backend(kind: Kind, section: recipe.Tokenizer, frame: Frame, sample: Sample) -> Tokenizer:
     normaliser: Any
     form: Any = normalizers.NFC() if section.normalisation == "nfc" else normalizers.NFKC()
+    # The corpus stage leaves none of these in the text that is learnt from.
+    visible = normalizers.Replace(Regex(f"[{INVISIBLE_CHARACTERS}]"), "")
     if kind == "unigram":
         normaliser = normalizers.Sequence(
             [
+                visible,
                 form,
                 normalizers.Replace(Regex(r"\s+"), " "),
                 normalizers.Strip(left=False, right=True),
@@ -149,7 +152,7 @@ def _backend(kind: Kind, section: recipe.Tokenizer, frame: Frame, sample: Sample
         backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
         backend.decoder = decoders.Metaspace(prepend_scheme="first")
     elif kind == "byte-bpe":
-        normaliser = form
+        normaliser = normalizers.Sequence([visible, form])
         words = pre_tokenizers.Split(Regex(WORDS), behavior="isolated")
         pre_tokenizer = pre_tokenizers.Sequence(
             [words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
@@ -161,7 +164,7 @@ def _backend(kind: Kind, section: recipe.Tokenizer, frame: Frame, sample: Sample
         stock = normalizers.BertNormalizer(
             clean_text=False, handle_chinese_chars=True, strip_accents=False, lowercase=False
         )
-        normaliser = normalizers.Sequence([form, normalizers.Replace(Regex(CONTROL), ""), stock])
+        normaliser = normalizers.Sequence([visible, form, stock])
         backend = Tokenizer(train_wordpiece(sample, normaliser, section, frame))
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         backend.decoder = decoders.WordPiece(prefix="##", cleanup=True)

@@ -40,13 +40,15 @@ REASONS = (
 )
 
 # Deleted: controls that are not white space, soft hyphen, zero-width space, direction marks, word
-# joiner and invisible operators, byte order mark, interlinear marks, surrogates, noncharacters.
+# joiner and invisible operators, byte order mark, interlinear marks, noncharacters, and surrogates.
 # Kept: the zero-width joiner and non-joiner (U+200D, U+200C), which change words in Persian and
-# Indic scripts and join emoji.
-INVISIBLE = re.compile(
-    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e"
-    "\u2060-\u206f\ufeff\ufff9-\ufffc\ufffe\uffff\ufdd0-\ufdef\ud800-\udfff]"
+# Indic scripts and join emoji, and Mongolian's vowel separator (U+180E), which does so there.
+INVISIBLE_CHARACTERS = (
+    "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffc\ufffe\uffff\ufdd0-\ufdef"
 )
+"""As ranges of a regular expression."""
+INVISIBLE = re.compile(f"[{INVISIBLE_CHARACTERS}\ud800-\udfff]")
 # Letters to Unicode, blanks to the eye: Korean pages use them as spaces.
 HANGUL_FILLERS = re.compile("[\u3164\uffa0]")
 # Unicode's normal forms take a time that grows with the square of a run of combining marks (80,000
