@@ -67,7 +67,12 @@ class LanguageIdentifier:
         self.model = _model()
         self.min_probability = min_probability
         self.mix: Counter[str] = Counter()
-        self.accepted = accepted & set(self.model.labels)
+        # The model's tl is fil in the registry of languages, its kik ki.
+        self.accepted = {
+            label
+            for label in self.model.labels
+            if {label, str(langcodes.get(label).language)} & accepted
+        }
         if not self.accepted:
             raise RecipeError(
                 f"language: '{language}' is not among the {len(self.model.labels)} languages that "
