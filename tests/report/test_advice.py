@@ -164,3 +164,13 @@ def test_the_terminal_gets_verdict_and_advice(trained):
 def test_what_a_good_run_could_still_gain_is_not_called_a_fault(trained):
     lines = advice.summary([trained(46.4, losses=(4.0, 3.9))]).splitlines()
     assert lines[1] == "What could still be gained:"
+
+
+def test_a_vocabulary_that_lacks_characters_is_told_even_where_the_model_has_learnt(trained):
+    run = trained(40)
+    assert not any(change.startswith("Another vocabulary") for change in said(run))
+    path = run.path / "tokenizer" / "done.json"
+    done = json.loads(path.read_text())
+    done["result"]["statistics"]["train"]["character_coverage"] = 0.2
+    path.write_text(json.dumps(done))
+    assert "80.0 % of the text's characters are unknown to it" in said(run)[0]

@@ -17,7 +17,6 @@ from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.recipe import Tokenizer as Section
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.algorithms import Sample
-from lingraft.tokenizer.statistics import statistics
 
 KIND_OF_FAMILY = {
     "bert": "wordpiece",
@@ -360,34 +359,6 @@ def test_loading_a_broken_tokenizer_is_one_line(content, trained, tmp_path):
     with pytest.raises(DataError, match="cannot be loaded") as error:
         tokenizer_files.load(tmp_path)
     assert "\n" not in str(error.value)
-
-
-def test_statistics_count_words_characters_tokens_and_unknowns(tiny_text):
-    ours = new("unigram", ["가 나 가나 다"] * 5, vocab_size=32, character_coverage=1.0)
-    found = statistics(ours, ["가 나", "다 힣힣 나"])
-    assert found["sentences"] == 2
-    assert found["words"] == 5
-    assert found["characters"] == 9
-    assert found["tokens"] == len(ours.tokenize("가 나")) + len(ours.tokenize("다 힣힣 나"))
-    assert found["tokens_per_word"] == found["tokens"] / 5
-    assert found["characters_per_token"] == 9 / found["tokens"]
-    assert found["unknown_rate"] == 1 / found["tokens"]
-    assert found["character_coverage"] == pytest.approx(4 / 6)
-    assert found["round_trip"] == 0.5
-
-
-def test_statistics_take_special_tokens_spelt_out_as_text(tiny_text):
-    ours = new("byte-bpe", tiny_text)
-    found = statistics(ours, ["a <mask> b </s>"])
-    assert found["tokens"] > 4 + 4
-    assert found["round_trip"] == 1.0
-
-
-def test_statistics_of_no_sentences_have_no_rates(tiny_text):
-    found = statistics(new("byte-bpe", tiny_text), [])
-    assert found["sentences"] == 0
-    assert found["tokens_per_word"] is None
-    assert found["round_trip"] is None
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -38,7 +38,7 @@ from lingraft.tokenizer import extension as tokenizer_extension
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.frame import code_for, speak
 from lingraft.tokenizer.shards import encode
-from lingraft.tokenizer.statistics import changed_tokens, statistics
+from lingraft.tokenizer.statistics import changed_tokens, statistics, warn
 from lingraft.tokenizer.vocabulary import Vocabulary
 from lingraft.training.loop import train_phase
 from lingraft.training.machine import resolve_precision
@@ -268,6 +268,7 @@ def _tokenise(
                 split: statistics(which, _some(text / f"{split}.txt"))
                 for split in ("train", "test")
             }
+    warn(stream.language, result["statistics"]["train"])
     if old_tokenizer is not None and changes:
         result["changed"] = changed_tokens(old_tokenizer, new_tokenizer, _some(text / "test.txt"))
     return result

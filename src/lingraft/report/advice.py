@@ -36,6 +36,8 @@ HIGH_RATE = 2e-3
 """The demo's learning rate, the highest that is proposed."""
 NARROW = 512
 """Width up to which the demo's learning rate is proposed, not that of the papers' wider models."""
+FEWEST_COVERED = 0.99
+"""Share of a text's characters; a vocabulary that knows fewer does not suit it."""
 MORE = 4
 """Times the budget, where a model has learnt little."""
 NER = "panx"
@@ -61,6 +63,8 @@ class Facts:
     """Numbers in an embedding row."""
     longer: str
     """What more training is asked for with, in the unit of the run's budget."""
+    covered: float | None
+    """Share of the text's characters that the vocabulary knows."""
     falling: tuple[float, float] | None
     """Validation loss before the last fifth of the last phase and at its end, where it fell."""
 
@@ -87,6 +91,7 @@ def facts(variant: Variant) -> Facts | None:
         vocabulary=vocabulary,
         width=int(graft["parameters"]["by_part"]["embeddings"]) // vocabulary,
         longer=_option(variant),
+        covered=tokenizer["statistics"]["train"]["character_coverage"],
         falling=_falling(done[-1][0], steps[-1]),
     )
 
@@ -122,6 +127,12 @@ def advice(variant: Variant, line: Line) -> list[str]:
     if stats is None or line.perplexity is None or not math.isfinite(line.perplexity):
         return []
     causes = [] if line.learnt else _causes(stats)
+    if stats.covered is not None and stats.covered < FEWEST_COVERED:
+        causes.insert(
+            0,
+            "Another vocabulary (tokenizer.kind), or a higher tokenizer.character_coverage: "
+            f"{numbers.percent(1 - stats.covered)} of the text's characters are unknown to it.",
+        )
     if stats.falling is not None:
         before, end = stats.falling
         causes.append(

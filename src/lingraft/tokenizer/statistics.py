@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import logging
+import unicodedata
 from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import regex
+from tokenizers import normalizers
+
 from lingraft.tokenizer.files import plain_backend
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
+logger = logging.getLogger(__name__)
+
 CHUNK = 10_000
+FEWEST_COVERED, FEWEST_KEPT = 0.99, 0.9
+"""Shares below which a vocabulary does not suit a text."""
+# Accents and vowel signs in decomposed text, and the joiners of words.
+MARK = regex.compile(r"[\p{M}\u200c\u200d]")
 
 
 def statistics(
@@ -33,11 +44,15 @@ def statistics(
         that are the unknown token;
         `character_coverage`, the share of running characters, white space left out, that are not
         inside an unknown token; `round_trip`, the share of sentences that decode(encode(sentence))
-        gives back exactly. Shares are in [0, 1]; None where there is nothing to divide by.
+        gives back exactly; `marks_kept`, the share of accents, vowel signs and joiners that the
+        tokenizer's normaliser leaves. Shares are in [0, 1]; None where there is nothing to divide
+        by.
     """
     backend = plain_backend(tokenizer)
+    normaliser = backend.normalizer or normalizers.Sequence([])
     unknown = tokenizer.unk_token_id
     rows = words = characters = size = visible = tokens = unknowns = hidden = exact = 0
+    marks = kept = 0
     for chunk in chunks(sentences, CHUNK):
         rows += len(chunk)
         split = [sentence.split() for sentence in chunk]
@@ -47,6 +62,8 @@ def statistics(
         visible += sum(len(word) for parts in split for word in parts)
         ids = [row.ids for row in backend.encode_batch_fast(chunk, add_special_tokens=False)]
         tokens += sum(map(len, ids))
+        marks += sum(map(_marks, chunk))
+        kept += sum(_marks(normaliser.normalize_str(sentence)) for sentence in chunk)
         affected = [sentence for sentence, row in zip(chunk, ids, strict=True) if unknown in row]
         unknowns += sum(row.count(unknown) for row in ids)
         hidden += _hidden_characters(backend, affected, unknown)
@@ -63,7 +80,37 @@ def statistics(
         "unknown_rate": unknowns / tokens if tokens else None,
         "character_coverage": 1 - hidden / visible if visible else None,
         "round_trip": exact / rows if rows else None,
+        "marks_kept": min(1.0, kept / marks) if marks else None,
     }
+
+
+def warn(language: str, found: Mapping[str, float | int | None]) -> None:
+    """Say in the log what of a text a tokenizer loses.
+
+    Args:
+        language: of the text.
+        found: what `statistics` found in it.
+    """
+    covered, kept = found["character_coverage"], found["marks_kept"]
+    if covered is not None and covered < FEWEST_COVERED:
+        logger.warning(
+            "tokenizer: %.1f %% of the characters of the %s text are in unknown tokens, of which "
+            "the model learns nothing; let tokenizer.kind make or add pieces ('source', 'append'), "
+            "or raise tokenizer.character_coverage",
+            100 * (1 - covered),
+            language,
+        )
+    if kept is not None and kept < FEWEST_KEPT:
+        logger.warning(
+            "tokenizer: it takes away %.1f %% of the accents, vowel signs and joiners of the %s "
+            "text, as the source's does; a new vocabulary (tokenizer.kind = 'source') keeps them",
+            100 * (1 - kept),
+            language,
+        )
+
+
+def _marks(text: str) -> int:
+    return len(MARK.findall(unicodedata.normalize("NFD", text)))
 
 
 def changed_tokens(

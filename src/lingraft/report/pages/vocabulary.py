@@ -21,6 +21,11 @@ STATISTICS = (
     ("bytes_per_token", "bytes per token", lambda value: numbers.fixed(value, 2)),
     ("unknown_rate", "unknown tokens", lambda value: numbers.percent(value, 2)),
     ("character_coverage", "characters covered", lambda value: numbers.percent(value, 2)),
+    (
+        "marks_kept",
+        "accents, vowel signs and joiners kept",
+        lambda value: numbers.percent(value, 2),
+    ),
     ("round_trip", "sentences that come back exactly", lambda value: numbers.percent(value, 2)),
     ("sentences", "sentences measured", numbers.count),
     ("tokens", "tokens", numbers.count),
