@@ -108,7 +108,7 @@ def grafted(family, model, tokenizers):
         pad_id=model.config.pad_token_id if FAMILIES[family].pad_decides_positions else None,
         seed=0,
     )
-    if (code := code_for(theirs, "kor_Hang" if family == "m2m_100" else None, "ko")) is not None:
+    if (code := code_for(theirs, None, "ko")) is not None:
         speak(ours, code)
     vocabulary, generator = Vocabulary.of(ours), torch.Generator().manual_seed(2)
     drawn = [torch.randn(vocabulary.size, 32, generator=generator) for _ in range(2)]

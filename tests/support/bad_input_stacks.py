@@ -13,7 +13,9 @@ def add(cases):
         "t5", model_type="umt5"
     )
     cases["a decoder that starts with no special token"] = of("bart", decoder_start_token_id=77)
-    cases["a language of which the source has no code"] = of("m2m_100")
+    cases["a language of which the source has no code"] = of(
+        "m2m_100", more=("--set", "language=jje")
+    )
     cases["a language code that is spelt otherwise"] = of(
         "mbart", more=("--set", "tokenizer.language_code=korean")
     )

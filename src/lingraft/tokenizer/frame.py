@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import langcodes
+
 from lingraft.errors import RecipeError, UnsupportedModelError
 
 if TYPE_CHECKING:
@@ -284,12 +286,12 @@ def code_for(source: PreTrainedTokenizerFast, setting: str | None, language: str
                 "language code around sentences; leave it out"
             )
         return None
-    short = language.lower().split("-")[0]
-    code = setting or next((c for c in codes if c.strip("_").split("_")[0] == short), None)
+    code = setting or _code_of(language, codes)
     if code is None:
         raise RecipeError(
-            f"tokenizer.language_code: the source tokenizer has no code of '{short}'; give one of "
-            f"its own ({', '.join(codes[:8])} …), a near language's, or a new one, spelt like them"
+            f"tokenizer.language_code: the source tokenizer has no code of '{language}'; give one "
+            f"of its own ({', '.join(codes[:8])} …), a near language's, or a new one, spelt like "
+            "them"
         )
     if not LANGUAGE_CODE.fullmatch(code):
         raise RecipeError(
@@ -297,6 +299,15 @@ def code_for(source: PreTrainedTokenizerFast, setting: str | None, language: str
             f"({before}); spell it so"
         )
     return code
+
+
+def _code_of(language: str, codes: list[str]) -> str | None:
+    """The code of a language, however long (ko, kor), in its script where there are several."""
+    wanted = langcodes.get(language)
+    names = {code: langcodes.get(code.strip("_").partition("_")[0]).language for code in codes}
+    own = [code for code in codes if names[code] == wanted.language]
+    script = f"_{wanted.maximize().script}"
+    return next((code for code in own if code.endswith(script)), own[0] if own else None)
 
 
 def speak(tokenizer: PreTrainedTokenizerFast, code: str) -> None:
