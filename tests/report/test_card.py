@@ -61,6 +61,16 @@ def test_hub_data_sets_are_named_in_the_metadata(build):
     assert front["datasets"] == ["org/korean-text"]
 
 
+@pytest.mark.parametrize(
+    ("language", "bare", "whole"),
+    [("zh-Hant", "zh", "zh-Hant"), ("zh_CN", "zh", "zh-CN"), ("SR_LATN", "sr", "sr-Latn")],
+)
+def test_the_hub_gets_the_bare_language_and_the_whole_code_beside_it(build, language, bare, whole):
+    front, _ = parts(card.model_card(build(language=language).run))
+    assert front["language"] == bare
+    assert front["language_bcp47"] == [whole]
+
+
 def test_the_language_no_stays_norwegian(build):
     front, _ = parts(card.model_card(build(language="no").run))
     assert front["language"] == "no"

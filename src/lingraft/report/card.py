@@ -11,6 +11,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import langcodes
 import yaml
 
 from lingraft.models.modules import MODULES, wanted_by
@@ -117,9 +118,11 @@ def front_matter(main: Variant) -> dict[str, Any]:
     """The metadata of the card; a local base model, which the Hub cannot know, is left out."""
     recipe, evaluation = main.recipe, main.result("evaluation")
     base, hub_data = sections.hub_source(recipe), _hub_datasets(recipe)
-    data: dict[str, Any] = {
-        "language": recipe.languages[0] if len(recipe.languages) == 1 else list(recipe.languages)
-    }
+    # The Hub takes no scripts and regions in `language`
+    bare = list(dict.fromkeys(str(langcodes.get(code).language) for code in recipe.languages))
+    data: dict[str, Any] = {"language": bare if len(bare) > 1 else bare[0]}
+    if bare != list(recipe.languages):
+        data["language_bcp47"] = [langcodes.standardize_tag(code) for code in recipe.languages]
     if recipe.export.licence is not None:
         data["license"] = recipe.export.licence
     if base is not None:
