@@ -3,6 +3,7 @@ import json
 import logging
 import os
 import random
+import resource
 import signal
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from corpus_jobs import Killed, corpus, die_at, documents, made, settings, text
 
 from lingraft.corpus import stage
-from lingraft.corpus.engine import parts, passes, shards
+from lingraft.corpus.engine import duplicates, parts, passes, shards
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.split import SPLITS
@@ -25,6 +26,10 @@ ALL_STEPS: dict[str, Any] = {
     "near_duplicates": True,
     "sentences": 150,
 }
+
+
+def sentence(rng: random.Random) -> str:
+    return " ".join(rng.choices(WORDS, k=12)) + "."
 
 
 def of_stage(section: Corpus, out: Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -74,6 +79,39 @@ def test_the_buckets_of_hashes_change_nothing(
     monkeypatch.setattr(planning, "BUCKET_BYTES", 1_000)
     assert made(section, tmp_path / "many") == one
     assert text(tmp_path / "many") == text(tmp_path / "one")
+
+
+def test_a_corpus_of_many_parts_needs_few_open_files(tmp_path: Path):
+    rows = [json.dumps({"text": sentence(random.Random(n))}) + "\n" for n in range(300)]
+    (tmp_path / "rows.jsonl").write_text("".join(rows))
+    section = corpus([str(tmp_path / "rows.jsonl")], near_duplicates=True)
+    in_use = len([*Path("/proc/self/fd").iterdir()])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (in_use + 40, hard))
+    try:
+        result = made(section, tmp_path / "out", settings(200))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert result["parts"] > 200
+
+
+def test_what_is_kept_is_looked_up_once_for_all_shards_of_a_process(
+    tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    folders: list[Any] = []
+    original = duplicates.Decisions.__init__
+
+    def counted(self: duplicates.Decisions, folder: Any) -> None:
+        folders.append(folder)
+        original(self, folder)
+
+    monkeypatch.setattr(duplicates.Decisions, "__init__", counted)
+    section = corpus(sources)
+    few = made(section, tmp_path / "few", settings(20_000))["parts"]
+    lookups = len(folders)
+    many = made(section, tmp_path / "many", settings(2_500))["parts"]
+    assert many > few
+    assert len(folders) == 2 * lookups
 
 
 def test_a_shard_shows_what_was_dropped_from_it(tmp_path: Path, sources: list[str]):

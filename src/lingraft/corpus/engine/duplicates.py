@@ -150,7 +150,8 @@ def find_near(folder: Folder, band: int) -> None:
     Memory: 26 bytes a document at the peak.
     """
     decisions = Decisions(folder)
-    keys = [np.load(part / "bands.npy", "r")[:, band] for part in decisions.parts]
+    # Copies: a part that stays mapped is an open file, and there may be thousands of parts.
+    keys = [np.load(part / "bands.npy", "r")[:, band].copy() for part in decisions.parts]
     ranks = [decisions.ranks(rank) for rank in range(len(keys))]
     _save(folder.decision(NEAR, band), repeated(np.concatenate(keys), np.concatenate(ranks)))
 

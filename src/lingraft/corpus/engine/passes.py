@@ -79,9 +79,14 @@ def _once(name: str, decide: Callable[[Folder, int], None]) -> Task:
 
 def _write(folder: Folder, rank: int, ticker: Ticker | None) -> None:
     if not folder.written(rank).exists():
-        counts = shards.Counts()
-        documents = shards.kept(duplicates.Decisions(folder), rank, counts)
-        shards.write(documents, counts, folder, rank)
+        counts, decisions = shards.Counts(), _decisions(folder, folder.plan().fingerprint)
+        shards.write(shards.kept(decisions, rank, counts), counts, decisions, rank)
+
+
+@functools.lru_cache(maxsize=1)
+def _decisions(folder: Folder, fingerprint: str) -> duplicates.Decisions:
+    """One for all parts that a process writes, since it looks into every part when it is made."""
+    return duplicates.Decisions(folder)
 
 
 def _finish(folder: Folder, rank: int, ticker: Ticker | None) -> None:
@@ -122,6 +127,7 @@ def run(folder: Folder, plan: Plan, names: Iterable[str], processes: int = 1) ->
                 size = megabytes(name, plan, rank)
                 ticker.update(done + size if size else ticker.count)
     _judge.cache_clear()
+    _decisions.cache_clear()
 
 
 def _run_pass(

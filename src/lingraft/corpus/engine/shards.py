@@ -14,7 +14,6 @@ import numpy as np
 from lingraft.corpus.cleaning import clean, scripts
 from lingraft.corpus.cleaning.near_duplicates import NEAR_DUPLICATE
 from lingraft.corpus.cleaning.steps import Tally
-from lingraft.corpus.engine.duplicates import Decisions
 from lingraft.corpus.engine.parts import writing_errors
 from lingraft.corpus.readers.lines import EMPTY
 from lingraft.corpus.result import NOT_IN_SUBSET, PLACES
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TextIO
 
-    from lingraft.corpus.engine.plan import Folder
+    from lingraft.corpus.engine.duplicates import Decisions
     from lingraft.corpus.split import Split
 
 BATCH_SENTENCES = 16_384
@@ -131,7 +130,7 @@ def _count(tallies: Any, fresh: Any, counts: Counts) -> None:
 def write(
     documents: Iterable[dict[str, Any]],
     counts: Counts,
-    folder: Folder,
+    decisions: Decisions,
     rank: int,
 ) -> None:
     """Write the documents of a part by split, and then their counts, which mark it as done.
@@ -139,13 +138,13 @@ def write(
     Args:
         documents: those that `kept` gives.
         counts: those of `kept`; gets the rest.
-        folder: of the corpus.
+        decisions: those that `kept` was given.
         rank: of the part.
 
     Raises:
         DataError: something cannot be written.
     """
-    decisions = Decisions(folder)
+    folder = decisions.folder
     with writing_errors(folder.out), contextlib.ExitStack() as stack:
         files: dict[Split, TextIO] = {}
         batch: list[str] = []
