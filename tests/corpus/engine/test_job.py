@@ -1,4 +1,5 @@
 import errno
+import gzip
 import json
 import logging
 import os
@@ -12,7 +13,7 @@ import pytest
 from corpus_jobs import Killed, corpus, die_at, documents, made, settings, text
 
 from lingraft.corpus import stage
-from lingraft.corpus.engine import duplicates, parts, passes, shards
+from lingraft.corpus.engine import cutting, duplicates, parts, passes, shards
 from lingraft.corpus.engine import plan as planning
 from lingraft.corpus.readers import documents as readers
 from lingraft.corpus.split import SPLITS
@@ -214,6 +215,35 @@ def killed(folder: planning.Folder, name: str, rank: int) -> None:
     passes.run_task(folder, name, rank)  # in a worker nothing is patched
 
 
+def test_a_broken_file_that_is_replaced_costs_nothing_of_what_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(5):
+        rng = random.Random(number)
+        lines = [json.dumps({"id": f"{number}-{n}", "text": sentence(rng)}) for n in range(30)]
+        (folder / f"{number}.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    section = corpus([str(folder)], near_duplicates=True)
+    whole = made(section, tmp_path / "whole", settings(100))
+    good = (folder / "3.jsonl.gz").read_bytes()
+    (folder / "3.jsonl.gz").write_bytes(good[:-100])
+    with pytest.raises(DataError, match="is cut short"):
+        made(section, tmp_path / "out", settings(100))
+    (folder / "3.jsonl.gz").write_bytes(good)
+    read: list[int] = []
+    original = parts.documents
+
+    def counted(*arguments: Any) -> Any:
+        read.append(1)
+        return original(*arguments)
+
+    monkeypatch.setattr(parts, "documents", counted)
+    assert made(section, tmp_path / "out", settings(100)) == whole
+    assert text(tmp_path / "out") == text(tmp_path / "whole")
+    assert len(read) == 2  # the broken one, and the one behind it
+
+
 def test_a_worker_that_is_killed_ends_the_run_with_one_line(
     tmp_path: Path, sources: list[str], monkeypatch: pytest.MonkeyPatch
 ):
@@ -309,11 +339,11 @@ def test_a_file_called_as_the_mark_of_a_finished_corpus_is_text_like_any_other(t
 
 
 def test_parts_are_a_64th_of_all_within_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(planning, "SMALLEST_PART", 10)
+    monkeypatch.setattr(cutting, "SMALLEST_PART", 10)
     (tmp_path / "a.txt").write_text("가나다라마바사\n" * 640)
     section = corpus([str(tmp_path / "a.txt")])
     assert len(planning.make(section, "ko").parts) == 64
-    monkeypatch.setattr(planning, "LARGEST_PART", 20)
+    monkeypatch.setattr(cutting, "LARGEST_PART", 20)
     assert len(planning.make(section, "ko").parts) == 640 * 22 // 20
     monkeypatch.undo()
     assert len(planning.make(section, "ko").parts) == 1

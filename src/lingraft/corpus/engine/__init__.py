@@ -2,7 +2,8 @@
 
 | module | what it does |
 |---|---|
-| `plan` | cuts the sources into parts; what the job is made from |
+| `cutting` | cuts the sources into parts |
+| `plan` | what the job is made from, and its folder |
 | `parts` | pass 1: a part cleaned, and the hashes that duplicates are found by |
 | `duplicates` | pass 2: which documents and sentences occurred before, over all parts |
 | `shards` | pass 3: what is kept, as JSON lines by split, with its statistics |

@@ -10,30 +10,23 @@ import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from lingraft import recipe  # noqa: TC001
 from lingraft.corpus.cleaning import evaluations
+from lingraft.corpus.engine import cutting
 from lingraft.corpus.inputs import digests, inputs
-from lingraft.corpus.readers import documents, wikimedia
+from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.folders import FINISHED
-from lingraft.corpus.readers.lines import reading_errors
-from lingraft.corpus.readers.wiki import streams
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
 from lingraft.pages import is_page
 from lingraft.rundir import FORMAT, TEMPORARY, clear_temporary, fingerprint, write_text
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 logger = logging.getLogger(__name__)
 
-PARTS = 64
-"""Where nothing else is asked for: enough for some processes to share evenly."""
-SMALLEST_PART, LARGEST_PART = 1 << 20, 32 << 20
 BUCKET_BYTES = 1 << 30
 """Sources of this size give about 12 million sentences, whose hashes take 0.4 GB to compare."""
 HUB_BUCKETS = 8
@@ -43,15 +36,6 @@ WORK, LOGS = ("written", "decisions", "parts"), "logs"
 """Folders of `work`. What says that a shard is written goes first, before the shards do."""
 EVALUATIONS, REPORT = "evaluations", "report.html"
 """What the command puts beside the shards: the texts of tasks (`tasks.held_out`), and the page."""
-CUT_BY_LINES = (".txt", ".jsonl", ".ndjson", ".json")
-
-
-@dataclass(frozen=True)
-class Part:
-    """Sources, or pieces of one, that are cleaned in one go."""
-
-    sources: tuple[documents.Source, ...]
-    bytes: int
 
 
 @dataclass(frozen=True)
@@ -70,7 +54,7 @@ class Plan:
     fingerprint: str
     language: str
     section: recipe.Corpus
-    parts: tuple[Part, ...]
+    parts: tuple[cutting.Part, ...]
     buckets: int
     evaluations: tuple[str, ...] = ()
 
@@ -92,77 +76,17 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
     """
     plan_fingerprint = fingerprint(FORMAT["corpus"], section, language, inputs(section), part_bytes)
     sources = documents.resolve(section.text)
-    if part_bytes is None:
-        part_bytes = _part_bytes(sources)
-    parts = tuple(cut(sources, section, part_bytes))
+    # Tasks may run in other folders than this process.
+    judged = tuple(digests(section.decontaminate))
+    settings = section.model_copy(update={"text": ()})
+    cleaning = fingerprint(FORMAT["corpus"], settings, language, judged)
+    pieces = cutting.cut(sources, section, part_bytes or cutting.part_size(sources))
+    parts = tuple(cutting.named(part, cleaning) for part in pieces)
     total = sum(part.bytes for part in parts)
     buckets = -(-total // BUCKET_BYTES) or 1
     if any(source.path is None for source in sources):
         buckets = max(buckets, HUB_BUCKETS)
-    # Tasks may run in other folders than this process.
-    judged = tuple(digests(section.decontaminate))
     return Plan(plan_fingerprint, language, evaluations.located(section), parts, buckets, judged)
-
-
-def _part_bytes(sources: Sequence[documents.Source]) -> int:
-    total = 0
-    for source in sources:
-        if source.path is not None:
-            with reading_errors(source.path):
-                total += source.path.stat().st_size
-    return min(max(total // PARTS, SMALLEST_PART), LARGEST_PART)
-
-
-def cut(
-    sources: Sequence[documents.Source], section: recipe.Corpus, part_bytes: int
-) -> Iterator[Part]:
-    """Parts of about `part_bytes`: small files together, large ones cut, in the order of `sources`.
-
-    Cut are multistream bz2 dumps, and uncompressed files with a document a line.
-    """
-    group: list[documents.Source] = []
-    size = 0
-    for source in sources:
-        pieces = _pieces(source, section, part_bytes)
-        if group and (len(pieces) > 1 or size + pieces[0].bytes > part_bytes):
-            yield Part(tuple(group), size)
-            group, size = [], 0
-        if len(pieces) > 1:
-            yield from pieces
-        else:
-            group += pieces[0].sources
-            size += pieces[0].bytes
-    if group:
-        yield Part(tuple(group), size)
-
-
-def _pieces(source: documents.Source, section: recipe.Corpus, part_bytes: int) -> list[Part]:
-    if source.path is None:
-        return [Part((source,), 0)]
-    path = source.path.absolute()
-    with reading_errors(path):
-        size = path.stat().st_size
-    if size > part_bytes and source.format == ".xml":
-        spans = [(block.start, block.end) for block in streams.blocks(path, part_bytes)]
-    elif size > part_bytes and _has_a_document_a_line(source, path, section):
-        ends = [*range(part_bytes, size, part_bytes), size]
-        spans = list(zip([0, *ends[:-1]], ends, strict=True))
-    else:
-        spans = []
-    if len(spans) < 2:
-        return [Part((documents.Source(source.name, path),), size)]
-    return [
-        Part((documents.Source(source.name, path, (start, end)),), end - start)
-        for start, end in spans
-    ]
-
-
-def _has_a_document_a_line(source: documents.Source, path: Path, section: recipe.Corpus) -> bool:
-    if path.suffix.lower() not in CUT_BY_LINES:  # compressed, or another format
-        return False
-    if source.format == ".txt":
-        return section.document == "line"
-    return not wikimedia.recognises(path)
 
 
 @dataclass(frozen=True)
@@ -191,7 +115,7 @@ class Folder:
 
     def part(self, rank: int) -> Path:
         """What is left of a part when it has been cleaned."""
-        return self.work / "parts" / f"{rank:05d}"
+        return self.work / "parts" / (self.plan().parts[rank].name or f"{rank:05d}")
 
     def decision(self, name: str, rank: int = 0) -> Path:
         """What a task of pass 2 has found."""
@@ -248,6 +172,22 @@ class Folder:
             _remove_empty(self.out / split)
         self.remove_work()
 
+    def begin(self, plan: Plan) -> None:
+        """Put another plan in the place of one that has not ended; parts of both stay as they are.
+
+        After a kill half-way the old plan holds, and what is gone is made anew.
+        """
+        for name in ("written", "decisions"):
+            _remove(self.work / name)
+        names = {part.name for part in plan.parts}
+        for path in (self.work / "parts").glob("*"):
+            if path.name not in names:
+                _remove(path)
+        for path in filter(_is_shard, self.in_splits()):
+            path.unlink()
+        self.clear_partial()
+        self._write(plan)
+
     def clear_work(self) -> None:
         """Delete what takes room; datatrove still writes into the rest."""
         for name in WORK:
@@ -278,9 +218,12 @@ class Folder:
         """Write the plan, from which every task works, if it is not there; it comes first."""
         self.work.mkdir(parents=True, exist_ok=True)
         if not self.saved.is_file():
-            write_text(self.saved, PLANS.dump_json(plan).decode())
+            self._write(plan)
         for name in (*WORK, LOGS):
             (self.work / name).mkdir(exist_ok=True)
+
+    def _write(self, plan: Plan) -> None:
+        write_text(self.saved, PLANS.dump_json(plan).decode())
 
     def plan(self) -> Plan:
         """The plan that was saved."""
@@ -358,8 +301,11 @@ def check_free(folder: Folder, plan: Plan, *, overwrite: bool) -> None:
             "choose another --out, or move them"
         )
     if replaced:
-        logger.info("%s: an unfinished corpus of other sources or settings is replaced", folder.out)
-    folder.clear()
+        was = "an unfinished corpus of other sources or settings"
+        logger.info("%s: %s is replaced; cleaned parts of both stay", folder.out, was)
+        folder.begin(plan)
+    else:
+        folder.clear()
 
 
 def check_ours(folder: Folder) -> None:
