@@ -19,7 +19,7 @@ from lingraft.comparison.collect import answers, collect
 from lingraft.comparison.errors import analyse
 from lingraft.comparison.page import compare
 from lingraft.errors import DataError, RecipeError
-from lingraft.report.table import terminal
+from lingraft.report.table import Cell, row, table, terminal
 from lingraft.stats import Resampling
 from lingraft.tasks import TASKS
 from lingraft.tasks.examples import TextExample
@@ -28,7 +28,7 @@ from lingraft.tasks.predictions import LabelPrediction
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lingraft.report.table import Cell, Table
+    from lingraft.report.table import Table
 
 ALL = ("klue-nli", "klue-sts", "klue-ner", "klue-re", "klue-dp", "klue-mrc")
 
@@ -127,6 +127,21 @@ def test_the_verdict_says_what_is_significant_and_what_comes_next(tmp_path: Path
     step = tables.next_step(found, scores, alike)
     assert step is not None
     assert step.command.endswith(" --seeds 4")  # twice as many
+
+
+def test_a_model_that_another_one_equals_is_not_called_best(three: Path) -> None:
+    best, other = Cell("90.0", rank=1), Cell("80.0", rank=2)
+
+    def said(a: list[Cell], b: list[Cell]) -> str:
+        heads = ("model", *map(str, range(len(a))), "seeds")
+        scores = table("Scores", heads, [row("a", *a, "2"), row("b", *b, "2")])
+        return tables.verdict(collect([three]), scores, ())
+
+    assert said([best, other], [best, best]) == "b is best of 2 models in 1 of 2 columns."
+    assert said([best], [best]) == "None of 2 models is best alone in any of 1 columns."
+    assert said([best, other], [other, best]) == (
+        "a and b are each best of 2 models in 1 of 2 columns."
+    )
 
 
 def test_examples_that_share_a_premise_are_drawn_together(tmp_path: Path) -> None:

@@ -309,11 +309,14 @@ def differences_sheet(tested: Sequence[Tested], reference: str) -> str:
 
 def verdict(comparison: Comparison, results: Table, tested: Sequence[Tested]) -> str:
     """What the table of scores says, and whether the differences are more than luck."""
-    first, wins = _winner(results)
-    if not wins:
+    if not any(cell.rank == BEST for line in results.rows for cell in line.cells):
         return f"{len(comparison.labels)} models; there is nothing to compare yet."
-    width = len(results.columns) - 2
-    best = f"{first} is best of {len(results.rows)} models in {wins} of {width} columns."
+    firsts, wins = _winners(results)
+    count, width = len(results.rows), len(results.columns) - 2
+    best = f"{' and '.join(firsts)} {'is' if len(firsts) == 1 else 'are each'} best of {count} "
+    best += f"models in {wins} of {width} columns."
+    if not wins:
+        best = f"None of {count} models is best alone in any of {width} columns."
     if not tested:
         return best
     marked = sum(bool(test.mark) for test in tested)
@@ -323,14 +326,15 @@ def verdict(comparison: Comparison, results: Table, tested: Sequence[Tested]) ->
     return f"{best} {marked} {many} {'is' if marked == 1 else 'are'} significant (p < 0.05)."
 
 
-def _winner(results: Table) -> tuple[str, int]:
-    """The model that is best in most columns, and in how many."""
-    wins = [
-        (sum(cell.rank == BEST for cell in row.cells[1:-1]), row.cells[0].text)
-        for row in results.rows
-    ]
-    most, label = max(wins, key=lambda win: win[0])
-    return label, most
+def _winners(results: Table) -> tuple[list[str], int]:
+    """The models that are best alone in most columns, and in how many; all where that is none."""
+    wins = {row.cells[0].text: 0 for row in results.rows}
+    for at in range(1, len(results.columns) - 1):
+        best = [row.cells[0].text for row in results.rows if row.cells[at].rank == BEST]
+        if len(best) == 1:
+            wins[best[0]] += 1
+    most = max(wins.values())
+    return [label for label, number in wins.items() if number == most], most
 
 
 def next_step(comparison: Comparison, results: Table, tested: Sequence[Tested]) -> NextStep | None:
@@ -338,7 +342,7 @@ def next_step(comparison: Comparison, results: Table, tested: Sequence[Tested]) 
 
     The command is the one that fine-tuned, where that is known.
     """
-    label, _ = _winner(results)
+    (label, *_), _ = _winners(results)
     runs = [run for part in comparison.parts for run in part.runs.get(label, ())]
     if not runs:
         return None
