@@ -145,6 +145,18 @@ def test_blocks_that_are_empty_for_one_model_are_left_out_for_both():
     assert shared_blocks([emptied, rows[1]]).tolist() == [False] + 49 * [True]
 
 
+@pytest.mark.parametrize("number", [1, 4])
+def test_a_text_of_few_blocks_gives_no_interval(number):
+    """One block is every draw of itself: the interval had no width, and any gap was no luck."""
+    groups = pair({"xpt": [3.0], "scratch": [3.01]})
+    for group in groups:
+        metrics = group.cells[0].metrics
+        blocks = (*metrics[BITS].blocks[:number], *[(0.0, 0.0)] * (50 - number))
+        metrics[BITS] = metrics[BITS].model_copy(update={"blocks": blocks})
+    found = difference(*groups, BITS, RESAMPLING)
+    assert (found.low, found.high, found.p) == (None, None, None)
+
+
 def test_texts_of_different_length_are_refused():
     rows = [group.rows(LOSS)[(0,)] for group in pair({"xpt": [3.0], "scratch": [4.0]})]
     with pytest.raises(DataError, match="tested on different texts"):

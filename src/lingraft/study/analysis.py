@@ -75,7 +75,7 @@ def checked(groups: Sequence[Group], metric: str) -> None:
 
 
 def shared_blocks(rows: Sequence[MetricRow]) -> Array | None:
-    """[B] Blocks that hold something for every row; None if a row has no blocks.
+    """[B] Blocks that hold something for every row; None if a row has no blocks, or all share few.
 
     Raises:
         DataError: the rows have different numbers of blocks.
@@ -90,7 +90,7 @@ def shared_blocks(rows: Sequence[MetricRow]) -> Array | None:
         )
     counts = np.array([[count for _, count in row.blocks or ()] for row in rows])
     shared = np.asarray((counts > 0).all(axis=0))
-    return shared if shared.any() else None
+    return shared if shared.sum() >= stats.FEWEST_BLOCKS else None
 
 
 def difference(group: Group, base: Group, metric: str, resampling: Resampling) -> Difference:

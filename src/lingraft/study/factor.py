@@ -40,7 +40,7 @@ class Factor:
     """n, of the method."""
     value: float
     low: float | None
-    """Bounds of the 95 % interval; None where a cell has no blocks."""
+    """Bounds of the 95 % interval; None where a cell has no blocks, or few."""
     high: float | None
     unreached: float | None
     """Share of the resamples in which the baseline does not reach the method's quality."""

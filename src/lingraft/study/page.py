@@ -235,7 +235,7 @@ def _luck(first: Group, second: Group, metric: str, resampling: Resampling) -> s
     gap = difference(first, second, metric, resampling)
     p = gap.larger_p
     if p is None:
-        return f"Whether its lead over {name} is luck is not known: the rows have no blocks."
+        return f"Whether its lead over {name} is luck is not known: the rows have too few blocks."
     probability = numbers.probability(p)
     clause = f"nothing separates it from {name} ({probability})"
     if p < ALPHA:
