@@ -17,6 +17,7 @@ from lingraft.errors import (
     TrainingError,
     UnsupportedModelError,
 )
+from lingraft.guest import as_guest
 from lingraft.recipe.methods import read_recipe, recipe_from
 from lingraft.rundir import Run
 from lingraft.threads import wait_passively
@@ -101,7 +102,8 @@ def adapt(
     elif settings:
         raise RecipeError("settings: give them with a recipe file or a dict; a Recipe is complete")
     folder = Path("runs") / recipe.name if out is None else Path(out)
-    return pipeline.adapt(recipe, folder, resume=resume, overwrite=overwrite)
+    with as_guest():
+        return pipeline.adapt(recipe, folder, resume=resume, overwrite=overwrite)
 
 
 def results(run: Run | str | Path) -> Results:
@@ -132,14 +134,15 @@ def load(model: str | Path, revision: str | None = None) -> PreTrainedModel:
     """
     from lingraft.models.source import load_model
 
-    return load_model(str(model), revision).model
+    with as_guest():
+        return load_model(str(model), revision).model
 
 
-def run_stage(run: str | Path, name: str) -> dict[str, Any]:
+def run_stage(run: Run | str | Path, name: str) -> dict[str, Any]:
     """Run one stage of an existing run; returns its counts.
 
     Args:
-        run: the run's folder.
+        run: what `adapt` returned, or the run's folder.
         name: corpus, tokenizer, graft, the name of a phase, evaluation, model or report.
 
     Raises:
@@ -147,7 +150,9 @@ def run_stage(run: str | Path, name: str) -> dict[str, Any]:
     """
     from lingraft.pipeline import adapt as pipeline
 
-    return pipeline.run_stage(Path(run), name)
+    folder = run.path if isinstance(run, Run) else Path(run)
+    with as_guest():
+        return pipeline.run_stage(folder, name)
 
 
 def evaluate(
@@ -157,7 +162,7 @@ def evaluate(
     language: str = "und",
     **options: Any,
 ) -> dict[str, Any]:
-    """Intrinsic metrics of any stock masked language model on text files.
+    """Intrinsic metrics of any stock masked or causal language model on text files.
 
     Args:
         model: directory or Hub id.
@@ -171,4 +176,5 @@ def evaluate(
     from lingraft.pipeline import standalone
 
     paths = [text] if isinstance(text, str | Path) else text
-    return standalone.evaluate(str(model), list(map(str, paths)), language=language, **options)
+    with as_guest():
+        return standalone.evaluate(str(model), list(map(str, paths)), language=language, **options)

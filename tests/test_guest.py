@@ -1,0 +1,89 @@
+"""lingraft called by an application: neither changes the settings of the other."""
+
+import contextlib
+
+import pytest
+import torch
+from transformers.utils import logging as transformers_logging
+
+import lingraft
+from lingraft.guest import as_guest
+
+
+@contextlib.contextmanager
+def default_dtype(dtype):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+APPLICATIONS = {
+    "float64": lambda: default_dtype(torch.float64),
+    "another device": lambda: torch.device("meta"),
+    "no gradients": torch.no_grad,
+    "inference": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+}
+
+
+def trained():
+    """The weights of a map after two steps in mixed precision, as the loop trains."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(4, 4)
+        optimiser = torch.optim.SGD(layer.parameters(), 0.1)
+        for _ in range(2):
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = layer(torch.ones(2, 4)).float().square().sum()
+            loss.backward()
+            optimiser.step()
+            optimiser.zero_grad()
+    return layer.weight.detach()
+
+
+@pytest.mark.parametrize("name", APPLICATIONS)
+def test_the_application_s_settings_change_no_weight(name):
+    expected = trained()
+    with APPLICATIONS[name]():
+        before = torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()
+        with as_guest():
+            weights = trained()
+        assert before == (
+            torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()
+        )  # fmt: skip
+    assert weights.dtype == expected.dtype
+    assert torch.equal(weights, expected)
+
+
+def test_a_run_leaves_the_application_s_random_numbers_and_logs(korean_text, tiny_source, tmp_path):
+    recipe = {
+        "language": "ko",
+        "source": {"model": str(tiny_source("bert"))},
+        "corpus": {"text": [str(korean_text)]},
+        "tokenizer": {"vocab_size": 300},
+        "method": {"name": "xpt-sp", "budget": {"value": 1}, "batch": {"size": 4}},
+    }
+    level = transformers_logging.get_verbosity()
+    bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_info()
+    transformers_logging.enable_progress_bar()
+    try:
+        for work in (
+            lambda: lingraft.adapt(recipe, tmp_path / "run"),
+            lambda: lingraft.run_stage(lingraft.Run(tmp_path / "run"), "evaluation"),
+            lambda: lingraft.load(tmp_path / "run" / "model"),
+            lambda: lingraft.evaluate(tmp_path / "run" / "model", korean_text, sentences=5),
+        ):
+            with default_dtype(torch.float64):
+                numbers = torch.get_rng_state()
+                work()
+                assert torch.equal(torch.get_rng_state(), numbers)
+            assert transformers_logging.get_verbosity() == transformers_logging.INFO
+            assert transformers_logging.is_progress_bar_enabled()
+    finally:
+        transformers_logging.set_verbosity(level)
+        if not bars:
+            transformers_logging.disable_progress_bar()
