@@ -1,6 +1,8 @@
 """lingraft called by an application: neither changes the settings of the other."""
 
 import contextlib
+import os
+import signal
 
 import pytest
 import torch
@@ -8,6 +10,7 @@ from transformers.utils import logging as transformers_logging
 
 import lingraft
 from lingraft.guest import as_guest
+from lingraft.training import loop
 
 
 @contextlib.contextmanager
@@ -58,14 +61,18 @@ def test_the_application_s_settings_change_no_weight(name):
     assert torch.equal(weights, expected)
 
 
-def test_a_run_leaves_the_application_s_random_numbers_and_logs(korean_text, tiny_source, tmp_path):
-    recipe = {
+@pytest.fixture
+def recipe(korean_text, tiny_source):
+    return {
         "language": "ko",
         "source": {"model": str(tiny_source("bert"))},
         "corpus": {"text": [str(korean_text)]},
         "tokenizer": {"vocab_size": 300},
         "method": {"name": "xpt-sp", "budget": {"value": 1}, "batch": {"size": 4}},
     }
+
+
+def test_a_run_leaves_the_application_s_random_numbers_and_logs(recipe, korean_text, tmp_path):
     level = transformers_logging.get_verbosity()
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity_info()
@@ -87,3 +94,15 @@ def test_a_run_leaves_the_application_s_random_numbers_and_logs(korean_text, tin
         transformers_logging.set_verbosity(level)
         if not bars:
             transformers_logging.disable_progress_bar()
+
+
+def test_ctrl_c_is_no_error_that_an_application_catches(recipe, tmp_path, monkeypatch):
+    step = loop._Trainer.take_step
+
+    def interrupted(*arguments):
+        step(*arguments)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(loop._Trainer, "take_step", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="a checkpoint is written"):
+        lingraft.adapt(recipe, tmp_path / "run", settings=["method.budget.value=3"])

@@ -84,6 +84,8 @@ def adapt(
 
     Raises:
         LingraftError: whatever the caller can mend.
+        KeyboardInterrupt: Ctrl-C; where it trains, with a checkpoint from which the same call goes
+            on.
     """
     from lingraft.commands.from_python import recipe_of
     from lingraft.pipeline import adapt as pipeline
@@ -147,6 +149,7 @@ def run_stage(run: Run | str | Path, name: str) -> dict[str, Any]:
 
     Raises:
         LingraftError: no such stage, or one before it is not done.
+        KeyboardInterrupt: Ctrl-C, as with `adapt`.
     """
     from lingraft.pipeline import adapt as pipeline
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 from typing import TYPE_CHECKING
+
+from lingraft.errors import LingraftError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +18,9 @@ def as_guest() -> Iterator[None]:
 
     That is torch's default dtype and device, gradients, autocast and random numbers (else every
     seed of the application would give the same ones afterwards), and how much transformers says.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C stopped the work; no error that an application goes on after.
     """
     import torch
     from transformers.utils import logging as transformers_logging
@@ -39,7 +45,12 @@ def as_guest() -> Iterator[None]:
             if torch.is_autocast_enabled(kind):
                 # a cache of cast weights would live until the application's own autocast ends
                 stack.enter_context(torch.autocast(kind, enabled=False, cache_enabled=False))
-        yield
+        try:
+            yield
+        except LingraftError as error:
+            if error.exit_status == 128 + signal.SIGINT:
+                raise KeyboardInterrupt(str(error)) from error
+            raise
 
 
 def _seed_gpus() -> None:
