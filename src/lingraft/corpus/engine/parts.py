@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lingraft import recipe
-    from lingraft.corpus.engine.plan import Part
+    from lingraft.corpus.engine.cutting import Part
     from lingraft.corpus.readers.documents import Document
     from lingraft.log import Ticker
 
