@@ -17,7 +17,7 @@ from lingraft.pretrained.load import load_config
 from lingraft.rundir import FORMAT, Run, fingerprint, write_json
 from lingraft.tasks import rules
 from lingraft.tasks.splits import DEV, TRAIN
-from lingraft.training.checkpoint import latest
+from lingraft.training.checkpoint import last_step
 
 if TYPE_CHECKING:
     from lingraft.finetuning.recipe import Finetune, PlugIn
@@ -149,8 +149,7 @@ class Job:
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / "inputs").is_file():
             write_json(self.folder / "inputs", self.inputs)
-        checkpoint = latest(self.folder)
-        step = int(checkpoint.name.rpartition("-")[2]) if checkpoint else 0
+        step = last_step(self.folder)
         Run(self.folder).keep_metrics(lambda row: row["step"] <= step)
 
 

@@ -40,6 +40,7 @@ from lingraft.tokenizer.frame import code_for, speak
 from lingraft.tokenizer.shards import encode
 from lingraft.tokenizer.statistics import changed_tokens, statistics, warn
 from lingraft.tokenizer.vocabulary import Vocabulary
+from lingraft.training.checkpoint import last_step
 from lingraft.training.loop import train_phase
 from lingraft.training.machine import resolve_precision
 
@@ -388,12 +389,13 @@ def phase(context: Context, index: int, before_fingerprint: str) -> str:
 
 
 def _claim(run: Run, folder: Path, stage_fingerprint: str) -> None:
-    """Make a phase's folder ready; what other settings left there, metrics too, is deleted."""
+    """Make a phase's folder ready; what other settings left goes, and rows to be written again."""
     mark = folder / "inputs"
     goes_on = mark.is_file() and mark.read_text() == stage_fingerprint
     if folder.exists() and not goes_on:
         shutil.rmtree(folder)
-    run.keep_metrics(lambda row: goes_on or row["phase"] != folder.name)
+    step = last_step(folder)
+    run.keep_metrics(lambda row: row["phase"] != folder.name or row["step"] <= step)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "done.json").unlink(missing_ok=True)
     mark.write_text(stage_fingerprint)

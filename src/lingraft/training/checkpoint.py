@@ -49,6 +49,12 @@ def latest(folder: Path) -> Path | None:
     return checkpoints[max(checkpoints)] if checkpoints else None
 
 
+def last_step(folder: Path) -> int:
+    """The step that a phase goes on from; 0 where it begins."""
+    path = latest(folder)
+    return int(path.name.rpartition("-")[2]) if path else 0
+
+
 def weights(model: nn.Module) -> dict[str, torch.Tensor]:
     """The model's tensors, tied ones once, whole, on the CPU; a collective where it is sharded."""
     tensors: dict[str, torch.Tensor] = {}
