@@ -144,6 +144,13 @@ def test_a_model_that_another_one_equals_is_not_called_best(three: Path) -> None
     )
 
 
+def test_a_split_that_is_reported_and_chose_the_weights_is_named(tmp_path: Path) -> None:
+    write_model(tmp_path, "good", 0.95, ["nsmc"], n=80)
+    write_model(tmp_path, "good", 0.95, ["klue-nli"], split="test")
+    notes = [note for note in tables.scores(collect([tmp_path])).notes if "chose" in note]
+    assert [note.partition(": ")[2] for note in notes] == ["nsmc."]
+
+
 def test_examples_that_share_a_premise_are_drawn_together(tmp_path: Path) -> None:
     """Six premises of three examples each, right or wrong together: shares of sixths alone."""
     task = TASKS["nsmc"]

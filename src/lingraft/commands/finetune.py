@@ -222,9 +222,12 @@ def table_of(results: Sequence[Outcome]) -> Table:
     rows = []
     notes: dict[str, list[str]] = {}
     rules: dict[str, None] = {}
+    chose: dict[str, None] = {}
     for (model, task), outcomes in finetuned.by_cell(results).items():
         first = outcomes[0]
         for split in first.evaluation:
+            if first.chosen_on(split):
+                chose[task] = None
             if rule_text := finetuned.told(first.rules(split), first.data["shown"]):
                 rules[f"{task} {split} without a model: {rule_text}"] = None
             for name in first.data["shown"]:
@@ -235,5 +238,6 @@ def table_of(results: Sequence[Outcome]) -> Table:
             tasks = notes.setdefault(first.split_note, [])
             tasks += [task] if task not in tasks else []
     cuts = [f"not the official splits of {', '.join(of)}: {note}" for note, of in notes.items()]
+    also = [f"{finetuned.ALSO_CHOSE}: {', '.join(chose)}"] if chose else []
     names = (Column(name, "long") for name in ("model", "task", "split", "score"))
-    return table("", (*names, "mean ± sd", "seeds", "examples"), rows, [*rules, *cuts])
+    return table("", (*names, "mean ± sd", "seeds", "examples"), rows, [*rules, *cuts, *also])

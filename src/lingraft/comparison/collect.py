@@ -100,6 +100,11 @@ class Part:
         return self.note == OFFICIAL
 
     @property
+    def chose(self) -> bool:
+        """Whether the split chose the best weights of a run."""
+        return any(run.outcome.chosen_on(self.split) for runs in self.runs.values() for run in runs)
+
+    @property
     def keys(self) -> tuple[str, ...]:
         """The scores that tables show."""
         return self.task.shown
@@ -313,5 +318,5 @@ def _task(outcome: Outcome, split: str) -> Task:
 def differing_settings(part: Part) -> tuple[str, ...]:
     """Names of the settings that are not the same for all runs of a task."""
     settings = [run.outcome.data.get("settings", {}) for runs in part.runs.values() for run in runs]
-    names = dict.fromkeys(name for of_run in settings for name in of_run)
+    names = dict.fromkeys(name for of_run in settings for name in of_run if name != "source")
     return tuple(name for name in names if len({repr(s.get(name)) for s in settings}) > 1)

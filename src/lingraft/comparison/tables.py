@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.comparison.across import number_of, of_seeds, plain_cell, settings
 from lingraft.comparison.collect import OFFICIAL, differing_settings
-from lingraft.finetuning.outcomes import metric_name, summary, told
+from lingraft.finetuning.outcomes import ALSO_CHOSE, metric_name, summary, told
 from lingraft.report import numbers
 from lingraft.report.next_step import NextStep, command
 from lingraft.report.table import BEST, SECOND, Cell, Column, comma_separated, row, table
@@ -181,6 +181,8 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
     ]
     own = {part.task.name: part.task for part in comparison.parts if part.task.definition}
     notes += [_own_note(task) for task in own.values()]
+    if chose := [part.title for part in comparison.parts if part.chose]:
+        notes.append(f"{ALSO_CHOSE.capitalize()}: {', '.join(chose)}.")
     by_setting: dict[str, None] = {}
     for part in comparison.parts:
         if part.languages is None and (reached := told(part.rules, part.keys)):

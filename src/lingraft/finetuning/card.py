@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.finetuning.outcomes import metric_name, unsized
+from lingraft.finetuning.outcomes import ALSO_CHOSE, Outcome, metric_name, unsized
 from lingraft.report.table import markdown, plain, table
 
 if TYPE_CHECKING:
@@ -75,8 +76,17 @@ def task_card(cell: Cell, scores: Mapping[str, Any]) -> str:
         loads=PLUGGED if cell.plug_in else PARSER if task.kind == "parsing" else STOCK,
         scores=markdown(table("", ("split", "score", "%"), rows), plain),
         splits=plain(splits),
+        chosen=_chosen(Outcome(Path(), scores)),
         settings=", ".join(f"{key} {value}" for key, value in settings.items()),
     )
+
+
+def _chosen(outcome: Outcome) -> str:
+    """What the development set decided."""
+    if outcome.data["averaged"]:
+        return "The weights are the mean of those at the last checks."
+    also = f"; {ALSO_CHOSE}" if any(map(outcome.chosen_on, outcome.evaluation)) else ""
+    return f"The best weights were chosen on the development set{also}."
 
 
 STOCK = "It is a plain Hugging Face checkpoint with its own tokenizer; transformers loads it."
@@ -94,8 +104,7 @@ CARD = """---
 
 {scores}
 
-Of this seed alone; another seed gives other scores. {splits} The best weights were chosen on the
-development set.
+Of this seed alone; another seed gives other scores. {splits} {chosen}
 
 ## Settings
 

@@ -32,6 +32,7 @@ from lingraft.tasks.examples import (
     TextExample,
     TranslationExample,
 )
+from lingraft.tasks.splits import DEV
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -181,13 +182,25 @@ class Outcome:
 
     @property
     def evaluation(self) -> tuple[str, ...]:
-        """The splits that are reported; the others chose the best weights."""
+        """The splits that are reported."""
         return tuple(self.data.get("evaluation", self.splits))
+
+    def chosen_on(self, split: str) -> bool:
+        """Whether a split chose the best weights; a mean of weights is not chosen."""
+        if self.data.get("averaged"):
+            return False
+        languages = self.languages
+        codes = languages.selection if languages else ()
+        return split in ([split_in(DEV, code) for code in codes] or [DEV])
 
 
 def metric_name(key: str) -> str:
     """A score's key as people read it; those of a benchmark's own code say so."""
     return key.replace("reference/", "reference ").replace("_", " ")
+
+
+ALSO_CHOSE = "the split that is reported also chose the best weights, so its scores are rather high"
+"""Of tasks without a test set."""
 
 
 def told(rules: Mapping[str, Mapping[str, float]], metrics: Iterable[str]) -> str:

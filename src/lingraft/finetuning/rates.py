@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lingraft.errors import TrainingError
 from lingraft.finetuning.outcomes import SCORES
+from lingraft.finetuning.recipe import with_source
 from lingraft.rundir import read_json, write_text
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ DIVERGED = "diverged"
 def with_rate(cell: Cell, rate: float) -> Cell:
     """The cell with another learning rate."""
     settings = replace(cell.task.settings, learning_rate=rate)
+    settings = with_source(settings, cell.task.settings)
     return replace(cell, task=replace(cell.task, settings=settings), rates=())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -316,7 +316,17 @@ def _named(name: str, base: Path) -> Task:
 
 def settings_of(task: Task, changes: Changes, paper: str | None = None) -> Settings:
     """A task's settings, or those of another paper where it has them, with the changes."""
-    return changed(task.alternatives.get(paper or "", task.settings), changes)
+    settings = task.alternatives.get(paper or "", task.settings)
+    return with_source(changed(settings, changes), settings)
+
+
+def with_source(settings: Settings, origin: Settings) -> Settings:
+    """Settings that were made of others; where those come from holds but for what differs."""
+    pairs = {f.name: (getattr(settings, f.name), getattr(origin, f.name)) for f in fields(settings)}
+    differing = [name for name, (new, old) in pairs.items() if new != old]
+    if not differing or not settings.source:
+        return settings
+    return replace(settings, source=f"{settings.source}; changed: {', '.join(differing)}")
 
 
 def phase_of(settings: Settings, name: str, steps_per_epoch: float) -> Phase:
