@@ -1,5 +1,7 @@
 """Options that several values may follow, and functions that take one or several."""
 
+from pathlib import Path
+
 import pytest
 
 import lingraft
@@ -35,3 +37,13 @@ def test_evaluate_takes_one_path_or_several(text, monkeypatch):
     )
     lingraft.evaluate("m", text)
     assert asked == [["ko.txt"]]
+
+
+def test_evaluate_counts_the_text_that_a_vocabulary_lacks(tmp_path):
+    """It is never asked for, so that an English model looks good on Korean text."""
+    text = tmp_path / "ko.txt"
+    text.write_text("\n\n".join(f"{i}번 파일을 열고 문서를 저장합니다." for i in range(9)))
+    source = Path(__file__).parents[2] / "demo" / "source"
+    result = lingraft.evaluate(str(source), str(text), num_words=0, precision="fp32")
+    assert result["metrics"]["mask-only"]["positions"] < result["tokens"]
+    assert 0.3 < result["unknown"] / result["tokens"] < 1

@@ -61,8 +61,9 @@ def evaluate(
         precision: auto, bf16 or fp32.
 
     Returns:
-        Plain data: model, sentences, cut (longer than the model reads), masks, metrics by scheme,
-        words; of a causal model documents, metrics, likelihood, next_token, masks.
+        Plain data: model, sentences, cut (longer than the model reads), tokens, unknown (those that
+        stand for text which the vocabulary lacks, which is never asked for), masks, metrics by
+        scheme, words; of a causal model documents, metrics, likelihood, next_token, masks.
 
     Raises:
         DataError: no model, no head that predicts tokens, no text.
@@ -85,6 +86,8 @@ def evaluate(
         "model": model,
         "sentences": len(arrays),
         "cut": sum(len(row) == longest for row in arrays),
+        "tokens": sum(map(len, arrays)),
+        "unknown": sum(int((row == tokenizer.unk_token_id).sum()) for row in arrays),
         "vocab_size": ids.size,
         "precision": "bf16" if scorer.bf16 else "fp32",
         "masks": result["masks"],
