@@ -47,6 +47,7 @@ def add(cases):
     }.items():  # fmt: skip
         cases[wrong] = checked(tokenizer, phase)
     cases["LoRA without peft"] = no_peft
+    cases["vectors to learn without gensim"] = no_gensim
     cases["blocks of more layers than the source has"] = blocks
 
 
@@ -64,6 +65,12 @@ def checked(tokenizer, phase):
 def no_peft(place):
     place.hide("peft")
     return checked(KEEP, "train = []\nlora.rank = 4\n")(place)
+
+
+def no_gensim(place):
+    place.hide("gensim")
+    place.source("llama")
+    return place.recipe('[graft]\nembeddings = "focus"\n')
 
 
 def blocks(place):

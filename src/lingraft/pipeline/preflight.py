@@ -106,6 +106,7 @@ def check_names(recipe: Recipe) -> None:
         pairs.check(variant)
         grafts.append(variant.graft)
     _check_lexicons(recipe, grafts)
+    vocabularies.check_vectors(recipe, grafts)
     for tracker in recipe.training.trackers:
         if importlib.util.find_spec(TRACKER_MODULES[tracker]) is None:
             raise RecipeError(

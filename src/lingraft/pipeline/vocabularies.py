@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.recipe.run import RUN_MODEL
 from lingraft.tokenizer.state import (
     PLACEHOLDER,
@@ -17,10 +18,11 @@ from lingraft.tokenizer.state import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from lingraft.models.families import Family
-    from lingraft.recipe import Recipe
+    from lingraft.recipe import Graft, Recipe, Resources
 
 FOLLOWING = ("extend", "append", "trim", "replace")
 """Kinds of vocabulary that are made of the source's tokenizer.json."""
@@ -37,6 +39,31 @@ def check_initialisers(recipe: Recipe, family: Family) -> None:
             raise UnsupportedModelError(
                 f"graft: '{name}' is for causal language models, and the source is a "
                 f"{family.model_type} model; use 'mean' or 'focus'"
+            )
+
+
+def learns_vectors(resources: Resources, initialiser: str) -> bool:
+    """Whether an initialiser learns static vectors, since none are given; that needs gensim."""
+    if initialiser not in ("focus", "omp", "wechsel"):
+        return False
+    given = resources.target_vectors and (initialiser != "wechsel" or resources.source_vectors)
+    return not given
+
+
+def check_vectors(recipe: Recipe, grafts: Sequence[Graft]) -> None:
+    """Refuse to learn static vectors without gensim before text and vocabulary are made.
+
+    Raises:
+        RecipeError: gensim is not installed.
+    """
+    if recipe.tokenizer.kind == "keep" or importlib.util.find_spec("gensim") is not None:
+        return
+    for name in [name for graft in grafts for name in graft.initialisers]:
+        if learns_vectors(recipe.resources, name):
+            raise RecipeError(
+                f"graft: '{name}' learns static vectors, which needs gensim; "
+                'pip install "lingraft[vectors]", or set resources.target_vectors (and '
+                "resources.source_vectors) to .vec files"
             )
 
 

@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, get_args
 
 from lingraft.errors import RecipeError
+from lingraft.pipeline.vocabularies import learns_vectors
 from lingraft.recipe import Budget, Initialiser, Recipe
 from lingraft.recipe.methods import settled
 from lingraft.recipe.run import RUN_MODEL
@@ -137,9 +138,7 @@ def missing(recipe: Recipe, initialiser: str) -> str | None:
         return "needs vectors or text of the source language: resources.source_vectors, source_text"
     if initialiser == "ramen" and not resources.parallel:
         return "needs sentence pairs: resources.parallel"
-    learns = initialiser in ("focus", "omp", "wechsel") and not resources.target_vectors
-    learns = learns or (initialiser == "wechsel" and not resources.source_vectors)
-    if learns and importlib.util.find_spec("gensim") is None:
+    if learns_vectors(resources, initialiser) and importlib.util.find_spec("gensim") is None:
         return 'learns static vectors, which needs gensim: pip install "lingraft[vectors]"'
     return None
 
