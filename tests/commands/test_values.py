@@ -6,6 +6,7 @@ import pytest
 
 import lingraft
 from lingraft import cli
+from lingraft.errors import LingraftError
 
 
 @pytest.mark.parametrize(
@@ -47,3 +48,20 @@ def test_evaluate_counts_the_text_that_a_vocabulary_lacks(tmp_path):
     result = lingraft.evaluate(str(source), str(text), num_words=0, precision="fp32")
     assert result["metrics"]["mask-only"]["positions"] < result["tokens"]
     assert 0.3 < result["unknown"] / result["tokens"] < 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rate": 2.0},
+        {"sentences": -3},
+        {"num_words": -1},
+        {"precision": "fp16"},
+        {"text": []},
+    ],
+    ids=str,
+)
+def test_a_wrong_option_of_evaluate_is_one_line_in_python_too(options):
+    with pytest.raises(LingraftError, match=r"evaluate: \w+ (must|names)") as error:
+        lingraft.evaluate("no-model", **{"text": "ko.txt"} | options)
+    assert "\n" not in str(error.value)

@@ -68,10 +68,6 @@ def command(
 
     if not text and not choices:
         raise RecipeError("give --text, --choices or both; there is nothing to evaluate on")
-    if not 0 < rate < 1:
-        raise RecipeError(f"--rate: must be above 0 and below 1; got {rate:g}")
-    if precision not in ("auto", "bf16", "fp32"):
-        raise RecipeError(f"--precision: must be auto, bf16 or fp32; got {precision}")
     for name, value in {"--shape": shape, "--against": against, "--questions": questions}.items():
         if value and not choices:
             raise RecipeError(f"{name}: is for questions; give --choices FILE too")

@@ -67,7 +67,18 @@ def evaluate(
 
     Raises:
         DataError: no model, no head that predicts tokens, no text.
+        RecipeError: an option has a value that is not allowed.
     """
+    if not 0 < rate < 1:
+        raise RecipeError(f"evaluate: rate must be above 0 and below 1; got {rate:g}")
+    if sentences < 1 or num_words < 0:
+        raise RecipeError(
+            "evaluate: sentences must be 1 or more, and words 0 or more; "
+            f"got {sentences} and {num_words}"
+        )
+    check_precision(precision)
+    if not text:
+        raise DataError("evaluate: text names no file; name at least one")
     model = catalogue.resolve(model)
     config = load_config(model)
     if is_causal(config):
@@ -99,6 +110,16 @@ def evaluate(
         chosen_words = words.choose(lines, num_words, seed)
         answer["words"] = words.bits_per_character(scorer, tokenizer, chosen_words, longest)
     return answer
+
+
+def check_precision(precision: str) -> None:
+    """Refuse what would count as fp32.
+
+    Raises:
+        RecipeError: there is no such precision.
+    """
+    if precision not in ("auto", "bf16", "fp32"):
+        raise RecipeError(f"evaluate: precision must be auto, bf16 or fp32; got {precision}")
 
 
 def _first_sentences(text: Sequence[str], language: str, number: int) -> list[str]:
@@ -156,8 +177,9 @@ def answer(
 
     Raises:
         DataError: no model, one that is not causal, or a broken file.
-        RecipeError: two files have one name.
+        RecipeError: two files have one name; no such precision.
     """
+    check_precision(precision)
     titles = [entry.title for entry in files]
     if len(set(titles)) < len(titles):
         raise RecipeError(f"--choices: two files have one name, in {titles}; rename one")
