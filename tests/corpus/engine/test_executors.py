@@ -108,5 +108,5 @@ def test_options_of_a_cluster_are_checked(
 
 def test_ray_that_is_not_installed_is_one_line(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(DataError, match="--executor ray: needs the package ray; run: pip install"):
+    with pytest.raises(DataError, match=r"ray: needs the package ray; run: .*lingraft\[ray\]"):
         executors.check_installed("ray")

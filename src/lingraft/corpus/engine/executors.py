@@ -78,7 +78,7 @@ def check_installed(kind: Kind) -> None:
         DataError: Ray is asked for and not installed.
     """
     if kind == "ray" and importlib.util.find_spec("ray") is None:
-        raise DataError("--executor ray: needs the package ray; run: pip install ray")
+        raise DataError('--executor ray: needs the package ray; run: pip install "lingraft[ray]"')
 
 
 def _check_options(kind: Any, cluster: Cluster) -> None:
