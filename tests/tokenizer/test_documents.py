@@ -44,8 +44,8 @@ def test_a_tokenizer_without_an_end_is_told_of_once(corpus, tiny_tokenizer, tmp_
     documents.encode(tokenizer, corpus, tmp_path, "train", 16)
     assert not caplog.messages
     tokenizer.eos_token = None
-    for split in ("train", "valid"):
-        documents.encode(tokenizer, corpus.with_name(f"{split}.txt"), tmp_path, split, 16)
+    for split in ("train", "valid"):  # of a stream, whose name stands before
+        documents.encode(tokenizer, corpus.with_name(f"{split}.txt"), tmp_path, f"a-{split}", 16)
     (said,) = caplog.messages
     assert "no eos_token" in said
 

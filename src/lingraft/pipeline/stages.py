@@ -391,8 +391,7 @@ def phase(context: Context, index: int, before_fingerprint: str) -> str:
 def _claim(run: Run, folder: Path, stage_fingerprint: str) -> None:
     """Make a phase's folder ready; what other settings left goes, and rows to be written again."""
     mark = folder / "inputs"
-    goes_on = mark.is_file() and mark.read_text() == stage_fingerprint
-    if folder.exists() and not goes_on:
+    if folder.exists() and not (mark.is_file() and mark.read_text() == stage_fingerprint):
         shutil.rmtree(folder)
     step = last_step(folder)
     run.keep_metrics(lambda row: row["phase"] != folder.name or row["step"] <= step)

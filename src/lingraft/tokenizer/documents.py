@@ -101,7 +101,7 @@ def encode(
         As `shards.encode`: `sentences` are documents, and `cut` those of more than the context;
         `pieces` is what all of them are read in.
     """
-    if not (end := end_of(tokenizer)) and split == "train":
+    if not (end := end_of(tokenizer)) and split.endswith("train"):
         logger.warning(
             "the tokenizer has no eos_token: nothing stands at the end of a document, and the "
             "model learns no end to stop at; give the source's tokenizer one if it has such a piece"
