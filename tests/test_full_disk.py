@@ -125,8 +125,9 @@ def test_fine_tuning_that_does_not_fit_is_one_line_and_leaves_nothing(
 ):
     data = "text,label\n" + "".join(f"text {n},{'ab'[n % 2]}\n" for n in range(6))
     (tmp_path / "mood.csv").write_text(data)
+    (tmp_path / "dev.csv").write_text(data.replace("text ", "other "))
     table = 'name = "mood"\nkind = "classification"\nmetrics = ["accuracy"]\n'
-    table += 'files = { train = "mood.csv", dev = "mood.csv" }\nepochs = 1\n'
+    table += 'files = { train = "mood.csv", dev = "dev.csv" }\nepochs = 1\n'
     (tmp_path / "mood.toml").write_text(table)
     out = tmp_path / "out"
     words = ("finetune", tiny_source("bert"), "--task", tmp_path / "mood.toml", "--seeds", 1)
