@@ -311,7 +311,7 @@ RULES: tuple[Rule, ...] = (
         lambda facts: is_measured(facts) and trains_at_once(facts),
         lambda _: MEASURED_RATE / 2,
         "5e-4, with embeddings at 2e-3: lower than with other factors at 0.3 M tokens; at 1 M "
-        "lower than 1e-3 and 4e-3 in Korean, and like it in Japanese",
+        "lower than 1e-3 and 4e-3 in Korean (two seeds), and like it in Japanese",
         (*evidence.FACTOR_WIDE, *evidence.WIDE_1M),
     ),
     Rule(

@@ -75,7 +75,11 @@ WIDE_1M = (
     ),
     *(
         f"study-transfer-rates.jsonl:{name}"
-        for name in ("auto-s0", "xpt-sp-s0-0-0-0.0-4-0.0005-436d")
+        for name in (
+            *("auto-s0", "auto-s1"),
+            *(f"xpt-sp-s{seed}-0-0-0.0-4-0.0005-436d" for seed in (0, 1)),
+            "xpt-sp-s0-0-0-0.0-8-0.00025-3655",
+        )
     ),
 )
 FACTOR_NARROW = (
