@@ -33,6 +33,19 @@ def sentence(rng: random.Random) -> str:
     return " ".join(rng.choices(WORDS, k=12)) + "."
 
 
+def parts_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """An entry for each part that is read from here on."""
+    read: list[int] = []
+    original = parts.documents
+
+    def counted(*arguments: Any) -> Any:
+        read.append(1)
+        return original(*arguments)
+
+    monkeypatch.setattr(parts, "documents", counted)
+    return read
+
+
 def of_stage(section: Corpus, out: Path) -> tuple[dict[str, Any], dict[str, str]]:
     out.mkdir()
     result = stage.prepare(section, "ko", out)
@@ -145,14 +158,7 @@ def test_a_killed_run_goes_on_without_losing_or_repeating_anything(
             made(section, tmp_path / "out")
     assert not (tmp_path / "out" / "corpus.json").exists()
     cleaned = len(list((tmp_path / "out/work/parts").iterdir()))
-    read: list[int] = []
-    original = parts.documents
-
-    def counted(*arguments: Any) -> Any:
-        read.append(1)
-        return original(*arguments)
-
-    monkeypatch.setattr(parts, "documents", counted)
+    read = parts_read(monkeypatch)
     assert made(section, tmp_path / "out") == expected
     assert text(tmp_path / "out") == text(tmp_path / "whole")
     assert len(read) == expected["parts"] - cleaned
@@ -231,14 +237,7 @@ def test_a_broken_file_that_is_replaced_costs_nothing_of_what_is_done(
     with pytest.raises(DataError, match="is cut short"):
         made(section, tmp_path / "out", settings(100))
     (folder / "3.jsonl.gz").write_bytes(good)
-    read: list[int] = []
-    original = parts.documents
-
-    def counted(*arguments: Any) -> Any:
-        read.append(1)
-        return original(*arguments)
-
-    monkeypatch.setattr(parts, "documents", counted)
+    read = parts_read(monkeypatch)
     assert made(section, tmp_path / "out", settings(100)) == whole
     assert text(tmp_path / "out") == text(tmp_path / "whole")
     assert len(read) == 2  # the broken one, and the one behind it
