@@ -1,6 +1,6 @@
 import pytest
 
-from lingraft.corpus.cleaning.words import ends, words
+from lingraft.corpus.cleaning.words import ends, measured, words
 
 
 @pytest.mark.parametrize(
@@ -34,4 +34,4 @@ def test_words_are_runs_of_letters_or_characters_of_scripts_without_spaces(
 def test_four_characters_of_scripts_that_spell_words_are_as_long_as_one(
     text: str, size: int, expected: list[int]
 ) -> None:
-    assert ends(words(text), size) == expected
+    assert list(ends(measured(words(text)), size)) == expected

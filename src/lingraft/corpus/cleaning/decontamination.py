@@ -15,7 +15,7 @@ import numpy as np
 
 from lingraft.corpus.cleaning import dedup
 from lingraft.corpus.cleaning.clean import normalise
-from lingraft.corpus.cleaning.words import ends, letters, words
+from lingraft.corpus.cleaning.words import ends, letters, measured, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -37,7 +37,7 @@ class Evaluations:
     """Hashes of what the evaluation texts consist of.
 
     Compared are words in NFKC without case, punctuation and invisible characters (see `words`; in
-    Chinese and Japanese 13 words are 13 characters, in Thai 52: see `ends`), and the letters of
+    Chinese and Japanese 13 words are 13 characters, in Thai 52: see `measured`), and the letters of
     whole sentences (see `letters`). Memory: 8 bytes a word of the evaluation texts.
 
     Args:
@@ -99,7 +99,7 @@ class Evaluations:
 
 def _ngrams(text: str) -> NDArray[np.uint64]:
     tokens = words(unicodedata.normalize("NFKC", text))
-    stops = enumerate(ends(tokens, NGRAM_WORDS))
+    stops = enumerate(ends(measured(tokens), NGRAM_WORDS))
     return dedup.hashes(" ".join(tokens[start:stop]) for start, stop in stops)
 
 

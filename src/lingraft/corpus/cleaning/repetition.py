@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lingraft.corpus.cleaning.words import ends, words
+from lingraft.corpus.cleaning.words import ends, measured, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lingraft.recipe import Repetition
 
@@ -34,7 +34,8 @@ def reason(document: str, limits: Repetition) -> str:
 def _checks(document: str, limits: Repetition) -> Iterator[tuple[str, bool]]:
     """Each reason and whether it holds; a generator, so that none is worked out after the first."""
     tokens = words(document)
-    if not ends(tokens, limits.min_words):
+    reach = measured(tokens)
+    if not ends(reach, limits.min_words):
         return
     lines = [line.strip() for line in document.splitlines() if line.strip()]
     paragraphs = [part.strip() for part in document.split("\n\n") if part.strip()]
@@ -44,8 +45,8 @@ def _checks(document: str, limits: Repetition) -> Iterator[tuple[str, bool]]:
     yield REPEATED_PARAGRAPHS, _repeats(paragraphs, limits)
     yield LIST, bullets > limits.bullets * len(lines)
     yield TEASERS, ellipses > limits.ellipses * len(lines)
-    yield FREQUENT_PHRASE, _has_frequent_phrase(tokens, limits.frequent)
-    yield REPEATED_PHRASES, _repeats_phrases(tokens, limits.repeated)
+    yield FREQUENT_PHRASE, _has_frequent_phrase(tokens, reach, limits.frequent)
+    yield REPEATED_PHRASES, _repeats_phrases(tokens, reach, limits.repeated)
 
 
 def _repeats(pieces: list[str], limits: Repetition) -> bool:
@@ -56,10 +57,12 @@ def _repeats(pieces: list[str], limits: Repetition) -> bool:
     return repeated > limits.lines * len(pieces) or characters > limits.line_characters * total
 
 
-def _has_frequent_phrase(tokens: list[str], limits: tuple[float, ...]) -> bool:
+def _has_frequent_phrase(
+    tokens: list[str], reach: Sequence[int], limits: tuple[float, ...]
+) -> bool:
     total = sum(map(len, tokens))
     for size, limit in enumerate(limits, start=2):
-        stops = enumerate(ends(tokens, size))
+        stops = enumerate(ends(reach, size))
         grams = Counter(tuple(tokens[start:stop]) for start, stop in stops)
         if not grams:
             return False
@@ -71,13 +74,13 @@ def _has_frequent_phrase(tokens: list[str], limits: tuple[float, ...]) -> bool:
     return False
 
 
-def _repeats_phrases(tokens: list[str], limits: tuple[float, ...]) -> bool:
+def _repeats_phrases(tokens: list[str], reach: Sequence[int], limits: tuple[float, ...]) -> bool:
     lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
     total = int(lengths.sum())
     for size, limit in enumerate(limits, start=5):
         grams: set[tuple[str, ...]] = set()
         covered = np.zeros(len(tokens), np.bool_)
-        for start, stop in enumerate(ends(tokens, size)):
+        for start, stop in enumerate(ends(reach, size)):
             gram = tuple(tokens[start:stop])
             if gram in grams:
                 covered[start:stop] = True

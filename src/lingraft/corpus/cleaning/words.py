@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,18 +47,29 @@ def words(text: str) -> list[str]:
     return matches
 
 
-def ends(tokens: Sequence[str], size: int) -> list[int]:
-    """Where the runs of `size` words end that start at the first of `words`, at the second ….
+def measured(tokens: Sequence[str]) -> Sequence[int]:
+    """How far a text reaches before each of its words, and at its end, in quarters of a word.
 
     Four characters of Thai, Lao, Khmer and Burmese are as long as a word; one of Chinese or
     Japanese counts as one, as it does in `words`.
-
-    Returns:
-        An entry for each run that the tokens are long enough for; none for a text of fewer words.
     """
     if not SPELT.search("".join(tokens)):
-        return list(range(size, len(tokens) + 1))
+        return range(0, SPELT_CHARACTERS * len(tokens) + 1, SPELT_CHARACTERS)
     quarters = (1 if SPELT.match(token) else SPELT_CHARACTERS for token in tokens)
-    reach = np.cumsum([0, *quarters])
-    stops = np.searchsorted(reach, reach[:-1] + SPELT_CHARACTERS * size)
-    return [stop for stop in stops.tolist() if stop <= len(tokens)]
+    return list(accumulate(quarters, initial=0))
+
+
+def ends(reach: Sequence[int], size: int) -> Sequence[int]:
+    """Where the runs of `size` words end that start at the first word, at the second ….
+
+    Args:
+        reach: of `measured`.
+        size: of a run.
+
+    Returns:
+        An entry for each run that the text is long enough for; none for a text of fewer words.
+    """
+    if isinstance(reach, range):
+        return range(size, len(reach))
+    stops = np.searchsorted(reach, np.array(reach[:-1]) + SPELT_CHARACTERS * size)
+    return [stop for stop in stops.tolist() if stop < len(reach)]
