@@ -124,10 +124,10 @@ def _publish(study: Study, folder: Path, results: Path | None) -> None:
     study_results = collect(rows)
     failed = f", {len(study_results.failures)} failed" if study_results.failures else ""
     console.line(f"{study.name}: {len(study_results.cells)} cells{failed}")
-    written = page.write(study, rows, StudyDir(folder).page_path)
+    planned, waiting = [cell.id for cell in grid.cells(study)], planning.waiting(study, rows)
+    written = page.write(study, rows, StudyDir(folder).page_path, waiting)
     for table in terminal.shown(study_results, console.out.width, written):
         console.show(table)
-    planned, waiting = [cell.id for cell in grid.cells(study)], planning.waiting(study, rows)
     ended = f"{len(study_results.cells)} of {len(planned)} cells{failed}"
     if waiting:
         ended += f", fine-tunings to do in {len(waiting)}"

@@ -16,7 +16,6 @@ from lingraft.study import (
     factor_plot,
     grid,
     learning_curves,
-    planning,
     plots,
     recipe,
     stream_tables,
@@ -46,13 +45,16 @@ SEEDS = 3
 """Fewer say little of luck."""
 
 
-def write(study: recipe.Study, rows: Sequence[AnyRow], out_html: Path) -> Path:
+def write(
+    study: recipe.Study, rows: Sequence[AnyRow], out_html: Path, waiting: Sequence[str]
+) -> Path:
     """Write the report of a study, whole or under way.
 
     Args:
         study: its cells are those that the page expects.
         rows: of its results file.
         out_html: the page.
+        waiting: ids of the cells that are trained and lack fine-tunings.
 
     Returns:
         `out_html`.
@@ -63,7 +65,6 @@ def write(study: recipe.Study, rows: Sequence[AnyRow], out_html: Path) -> Path:
     """
     planned = [cell.id for cell in grid.cells(study)]
     out_html.parent.mkdir(parents=True, exist_ok=True)
-    waiting = planning.waiting(study, rows)
     write_text(out_html, render(study.name, rows, planned, study, out_html.parent, waiting))
     return out_html
 

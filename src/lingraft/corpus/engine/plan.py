@@ -19,7 +19,7 @@ from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.engine import cutting
 from lingraft.corpus.inputs import digests, inputs
 from lingraft.corpus.readers import documents
-from lingraft.corpus.readers.folders import FINISHED
+from lingraft.corpus.readers.folders import FINISHED, PLAN
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
 from lingraft.pages import is_page
@@ -106,7 +106,7 @@ class Folder:
     @property
     def saved(self) -> Path:
         """The plan; as long as it is there, what lies beside it is the job's."""
-        return self.work / "plan.json"
+        return self.out / PLAN
 
     @property
     def done(self) -> Path:

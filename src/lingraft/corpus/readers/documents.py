@@ -172,8 +172,8 @@ def tell(texts: Iterable[str | Path]) -> None:
         if not folder.is_dir():
             continue
         files, about, others = _inside(folder)
-        if "," in (read_kinds := folders.kinds(files)):
-            logger.info("%s: %s are read", folder, read_kinds)
+        if len({folders.kind(file) for file in files}) > 1:
+            logger.info("%s: %s are read", folder, folders.kinds(files))
         if about:
             names = ", ".join(str(file.relative_to(folder)) for file in about[:5])
             more = f" and {len(about) - 5:,} more" if len(about) > 5 else ""
@@ -203,8 +203,10 @@ def _inside(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
 
 def _is_text(path: Path) -> bool:
     """Whether a file of a directory can be read; of the many kinds of XML only dumps are."""
-    if not path.is_file() or _format(path) != ".xml":
-        return path.is_file() and bool(_format(path))
+    if not path.is_file():
+        return False
+    if (form := _format(path)) != ".xml":
+        return bool(form)
     with reading_errors(path), opened(path, Reading()) as stream:
         return DUMP_ROOT in stream.read(DUMP_HEAD_BYTES).replace(b"\0", b"")
 

@@ -85,12 +85,13 @@ def is_packed(path: Path) -> bool:
 
 def kinds(paths: Iterable[Path]) -> str:
     """How many paths there are of each kind: '3 .csv files, 1 broken link'."""
-    counts = sorted(Counter(map(_kind, paths)).items())
-    shown = [f"{count:,} {kind}{'s' if count > 1 else ''}" for kind, count in counts[:8]]
+    counts = sorted(Counter(map(kind, paths)).items())
+    shown = [f"{count:,} {name}{'s' if count > 1 else ''}" for name, count in counts[:8]]
     return ", ".join(shown) + (f" and {len(counts) - 8:,} more kinds" if len(counts) > 8 else "")
 
 
-def _kind(path: Path) -> str:
+def kind(path: Path) -> str:
+    """What a path is in such a list: '.csv file', 'linked folder' …."""
     if path.is_dir():
         return "linked folder" if path.is_symlink() else "lingraft folder"
     if not path.exists():
