@@ -46,7 +46,7 @@ SEEDS = 3
 
 
 def write(
-    study: recipe.Study, rows: Sequence[AnyRow], out_html: Path, waiting: Sequence[str]
+    study: recipe.Study, rows: Sequence[AnyRow], out_html: Path, waiting: Sequence[str] = ()
 ) -> Path:
     """Write the report of a study, whole or under way.
 
