@@ -15,7 +15,9 @@ import lingraft
 from lingraft import cli
 from lingraft.commands import console
 from lingraft.commands.list import TABLES
+from lingraft.errors import DataError
 from lingraft.report.table import table
+from lingraft.training.phase import Stopped
 
 COMMANDS = {
     "adapt": ("--source", "--join", "--text", "--lang", "--language-field", "--out", "--method",
@@ -387,6 +389,33 @@ def test_processes_other_than_the_first_are_silent(command, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     command("list", "methods")
     assert levels == [logging.INFO, logging.ERROR]
+
+
+@pytest.mark.parametrize(
+    ("rank", "raised", "says", "waited"),
+    [
+        ("0", DataError("no text"), "lingraft: no text", []),
+        ("1", DataError("no text"), "lingraft: no text", [cli.PRECEDENCE_SECONDS]),
+        ("0", RuntimeError("[gloo/transport/tcp/pair.cc:5] Connection closed by peer"),
+         "lingraft: another process of this run has ended or cannot be reached; if it told", []),
+        ("1", Stopped("stopped by SIGTERM", 15), "", []),
+    ],
+)  # fmt: skip
+def test_the_first_of_several_processes_tells_of_an_error_first(
+    command, monkeypatch, rank, raised, says, waited
+):
+    def fail(_):
+        raise raised
+
+    slept: list[float] = []
+    monkeypatch.setattr("lingraft.commands.list.table_of", fail)
+    monkeypatch.setattr(cli.time, "sleep", slept.append)
+    monkeypatch.setenv("RANK", rank)
+    ended = command("list", "methods")
+    assert ended.status == getattr(raised, "exit_status", 1)
+    assert ended.err.startswith(says)
+    assert len(ended.err.splitlines()) == bool(says)
+    assert slept == waited
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 import textwrap
+import time
 from typing import Annotated, Any
 
 import typer
@@ -61,7 +62,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-INTERRUPTED = 128 + signal.SIGINT
+SIGNALLED = 128
+"""Below the exit status of what a signal has stopped."""
+INTERRUPTED = SIGNALLED + signal.SIGINT
 
 
 EXAMPLE = re.compile(r"(?:(?P<says>[A-Z][\w ]*): +)?(?P<code>lingraft .*)", re.DOTALL)
@@ -164,6 +167,36 @@ def many(arguments: list[str]) -> tuple[str, ...]:
     return tuple(flag for param in params if param.multiple for flag in param.opts if flag in MANY)
 
 
+PRECEDENCE_SECONDS = 10.0
+"""For which a process that is not the first keeps an error to itself."""
+
+
+def call() -> None:
+    """Run the command; of several processes the first one tells of an error first.
+
+    What ended that one, torchrun lets end the others before they say the same again, or that their
+    peer has gone. An error of another process alone is told after a moment.
+
+    Raises:
+        LingraftError: also in place of what torch raises when another process has gone.
+    """
+    arguments = sys.argv[1:]
+    try:
+        COMMAND_LINE(args=spread(arguments, many(arguments)), standalone_mode=True)
+    except Exception as error:
+        if not options.is_first_process():
+            if isinstance(error, LingraftError) and error.exit_status > SIGNALLED:
+                sys.exit(error.exit_status)  # all stop together, and the first one says so
+            time.sleep(PRECEDENCE_SECONDS)
+        # DistBackendError and the like of NCCL; gloo has no class of its own
+        if type(error).__name__.startswith("Dist") or "gloo/transport" in str(error):
+            raise LingraftError(
+                "another process of this run has ended or cannot be reached; if it told why, mend "
+                f"that and run the same command again ({str(error)[:200]})"
+            ) from None
+        raise
+
+
 def main() -> None:
     """Entry point: errors that the user can mend are one line, and the exit status is 1.
 
@@ -172,8 +205,7 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        arguments = sys.argv[1:]
-        COMMAND_LINE(args=spread(arguments, many(arguments)), standalone_mode=True)
+        call()
     except LingraftError as error:
         typer.echo(f"lingraft: {' '.join(str(error).split())}", err=True)
         sys.exit(error.exit_status)
