@@ -458,7 +458,7 @@ def test_what_decides_nothing_changes_neither_plan_nor_weights(asked, tmp_path, 
     run = pipeline.adapt(asked(six), tmp_path / "run", time=Timekeeper(0.0, Clock(monkeypatch)))
     before, plan = digest(run), plan_of(run)
     again = asked(six, export={"licence": "mit"}, training={"row_tokens": 64, "log_steps": 7})
-    with pytest.raises(RecipeError, match=r"\(differs in: training, export\)"):
+    with pytest.raises(RecipeError, match=r"\(differs in: export\)"):
         pipeline.adapt(again, run.path)
     pipeline.adapt(again, run.path, resume=True, time=Timekeeper(0.0, Clock(monkeypatch)))
     assert (digest(run), plan_of(run)["fixed"]) == (before, plan["fixed"])

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+COMPUTES = ("precision", "row_tokens")
+"""Keys of [training] that a phase's fingerprint holds; another value of the others redoes nothing.
+"""
 UPLOADED = "uploaded"
 """Lies in RUN/model once it is on the Hub, so that an upload that failed is tried again."""
 
@@ -205,6 +208,8 @@ def changed_sections(recipe: Recipe, run: Run) -> list[str]:
         return budgeting.changed(run, recipe)
     run_recipe = recipe_from(load(run.recipe_path), where=str(run.recipe_path))
     new, old = (settled(version).model_dump(mode="json") for version in (recipe, run_recipe))
+    for version in (new, old):
+        version["training"] = {key: version["training"][key] for key in COMPUTES}
     return plans.differing(old, new)
 
 
