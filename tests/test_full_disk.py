@@ -171,6 +171,6 @@ def test_a_probe_without_room_for_its_text_is_told_and_starts_no_cell(
     with largest_file(10_000):
         ended = command(*words, "--initialisers", "match,mean", "--set", "phases=[]")
     assert ended.status == 1
-    assert "make room" in ended.err
+    assert "make room, then run the same command again" in ended.err
     assert here.cells == []
     assert not rubbish(tmp_path / "p")

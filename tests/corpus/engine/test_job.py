@@ -192,7 +192,9 @@ def test_a_full_disk_is_one_line_and_keeps_the_parts_that_are_done(
 
     with monkeypatch.context() as patch:
         patch.setattr(parts.np, "save", full)
-        with pytest.raises(DataError, match="No space left on device; make room; the parts"):
+        with pytest.raises(
+            DataError, match="No space left on device; make room, then run the same"
+        ):
             made(section, tmp_path / "out")
     assert len(list((tmp_path / "out/work/parts").iterdir())) == 2
     assert made(section, tmp_path / "out") == made(section, tmp_path / "other")

@@ -106,8 +106,8 @@ def writing_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise DataError(
-            f"{error.filename or path}: cannot be written: {error.strerror or error}; make room; "
-            "the parts that are done are kept, and the same command goes on"
+            f"{error.filename or path}: cannot be written: {error.strerror or error}; "
+            "make room, then run the same command again"
         ) from None
 
 
