@@ -16,10 +16,9 @@ from fake_slurm import FakeSlurm
 from tiny_study import run_here, write_study
 
 from lingraft.errors import DataError, RecipeError
-from lingraft.study import planning, processes, rows
-from lingraft.study.cell import EXIT
+from lingraft.study import planning, processes, rows, runner
 from lingraft.study.executors import slurm, start_of
-from lingraft.study.studydir import JOB, StudyDir
+from lingraft.study.studydir import EXIT, JOB, StudyDir
 
 WORDS = ("#SBATCH --partition=gpu", "#SBATCH --cpus-per-task=4", "#SBATCH --exclusive")
 
@@ -103,6 +102,20 @@ def test_a_job_that_slurm_refuses_is_one_line(cluster, folder):
     assert not (folder / JOB).exists()
 
 
+def test_a_number_is_found_among_what_a_sites_own_sbatch_says(cluster, folder, python):
+    python(ends(0))
+    wrapped = cluster.folder / "sbatch"
+    wrapped.rename(cluster.folder / "real")
+    wrapped.write_text(f"#!/bin/sh\necho Welcome to the cluster; exec {cluster.folder}/real\n")
+    wrapped.chmod(0o755)
+    job = slurm.Slurm({})(folder, 0, 1)
+    assert job.job == "1"
+    assert end_of(job) == 0
+    wrapped.write_text("#!/bin/sh\ncat > /dev/null; echo Welcome\n")
+    with pytest.raises(DataError, match="no number of a job for a cell; it said: Welcome"):
+        slurm.Slurm({})(folder, 0, 1)
+
+
 def ends(status):
     """A script's last words, written at once as a cell writes them."""
     return f'echo \'{{"status": {status}}}\' > "$3/half"; mv "$3/half" "$3/{EXIT}"'
@@ -173,6 +186,27 @@ def test_what_jobs_may_be_writing_is_not_deleted(tmp_path, tiny_source, korean_t
         out.prepare(study, resume=False, overwrite=True)
     out.prepare(study, resume=False, overwrite=False)
     assert half.is_file()
+
+
+def test_a_changed_study_does_not_delete_where_jobs_or_processes_of_the_old_one_write(
+    tmp_path, tiny_source, korean_text
+):
+    study = write_study(tmp_path, tiny_source("roberta"), korean_text)
+    out = StudyDir(tmp_path / "out")
+    out.path.mkdir()
+    out.prepare(study, resume=False, overwrite=False)
+    (plan, *_) = planning.plan(study, (), out.results_path, out)
+    run, shared = out.cell(plan.cell.id), out.share("text", "vocabulary")
+    out.open_cell(plan.cell, "other settings", shared)
+    (run.path / JOB).write_text('{"job": "12"}')
+    with pytest.raises(RecipeError, match=r"jobs of Slurm may still work there \(12\)"):
+        runner.run(study, out.path)
+    (run.path / EXIT).write_text('{"status": 0}')
+    assert plan.cell.id in planning.replaced([plan], out)
+    with run.locked(), pytest.raises(DataError, match="another lingraft is working"):
+        out.open_cell(plan.cell, plan.fingerprint, shared)
+    out.open_cell(plan.cell, plan.fingerprint, shared)
+    assert not (run.path / JOB).exists()
 
 
 def metrics(study, out):

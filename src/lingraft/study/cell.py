@@ -21,7 +21,7 @@ from lingraft import log
 from lingraft.errors import LingraftError, explain, is_disk_full
 from lingraft.rundir import Run, read_json, write_json, write_text
 from lingraft.study.collect import INITIAL
-from lingraft.study.studydir import LABEL, TASKS, with_tokenizer
+from lingraft.study.studydir import EXIT, LABEL, TASKS, with_tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 FAILURE = "failure.txt"
 """In the folder: why the process ended with an error, on one line."""
-EXIT = "exit.json"
-"""In the folder of a job of a cluster: the exit status, written last."""
 NO_ROOM = os.EX_IOERR
 """Exit status where the disk is full, for then there may be no room for a reason either."""
 STEPS = "steps.json"

@@ -91,12 +91,17 @@ class CellPlan:
 
 
 def replaced(plans: Sequence[CellPlan], folder: StudyDir) -> str:
-    """Which cells start where those of other settings lie, as a line; empty where none does."""
+    """Which cells start where those of other settings lie, as a line; empty where none does.
+
+    Raises:
+        RecipeError: jobs of a cluster may still be writing there.
+    """
     names = [
         plan.cell.id
         for plan in plans
         if plan.trains and folder.replaces(plan.cell, plan.fingerprint)
     ]
+    folder.check_no_jobs(folder.cell(name).path for name in names)
     return (
         f"made by other settings than the study's: {', '.join(names)}; these folders are deleted, "
         "weights too, as their cells start anew (their rows stay in the results file)"

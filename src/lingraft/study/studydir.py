@@ -21,6 +21,7 @@ from lingraft.rundir import SHARED_STAGES, Run, clear_temporary, read_json, writ
 from lingraft.study import recipe as studies
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from lingraft.recipe import Recipe
@@ -36,6 +37,8 @@ WEIGHTS = "weights"
 """Of a cell, while it is fine-tuned: links to its last weights and its tokenizer."""
 JOB = "job.json"
 """In a folder: the job of a cluster that works on it, or did when the study ended."""
+EXIT = "exit.json"
+"""There, written last: the job's exit status."""
 OURS = ("cells", "shared")
 FILES = ("results.jsonl", "report.html", "study.toml")
 
@@ -81,7 +84,7 @@ class StudyDir:
                 "choose another --out"
             )
         if overwrite:
-            self.check_no_jobs()
+            self.check_no_jobs(path for name in OURS for path in self.path.glob(f"{name}/*"))
             self.empty()
         elif present and not resume:
             name = load(self.study_path).get("name")
@@ -92,14 +95,14 @@ class StudyDir:
                 )
         write_text(self.study_path, studies.to_toml(study))
 
-    def check_no_jobs(self) -> None:
-        """Refuse to delete what jobs of a cluster may be writing.
+    def check_no_jobs(self, folders: Iterable[Path]) -> None:
+        """Refuse to delete folders in which jobs of a cluster may be writing.
 
         Raises:
             RecipeError: there is a job whose end the study has not seen.
         """
-        jobs = sorted(self.path.glob("cells/*/" + JOB)) + sorted(self.path.glob("shared/*/" + JOB))
-        if jobs:
+        open_jobs = (path / JOB for path in sorted(folders) if not (path / EXIT).is_file())
+        if jobs := [path for path in open_jobs if path.is_file()]:
             numbers = " ".join(str(read_json(path)["job"]) for path in jobs)
             raise RecipeError(
                 f"{self.path}: jobs of Slurm may still work there ({numbers}); scancel them and "
@@ -124,10 +127,15 @@ class StudyDir:
         return run
 
     def open_cell(self, cell: Cell, fingerprint: str, shared: Run) -> Run:
-        """Make a cell's folder ready; one that was made from something else is emptied."""
+        """Make a cell's folder ready; one that was made from something else is emptied.
+
+        Raises:
+            DataError: another process works there.
+        """
         run = self.cell(cell.id)
         if self.replaces(cell, fingerprint):
-            shutil.rmtree(run.path)
+            with run.locked():  # a process that a study left behind may still be writing
+                shutil.rmtree(run.path)
         run.path.mkdir(parents=True, exist_ok=True)
         write_json(run.path / "cell.json", {"fingerprint": fingerprint, "axes": cell.axes})
         if completed(run) is None:  # else rules have made it complete, which stays

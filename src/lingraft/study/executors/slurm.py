@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.rundir import read_json, write_json, write_text
-from lingraft.study.cell import EXIT, FAILURE
+from lingraft.study.cell import FAILURE
 from lingraft.study.processes import LOG, last_line
-from lingraft.study.studydir import JOB
+from lingraft.study.studydir import EXIT, JOB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -186,7 +186,11 @@ class Slurm:
         )
         if done.returncode:
             raise DataError(f"sbatch refused {folder.name}: {' '.join(done.stderr.split())[-300:]}")
-        job = done.stdout.strip().partition(";")[0]
+        numbers = re.findall(r"^(\d+)(?:;.*)?$", done.stdout, re.MULTILINE)
+        if not numbers:
+            said = " ".join(done.stdout.split())[-300:]
+            raise DataError(f"sbatch gave no number of a job for {folder.name}; it said: {said}")
+        job = str(numbers[-1])  # a site's own sbatch may greet first
         write_json(folder / JOB, {"executor": "slurm", "job": job})
         self.queue.asked_at = float("-inf")
         return SlurmJob(folder, job, self.queue)
