@@ -6,6 +6,7 @@ import pytest
 from synthetic_study import cell_rows, failed_rows, initialiser_rows, study_rows
 from synthetic_tasks import floor_rows, task_rows
 
+from lingraft.report import numbers
 from lingraft.stats import Resampling
 from lingraft.study import page
 from lingraft.study.metrics import BITS
@@ -69,6 +70,15 @@ def test_a_page_with_tasks_nests_too(rows):
     assert found.open == []
     assert len(found.ids) == len(set(found.ids))
     assert "tasks" in found.ids
+
+
+def test_the_time_of_all_cells_has_that_of_their_fine_tunings(rows):
+    tasks = task_rows(sizes=(4_000,), seeds=(0,))
+    cells = collect([*rows, *tasks]).cells
+    seconds = sum(cell.end.seconds for cell in cells) + sum(row.seconds for row in tasks)
+    shown = dict(page._facts(collect([*rows, *tasks]), []))["time of all cells"]
+    assert shown == numbers.duration(seconds)
+    assert shown != dict(page._facts(collect(rows), []))["time of all cells"]
 
 
 def test_what_comes_from_the_rows_is_escaped(text):
@@ -156,6 +166,8 @@ def test_what_follows_is_the_cells_that_lack_then_seeds_then_a_model(rows, tmp_p
     made = collect(study_rows(methods=["xpt", "scratch"], sizes=(4_000,), seeds=(0, 1, 2)))
     lacking = page.next_step(made, ["lapt-4000-0"], study, place)
     assert lacking.command == "lingraft study STUDY --out runs/demo"
+    elsewhere = page.next_step(made, ["lapt-4000-0"], study, place, (), Path("rows.jsonl"))
+    assert elsewhere.command == f"{lacking.command} --results rows.jsonl"
     few = collect(study_rows(methods=["xpt", "scratch"], sizes=(4_000,), seeds=(0,)))
     assert "3 values or more" in page.next_step(few, [], study, place).why
     assert page.next_step(made, [], study, place) is None  # its cells ran elsewhere

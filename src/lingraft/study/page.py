@@ -46,7 +46,11 @@ SEEDS = 3
 
 
 def write(
-    study: recipe.Study, rows: Sequence[AnyRow], out_html: Path, waiting: Sequence[str] = ()
+    study: recipe.Study,
+    rows: Sequence[AnyRow],
+    out_html: Path,
+    waiting: Sequence[str] = (),
+    results_file: Path | None = None,
 ) -> Path:
     """Write the report of a study, whole or under way.
 
@@ -55,6 +59,7 @@ def write(
         rows: of its results file.
         out_html: the page.
         waiting: ids of the cells that are trained and lack fine-tunings.
+        results_file: the results file, where it is not the study's own.
 
     Returns:
         `out_html`.
@@ -65,7 +70,8 @@ def write(
     """
     planned = [cell.id for cell in grid.cells(study)]
     out_html.parent.mkdir(parents=True, exist_ok=True)
-    write_text(out_html, render(study.name, rows, planned, study, out_html.parent, waiting))
+    place = out_html.parent
+    write_text(out_html, render(study.name, rows, planned, study, place, waiting, results_file))
     return out_html
 
 
@@ -76,6 +82,7 @@ def render(
     study: recipe.Study | None = None,
     folder: Path | None = None,
     waiting: Sequence[str] = (),
+    results_file: Path | None = None,
 ) -> str:
     """The page.
 
@@ -86,6 +93,7 @@ def render(
         study: its settings.
         folder: where it lies.
         waiting: ids of those that are trained and lack fine-tunings.
+        results_file: where it is not the study's own.
     """
     results = collect(rows)
     resampling = Resampling()
@@ -102,7 +110,7 @@ def render(
         "study",
         title=f"Study {name}",
         verdict=verdict(results, resampling),
-        next_step=next_step(results, planned, study, folder, waiting),
+        next_step=next_step(results, planned, study, folder, waiting, results_file),
         facts=_facts(results, planned),
         made_from="results.jsonl",
         failures=results.failures,
@@ -175,7 +183,7 @@ def _learning(results: Results, size: int | None, *, initialisers: bool = False)
 
 def _facts(results: Results, planned: Sequence[str]) -> list[tuple[str, str]]:
     done = len(results.cells)
-    seconds = sum(cell.end.seconds for cell in results.cells)
+    seconds = sum(cell.seconds for cell in results.cells)
     seeds = {cell.seed for cell in results.cells}
     total = max(len(planned), done)
     return [
@@ -252,6 +260,7 @@ def next_step(
     study: recipe.Study | None,
     folder: Path | None,
     waiting: Sequence[str] = (),
+    results_file: Path | None = None,
 ) -> NextStep | None:
     """The cells and fine-tunings that lack, then more seeds, then a model by the best method.
 
@@ -259,7 +268,8 @@ def next_step(
     elsewhere.
     """
     place = folder or Path("runs") / (study.name if study else "study")
-    again = command("study", "STUDY", "--out", place)
+    kept = ("--results", results_file) if results_file else ()
+    again = command("study", "STUDY", "--out", place, *kept)
     if waiting or {*planned} - {cell.name for cell in results.cells}:
         return NextStep("Not everything has been run. What is done is kept:", again)
     _, groups = leaders(results)

@@ -49,6 +49,8 @@ class Cell:
     """By metric `task/NAME/SCORE` and seed of fine-tuning."""
     written: str = ""
     """What was hidden from an encoder–decoder that writes it: spans or infilling."""
+    seconds: float = 0.0
+    """Of training and evaluation, and of the fine-tunings."""
 
 
 @dataclass(frozen=True)
@@ -308,6 +310,7 @@ def _cell(
         end=end,
         tasks=_tasks(of_tasks),
         written=next((m[2] for row in rows if (m := _written(row))), ""),
+        seconds=end.seconds + sum(row.seconds for row in of_tasks),
     )
 
 
