@@ -19,7 +19,7 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 from safetensors import SafetensorError
@@ -382,7 +382,7 @@ class Run:
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / ".lock").open("w") as file:
             deadline = time.monotonic() + patience
-            while not _lock(file):
+            while not is_locked_now(file):
                 if time.monotonic() > deadline:
                     raise DataError(
                         f"{self.path}: another lingraft is working on this run; wait for it or "
@@ -392,7 +392,8 @@ class Run:
             yield
 
 
-def _lock(file: TextIO) -> bool:
+def is_locked_now(file: IO[Any]) -> bool:
+    """Lock an open file for as long as it stays open; False where another process has it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

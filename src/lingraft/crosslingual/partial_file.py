@@ -80,9 +80,17 @@ class PartialFile:
         """Open the file behind what is whole; at the end it has its own name.
 
         Only now is anything written, so that a model that cannot be loaded leaves nothing.
+
+        Raises:
+            DataError: another process is writing it.
         """
         rundir.write_json(self._state_path, asdict(self._state))
         with self._partial.open("ab") as file:
+            size = os.fstat(file.fileno()).st_size  # smaller where another one has finished it
+            if not rundir.is_locked_now(file) or size < self._state.size:
+                raise DataError(
+                    f"{self._partial}: another lingraft is writing it; wait for it or stop it"
+                )
             file.truncate(self._state.size)
             yield file
             self.keep(file)

@@ -1,0 +1,28 @@
+"""Two calls that write one file."""
+
+import pytest
+
+from lingraft.crosslingual.partial_file import PartialFile
+from lingraft.errors import DataError
+
+
+def begun(out):
+    file = PartialFile(out, overwrite=True)
+    file.begin("the same", "lines")
+    return file
+
+
+def test_a_file_that_another_call_is_writing_is_left_to_it(tmp_path):
+    out = tmp_path / "out.txt"
+    first = begun(out)
+    with first.growing() as stream:
+        stream.write(b"one\n")
+        first.keep(stream)
+        second = begun(out)  # it goes on behind the first line
+        with pytest.raises(DataError, match="another lingraft is writing it"), second.growing():
+            pass
+        stream.write(b"two\n")
+    assert out.read_bytes() == b"one\ntwo\n"
+    with pytest.raises(DataError, match="another lingraft is writing it"), second.growing():
+        pass
+    assert out.read_bytes() == b"one\ntwo\n"
