@@ -52,3 +52,21 @@ def test_two_processes_under_torchrun_give_the_weights_of_one(
         torch.testing.assert_close(two, one, rtol=1e-4, atol=1e-5)
         rows = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         assert len(rows) == len(set(rows)) > 6  # none is written twice
+
+
+@pytest.mark.slow
+def test_an_error_of_the_first_process_brings_no_traceback_of_its_peer(
+    tiny_source: Callable[[str], Path], korean_text: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "notes").touch()  # the folder is not ours; the second process waits meanwhile
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    arguments = ["adapt", "--source", str(tiny_source("roberta")), "--text", str(korean_text)]
+    arguments += ["--lang", "ko", "--steps", "6", "--preset", "xpt2021", "--out", str(tmp_path)]
+    done = subprocess.run(
+        [*torchrun, "-m", "lingraft", *arguments],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    told = [line for line in done.stderr.splitlines() if line.startswith("lingraft: ")]
+    assert len(told) == 1, done.stderr
+    assert "is not empty and holds no run of lingraft (notes" in told[0]
+    assert "[rank1]" not in done.stderr
