@@ -394,8 +394,7 @@ class Run:
 
 def is_locked_now(file: IO[Any]) -> bool:
     """Lock an open file for as long as it stays open; False where another process has it."""
-    try:
+    with contextlib.suppress(OSError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        return True
+    return False
