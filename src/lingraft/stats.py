@@ -164,12 +164,15 @@ def interval(replicates_R: Array, method: Any = "linear") -> tuple[float, float]
 def paired_t_test(gains: Sequence[float]) -> float | None:
     """Two-sided p that the mean gain of a seed is 0; None for fewer than two, or no numbers.
 
+    Gains that are equal but for rounding, which scores of a small test set often are, do not say
+    how much seeds differ. Then p is that of the signs, 2^(1 - seeds), and not 0.
+
     Args:
         gains: of each seed, what one model has more than the other.
     """
     if len(gains) < 2 or not np.isfinite(gains).all():
         return None
     mean, deviation = np.mean(gains), np.std(gains, ddof=1)
-    if deviation == 0:
-        return 1.0 if mean == 0 else 0.0
+    if np.allclose(gains, gains[0], rtol=1e-9, atol=1e-12):
+        return 1.0 if np.allclose(gains, 0.0, atol=1e-12) else 2.0 ** (1 - len(gains))
     return float(2 * stdtr(len(gains) - 1, -abs(mean) / deviation * len(gains) ** 0.5))
