@@ -50,6 +50,15 @@ def test_evaluate_counts_the_text_that_a_vocabulary_lacks(tmp_path):
     assert 0.3 < result["unknown"] / result["tokens"] < 1
 
 
+def test_evaluate_counts_as_cut_what_is_longer_than_the_model_reads(tmp_path, monkeypatch):
+    """And not the first sentence, of exactly as many tokens."""
+    monkeypatch.setattr("lingraft.pipeline.standalone.LONGEST", 8)
+    text, source = tmp_path / "en.txt", Path(__file__).parents[2] / "demo" / "source"
+    text.write_text("The file is open now.\n\nThe file is open now and then.\n")
+    result = lingraft.evaluate(str(source), str(text), num_words=0, precision="fp32")
+    assert (result["tokens"], result["cut"]) == (16, 1)
+
+
 @pytest.mark.parametrize(
     "options",
     [

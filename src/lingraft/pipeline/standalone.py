@@ -87,8 +87,8 @@ def evaluate(
     ids = TokenIds.of(tokenizer)
     lines = _first_sentences(text, language, sentences)
     longest = check_longest(model, min(LONGEST, longest_text(config, ids.pad)))
-    encoded = tokenizer(lines, truncation=True, max_length=longest)["input_ids"]
-    arrays = [np.array(row, dtype=np.int64) for row in encoded]
+    encoded = tokenizer(lines, truncation=True, max_length=longest)
+    arrays = [np.array(row, dtype=np.int64) for row in encoded["input_ids"]]
     scorer = Scorer.load(model, ids.pad, precision)
     result = evaluating.evaluate_sentences(
         scorer, tokenizer, arrays, rate=rate, seed=seed, number=0
@@ -96,7 +96,7 @@ def evaluate(
     answer = {
         "model": model,
         "sentences": len(arrays),
-        "cut": sum(len(row) == longest for row in arrays),
+        "cut": sum(bool(encoding.overflowing) for encoding in encoded.encodings),
         "tokens": sum(map(len, arrays)),
         "unknown": sum(int((row == tokenizer.unk_token_id).sum()) for row in arrays),
         "vocab_size": ids.size,
