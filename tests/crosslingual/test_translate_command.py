@@ -128,10 +128,10 @@ def test_a_model_that_cannot_be_loaded_leaves_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "src.txt"]
 
 
-def test_standard_input_and_output_are_files_too(
+def test_standard_input_and_output_are_files_too_also_with_a_mark_before_the_text(
     model: Path, expected: bytes, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = io.TextIOWrapper(io.BytesIO("\n".join(TEXT).encode()))
+    given = io.TextIOWrapper(io.BytesIO("\n".join(TEXT).encode("utf-8-sig")))
     monkeypatch.setattr(sys, "stdin", given)
     ended = command("translate", model, "--text", "-", "--out", "-", *OPTIONS)
     assert ended.out == expected.decode()

@@ -56,8 +56,8 @@ class Text:
 
 def _standard_input() -> Iterator[str]:
     try:
-        for line in sys.stdin.buffer:
-            yield line.decode().rstrip("\r\n")
+        for number, line in enumerate(sys.stdin.buffer):
+            yield line.decode("utf-8" if number else "utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError:
         raise DataError(
             "-: standard input is not UTF-8; convert it: iconv -f ENCODING -t UTF-8"
