@@ -16,7 +16,7 @@ from lingraft.recipe.methods import (
     settled,
     with_tied_head,
 )
-from lingraft.recipe.streams import replayed
+from lingraft.recipe.streams import distilled, replayed
 
 SMALL = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}}
 PHASE = {"name": "one", "train": ["itl"], "budget": {"value": 3}}
@@ -464,6 +464,21 @@ def test_replayed_text_has_a_share_of_every_phase_and_none_of_the_vocabulary():
     assert made.tokenizer.streams == ("ko",)
     for phase in made.phases:
         assert [(entry.stream, entry.share) for entry in phase.data] == [("ko", None), ("en", 0.2)]
+
+
+@pytest.mark.parametrize(("language", "again"), [("eng", "en.txt"), ("en", "eng=en.txt")])
+def test_replayed_text_in_the_target_s_language_is_refused_by_any_of_its_codes(language, again):
+    short = {"language": language, "corpus": {"text": ["a.txt"]}, "source": {"model": "m"}}
+    with pytest.raises(RecipeError, match="is a language of --text already"):
+        replayed(short, [again], 0.2)
+
+
+def test_the_stream_that_a_teacher_reads_too_is_english_by_any_of_its_codes():
+    streams = [
+        {"name": code, "language": code, "corpus": {"text": ["a"]}} for code in ("ko", "eng")
+    ]
+    made = recipe_from({"streams": streams, "source": {"model": "m"}, "method": {"name": "xlm-kd"}})
+    assert distilled(made.phases[0], made.texts).name == "eng"
 
 
 @pytest.mark.parametrize("steps", [7, 8, 100, 1_001])

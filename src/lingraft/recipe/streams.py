@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
+import langcodes
+from langcodes.tag_parser import LanguageTagError
 from pydantic import Field
 
 from lingraft.errors import RecipeError
@@ -149,7 +151,7 @@ def distilled(phase: Phase, streams: Sequence[Stream]) -> Stream:
     names = [entry.stream for entry in phase.data] or [stream.name for stream in streams]
     name = phase.distil.stream
     for stream in streams:
-        english = stream.pair is None and stream.language.lower().split("-")[0] == "en"
+        english = stream.pair is None and standard(stream.language).split("-")[0] == "en"
         if stream.name in names and (english if name is None else stream.name == name):
             return stream
     choices = ", ".join(filter(None, names)) or "several [[streams]]"
@@ -158,6 +160,14 @@ def distilled(phase: Phase, streams: Sequence[Stream]) -> Stream:
         f"phase '{phase.name}': distil: it reads no {missing}; name one in the teacher's "
         f"language in phases.….distil.stream, of {choices}"
     )
+
+
+def standard(code: str) -> str:
+    """The usual form of a language code: `en` of `eng`; what is no code as it is."""
+    try:
+        return langcodes.standardize_tag(code)
+    except LanguageTagError:
+        return code
 
 
 def named_texts(texts: Sequence[str], language: str | None) -> dict[str, Any]:
@@ -232,10 +242,10 @@ def replayed(data: dict[str, Any], texts: Sequence[str], share: float | None) ->
     targets = list(data.get("streams") or ())
     if short:
         targets = [{"name": str(short["language"]).lower(), **short}]
-    codes = {str(stream["language"]).lower() for stream in targets}
-    if both := codes & {code.lower() for code in by_language}:
+    codes = {standard(str(stream["language"])) for stream in targets}
+    if both := [code for code in by_language if standard(code) in codes]:
         raise RecipeError(
-            f"--replay: '{min(both)}' is a language of --text already; "
+            f"--replay: '{both[0]}' is a language of --text already; "
             "give the source's, as en=en.txt"
         )
     again = plain_streams(by_language)
