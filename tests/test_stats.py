@@ -131,13 +131,11 @@ def test_a_t_test_that_cannot_be_made(gains: list[float], expected: float | None
     assert paired_t_test(gains) == expected
 
 
-def test_equal_gains_of_a_few_seeds_are_not_certain() -> None:
+def test_equal_gains_of_a_few_seeds_are_no_p_of_0() -> None:
     """Right of 400 answers: each seed two more, which rounding alone tells apart."""
     gains = [100 * (more / 400) - 100 * (fewer / 400) for more, fewer in ((2, 0), (7, 5))]
     assert 0 < abs(gains[0] - gains[1]) < 1e-12
-    assert paired_t_test(gains) == 0.5
-    assert paired_t_test([0.5, 0.5]) == 0.5
-    assert paired_t_test([-0.5] * 6) == 1 / 32
+    assert paired_t_test(gains) is paired_t_test([0.5, 0.5]) is None
 
 
 @pytest.mark.parametrize("seeds", [2, 5])

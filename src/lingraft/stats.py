@@ -50,7 +50,7 @@ class Difference:
     trained: int
     """How many seeds of training both have."""
     p_seeds: float | None
-    """Two-sided, of a paired t-test over the seeds of training; None for one."""
+    """Two-sided, of a paired t-test over the seeds of training; None for one, or equal gains."""
 
     @property
     def larger_p(self) -> float | None:
@@ -164,8 +164,8 @@ def interval(replicates_R: Array, method: Any = "linear") -> tuple[float, float]
 def paired_t_test(gains: Sequence[float]) -> float | None:
     """Two-sided p that the mean gain of a seed is 0; None for fewer than two, or no numbers.
 
-    Gains that are equal but for rounding, which scores of a small test set often are, do not say
-    how much seeds differ. Then p is that of the signs, 2^(1 - seeds), and not 0.
+    None too where all gains are equal but for rounding, as on a small test set: that seeds differ
+    by less than a score can show is no deviation of 0, and p not 0.
 
     Args:
         gains: of each seed, what one model has more than the other.
@@ -174,5 +174,5 @@ def paired_t_test(gains: Sequence[float]) -> float | None:
         return None
     mean, deviation = np.mean(gains), np.std(gains, ddof=1)
     if np.allclose(gains, gains[0], rtol=1e-9, atol=1e-12):
-        return 1.0 if np.allclose(gains, 0.0, atol=1e-12) else 2.0 ** (1 - len(gains))
+        return 1.0 if np.allclose(gains, 0.0, atol=1e-12) else None
     return float(2 * stdtr(len(gains) - 1, -abs(mean) / deviation * len(gains) ** 0.5))
