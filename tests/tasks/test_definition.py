@@ -476,6 +476,21 @@ def test_files_that_are_not_there_are_named_alone(tmp_path: Path) -> None:
         load(task, tmp_path)
 
 
+def test_tags_of_characters_can_be_scored_as_klue_does_and_those_of_words_cannot(
+    tmp_path: Path,
+) -> None:
+    toml = 'name = "t"\nkind = "tagging"\nmetrics = ["characters"]\n'
+    files = 'files = {train = "t.tsv", dev = "t.tsv"}\n'
+    text = "## a\t<가:PS> 나\n가\tB-PS\n \tO\n나\tO\n"
+    task = _task(tmp_path, f'{toml}format = "klue-ner"\n{files}', t__tsv=text)
+    assert (task.selection, _perfect(task, tmp_path)["character_macro_f1_no_o"]) == (
+        "character_macro_f1",
+        100,
+    )
+    with pytest.raises(RecipeError, match="'characters'; a tagging task can have entities"):
+        _task(tmp_path, toml + files)
+
+
 def test_klue_s_format_finds_its_own_labels(tmp_path: Path) -> None:
     toml = 'name = "t"\nkind = "tagging"\nformat = "klue-ner"\n'
     files = 'files = {train = "a.tsv", dev = "a.tsv"}\n'

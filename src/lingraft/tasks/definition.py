@@ -17,7 +17,7 @@ from lingraft.recipe.decoding import checked, load
 from lingraft.tasks import conllu, klue_ner, klue_re, squad, text, translation, words
 from lingraft.tasks.columns import Columns, Files, Headers, Pattern
 from lingraft.tasks.dependency import files as klue_dp
-from lingraft.tasks.metrics import SCORES
+from lingraft.tasks.metrics import CHARACTERS, SCORES
 from lingraft.tasks.reading import MISSING
 from lingraft.tasks.splits import find_part
 from lingraft.tasks.task import Hub, Kind, Settings, Spans, Split, Task
@@ -316,6 +316,8 @@ def _settled(definition: Definition, base: Path) -> Definition:
     translates = kind == "translation"
     labels = definition.labels or _labels_of(definition, base)
     metrics = definition.metrics or (translation.METRICS if translates else tuple(options))
+    if definition.format == "klue-ner":
+        options = options | CHARACTERS
     if kind == "tagging" and not words.are_entities(labels):
         if "entities" in definition.metrics:
             raise RecipeError(
@@ -339,9 +341,7 @@ def _settled(definition: Definition, base: Path) -> Definition:
         )
     scores = [score for metric in metrics for score in options[metric]]
     selection = definition.selection or scores[0]
-    usual = [
-        metric for metric in metrics if not translates or metric in translation.HEADLINE
-    ] or metrics
+    usual = [m for m in metrics if not translates or m in translation.HEADLINE] or metrics
     headline = definition.headline or tuple(options[metric][0] for metric in usual)
     for key, score in (("selection", selection), *(("headline", score) for score in headline)):
         if score not in scores:

@@ -151,3 +151,5 @@ SCORES: dict[str, dict[str, tuple[str, ...]]] = {
     "translation": {name: (name,) for name in translation_metrics.SCORERS},
 }
 """Kind of a user's task → metrics it can have → the scores that these give."""
+CHARACTERS = {"characters": ("character_macro_f1", "character_macro_f1_no_o")}
+"""The same of tags of characters, beside those of tagging."""
