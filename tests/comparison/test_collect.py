@@ -103,6 +103,8 @@ def test_a_users_own_task_is_the_one_that_was_saved(tmp_path: Path) -> None:
     part = comparison.parts[0]
     assert part.task.labels == ("contradiction", "entailment", "neutral")  # as in the recipe
     assert part.keys == ("macro_f1",)
+    assert part.note == "those of its own files"  # in older results it is "official"
+    assert part.official
     (note,) = (one for one in tables.scores(comparison).notes if one.startswith("mine: "))
     assert "a task of your own (pair, labels contradiction, entailment, neutral)" in note
     assert "scores macro f1, in percent, higher is better" in note

@@ -336,16 +336,20 @@ def test_a_task_of_one_s_own_is_saved_with_its_definition(tiny_source, tmp_path,
     rows = "".join(f"text {n} {word},{word}\n" for n, word in enumerate(["yes", "no"] * 3))
     (tmp_path / "mood.csv").write_text("text,label\n" + rows, encoding="utf-8")
     table = 'name = "mood"\nkind = "classification"\nmetrics = ["accuracy", "macro_f1"]\n'
-    table += 'files = { train = "mood.csv", dev = "mood.csv" }\nepochs = 1\n'
+    table += 'files = { train = "mood.csv", dev = "mood.csv" }\nepochs = 1\nlanguage = "kor"\n'
     (tmp_path / "mood.toml").write_text(table, encoding="utf-8")
     out = tmp_path / "out"
     ended = command(
         *("finetune", tiny_source("bert"), "--task", tmp_path / "mood.toml", "--seeds", 1),
-        *("--out", out),
+        *("--out", out, "--keep-models"),
     )
     assert ended.status == 0, ended.err
     (found,) = outcomes(out)
     assert found.task_definition is not None
+    assert found.data["split_note"] == found.split_note == "those of its own files"
+    card = ModelCard.load(found.folder / "best" / "README.md")
+    assert "The splits: those of its own files." in card.content
+    assert card.data.language == ["ko"]
     assert "mood: examples with the inputs of a training example: 6 of 6 in dev" in ended.err
     wanted = {"labels": ["no", "yes"], "metrics": ["accuracy", "macro_f1"], "selection": "accuracy"}
     assert wanted.items() <= found.task_definition.items()
@@ -353,7 +357,9 @@ def test_a_task_of_one_s_own_is_saved_with_its_definition(tiny_source, tmp_path,
     compared = command("compare", out)
     assert compared.status == 0, compared.err
     assert "mood: a task of your own (classification, labels no, yes)" in compared.out
+    assert "Splits of own files: mood (dev, 6 examples)." in " ".join(compared.out.split())
     for told in (ended.out, compared.out):
+        assert "fficial" not in told
         assert "(most frequent label)" in " ".join(told.split())
 
 

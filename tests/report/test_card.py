@@ -71,6 +71,12 @@ def test_the_hub_gets_the_bare_language_and_the_whole_code_beside_it(build, lang
     assert front["language_bcp47"] == [whole]
 
 
+def test_what_is_no_language_code_and_what_stands_for_none_is_no_language_on_the_hub():
+    assert card.languages_in_metadata(["und", "Korean"]) == {}
+    both = {"language": ["zh", "ko"], "language_bcp47": ["zh-Hant", "zh-CN", "ko"]}
+    assert card.languages_in_metadata(["zh-Hant", "zh-CN", "kor"]) == both
+
+
 def test_the_language_no_stays_norwegian(build):
     front, _ = parts(card.model_card(build(language="no").run))
     assert front["language"] == "no"

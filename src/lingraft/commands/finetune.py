@@ -234,7 +234,7 @@ def table_of(results: Sequence[Outcome]) -> Table:
                 summary = finetuned.summary([outcome.scores(split)[name] for outcome in outcomes])
                 score = (name, summary.shown(), str(summary.seeds), f"{first.n(split):,}")
                 rows.append((model, task, split, *score))
-        if first.split_note != "official":
+        if finetuned.is_cut(first.split_note):
             tasks = notes.setdefault(first.split_note, [])
             tasks += [task] if task not in tasks else []
     cuts = [f"not the official splits of {', '.join(of)}: {note}" for note, of in notes.items()]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from lingraft.finetuning.outcomes import language_of, learnt, metric_name, summary, told
+from lingraft.finetuning.outcomes import is_cut, language_of, learnt, metric_name, summary, told
 from lingraft.report import numbers
 from lingraft.report.table import BEST, SECOND, Cell, Column, row, table
 from lingraft.tasks import GROUPS
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 MEAN = "mean of scores"
 """Of several scores of a task: XTREME's one number, (EM + F1) / 2 of answers."""
-OFFICIAL = "official"
 ANSWERS = ("exact_match", "f1")
 """Scores of answers in passages, whose mean is the one number of such a task."""
 SAME = "•"
@@ -51,7 +50,7 @@ class Setting:
     rules: Mapping[str, Mapping[str, float]]
     """What needs no model, by rule and score: means over the languages."""
     note: str
-    """'official', or what the splits are."""
+    """What the splits are, as `Outcome.split_note`."""
 
     @property
     def number(self) -> str:
@@ -236,7 +235,7 @@ def _notes(setting: Setting) -> list[str]:
     complete = all(key in scores for scores in setting.rules.values() for key in keys)
     if complete and (reached := told(setting.rules, keys)):
         notes.append(f"average without a model: {reached}.")
-    if setting.note != OFFICIAL:
+    if is_cut(setting.note):
         notes.append(f"not the official splits of {setting.task}: {setting.note}.")
     if MEAN in setting.keys:
         notes.append(f"{MEAN}: of exact match and F1, XTREME's number.")
@@ -298,7 +297,7 @@ def _matrix(task: str, of_task: Sequence[Setting], label: str, key: str) -> Dire
         f"Chosen on the development sets of: {', '.join(c for m in mine for c in m.chosen[label])}."
     ]
     notes += dict.fromkeys(
-        f"not the official splits: {setting.note}." for setting in mine if setting.note != OFFICIAL
+        f"not the official splits: {setting.note}." for setting in mine if is_cut(setting.note)
     )
     return Directions(task, label, key, train, tuple(order), means, gaps, tuple(notes))
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import outcomes
-from lingraft.finetuning.outcomes import language_of, unsized
+from lingraft.finetuning.outcomes import is_cut, language_of, unsized
 from lingraft.rundir import fingerprint
 from lingraft.tasks import TASKS
 from lingraft.tasks.definition import decode, task_of
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from lingraft.tasks.weighted import Score
 
 SCRATCH = "scratch"
-OFFICIAL = "official"
 TOLERANCE = 0.01
 """Points by which a score made anew may differ from the saved one."""
 
@@ -91,13 +90,13 @@ class Part:
 
     @property
     def note(self) -> str:
-        """'official', or what the splits are."""
+        """What the splits are."""
         notes = (run.outcome.split_note for runs in self.runs.values() for run in runs)
         return "; ".join(dict.fromkeys(notes))
 
     @property
     def official(self) -> bool:
-        return self.note == OFFICIAL
+        return not is_cut(self.note)
 
     @property
     def chose(self) -> bool:

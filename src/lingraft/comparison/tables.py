@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from lingraft.comparison.across import number_of, of_seeds, plain_cell, settings
-from lingraft.comparison.collect import OFFICIAL, differing_settings
-from lingraft.finetuning.outcomes import ALSO_CHOSE, metric_name, summary, told
+from lingraft.comparison.collect import differing_settings
+from lingraft.finetuning.outcomes import ALSO_CHOSE, OFFICIAL, is_cut, metric_name, summary, told
 from lingraft.report import numbers
 from lingraft.report.next_step import NextStep, command
 from lingraft.report.table import BEST, SECOND, Cell, Column, comma_separated, row, table
@@ -68,7 +68,7 @@ def measured(comparison: Comparison, tested: Sequence[Tested] = ()) -> list[Scor
         if part.languages is None
     }
     for setting in settings_of(comparison):
-        sign = "" if setting.note == OFFICIAL else NOT_OFFICIAL
+        sign = NOT_OFFICIAL if is_cut(setting.note) else ""
         title = f"{setting.title}{len(setting.languages)}"
         by_title[setting.title] = [
             Score(
@@ -174,9 +174,10 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
         size = f"{len(setting.languages)} languages, {sum(setting.examples.values()):,} examples"
         by_note.setdefault(setting.note, []).append(f"{setting.title} ({size})")
     notes = [
-        f"Official splits: {', '.join(titles)}."
-        if note == OFFICIAL
-        else f"{NOT_OFFICIAL} Not the official splits: {', '.join(titles)}: {note}."
+        f"{NOT_OFFICIAL} Not the official splits: {', '.join(titles)}: {note}."
+        if is_cut(note)
+        else f"{'Official splits' if note == OFFICIAL else 'Splits of own files'}: "
+        f"{', '.join(titles)}."
         for note, titles in by_note.items()
     ]
     own = {part.task.name: part.task for part in comparison.parts if part.task.definition}

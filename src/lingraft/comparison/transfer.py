@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from lingraft.comparison import across
-from lingraft.comparison.across import MEAN, OFFICIAL, of_seeds, plain_cell
-from lingraft.finetuning.outcomes import metric_name
+from lingraft.comparison.across import MEAN, of_seeds, plain_cell
+from lingraft.finetuning.outcomes import is_cut, metric_name
 from lingraft.report import heat, numbers
 from lingraft.report.table import Cell, Column, comma_separated, markdown, row, table
 from lingraft.tasks import GROUPS, xtreme
@@ -115,7 +115,7 @@ def summary_table(settings: Sequence[Setting], retrieved: Sequence[Retrieved] = 
     if len(results) < len(xtreme.NINE):
         lacking = [task for task in xtreme.NINE if task not in results]
         notes.append(f"No XTREME average: {', '.join(lacking)} are not there.")
-    cut = [s.task for s in settings if results.get(s.task) is s and s.note != OFFICIAL]
+    cut = [s.task for s in settings if results.get(s.task) is s and is_cut(s.note)]
     if cut:
         notes.append(f"Not the official splits, so not XTREME's numbers: {', '.join(cut)}.")
     notes += [result.note for result in retrieved]

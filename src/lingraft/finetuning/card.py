@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lingraft.finetuning.outcomes import ALSO_CHOSE, Outcome, metric_name, unsized
+from lingraft.finetuning.outcomes import ALSO_CHOSE, OFFICIAL, Outcome, metric_name, unsized
+from lingraft.report.card import languages_in_metadata
 from lingraft.report.table import markdown, plain, table
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def task_card(cell: Cell, scores: Mapping[str, Any]) -> str:
         for key in task.shown
     ]
     front = ModelCardData(
-        language=[*languages] or None,
+        **languages_in_metadata(languages),
         library_name="lingraft" if cell.plug_in else "transformers",
         pipeline_tag=pipeline_tag,
         tags=["lingraft", pipeline_tag],
@@ -63,8 +64,9 @@ def task_card(cell: Cell, scores: Mapping[str, Any]) -> str:
             for split, name, value in measured
         ],
     )
-    note = scores["split_note"]
-    splits = "The splits are the official ones." if note == "official" else f"The splits: {note}."
+    outcome = Outcome(Path(), scores)
+    note = outcome.split_note
+    splits = "The splits are the official ones." if note == OFFICIAL else f"The splits: {note}."
     settings = {key: value for key, value in scores["settings"].items() if value is not None}
     rows = [(split, name, f"{value:.1f}") for split, name, value in measured]
     return CARD.format(
@@ -76,7 +78,7 @@ def task_card(cell: Cell, scores: Mapping[str, Any]) -> str:
         loads=PLUGGED if cell.plug_in else PARSER if task.kind == "parsing" else STOCK,
         scores=markdown(table("", ("split", "score", "%"), rows), plain),
         splits=plain(splits),
-        chosen=_chosen(Outcome(Path(), scores)),
+        chosen=_chosen(outcome),
         settings=", ".join(f"{key} {value}" for key, value in settings.items()),
     )
 

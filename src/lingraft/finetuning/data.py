@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.extras import require
 from lingraft.errors import DataError, RecipeError
+from lingraft.finetuning.outcomes import OFFICIAL, OWN
 from lingraft.finetuning.recipe import HUB
 from lingraft.tasks import Data, splits
 from lingraft.tasks.reading import Row
@@ -141,14 +142,14 @@ def fingerprint_of(data: Data) -> str:
     return digest.hexdigest()
 
 
-def split_note(data: Data) -> str:
-    """What the splits are that are not official, or the word official."""
+def split_note(data: Data, task: Task) -> str:
+    """What the splits are that were cut; else `OFFICIAL`, or `OWN` of a user's own task."""
     alike: dict[str, list[str]] = {}
     for split, name in data.names.items():
         if split != name:
             alike.setdefault(name, []).append(split)
     notes = (f"{', '.join(splits)}: {name}" for name, splits in alike.items())
-    return "; ".join(notes) or "official"
+    return "; ".join(notes) or (OFFICIAL if task.definition is None else OWN)
 
 
 # -- the Hub

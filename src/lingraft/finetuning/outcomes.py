@@ -47,6 +47,8 @@ MARKS = ("*/*/seed-*/inputs", "*/*/learning-rates/*/inputs")
 """Of folders that hold fine-tunings: of seeds, and of trainings that choose a learning rate."""
 MANY = 8
 """Languages; a name has no more of them."""
+OFFICIAL, OWN = "official", "those of its own files"
+"""What the splits are that were not cut: a benchmark's, and of a user's own task."""
 SIZED = "@"
 """In a task's name, before the number of training examples of a learning curve: `korsts@100`."""
 KINDS: dict[str, type[Any]] = {
@@ -155,8 +157,11 @@ class Outcome:
 
     @property
     def split_note(self) -> str:
-        """What the splits are, or the word official."""
-        return str(self.data["split_note"])
+        """What the splits are: `OFFICIAL`, `OWN`, or how they were cut."""
+        languages = self.languages
+        own = self.task_definition or (languages and languages.definitions)
+        note = str(self.data["split_note"])
+        return OWN if own and note == OFFICIAL else note  # older results had the one word
 
     @property
     def fingerprint(self) -> str:
@@ -192,6 +197,11 @@ class Outcome:
         languages = self.languages
         codes = languages.selection if languages else ()
         return split in ([split_in(DEV, code) for code in codes] or [DEV])
+
+
+def is_cut(note: str) -> bool:
+    """Whether a note on splits says that they are not those of the task's files."""
+    return note not in (OFFICIAL, OWN)
 
 
 def metric_name(key: str) -> str:

@@ -334,7 +334,7 @@ class _Call:
             "seed": job.seed,
             "splits": splits,
             "evaluation": cell.data.evaluation,
-            "split_note": task_data.split_note(cell.data),
+            "split_note": task_data.split_note(cell.data, cell.task_of(cell.selection[0])),
             "selection": task.selection,
             "transfer": cell.transfer.said() if cell.transfer else None,
             "shown": task.shown,

@@ -114,15 +114,22 @@ def _context(variants: Sequence[Variant]) -> dict[str, Any]:
     }
 
 
+def languages_in_metadata(codes: Iterable[str]) -> dict[str, Any]:
+    """Language codes as the Hub takes them: no scripts and regions in `language`."""
+    known = (code for code in codes if code != "und" and langcodes.tag_is_valid(code))
+    tags = list(dict.fromkeys(map(langcodes.standardize_tag, known)))
+    bare = list(dict.fromkeys(tag.partition("-")[0] for tag in tags))
+    lists = {"language": bare, "language_bcp47": tags if bare != tags else []}
+    return {key: values for key, values in lists.items() if values}
+
+
 def front_matter(main: Variant) -> dict[str, Any]:
     """The metadata of the card; a local base model, which the Hub cannot know, is left out."""
     recipe, evaluation = main.recipe, main.result("evaluation")
     base, hub_data = sections.hub_source(recipe), _hub_datasets(recipe)
-    # The Hub takes no scripts and regions in `language`
-    bare = list(dict.fromkeys(str(langcodes.get(code).language) for code in recipe.languages))
-    data: dict[str, Any] = {"language": bare if len(bare) > 1 else bare[0]}
-    if bare != list(recipe.languages):
-        data["language_bcp47"] = [langcodes.standardize_tag(code) for code in recipe.languages]
+    data = languages_in_metadata(recipe.languages)
+    if len(data.get("language", ())) == 1:
+        (data["language"],) = data["language"]
     if recipe.export.licence is not None:
         data["license"] = recipe.export.licence
     if base is not None:

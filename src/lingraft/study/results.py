@@ -127,7 +127,7 @@ class TaskShown:
     metrics: tuple[str, ...]
     """Those that papers report."""
     splits: str
-    """What the splits are, or 'official'."""
+    """What the splits are, as `Outcome.split_note`."""
     n: int
     """Examples scored."""
     train_examples: int

@@ -104,7 +104,7 @@ class TaskRow(CellRow):
     shown: tuple[str, ...] = ()
     """The metrics that papers report."""
     splits: str = ""
-    """What the splits are, or 'official'."""
+    """What the splits are, as `Outcome.split_note`."""
     rules: dict[str, dict[str, float]] = {}
     """What needs no model, by rule and score (`tasks.rules`), of the first split reported."""
     train_examples: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lingraft.finetuning.outcomes import OFFICIAL
 from lingraft.report.table import row, table
 from lingraft.study.entries import mixed_means, named, spread
 from lingraft.study.results import size_text
@@ -48,7 +49,7 @@ def about(results: Results) -> list[str]:
     """For each task, what it was trained and scored on."""
     return [
         f"{task.name}: trained on {task.train_examples:,} examples, scored on {task.n:,} "
-        f"({'the official splits' if task.splits == 'official' else task.splits})."
+        f"({'the official splits' if task.splits == OFFICIAL else task.splits})."
         + (f" Without a model: {task.rules}." if task.rules else "")
         + (
             f" Learning rates, the best on the development set: {_rates(task)}."
