@@ -236,6 +236,7 @@ def test_a_language_average_has_english_in_it_and_the_gap_compares_with_the_othe
     f1 = {language: scores["f1"] for language, scores in by_language.items()}
     assert xtreme.transfer_gap(f1) == 15
     assert xtreme.transfer_gap(f1, train="ko") == -15
+    assert xtreme.transfer_gap({"en": 80.0, "de": 70.0, "ko": 60.0}, train=("en", "de")) == 15
 
 
 def test_averages_of_what_is_not_there_are_errors() -> None:

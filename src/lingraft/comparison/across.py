@@ -1,7 +1,6 @@
 """What models score in each language of a task, trained in some of them (SPEC C.1).
 
-The average is the unweighted mean over the languages, those that were trained on included. The
-transfer gap is the score in the training languages less the mean over the others.
+Averages and transfer gaps are those of `tasks.xtreme`, a seed at a time.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from lingraft.finetuning.outcomes import is_cut, language_of, learnt, metric_name, summary, told
 from lingraft.report import numbers
 from lingraft.report.table import BEST, SECOND, Cell, Column, row, table
-from lingraft.tasks import GROUPS
+from lingraft.tasks import GROUPS, xtreme
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -71,25 +70,26 @@ class Setting:
         """The languages that were not trained on."""
         return tuple(language for language in self.languages if language not in self.train)
 
-    def over(self, label: str, key: str, languages: Sequence[str]) -> BySeed:
-        """The mean over some languages by seed; empty where the model lacks one of them."""
-        scores = [self.values[label].get(key, {}).get(language, {}) for language in languages]
-        if not scores:
-            return {}
-        seeds = set.intersection(*(set(by_seed) for by_seed in scores))
-        return {seed: fmean(by_seed[seed] for by_seed in scores) for seed in sorted(seeds)}
+    def complete(self, label: str, key: str) -> dict[int, dict[str, float]]:
+        """By seed and language, of the seeds that have all languages."""
+        values = self.values[label].get(key, {})
+        seeds = set.intersection(*(set(values.get(language, {})) for language in self.languages))
+        return {
+            seed: {language: values[language][seed] for language in self.languages}
+            for seed in sorted(seeds)
+        }
 
     def average(self, label: str, key: str) -> BySeed:
         """The mean over all languages by seed."""
-        return self.over(label, key, self.languages)
+        complete = self.complete(label, key)
+        return {seed: xtreme.mean(scores.values()) for seed, scores in complete.items()}
 
     def gap(self, label: str, key: str) -> BySeed:
         """The transfer gap by seed; empty where there is nothing to transfer from or to."""
-        if not set(self.train) <= set(self.languages):
+        if not self.others or not set(self.train) <= set(self.languages):
             return {}
-        trained = self.over(label, key, self.train)
-        unseen = self.over(label, key, self.others)
-        return {seed: trained[seed] - unseen[seed] for seed in trained if seed in unseen}
+        complete = self.complete(label, key)
+        return {seed: xtreme.transfer_gap(scores, self.train) for seed, scores in complete.items()}
 
 
 def settings(scored: Iterable[tuple[str, Outcome, str]]) -> list[Setting]:

@@ -6,13 +6,14 @@ tables; a transfer gap compares it with the others (Chi et al. 2021, section 5.1
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError
 from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lingraft.tasks.group import Group
 
@@ -42,7 +43,7 @@ def mean(scores: Iterable[float]) -> float:
     values = list(scores)
     if not values:
         raise DataError("no scores to average")
-    return sum(values) / len(values)
+    return fmean(values)
 
 
 def task_score(task: str, scores: Mapping[str, float]) -> float:
@@ -79,23 +80,24 @@ def language_averages(by_language: Mapping[str, Mapping[str, float]]) -> dict[st
     return {name: mean(scores[name] for scores in by_language.values()) for name in names}
 
 
-def transfer_gap(by_language: Mapping[str, float], train: str = "en") -> float:
+def transfer_gap(by_language: Mapping[str, float], train: str | Sequence[str] = "en") -> float:
     """How much better the training language is than the mean of the others.
 
     Args:
         by_language: language → one score.
-        train: the training language.
+        train: the training language; of several their mean counts.
 
     Raises:
         DataError: the training language or all others are missing.
     """
-    other_scores = [score for language, score in by_language.items() if language != train]
-    if train not in by_language or not other_scores:
+    trained = (train,) if isinstance(train, str) else tuple(train)
+    other_scores = [score for language, score in by_language.items() if language not in trained]
+    if not trained or not set(trained) <= by_language.keys() or not other_scores:
         raise DataError(
-            f"a transfer gap needs the training language {train} and another; "
+            f"a transfer gap needs the training language {', '.join(trained)} and another; "
             f"there are scores of {', '.join(by_language) or 'none'}"
         )
-    return by_language[train] - mean(other_scores)
+    return mean(by_language[language] for language in trained) - mean(other_scores)
 
 
 def category_averages(by_task: Mapping[str, float]) -> dict[str, float]:
