@@ -476,6 +476,17 @@ def test_files_that_are_not_there_are_named_alone(tmp_path: Path) -> None:
         load(task, tmp_path)
 
 
+def test_a_test_set_without_answers_is_said_in_the_task_and_the_error_says_how(
+    tmp_path: Path,
+) -> None:
+    toml = 'name = "t"\nkind = "classification"\n'
+    toml += 'files = {train = "a.csv", dev = "a.csv", test = "b.csv"}\n'
+    task = _task(tmp_path, toml, a__csv="text,label\nx,no\ny,yes\n", b__csv="text,label\nx,\n")
+    with pytest.raises(DataError, match=r'has no answer.*the task says hidden = \["test"\]'):
+        load(task, tmp_path)
+    assert load(_task(tmp_path, toml + 'hidden = ["test"]\n'), tmp_path).evaluation == ("dev",)
+
+
 def test_tags_of_characters_can_be_scored_as_klue_does_and_those_of_words_cannot(
     tmp_path: Path,
 ) -> None:

@@ -241,7 +241,9 @@ class Task:
 
     @property
     def _why_hidden(self) -> str:
-        """What a missing answer of a benchmark means."""
+        """What a missing answer means."""
+        if self.definition is not None:
+            return '; of a test set without answers the task says hidden = ["test"]'
         if not self.folders:
             return ""
         return f"; the file may be a copy with hidden labels, those with labels: {self.files_from}"
