@@ -69,6 +69,18 @@ def test_a_model_that_was_scored_on_other_examples_is_kept_apart(tmp_path: Path)
     assert (list(part.runs), list(part.apart)) == (["scratch"], ["xpt"])
 
 
+def test_seeds_that_were_scored_on_other_examples_than_the_others_are_named(tmp_path: Path) -> None:
+    """Of a model that has both: the files have changed between two calls."""
+    write_model(tmp_path, "scratch", 0.5, ["nsmc"], n=10)
+    write_model(tmp_path, "xpt", 0.5, ["nsmc"], n=10)
+    write_model(tmp_path, "xpt", 0.5, ["nsmc"], seeds=(2, 3), n=12)
+    comparison = collect([tmp_path])
+    part = comparison.parts[0]
+    assert [run.seed for run in part.runs["xpt"]] == [0, 1]
+    (note,) = (note for note in tables.scores(comparison).notes if "left out" in note)
+    assert note.startswith("nsmc: seed 2, 3 of xpt was scored on other examples")
+
+
 def test_settings_that_differ_between_models_are_named(tmp_path: Path) -> None:
     write_model(tmp_path, "scratch", 0.5, ["nsmc"], n=10)
     write_model(tmp_path, "xpt", 0.5, ["nsmc"], n=10, settings={"epochs": 9, "learning_rate": 5e-5})

@@ -7,7 +7,7 @@ reference are kept apart, and every table says so.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -77,6 +77,8 @@ class Part:
     family: str
     """What counts as one task in an average: its name, of one in several languages with those that
     were trained on."""
+    left_out: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """By label with runs on the same examples, the seeds that were scored on others."""
 
     @property
     def languages(self) -> Languages | None:
@@ -289,6 +291,7 @@ def _part(title: str, split: str, runs: Sequence[Run], reference: str) -> Part:
         {label: same[label] for label in order if label in same},
         {label: apart[label] for label in order if label in apart and label not in same},
         languages.title if (languages := first.outcome.languages) else first.outcome.task,
+        {label: [run.seed for run in runs] for label, runs in apart.items() if label in same},
     )
 
 

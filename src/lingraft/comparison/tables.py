@@ -193,6 +193,11 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
                 f"{OTHER_EXAMPLES} {part.title}: {', '.join(part.apart)} was scored on other "
                 "examples and does not compare."
             )
+        for label, seeds in part.left_out.items():
+            notes.append(
+                f"{part.title}: seed {', '.join(map(str, seeds))} of {label} was scored on other "
+                "examples than its others and is left out."
+            )
         notes += [f"{part.title} {metric_name(key)}: {text}." for key, text in _signatures(part)]
         if differing := differing_settings(part):
             by_setting[f"{part.family}: fine-tuned with different {', '.join(differing)}."] = None
