@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +22,6 @@ from lingraft.tokenizer.frame import languages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 TEXT = [
     "Open the file.",
@@ -128,13 +128,21 @@ def test_a_model_that_cannot_be_loaded_leaves_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "src.txt"]
 
 
-def test_standard_input_and_output_are_files_too_also_with_a_mark_before_the_text(
+def test_standard_input_and_output_are_files_too(
     model: Path, expected: bytes, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = io.TextIOWrapper(io.BytesIO("\n".join(TEXT).encode("utf-8-sig")))
+    given = io.TextIOWrapper(io.BytesIO("\n".join(TEXT).encode()))
     monkeypatch.setattr(sys, "stdin", given)
     ended = command("translate", model, "--text", "-", "--out", "-", *OPTIONS)
     assert ended.out == expected.decode()
+
+
+def test_a_byte_order_mark_before_standard_input_is_no_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = io.TextIOWrapper(io.BytesIO("가\r\n나\n".encode("utf-8-sig")))
+    monkeypatch.setattr(sys, "stdin", given)
+    assert list(translation_file.Text(Path("-"))) == ["가", "나"]
 
 
 def test_a_prefix_stands_before_every_line_that_is_not_empty(model: Path) -> None:
