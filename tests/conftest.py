@@ -9,6 +9,8 @@ import io
 import logging
 import os
 import random
+import shutil
+import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -41,6 +43,18 @@ def _one_thread() -> None:
     os.environ["HF_DEACTIVATE_ASYNC_LOAD"] = "1"  # threads that read a few kilobytes each
     os.fsync = lambda _: None  # no test pulls a plug
     torch.set_num_threads(1)
+
+
+ROOM = 4 * 2**30
+"""Bytes that a whole run of the tests may need at a time, with room to spare."""
+
+
+def pytest_configure() -> None:
+    """Temporary files lie in memory where there is room: thousands of small ones, made and deleted."""
+    memory = "/dev/shm"
+    with contextlib.suppress(OSError):
+        if "TMPDIR" not in os.environ and shutil.disk_usage(memory).free > ROOM:
+            os.environ["TMPDIR"] = tempfile.tempdir = memory
 
 
 gc.disable()  # until everything is imported

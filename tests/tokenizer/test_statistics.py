@@ -48,6 +48,7 @@ def test_statistics_of_no_sentences_have_no_rates(tiny_text):
 def test_a_text_that_loses_its_marks_is_told(text, caplog):
     tokenizer = new("byte-bpe", [text] * 5)
     assert statistics(tokenizer, [text])["marks_kept"] == 1
+    caplog.clear()
     warn("xx", statistics(tokenizer, [text]))
     assert not caplog.records
     tokenizer.backend_tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
