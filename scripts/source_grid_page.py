@@ -15,7 +15,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lingraft.probing import predictors, sources
+import source_predictors as predictors
+
+from lingraft.probing import sources
 from lingraft.probing.facts import FACTS
 from lingraft.report import figure, numbers
 from lingraft.report.figure import Figure
@@ -23,7 +25,7 @@ from lingraft.report.table import BEST, Cell, markdown, row, table
 from lingraft.rundir import write_rows, write_text
 from lingraft.stats import Resampling
 from lingraft.study.metrics import BITS
-from lingraft.study.rows import CurveRow, finished, read
+from lingraft.study.rows import CurveRow, latest, read
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -95,8 +97,10 @@ def groups_of(target: str, seed: int | None = None) -> dict[str, Any]:
     every = read(path) if path.is_file() else []
     rows = [one for one in every if one.axes["method"] == "xpt"]
     seeds: dict[str, set[Any]] = {}
-    for ended in finished(rows).values():
-        axes = ended[0].axes
+    for outcome in latest(rows).values():
+        if not outcome.rows:
+            continue
+        axes = outcome.end.axes
         seeds.setdefault(str(axes[sources.AXIS]), set()).add(axes["seed"])
     if len(seeds) < len(LANGUAGES) - 1:
         return {}
@@ -121,8 +125,8 @@ def looks_of(target: str) -> dict[str, dict[str, float]]:
     """Validation loss of each source's run (seed 0) at each look of its first phase."""
     path = FOLDER / f"{target}.jsonl"
     found: dict[str, dict[str, float]] = {}
-    for rows in finished(read(path)).values():
-        for one in rows:
+    for outcome in latest(read(path)).values():
+        for one in outcome.rows:
             wanted = isinstance(one, CurveRow) and (one.split, one.phase) == ("valid", FIRST_PHASE)
             if not wanted or one.axes["method"] != "xpt" or one.axes["seed"] != 0:
                 continue

@@ -50,7 +50,7 @@ ROOM = 4 * 2**30
 
 
 def pytest_configure() -> None:
-    """Temporary files lie in memory where there is room: thousands of small ones, made and deleted."""
+    """Temporary files, thousands of small ones, lie in memory where there is room."""
     memory = "/dev/shm"
     with contextlib.suppress(OSError):
         if "TMPDIR" not in os.environ and shutil.disk_usage(memory).free > ROOM:

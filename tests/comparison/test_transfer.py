@@ -62,7 +62,7 @@ def test_average_and_gap_are_those_of_the_scores(two: Path) -> None:
     for row in shown.rows:
         of_seeds = scores[row.cells[0].text]
         average = fmean(fmean(one.values()) for one in of_seeds)
-        by_hand = xtreme.mean(xtreme.transfer_gap(one) for one in of_seeds)
+        by_hand = fmean(one["en"] - (one["de"] + one["ko"]) / 2 for one in of_seeds)
         assert row.cells[4].text == f"{average:.1f}"
         assert row.cells[5].text == f"{by_hand:.1f}"
         for at, language in enumerate(("en", "de", "ko"), 1):

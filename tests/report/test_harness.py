@@ -40,12 +40,6 @@ def test_every_number_is_read_with_version_shots_error_and_count():
     assert len(one.fingerprint) == 64
 
 
-def test_a_score_is_a_row_of_ours():
-    score = harness.read(RECORDED)[0].score()
-    assert score.metric == "lm-eval/tiny_choices/acc"
-    assert (score.value, score.n) == (pytest.approx(1 / 3), 30)
-
-
 def test_the_table_shows_the_numbers_as_the_harness_prints_them():
     shown = harness.table_of({"XPT": harness.read(RECORDED)})
     texts = [[cell.whole for cell in row.cells] for row in shown.rows]

@@ -13,7 +13,6 @@ from lingraft.report.table import (
     Cell,
     Column,
     comma_separated,
-    folded,
     latex,
     markdown,
     plain,
@@ -58,13 +57,6 @@ def test_markdown_has_the_best_bold_the_second_underlined_and_references_in_ital
     ]
 
 
-def test_a_table_of_long_rows_stands_behind_a_fold_alone():
-    less = table("less", ("less a", "PPL", "MRR"), [row("b", "−1.0 [−2.0, 0.0] p 0.1", "9" * 150)])
-    made = folded(less, ("PPL", "MRR"), "what it is")
-    assert made.startswith('<details markdown="1"><summary>what it is</summary>\n\n| less a |')
-    assert made.count("| less a |") == 1
-
-
 def test_a_column_that_is_empty_in_every_row_is_left_out_and_others_stay():
     some = table("t", ("model", "a", "b", "c"), [row("x", "1", "–", "–"), row("y", "2", "–", "3")])
     assert [column.title for column in some.filled().columns] == ["model", "a", "c"]
@@ -74,14 +66,6 @@ def test_a_column_that_is_empty_in_every_row_is_left_out_and_others_stay():
     ]
     for other in (table("t", ("model", "a"), []), table("t", ("model", "a"), [row("x", "–")])):
         assert other.filled() == other
-
-
-def test_a_table_of_main_columns_alone_has_no_fold_however_many_they_are():
-    names = [f"l{number}" for number in range(9)]
-    wide = table("wide", ("method", *names), [row("a", *names)])
-    assert folded(wide, names) == markdown(wide)
-    assert folded(wide, names[1:]).startswith("| method | l1 |")
-    assert "All 10 columns" in folded(wide)
 
 
 def test_markdown_of_texts_from_outside_means_nothing():

@@ -1,11 +1,12 @@
 """Learning curves over examples of a task, from rows whose truth is known."""
 
 import pytest
+from script_modules import load
 from synthetic_study import EFFICIENCY, cell_rows, common_of
 from synthetic_tasks import ACCURACY, accuracy, task_row
 
 from lingraft.stats import Resampling
-from lingraft.study import document, learning_curves, page, tables
+from lingraft.study import learning_curves, page, tables
 from lingraft.study.results import collect
 from lingraft.study.rows import append
 
@@ -52,7 +53,7 @@ def test_page_and_document_have_the_curve(rows, tmp_path):
     path = tmp_path / "results" / "synthetic.jsonl"
     path.parent.mkdir()
     append(path, rows)
-    section, figures = document.study(path, tmp_path)
+    section, figures = load("results_page").study(path, tmp_path)
     assert "### How many examples it is worth" in section
     assert any(name.startswith("synthetic-curve-task-nsmc") for name in figures)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from script_modules import load
 from synthetic_study import cell_rows, common_of, study_rows
 from synthetic_tasks import ACCURACY, SIZES, accuracy, floor_rows, task_row, task_rows
 
 from lingraft.report.table import BEST, Table
 from lingraft.stats import Resampling
-from lingraft.study import document, factor_plot, page, plots, tables, task_tables
+from lingraft.study import factor_plot, page, plots, tables, task_tables
 from lingraft.study.analysis import difference
 from lingraft.study.factor import NOT_REACHED, factor
 from lingraft.study.metrics import metric_named
@@ -232,7 +233,7 @@ def test_page_and_document_have_the_tasks(rows, tmp_path):
     folder = tmp_path / "results"
     folder.mkdir()
     append(folder / "demo.jsonl", rows)
-    made = document.files(folder, tmp_path)
+    made = load("results_page").files(folder, tmp_path)
     assert "### Fine-tuned on tasks" in made["results.md"]
     assert "| *untrained* | *50.0* | *1* |" in made["results.md"]
     assert "results/demo-data-task-nsmc-accuracy.svg" in made

@@ -13,7 +13,6 @@ from lingraft.tasks import markers, rules, windows
 from lingraft.tasks.characters import (
     character_tags,
     covered_characters,
-    straddling,
     token_labels,
 )
 from lingraft.tasks.examples import Answer, Entity, RelationExample
@@ -78,12 +77,6 @@ def test_what_is_cut_off_is_o_and_counted() -> None:
     text, offsets = "ab cd", [(0, 0), (0, 2), (0, 0)]
     assert character_tags(text, [None, "B-PS", None], offsets) == ("B-PS", "I-PS", "O", "O", "O")
     assert covered_characters(text, offsets) == 2
-
-
-def test_tokens_across_the_border_of_an_entity_are_named() -> None:
-    text, tags = "박씨는", ["B-PS", "O", "O"]
-    assert straddling(text, tags, [(0, 2), (2, 3)]) == [0]
-    assert straddling(text, tags, [(0, 1), (1, 3)]) == []
 
 
 def _relation(text: str, subject: tuple[int, int], obj: tuple[int, int]) -> RelationExample:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -94,13 +95,8 @@ SCORERS = {"classification": _labels, "tagging": _tags, "qa": _answers, "retriev
 
 def _averages(task: str) -> dict[str, float]:
     group = (GROUPS | RETRIEVAL_GROUPS)[task]
-    scorer = SCORERS[group.category]
-    by_language = {language: scorer(task, language) for language in group.languages}
-    named = {
-        language: {name: scores[name] for name in group.scores}
-        for language, scores in by_language.items()
-    }
-    return xtreme.language_averages(named)
+    by_language = [SCORERS[group.category](task, language) for language in group.languages]
+    return {name: fmean(scores[name] for scores in by_language) for name in group.scores}
 
 
 @needs_mock
@@ -111,7 +107,7 @@ def test_the_value_of_xtremes_own_test(task: str) -> None:
 
 @needs_mock
 def test_all_nine_give_xtremes_average_and_those_of_its_groups() -> None:
-    by_task = {task: xtreme.task_score(task, _averages(task)) for task in xtreme.NINE}
+    by_task = {task: fmean(_averages(task).values()) for task in xtreme.NINE}
     nine = [
         30.666666666666668, 51.42857142857143, 70.21746048354693, 57.50793650793652,
         (77.27272727272727 + 79.9586776859504) / 2, (57.142857142857146 + 81.76870748299321) / 2,

@@ -1,6 +1,7 @@
 """What models score in each language of a task, trained in some of them (SPEC C.1).
 
-Averages and transfer gaps are those of `tasks.xtreme`, a seed at a time.
+The average is the unweighted mean over the languages, those that were trained on included; the
+transfer gap is that of `tasks.xtreme`, a seed at a time.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Setting:
     def average(self, label: str, key: str) -> BySeed:
         """The mean over all languages by seed."""
         complete = self.complete(label, key)
-        return {seed: xtreme.mean(scores.values()) for seed, scores in complete.items()}
+        return {seed: fmean(scores.values()) for seed, scores in complete.items()}
 
     def gap(self, label: str, key: str) -> BySeed:
         """The transfer gap by seed; empty where there is nothing to transfer from or to."""

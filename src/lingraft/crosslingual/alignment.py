@@ -16,6 +16,7 @@ from torch.nn.functional import normalize
 from lingraft.crosslingual.layers import check_layer
 from lingraft.crosslingual.matching import METHODS, RELEASED
 from lingraft.errors import UnsupportedModelError
+from lingraft.models.padding import batches_by_length
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -177,7 +178,9 @@ class Aligner:
         lengths = [max(map(len, own)) for own in sequences]
         readable = [at for at, length in enumerate(lengths) if length <= self.encoder.max_tokens]
         tell(len(pairs) - len(readable))
-        for group in self._groups(readable, lengths):
+        readable_lengths = [lengths[at] for at in readable]
+        for batch in batches_by_length(readable_lengths, self.settings.batch_tokens):
+            group = [readable[place] for place in batch]
             of_group = [sequences[at] for at in group]
             for place, links in self._links(of_group, [sides[at] for at in group]):
                 links_by_pair[group[place]] = links
@@ -199,15 +202,6 @@ class Aligner:
         if self.settings.chosen.joint:
             return [start + source.ids + end + target.ids + end]
         return [start + side.ids + end for side in (source, target)]
-
-    def _groups(self, places: list[int], lengths: list[int]) -> Iterator[list[int]]:
-        """Pairs of like lengths, as many as make a batch."""
-        order = sorted(places, key=lambda at: -lengths[at])
-        begin = 0
-        while begin < len(order):
-            count = max(1, self.settings.batch_tokens // lengths[order[begin]])
-            yield order[begin : begin + count]
-            begin += count
 
     def _links(
         self, sequences: list[list[list[int]]], sides: list[tuple[Side, Side]]

@@ -22,6 +22,7 @@ from lingraft.models import loading
 from lingraft.models.families import FAMILIES, family_of
 from lingraft.models.kinds import KINDS
 from lingraft.models.packed import check_isolation
+from lingraft.models.padding import padded
 from lingraft.models.rows import pack
 from lingraft.models.stacks import LAYOUTS, packed_model
 from lingraft.pretrained.load import load_config
@@ -166,14 +167,9 @@ class Scorer:
         self, items: Sequence[Item], portion: Sequence[int]
     ) -> Iterator[tuple[Array, torch.Tensor]]:
         subset = [items[index] for index in portion]
-        width = max(len(item.ids) for item in subset)
-        ids = torch.full((len(subset), width), self.pad_id)
-        attend = torch.zeros((len(subset), width), dtype=torch.long)
-        for row, item in enumerate(subset):
-            ids[row, : len(item.ids)] = torch.from_numpy(item.ids.astype(np.int64))
-            attend[row, : len(item.ids)] = 1
+        ids_NT, mask_NT = padded([item.ids.tolist() for item in subset], self.pad_id)
         logits = self.model(
-            input_ids=ids.to(self.device), attention_mask=attend.to(self.device)
+            input_ids=ids_NT.to(self.device), attention_mask=mask_NT.long().to(self.device)
         ).logits
         for row, item in enumerate(subset):
             where = [(portion[row], j) for j in range(len(item.masked))]

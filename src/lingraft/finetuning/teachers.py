@@ -97,7 +97,7 @@ class Teacher:
 
     def tagged(self, examples: Sequence[Example], bare: Container[int]) -> list[Example]:
         """The examples; those at the places `bare` with the likeliest tags."""
-        untagged = [example for index, example in enumerate(examples) if index in bare]
+        untagged: list[Any] = [x for index, x in enumerate(examples) if index in bare]
         coder = TagCoder(self.task, self.shape)
         predictions = iter(self._says(coder, untagged, coder.encode(untagged)))
         logger.info("teacher: tags %d of %d translations", len(untagged), len(examples))

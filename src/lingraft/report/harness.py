@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError
 from lingraft.report import numbers
-from lingraft.report.row import Score
 from lingraft.report.table import Cell, Column, row, table
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 FOLDER = "lm-eval"
 """In a run: what the harness wrote about its model (`lm_eval … --output_path RUN/lm-eval`)."""
-PREFIX = "lm-eval/"
-"""What the names of its metrics begin with: `lm-eval/TASK/METRIC`."""
 STDERR = "_stderr"
 NO_FILTER = "none"
 UNHASHED = ""
@@ -72,15 +69,6 @@ class Result:
     def key(self) -> tuple[str, str, int, str]:
         """Equal for numbers of the same question."""
         return self.task, self.version, -1 if self.shots is None else self.shots, self.name
-
-    def score(self) -> Score:
-        """As a row of ours."""
-        return Score(
-            metric=f"{PREFIX}{self.task}/{self.name}",
-            value=self.value,
-            n=self.n,
-            masks=self.fingerprint,
-        )
 
 
 def read(path: Path) -> list[Result]:

@@ -26,10 +26,6 @@ BEST, SECOND = 1, 2
 STYLES = {BEST: "bold green", SECOND: "underline"}
 WIDE = 6
 """Columns; a table of more is shown in smaller letters."""
-MOST_COLUMNS = 8
-"""A table of more stands behind a fold in documents."""
-MOST_CHARACTERS = 160
-"""So does one whose rows are longer: its cells would be broken into many lines."""
 NARROW_NAME = 16
 """Characters that the first column of a terminal's table needs at least."""
 LATEX = str.maketrans(
@@ -197,38 +193,6 @@ def markdown(data: Table, escape: Callable[[str], str] = _bars_and_stars) -> str
     lines = [_line(escape(column.whole) for column in data.columns), "|" + "|".join(rules) + "|"]
     lines += [_line(_marked(cell, row.role, escape) for cell in row.cells) for row in data.rows]
     return "\n".join([*lines, *(f"\n{escape(note)}" for note in data.notes)])
-
-
-def folded(data: Table, first: Iterable[str] = (), summary: str = "") -> str:
-    """A table in Markdown; of a wide one the main columns, and the whole behind a fold.
-
-    Args:
-        data: the table.
-        first: titles of the main columns, beside the first one. A table that has no others is
-            not too wide for its columns; one that has none of them stands behind the fold alone.
-        summary: what the fold says; else the number of columns.
-    """
-    number = len(data.columns)
-    titles = set(first)
-    main = [column.title for column in data.columns[1:] if column.title in titles]
-    few = number <= MOST_COLUMNS or len(main) == number - 1
-    if few and _characters(data) <= MOST_CHARACTERS:
-        return markdown(data)
-    short = [markdown(replace(data.only([data.columns[0].title, *main]), notes=()))]
-    behind = fold(summary or f"All {number} columns", markdown(data))
-    return "\n\n".join([*short * (0 < len(main) < number - 1), behind])
-
-
-def fold(summary: str, text: str) -> str:
-    """Markdown behind a line that opens it."""
-    return f'<details markdown="1"><summary>{summary}</summary>\n\n{text}\n\n</details>'
-
-
-def _characters(data: Table) -> int:
-    """Of the longest cell of every column, together."""
-    titles = [column.whole for column in data.columns]
-    rows = [titles, *([cell.whole for cell in row.cells] for row in data.rows)]
-    return sum(max(map(len, texts)) for texts in zip(*rows, strict=True))
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -224,20 +224,6 @@ def _key(row: MetricRow | CurveRow) -> tuple[str, ...]:
     return ("metric", row.metric) if isinstance(row, MetricRow) else (row.phase, row.split)
 
 
-def finished(
-    rows: Iterable[AnyRow],
-) -> dict[str, list[MetricRow | CurveRow]]:
-    """By fingerprint, the rows of the cells that were done; of a cell that ran twice, the last.
-
-    Rows of an attempt that failed or was killed are left out.
-    """
-    return {
-        name: list(outcome.rows)
-        for name, outcome in latest(rows).items()
-        if outcome.end.status == "done"
-    }
-
-
 Tuned = dict[tuple[str, int], TaskRow]
 """By fingerprint of the task and seed of fine-tuning."""
 

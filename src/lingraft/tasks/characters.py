@@ -80,17 +80,6 @@ def covered_characters(text: str, offsets: Offsets) -> int:
     return max((end for _, end in labelled_tokens(text, offsets).values()), default=0)
 
 
-def straddling(text: str, tags: Sequence[str], offsets: Offsets) -> list[int]:
-    """Tokens that cross the border of an entity: no label of theirs gives all their tags back."""
-    return [
-        token
-        for token, (first, end) in labelled_tokens(text, offsets).items()
-        if any(
-            tags[i] != _inside(tags[first]) and not text[i].isspace() for i in range(first + 1, end)
-        )
-    ]
-
-
 def _inside(label: str) -> str:
     return "O" if label == "O" else f"I-{label[2:]}"
 

@@ -21,11 +21,10 @@ from lingraft.tasks.weighted import Tally
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.weighted import Array, Score
 
-    Metric = Callable[[Sequence[Example], Sequence[Prediction], Sequence[str]], dict[str, Score]]
+    Metric = Callable[[Sequence[Any], Sequence[Prediction], Sequence[str]], dict[str, Score]]
 
 NO_RELATION = ("no_relation",)
 SIMILAR = 3.0
@@ -135,13 +134,8 @@ METRICS: dict[str, Metric] = {
     **{name: translation_metrics.of(name) for name in translation_metrics.SCORERS},
 }
 SCORES: dict[str, dict[str, tuple[str, ...]]] = {
-    "classification": {
-        "accuracy": ("accuracy",),
-        "macro_f1": ("macro_f1",),
-        "f1": ("f1",),
-        "matthews": ("matthews",),
-    },
-    "regression": {"pearson": ("pearson",), "spearman": ("spearman",)},
+    "classification": {name: (name,) for name in ("accuracy", "macro_f1", "f1", "matthews")},
+    "regression": {name: (name,) for name in ("pearson", "spearman")},
     "tagging": {
         "entities": ("entity_f1", "entity_macro_f1"),
         "tokens": ("token_accuracy",),

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.tasks import weighted
-from lingraft.tasks.examples import SpanExample
 from lingraft.tasks.mlqa import normalise_mlqa
 from lingraft.tasks.predictions import SpanPrediction, of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from lingraft.tasks.examples import Example
+    from lingraft.tasks.examples import SpanExample
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.weighted import Score
 
@@ -75,13 +74,12 @@ def token_f1_of_words(prediction: str, gold: str) -> float:
 
 
 def _answers(
-    examples: Sequence[Example], predictions: Sequence[Prediction]
+    examples: Sequence[SpanExample], predictions: Sequence[Prediction]
 ) -> list[tuple[str | None, list[str]]]:
     """What was said, and the gold answers: [""] where the passage does not say."""
     answers = []
     span_predictions = of_kind(predictions, SpanPrediction, "answer text")
     for example, prediction in zip(examples, span_predictions, strict=True):
-        assert isinstance(example, SpanExample)
         assert example.answers is not None
         answers.append((prediction.text, [answer.text for answer in example.answers] or [""]))
     return answers
@@ -122,7 +120,7 @@ def klue_answers(
 
 
 def squad1_answers(
-    examples: Sequence[Example],
+    examples: Sequence[SpanExample],
     predictions: Sequence[Prediction],
     labels: Sequence[str],
     *,
@@ -146,7 +144,7 @@ def squad1_answers(
 
 
 def squad_answers(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
+    examples: Sequence[SpanExample], predictions: Sequence[Prediction], labels: Sequence[str]
 ) -> dict[str, Score]:
     """The same where a passage need not have an answer (SQuAD 2.0's script).
 
@@ -156,8 +154,7 @@ def squad_answers(
     return squad1_answers(cleaned, predictions, labels, f1=token_f1)
 
 
-def _without_empty_answers(example: Example) -> SpanExample:
-    assert isinstance(example, SpanExample)
+def _without_empty_answers(example: SpanExample) -> SpanExample:
     assert example.answers is not None
     answers = tuple(answer for answer in example.answers if normalise_squad(answer.text))
     return replace(example, answers=answers)

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError
 from lingraft.tasks import weighted
-from lingraft.tasks.examples import TaggedExample
 from lingraft.tasks.predictions import TagPrediction
 from lingraft.tasks.weighted import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.tasks.examples import Example
+    from lingraft.tasks.examples import TaggedExample
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.weighted import Score
 
@@ -24,11 +23,10 @@ if TYPE_CHECKING:
 
 
 def _pairs(
-    examples: Sequence[Example], predictions: Sequence[Prediction]
+    examples: Sequence[TaggedExample], predictions: Sequence[Prediction]
 ) -> list[tuple[TaggedExample, TagPrediction]]:
     pairs = []
     for example, prediction in zip(examples, predictions, strict=True):
-        assert isinstance(example, TaggedExample)
         if not isinstance(prediction, TagPrediction) or len(prediction.tags) != len(example.units):
             raise DataError(
                 f"prediction {prediction.id}: must have {len(example.units)} tags, "
@@ -87,7 +85,7 @@ def span_units(gold: set[Span], predictions: set[Span]) -> list[tuple[str | None
 
 
 def entities(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
+    examples: Sequence[TaggedExample], predictions: Sequence[Prediction], labels: Sequence[str]
 ) -> dict[str, Score]:
     """F1 of entities: type and both ends right, sentence by sentence (seqeval's strict IOB2).
 
@@ -116,7 +114,7 @@ def _joined_spans(sentences: Sequence[list[str]]) -> list[set[Span]]:
 
 
 def characters(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
+    examples: Sequence[TaggedExample], predictions: Sequence[Prediction], labels: Sequence[str]
 ) -> dict[str, Score]:
     """Macro-F1 over characters that are not spaces (SPEC B.5).
 
@@ -136,7 +134,7 @@ def characters(
 
 
 def tokens(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
+    examples: Sequence[TaggedExample], predictions: Sequence[Prediction], labels: Sequence[str]
 ) -> dict[str, Score]:
     """Share of units (without spaces) with the right tag."""
     pairs = [shown_tags(*pair) for pair in _pairs(examples, predictions)]
@@ -144,7 +142,7 @@ def tokens(
 
 
 def chunks(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
+    examples: Sequence[TaggedExample], predictions: Sequence[Prediction], labels: Sequence[str]
 ) -> dict[str, Score]:
     """F1 of chunks by the rule of seqeval before 1.0, which XTREME's numbers have (SPEC C.3).
 

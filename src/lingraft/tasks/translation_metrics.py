@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lingraft.corpus.extras import require
-from lingraft.tasks.examples import TranslationExample
 from lingraft.tasks.predictions import TranslationPrediction, of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lingraft.tasks.examples import Example
+    from lingraft.tasks.examples import TranslationExample
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.weighted import Array, Score
 
@@ -131,16 +130,14 @@ def of(name: str) -> Callable[..., dict[str, Score]]:
     """The entry of `metrics.METRICS` for a name of `SCORERS`."""
 
     def metric(
-        examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
+        examples: Sequence[TranslationExample],
+        predictions: Sequence[Prediction],
+        labels: Sequence[str],
     ) -> dict[str, Score]:
-        hypotheses, right = [], []
         translations = of_kind(predictions, TranslationPrediction, "translation")
-        for example, prediction in zip(examples, translations, strict=True):
-            assert isinstance(example, TranslationExample)
-            hypotheses.append(prediction.translation)
-            right.append(example.translation)
-        language = getattr(examples[0], "language", "en")
-        return {name: SCORERS[name].score(hypotheses, right, language)}
+        hypotheses = [prediction.translation for prediction in translations]
+        right = [example.translation for example in examples]
+        return {name: SCORERS[name].score(hypotheses, right, examples[0].language)}
 
     return metric
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 
-    from lingraft.tasks.examples import Example
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.task import Task
 
@@ -187,7 +186,7 @@ class Shape:
 
 
 class Coder(ABC):
-    """One kind of task."""
+    """One kind of task; its examples are of that kind (`tasks.examples`)."""
 
     head: ClassVar[str]
     """A key of `heads.HEADS`."""
@@ -196,10 +195,10 @@ class Coder(ABC):
         self.task, self.shape = task, shape
 
     @abstractmethod
-    def encode(self, examples: Sequence[Example]) -> list[Item]:
+    def encode(self, examples: Sequence[Any]) -> list[Item]:
         """The inputs; an example may become several."""
 
-    def encode_training(self, examples: Sequence[Example]) -> list[Item]:
+    def encode_training(self, examples: Sequence[Any]) -> list[Item]:
         """The inputs to learn from."""
         return self.encode(examples)
 
@@ -245,7 +244,7 @@ class Coder(ABC):
 
     @abstractmethod
     def decode(
-        self, examples: Sequence[Example], items: Sequence[Item], collected: Sequence[Any]
+        self, examples: Sequence[Any], items: Sequence[Item], collected: Sequence[Any]
     ) -> list[Prediction]:
         """One prediction an example, in their order."""
 
@@ -253,28 +252,24 @@ class Coder(ABC):
 def collate(coder: Coder, shape: Shape, items: Sequence[Item], *, predict: bool) -> TaskBatch:
     """Inputs padded to the longest of them."""
     width = max(len(item.ids) for item in items)
-    ids_BT = torch.full((len(items), width), shape.pad, dtype=torch.long)
-    attend_BT = torch.zeros((len(items), width), dtype=torch.long)
-    inputs = {"input_ids": ids_BT, "attention_mask": attend_BT}
+    inputs = {
+        "input_ids": padded([item.ids for item in items], width, shape.pad),
+        "attention_mask": padded([np.ones_like(item.ids) for item in items], width, 0),
+    }
     if shape.types:
-        inputs["token_type_ids"] = torch.zeros((len(items), width), dtype=torch.long)
-    for row, item in enumerate(items):
-        size = len(item.ids)
-        ids_BT[row, :size] = torch.from_numpy(item.ids)
-        attend_BT[row, :size] = 1
-        if item.types is not None:
-            inputs["token_type_ids"][row, :size] = torch.from_numpy(item.types)
+        types = [() if item.types is None else item.types for item in items]
+        inputs["token_type_ids"] = padded(types, width, 0)
     count = sum(coder.count(item) for item in items)
     partners = [item.partner for item in items if item.partner]
     partner = collate(coder, shape, partners, predict=predict) if partners else None
     return TaskBatch(inputs, coder.targets(items, width), count, predict, partner)
 
 
-def padded(rows: Sequence[Sequence[int]], width: int, fill: int = IGNORED) -> Tensor:
+def padded(rows: Sequence[Sequence[int] | Array], width: int, fill: int = IGNORED) -> Tensor:
     """[B, width] whole numbers."""
     table = torch.full((len(rows), width), fill, dtype=torch.long)
     for index, row in enumerate(rows):
-        table[index, : len(row)] = torch.as_tensor(list(row), dtype=torch.long)
+        table[index, : len(row)] = torch.as_tensor(row, dtype=torch.long)
     return table
 
 

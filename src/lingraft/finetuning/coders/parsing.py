@@ -15,7 +15,6 @@ from lingraft.finetuning.coders.common import Coder, label_ids, padded
 from lingraft.finetuning.coders.tagging import word_at, word_starts
 from lingraft.models.losses import summed_cross_entropy as cross_entropy
 from lingraft.tasks.dependency.files import POS
-from lingraft.tasks.examples import ParseExample
 from lingraft.tasks.predictions import ParsePrediction
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lingraft.finetuning.coders.common import Item, Shape, TaskBatch
-    from lingraft.tasks.examples import Example
+    from lingraft.tasks.examples import ParseExample
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.task import Task
 
@@ -63,12 +62,11 @@ class ParseCoder(Coder):
         super().__init__(task, shape)
         self.labels = label_ids(task)
 
-    def encode(self, examples: Sequence[Example]) -> list[Item]:
+    def encode(self, examples: Sequence[ParseExample]) -> list[Item]:
         """One input an example."""
         encodings = self.shape.encode([example.text for example in examples])
         items, lost = [], 0
         for index, (example, encoding) in enumerate(zip(examples, encodings, strict=True)):
-            assert isinstance(example, ParseExample)
             edges, without = word_edges(example.words, encoding.offsets)
             lost += without
             first, last = zip(*edges, strict=True)
@@ -121,7 +119,7 @@ class ParseCoder(Coder):
         return [both_2BW[:, row, : len(item.target.heads)].copy() for row, item in enumerate(items)]
 
     def decode(
-        self, examples: Sequence[Example], items: Sequence[Item], collected: Sequence[Any]
+        self, examples: Sequence[ParseExample], items: Sequence[Item], collected: Sequence[Any]
     ) -> list[Prediction]:
         """The likeliest head of every word by itself, and its relation to that head."""
         return [

@@ -9,7 +9,6 @@ import torch
 
 from lingraft.finetuning.coders.common import Coder
 from lingraft.models.losses import summed_cross_entropy
-from lingraft.tasks.examples import SpanExample
 from lingraft.tasks.predictions import SpanPrediction
 from lingraft.tasks.windows import (
     Window,
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lingraft.finetuning.coders.common import Item, Shape
-    from lingraft.tasks.examples import Example
+    from lingraft.tasks.examples import SpanExample
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.task import Task
 
@@ -55,13 +54,11 @@ class SpanCoder(Coder):
         super().__init__(task, shape)
         self.spans = task.spans
 
-    def encode(self, examples: Sequence[Example]) -> list[Item]:
+    def encode(self, examples: Sequence[SpanExample]) -> list[Item]:
         """The windows of every example."""
-        items = []
-        for index, example in enumerate(examples):
-            assert isinstance(example, SpanExample)
-            items += list(self._windows(index, example))
-        return items
+        return [
+            item for index, example in enumerate(examples) for item in self._windows(index, example)
+        ]
 
     def _windows(self, index: int, example: SpanExample) -> Iterator[Item]:
         tokenizer = self.shape.tokenizer
@@ -132,7 +129,7 @@ class SpanCoder(Coder):
         ]
 
     def decode(
-        self, examples: Sequence[Example], items: Sequence[Item], collected: Sequence[Any]
+        self, examples: Sequence[SpanExample], items: Sequence[Item], collected: Sequence[Any]
     ) -> list[Prediction]:
         """The best answer over the windows of each example."""
         by_example: dict[int, list[tuple[Item, Any]]] = {}
@@ -140,7 +137,6 @@ class SpanCoder(Coder):
             by_example.setdefault(item.example, []).append((item, logits))
         predictions: list[Prediction] = []
         for index, example in enumerate(examples):
-            assert isinstance(example, SpanExample)
             parts = by_example[index]
             best, *_ = n_best(
                 example.context,

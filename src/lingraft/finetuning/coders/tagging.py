@@ -18,7 +18,6 @@ from lingraft.tasks.characters import (
     labelled_tokens,
     token_labels,
 )
-from lingraft.tasks.examples import TaggedExample
 from lingraft.tasks.predictions import TagPrediction
 from lingraft.tasks.words import known, pieces
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lingraft.finetuning.coders.common import Item, Shape
-    from lingraft.tasks.examples import Example
+    from lingraft.tasks.examples import TaggedExample
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.task import Task
 
@@ -69,12 +68,11 @@ class TagCoder(Coder):
         self.standing_in = replace(shape, inserted=tuple(filter(None, [self.stand_in])))
         self.outside = "O" if "O" in self.labels else task.labels[-1]
 
-    def encode(self, examples: Sequence[Example]) -> list[Item]:
+    def encode(self, examples: Sequence[TaggedExample]) -> list[Item]:
         """One input an example, several of a long sentence; `extra` are the offsets, or `Piece`."""
         encodings = self.shape.encode([example.text for example in examples])
         items: list[Item] = []
         for index, (example, encoding) in enumerate(zip(examples, encodings, strict=True)):
-            assert isinstance(example, TaggedExample)
             assert example.tags is not None
             if example.characters:
                 labels = token_labels(example.text, example.tags, encoding.offsets)
@@ -163,7 +161,7 @@ class TagCoder(Coder):
         return [row[: len(item.ids)] for row, item in zip(best_BT, items, strict=True)]
 
     def decode(
-        self, examples: Sequence[Example], items: Sequence[Item], collected: Sequence[Any]
+        self, examples: Sequence[TaggedExample], items: Sequence[Item], collected: Sequence[Any]
     ) -> list[Prediction]:
         """A tag for every character or word."""
         by_example: dict[int, list[tuple[Item, list[str]]]] = {}
@@ -172,7 +170,6 @@ class TagCoder(Coder):
             by_example.setdefault(item.example, []).append((item, labels))
         predictions: list[Prediction] = []
         for index, example in enumerate(examples):
-            assert isinstance(example, TaggedExample)
             if not example.characters:
                 predictions.append(
                     TagPrediction(example.id, self._joined(example, by_example[index]))

@@ -11,7 +11,6 @@ import torch
 
 from lingraft.finetuning.coders.common import Coder, label_ids
 from lingraft.models.losses import summed_cross_entropy
-from lingraft.tasks.examples import RelationExample, TextExample
 from lingraft.tasks.markers import MARKERS, WORD_START, glue, mark, spaced
 from lingraft.tasks.predictions import LabelPrediction, ScorePrediction
 from lingraft.tokenizer.files import kind_of
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lingraft.finetuning.coders.common import Item, Shape
-    from lingraft.tasks.examples import Example
+    from lingraft.tasks.examples import RelationExample, TextExample
     from lingraft.tasks.markers import Pieces
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.task import Task
@@ -38,7 +37,7 @@ PIECES: dict[str, Pieces] = {
 class TextCoder(Coder):
     """A text or a pair. Of a pair, the longer text is cut first."""
 
-    def encode(self, examples: Sequence[Example]) -> list[Item]:
+    def encode(self, examples: Sequence[Any]) -> list[Item]:
         """One input an example."""
         encodings = self.shape.encode(*self.texts(examples))
         return [
@@ -46,17 +45,15 @@ class TextCoder(Coder):
             for index, (example, encoding) in enumerate(zip(examples, encodings, strict=True))
         ]
 
-    def texts(self, examples: Sequence[Example]) -> tuple[list[str], list[str] | None]:
+    def texts(self, examples: Sequence[Any]) -> tuple[list[str], list[str] | None]:
         """The texts, and the second ones where the examples have them."""
-        texts, pairs = [], []
-        for example in examples:
-            assert isinstance(example, TextExample)
-            texts.append(example.text)
-            pairs.append(example.pair)
-        return texts, None if pairs[0] is None else [pair or "" for pair in pairs]
+        pairs = [example.pair or "" for example in examples]
+        return [example.text for example in examples], pairs if examples[
+            0
+        ].pair is not None else None
 
     @abstractmethod
-    def target(self, example: Example) -> Any:
+    def target(self, example: Any) -> Any:
         """What is right."""
 
 
@@ -69,9 +66,8 @@ class LabelCoder(TextCoder):
         super().__init__(task, shape)
         self.labels = label_ids(task)
 
-    def target(self, example: Example) -> int:
+    def target(self, example: TextExample | RelationExample) -> int:
         """Number of the label."""
-        assert isinstance(example, TextExample | RelationExample)
         assert example.label is not None
         return self.labels[example.label]
 
@@ -88,7 +84,7 @@ class LabelCoder(TextCoder):
         return list(outputs["logits"].double().softmax(-1).cpu().numpy())
 
     def decode(
-        self, examples: Sequence[Example], items: Sequence[Item], collected: Sequence[Any]
+        self, examples: Sequence[Any], items: Sequence[Item], collected: Sequence[Any]
     ) -> list[Prediction]:
         """The likeliest label; the first of equals."""
         return [
@@ -106,9 +102,8 @@ class ScoreCoder(TextCoder):
 
     head: ClassVar[str] = "score"
 
-    def target(self, example: Example) -> float | None:
+    def target(self, example: TextExample) -> float | None:
         """The number."""
-        assert isinstance(example, TextExample)
         return example.score
 
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
@@ -125,7 +120,7 @@ class ScoreCoder(TextCoder):
         return list(outputs["logits"].float().squeeze(-1).cpu().tolist())
 
     def decode(
-        self, examples: Sequence[Example], items: Sequence[Item], collected: Sequence[Any]
+        self, examples: Sequence[TextExample], items: Sequence[Item], collected: Sequence[Any]
     ) -> list[Prediction]:
         """The raw output, neither clipped nor squashed."""
         return [
@@ -147,7 +142,7 @@ class RelationCoder(LabelCoder):
         self.pieces = PIECES[kind_of(shape.tokenizer)]
         self.vocabulary = shape.tokenizer.get_vocab()
 
-    def encode(self, examples: Sequence[Example]) -> list[Item]:
+    def encode(self, examples: Sequence[RelationExample]) -> list[Item]:
         """One input an example."""
         marked, _ = self.texts(examples)
         items = []
@@ -157,13 +152,9 @@ class RelationCoder(LabelCoder):
             items.append(replace(item, ids=ids, types=types))
         return items
 
-    def texts(self, examples: Sequence[Example]) -> tuple[list[str], None]:
+    def texts(self, examples: Sequence[RelationExample]) -> tuple[list[str], None]:
         """The sentences with their markers."""
-        marked = []
-        for example in examples:
-            assert isinstance(example, RelationExample)
-            marked.append(spaced(mark(example), self.pieces))
-        return marked, None
+        return [spaced(mark(example), self.pieces) for example in examples], None
 
     def _glued(self, ids: np.ndarray[Any, Any], marked: str) -> np.ndarray[Any, Any]:
         tokens = self.shape.tokenizer.convert_ids_to_tokens(ids.tolist())

@@ -16,7 +16,6 @@ from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.finetuning.coders.common import Coder, Item, padded
 from lingraft.models.generation import translate
 from lingraft.models.losses import IGNORED, summed_cross_entropy
-from lingraft.tasks.examples import TranslationExample
 from lingraft.tasks.predictions import TranslationPrediction
 from lingraft.tasks.translation_metrics import signatures
 from lingraft.tokenizer.frame import languages, target_setting
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lingraft.finetuning.coders.common import Shape, TaskBatch
-    from lingraft.tasks.examples import Example
+    from lingraft.tasks.examples import TranslationExample
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.task import Task
 
@@ -109,17 +108,17 @@ class TranslationCoder(Coder):
         if self.language:
             setattr(model.generation_config, *self.language)
 
-    def encode(self, examples: Sequence[Example]) -> list[Item]:
+    def encode(self, examples: Sequence[TranslationExample]) -> list[Item]:
         """One input a pair, its ends cut where it is too long."""
         return list(map(self._cut, self._whole(examples)))
 
-    def encode_training(self, examples: Sequence[Example]) -> list[Item]:
+    def encode_training(self, examples: Sequence[TranslationExample]) -> list[Item]:
         """The same without pairs that are too long, which a decoder must not see the end of.
 
         Raises:
             DataError: no pair is left, or most pairs have the same text on both sides.
         """
-        copies = sum(_translated(pair).text == _translated(pair).translation for pair in examples)
+        copies = sum(pair.text == pair.translation for pair in examples)
         if copies > COPIES * len(examples):
             raise DataError(
                 f"{self.task.name}: {copies:,} of {len(examples):,} training pairs have the same "
@@ -144,8 +143,7 @@ class TranslationCoder(Coder):
             )
         return kept_items
 
-    def _whole(self, examples: Sequence[Example]) -> list[Item]:
-        pairs = [_translated(example) for example in examples]
+    def _whole(self, pairs: Sequence[TranslationExample]) -> list[Item]:
         sources = self.reader([pair.text for pair in pairs])["input_ids"]
         targets = self.reader(text_target=[pair.translation for pair in pairs])["input_ids"]
         return [
@@ -233,15 +231,13 @@ class TranslationCoder(Coder):
         )
 
     def decode(
-        self, examples: Sequence[Example], items: Sequence[Item], collected: Sequence[Any]
+        self,
+        examples: Sequence[TranslationExample],
+        items: Sequence[Item],
+        collected: Sequence[Any],
     ) -> list[Prediction]:
         """What was generated."""
         return [
             TranslationPrediction(example.id, text)
             for example, text in zip(examples, collected, strict=True)
         ]
-
-
-def _translated(example: Example) -> TranslationExample:
-    assert isinstance(example, TranslationExample)
-    return example

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError
 from lingraft.tasks import weighted
-from lingraft.tasks.examples import ParseExample
 from lingraft.tasks.predictions import ParsePrediction
 from lingraft.tasks.weighted import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lingraft.tasks.examples import Example
+    from lingraft.tasks.examples import ParseExample
     from lingraft.tasks.predictions import Prediction
     from lingraft.tasks.weighted import Score
 
@@ -23,7 +22,7 @@ OTHERS, WRONG_HEAD = "others", "wrong head"
 
 
 def attachment(
-    examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]
+    examples: Sequence[ParseExample], predictions: Sequence[Prediction], labels: Sequence[str]
 ) -> dict[str, Score]:
     """Attachment scores over all words.
 
@@ -37,7 +36,6 @@ def attachment(
     known_labels, common = frozenset(labels), frozenset(labels[:COMMON])
     heads, relations, right_heads, right = [], [], [], []
     for example, prediction in zip(examples, predictions, strict=True):
-        assert isinstance(example, ParseExample)
         _check(example, prediction, known_labels)
         assert isinstance(prediction, ParsePrediction)
         words = right_words(example, prediction)

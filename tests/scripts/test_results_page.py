@@ -1,13 +1,15 @@
 from pathlib import Path
 
 import pytest
+from script_modules import load
 from synthetic_study import failed_rows, initialiser_rows, study_rows
 
 from lingraft.errors import DataError
-from lingraft.study import document
+from lingraft.report.table import markdown, row, table
 from lingraft.study.rows import append
 
 ROOT = Path(__file__).parents[2]
+document = load("results_page")
 
 
 @pytest.fixture
@@ -131,3 +133,18 @@ def test_studies_stand_in_the_order_of_their_names_and_are_the_same_every_time(f
 def test_the_document_names_no_folder_of_this_machine(folder, tmp_path):
     append(folder / "demo.jsonl", study_rows(methods=["xpt"], sizes=(1_000,), seeds=(0,)))
     assert str(tmp_path) not in "".join(document.files(folder, tmp_path).values())
+
+
+def test_a_table_of_long_rows_stands_behind_a_fold_alone():
+    less = table("less", ("less a", "PPL", "MRR"), [row("b", "−1.0 [−2.0, 0.0] p 0.1", "9" * 150)])
+    made = document.folded(less, ("PPL", "MRR"), "what it is")
+    assert made.startswith('<details markdown="1"><summary>what it is</summary>\n\n| less a |')
+    assert made.count("| less a |") == 1
+
+
+def test_a_table_of_main_columns_alone_has_no_fold_however_many_they_are():
+    names = [f"l{number}" for number in range(9)]
+    wide = table("wide", ("method", *names), [row("a", *names)])
+    assert document.folded(wide, names) == markdown(wide)
+    assert document.folded(wide, names[1:]).startswith("| method | l1 |")
+    assert "All 10 columns" in document.folded(wide)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from script_modules import load
 
-from lingraft.probing.predictors import agreement, held, spearman
-
+predictors = load("source_predictors")
+agreement, held, spearman = predictors.agreement, predictors.held, predictors.spearman
 SOURCES = ("a", "b", "c", "d", "e", "f")
 FINAL = {
     target: {source: level + 0.1 * place for place, source in enumerate(SOURCES)}
