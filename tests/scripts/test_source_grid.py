@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
 
 import pytest
-
-SCRIPTS = Path(__file__).parents[2] / "scripts"
+from script_modules import load
 
 
 @pytest.fixture(scope="module")
 def data():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)  # as python scripts/… does
-        return runpy.run_path(str(SCRIPTS / "build_source_grid_data.py"))
+    return vars(load("build_source_grid_data"))
 
 
 @pytest.fixture(scope="module")
 def page():
-    return runpy.run_path(str(SCRIPTS / "source_grid_page.py"))
+    return vars(load("source_grid_page"))
 
 
 def test_documents_are_stretches_of_lines_and_hold_them_all(data):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.finetuning.outcomes import ALSO_CHOSE, OFFICIAL, Outcome, metric_name, unsized
+from lingraft.report import page
 from lingraft.report.card import languages_in_metadata
 from lingraft.report.table import markdown, plain, table
 
@@ -69,7 +70,8 @@ def task_card(cell: Cell, scores: Mapping[str, Any]) -> str:
     splits = "The splits are the official ones." if note == OFFICIAL else f"The splits: {note}."
     settings = {key: value for key, value in scores["settings"].items() if value is not None}
     rows = [(split, name, f"{value:.1f}") for split, name, value in measured]
-    return CARD.format(
+    template = page.environment(autoescape=False).get_template("task_card.md.j2")
+    return template.render(
         front=front.to_yaml().strip(),
         title=plain(title),
         model=plain(cell.label),
@@ -94,26 +96,3 @@ def _chosen(outcome: Outcome) -> str:
 STOCK = "It is a plain Hugging Face checkpoint with its own tokenizer; transformers loads it."
 PARSER = "Its encoder is a plain Hugging Face checkpoint; the parser loads with lingraft alone."
 PLUGGED = "It has cross-attention that is plugged in, so it loads with lingraft alone."
-CARD = """---
-{front}
----
-
-# {title}
-
-{model}, fine-tuned on {task} with seed {seed}. {loads}
-
-## Scores
-
-{scores}
-
-Of this seed alone; another seed gives other scores. {splits} {chosen}
-
-## Settings
-
-{settings}
-
-## Limits
-
-It knows the kind of text that the task has. Errors and prejudices of the data and of the model
-that it was made from, it has too. It has not been tested for harmful bias.
-"""
