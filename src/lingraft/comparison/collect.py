@@ -56,9 +56,7 @@ class Run:
     @cached_property
     def examples_id(self) -> str:
         """Equal for runs that were scored on the same examples."""
-        path = self.outcome.folder / f"examples-{self.split}.jsonl"
-        if not path.is_file():
-            raise DataError(f"{path}: is missing; delete the folder and fine-tune this seed again")
+        path = outcomes.existing(self.outcome.folder / f"examples-{self.split}.jsonl")
         return fingerprint(path.read_text(encoding="utf-8"))
 
 

@@ -17,7 +17,7 @@ from lingraft.report import numbers
 from lingraft.report.table import BEST, Cell, Column, row, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from lingraft.report.table import Table
@@ -124,38 +124,28 @@ def shown(scores: list[Measured]) -> Table:
     values = {(score.task, score.split, score.subset, score.model): score.value for score in scores}
     rows = []
     for task, split in dict.fromkeys((score.task, score.split) for score in scores):
-        subsets = list(
-            dict.fromkeys(
-                score.subset for score in scores if (score.task, score.split) == (task, split)
-            )
-        )
-        for subset in subsets:
-            of = {model: values.get((task, split, subset, model)) for model in models}
-            rows.append(row(task, split, subset, *_cells(of)))
-        if len(subsets) > 1:
-            means = {model: _mean(values, task, split, subsets, model) for model in models}
-            rows.append(row(task, split, "mean", *_cells(means), role="total"))
+        own = (score.subset for score in scores if (score.task, score.split) == (task, split))
+        of_subsets = {
+            subset: [values.get((task, split, subset, model)) for model in models] for subset in own
+        }
+        rows += [row(task, split, name, *_cells(of)) for name, of in of_subsets.items()]
+        if len(of_subsets) > 1:
+            means = map(_mean, zip(*of_subsets.values(), strict=True))
+            rows.append(row(task, split, "mean", *_cells(list(means)), role="total"))
     text = (Column(name, "text") for name in ("task", "split", "subset"))
     note = "Main scores as mteb wrote them, times 100; a mean needs all subsets."
     return table("mteb", (*text, *models), rows, [note])
 
 
-def _mean(
-    values: dict[tuple[str, str, str, str], float],
-    task: str,
-    split: str,
-    subsets: list[str],
-    model: str,
-) -> float | None:
-    scores = [values.get((task, split, subset, model)) for subset in subsets]
+def _mean(scores: Sequence[float | None]) -> float | None:
     known_scores = [value for value in scores if value is not None]
     return fmean(known_scores) if len(known_scores) == len(scores) else None
 
 
-def _cells(of: dict[str, float | None]) -> list[Cell]:
-    scores = [value for value in of.values() if value is not None]
-    best = max(scores, default=None) if len(of) > 1 else None
+def _cells(scores: Sequence[float | None]) -> list[Cell]:
+    known_scores = [value for value in scores if value is not None]
+    best = max(known_scores, default=None) if len(scores) > 1 else None
     return [
         Cell(numbers.fixed(value, 1), rank=BEST if value is not None and value == best else 0)
-        for value in of.values()
+        for value in scores
     ]

@@ -100,11 +100,8 @@ class Report(Scores):
                 mean = Cell(numbers.fixed(value, 1), rank=rank)
                 rates = [numbers.fixed(self.of_way(result, language, way), 1) for way in self.ways]
                 cells = [*rates, mean] if len(rates) > 1 else [mean]
-                count = (
-                    numbers.ABSENT
-                    if language == AVERAGE
-                    else numbers.count(len(result.found.test[language]))
-                )
+                answers = result.found.test.get(language)  # none of the average
+                count = numbers.count(None if answers is None else len(answers))
                 role: Role = "total" if language == AVERAGE else ""
                 names = (language, result.found.label, count, str(result.layer))
                 rows.append(row(*names, *cells, self.bounds(result, language), role=role))

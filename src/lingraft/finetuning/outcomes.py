@@ -246,7 +246,7 @@ def predictions(outcome: Outcome, split: str) -> list[Prediction]:
     Raises:
         DataError: the file is missing or broken.
     """
-    return saved.load(_existing(outcome.folder / f"predictions-{split}.jsonl"))
+    return saved.load(existing(outcome.folder / f"predictions-{split}.jsonl"))
 
 
 def examples(outcome: Outcome, split: str) -> list[Example]:
@@ -255,10 +255,15 @@ def examples(outcome: Outcome, split: str) -> list[Example]:
     Raises:
         DataError: the file is missing or broken.
     """
-    return load_examples(_existing(outcome.folder / f"examples-{split}.jsonl"))
+    return load_examples(existing(outcome.folder / f"examples-{split}.jsonl"))
 
 
-def _existing(path: Path) -> Path:
+def existing(path: Path) -> Path:
+    """The path of a file that a finished seed must have.
+
+    Raises:
+        DataError: it is missing.
+    """
     if not path.is_file():
         raise DataError(f"{path}: is missing; delete the folder and fine-tune this seed again")
     return path
