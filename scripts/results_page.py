@@ -181,7 +181,7 @@ def _chosen(text: str, results: Results, path: str) -> tuple[str, dict[str, str]
     if lacking := [label for label in names if label not in results.labels]:
         labels = "; ".join(results.labels)
         raise DataError(f"{path}{NOTES}: no cell is called {lacking[0]!r}; there are {labels}")
-    drawing = plots.chosen(results, results.sizes[-1], names)
+    drawing = plots.learning(results, results.sizes[-1], names=names)
     if drawing is None:
         raise DataError(f"{path}{NOTES}: the cells that its figure names have no curves")
     file = f"{path}-{drawing.name}.svg"

@@ -294,7 +294,7 @@ def test_a_study_compares_bits_and_kept_text_with_intervals(study):
 
 def test_a_studys_curve_is_in_bits_per_byte_over_characters_seen(study, run):
     found, rows = study
-    drawn = plots.bits(found, None)
+    drawn = plots.learning(found, None)
     assert drawn is not None
     assert "characters seen" in drawn.description
     curve = next(row for row in rows if row.kind == "curve" and row.split == "valid")

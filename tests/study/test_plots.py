@@ -47,7 +47,7 @@ def test_methods_of_other_masks_are_drawn_by_bits_per_character_alone(found):
 
 
 def test_losses_show_the_unigram_entropy_and_where_the_second_phase_begins(found):
-    drawing = plots.losses(found, 16_000)
+    drawing = plots.learning(found, 16_000)
     assert [name for name, _ in drawing.names] == ["XPT", "scratch"]
     assert "unigram entropy" in drawing.wide
     xpt = next(group for group in found.groups if group.label == "XPT")
@@ -57,16 +57,16 @@ def test_losses_show_the_unigram_entropy_and_where_the_second_phase_begins(found
 
 
 def test_initialisers_have_a_figure_of_their_own(found):
-    drawing = plots.losses(found, 16_000, initialisers=True)
+    drawing = plots.learning(found, 16_000, initialisers=True)
     assert [name for name, _ in drawing.names] == [
         "XPT, embeddings focus", "XPT, embeddings match", "XPT, embeddings random",
     ]  # fmt: skip
-    assert plots.losses(found, 1_000, initialisers=True) is None
+    assert plots.learning(found, 1_000, initialisers=True) is None
 
 
 def test_the_figure_of_initialisers_has_what_they_are_measured_against():
     rows = [row for row in initialiser_rows() if row.axes["graft.embeddings"] != "random"]
-    drawing = plots.losses(collect(study_rows() + rows), 16_000, initialisers=True)
+    drawing = plots.learning(collect(study_rows() + rows), 16_000, initialisers=True)
     assert [name for name, _ in drawing.names] == [
         "XPT", "XPT, embeddings focus", "XPT, embeddings match",
     ]  # fmt: skip
@@ -94,7 +94,7 @@ def test_what_is_not_reached_stands_in_the_csv_in_words(found):
 
 
 def test_the_csv_of_a_study_has_the_mean_and_the_spread_over_the_seeds(found):
-    text = unquote(plots.losses(found, 16_000).csv).partition(",")[2]
+    text = unquote(plots.learning(found, 16_000).csv).partition(",")[2]
     rows = list(csv.DictReader(io.StringIO(text)))
     assert [row["line"] for row in rows] == ["XPT"] * 40 + ["scratch"] * 20
     key = "validation loss (nats)"
@@ -137,11 +137,11 @@ def crossed(kinds=("keep", "extend"), embeddings=("mean", "random", "focus", "om
 
 @pytest.fixture(scope="module")
 def many():
-    return plots.losses(collect(crossed()), 16_000)
+    return plots.learning(collect(crossed()), 16_000)
 
 
 def test_six_lines_are_one_figure():
-    drawing = plots.losses(collect(crossed(embeddings=("mean", "random", "omp"))), 16_000)
+    drawing = plots.learning(collect(crossed(embeddings=("mean", "random", "omp"))), 16_000)
     assert len(drawing.names) == 6
     assert drawing.panels == ()
 
@@ -197,7 +197,7 @@ def test_a_crowded_panel_is_split_again_and_axes_that_go_together_are_said_once(
         axes = {"graft.layers_before": layers, "graft.layers_after": layers}
         axes |= {"tokenizer.kind": kind, "method.learning_rate": rate}
         rows += cell_rows("xpt", 16_000, 0, 3 + rate / 10, **axes)
-    drawing = plots.losses(collect(rows), 16_000)
+    drawing = plots.learning(collect(rows), 16_000)
     both = "layers_before/after"
     alone = f"{both} 0, kind keep, learning_rate 16"
     assert {panel.title: len(panel.names) for panel in drawing.panels} == {

@@ -156,9 +156,9 @@ def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]
         "task_factor_figures": [
             factor_plot.factors(results, metric, resampling) for metric in results.task_metrics
         ],
-        "loss_figures": [_learning(results, size) for size in results.sizes],
+        "loss_figures": [plots.learning(results, size) for size in results.sizes],
         "initialiser_figures": [
-            _learning(results, size, initialisers=True) for size in results.sizes
+            plots.learning(results, size, initialisers=True) for size in results.sizes
         ],
     }
     sections = {
@@ -172,13 +172,6 @@ def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]
         if lines.get(drawing.caption) != drawing.names
     ]
     return sections
-
-
-def _learning(results: Results, size: int | None, *, initialisers: bool = False) -> Figure | None:
-    """How models learn: of causal ones in bits over characters, which compare, else the loss."""
-    return plots.bits(results, size, initialisers=initialisers) or plots.losses(
-        results, size, initialisers=initialisers
-    )
 
 
 def _facts(results: Results, planned: Sequence[str]) -> list[tuple[str, str]]:

@@ -172,7 +172,6 @@ LOSSES = Learning(
     meaning="Lines: mean over the seeds; bands: lowest to highest seed; uprights: a method's "
     "second phase begins. Dotted: knowing only how often each token occurs.",
 )  # fmt: skip
-INITIALISERS = replace(LOSSES, name="initialisers")
 BITS_SEEN = Learning(
     "bits", "Bits per byte", "characters seen", "bits per byte (validation text)", 3, by_text=True,
     meaning="The validation loss in bits over the bytes that a token of held-out text has, the end "
@@ -189,43 +188,34 @@ IN_PANELS = (
 )
 
 
-def losses(results: Results, sentences: int | None, *, initialisers: bool = False) -> Figure | None:
-    """Validation loss against tokens at one size; None where there is none.
+def learning(
+    results: Results,
+    sentences: int | None,
+    *,
+    initialisers: bool = False,
+    names: Mapping[str, str] | None = None,
+) -> Figure | None:
+    """How models learn at one size; None where nothing tells.
+
+    Of causal models bits per byte against characters seen, which compare, else the validation loss
+    against tokens, of the labels that name a method alone.
 
     Args:
         results: the study's results.
         sentences: the size.
         initialisers: of the labels that name an initialiser, and what they are measured against.
+        names: of these labels: what the figure calls each, in the order of the legend.
     """
-    if initialisers:
-        groups = results.initialised(sentences)
-        return _learning(results, sentences, groups, INITIALISERS, least=2)
-    plain = [group for group in results.at(sentences) if group.label in results.plain]
-    return _learning(results, sentences, plain, LOSSES)
-
-
-def bits(results: Results, sentences: int | None, *, initialisers: bool = False) -> Figure | None:
-    """Bits per byte against characters seen at one size, of causal models; None without them.
-
-    Arguments as those of `losses`.
-    """
-    quantity = replace(BITS_SEEN, name=INITIALISERS.name) if initialisers else BITS_SEEN
     groups = results.initialised(sentences) if initialisers else results.at(sentences)
-    return _learning(results, sentences, groups, quantity, least=1 + initialisers)
-
-
-def chosen(results: Results, sentences: int | None, names: Mapping[str, str]) -> Figure | None:
-    """How the models of some labels learn: bits of causal ones, else losses.
-
-    Args:
-        results: the study's results.
-        sentences: the size.
-        names: by label, what the figure calls it; in the order of the legend.
-    """
-    groups = [g for label in names for g in results.at(sentences) if g.label == label]
+    own_name = "initialisers" if initialisers else None
+    if names is not None:
+        groups = tuple(group for label in names for group in groups if group.label == label)
+        own_name = "chosen"
     for quantity in (BITS_SEEN, LOSSES):
-        own = replace(quantity, name="chosen")
-        drawing = _learning(results, sentences, groups, own, names=names)
+        every = quantity.by_text or own_name
+        lines = [group for group in groups if every or group.label in results.plain]
+        own = replace(quantity, name=own_name or quantity.name)
+        drawing = _learning(results, sentences, lines, own, 1 + initialisers, names)
         if drawing is not None:
             return drawing
     return None
@@ -236,8 +226,8 @@ def _learning(
     sentences: int | None,
     groups: Sequence[Group],
     quantity: Learning,
-    least: int = 1,
-    names: Mapping[str, str] | None = None,
+    least: int,
+    names: Mapping[str, str] | None,
 ) -> Figure | None:
     """A line a group that has such curves; None with fewer than `least` of them.
 
