@@ -1,8 +1,9 @@
 import pytest
 
-from lingraft.report.pieces import BYTES, readable, running
+from lingraft.report.pieces import readable, running
+from lingraft.tokenizer.state import BYTE_OF
 
-LETTERS = {byte: letter for letter, byte in BYTES.items()}
+LETTERS = {byte: letter for letter, byte in BYTE_OF.items()}
 
 
 def in_bytes(data):
@@ -15,7 +16,7 @@ def test_byte_level_pieces_are_shown_as_the_text_they_stand_for():
 
 def test_the_byte_alphabet_is_that_of_gpt_2():
     assert readable("Ġthe", "byte-bpe") == "▁the"
-    assert len(BYTES) == 256
+    assert len(BYTE_OF) == 256
 
 
 def test_bytes_that_are_no_whole_character_are_shown_as_hexadecimal():

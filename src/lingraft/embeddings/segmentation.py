@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lingraft.tokenizer.files import kind_of
-from lingraft.tokenizer.state import BYTE_PIECE, WORD_START
-from lingraft.tokenizer.vocabulary import BYTE_OF, Canonical, Vocabulary
+from lingraft.tokenizer.state import BYTE_OF, BYTE_PIECE, WORD_START
+from lingraft.tokenizer.vocabulary import Canonical, Vocabulary
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-WORD_START = "▁"
-
-
-def _byte_alphabet() -> dict[str, int]:
-    """GPT-2's letters for bytes: printable Latin-1 as it is, the other bytes from U+0100 on."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    unprintable = [byte for byte in range(0x100) if byte not in printable]
-    letters = {chr(byte): byte for byte in printable}
-    return letters | {chr(0x100 + index): byte for index, byte in enumerate(unprintable)}
-
-
-BYTES = _byte_alphabet()
+from lingraft.tokenizer.state import BYTE_OF, WORD_START
 
 
 def readable(piece: str, kind: str) -> str:
@@ -24,9 +13,9 @@ def readable(piece: str, kind: str) -> str:
         kind: of the tokenizer; only 'byte-bpe' needs decoding. Bytes that are no whole character
             are shown as ‹ed 95›.
     """
-    if kind != "byte-bpe" or not all(letter in BYTES for letter in piece):
+    if kind != "byte-bpe" or not all(letter in BYTE_OF for letter in piece):
         return piece
-    data = bytes(BYTES[letter] for letter in piece)
+    data = bytes(BYTE_OF[letter] for letter in piece)
     try:
         return data.decode("utf-8").replace(" ", WORD_START)
     except UnicodeDecodeError:

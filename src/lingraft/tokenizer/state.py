@@ -27,6 +27,21 @@ CHAT_TOKEN = re.compile(
 text in many models."""
 
 
+def _bytes_of_characters() -> dict[str, int]:
+    """The byte that each character of byte-level BPE stands for: GPT-2's table, inverted."""
+    printable = [
+        *range(ord("!"), ord("~") + 1),
+        *range(ord("¡"), ord("¬") + 1),
+        *range(ord("®"), ord("ÿ") + 1),
+    ]
+    unprintable = [byte for byte in range(256) if byte not in set(printable)]
+    table = {chr(byte): byte for byte in printable}
+    return table | {chr(256 + index): byte for index, byte in enumerate(unprintable)}
+
+
+BYTE_OF = _bytes_of_characters()
+
+
 def kind_of_state(state: Mapping[str, Any]) -> Kind:
     """The algorithm of a tokenizer, from its model and pre-tokenizer.
 

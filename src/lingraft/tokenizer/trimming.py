@@ -20,6 +20,7 @@ from tokenizers import Tokenizer
 from lingraft.tokenizer.algorithms import SPECIAL_SCORE
 from lingraft.tokenizer.frame import SENTINEL
 from lingraft.tokenizer.state import (
+    BYTE_OF,
     BYTE_PIECE,
     MERGING,
     kind_of_state,
@@ -28,7 +29,6 @@ from lingraft.tokenizer.state import (
     renumber,
 )
 from lingraft.tokenizer.statistics import CHUNK, chunks
-from lingraft.tokenizer.vocabulary import BYTE_OF
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

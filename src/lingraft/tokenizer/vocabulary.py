@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lingraft.tokenizer.files import kind_of
 from lingraft.tokenizer.frame import LANGUAGE_CODE, kept_ids, language_codes
-from lingraft.tokenizer.state import BYTE_PIECE, PLACEHOLDER, WORD_START
+from lingraft.tokenizer.state import BYTE_OF, BYTE_PIECE, PLACEHOLDER, WORD_START
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -37,21 +37,6 @@ class Canonical(NamedTuple):
 
     word_start: bool
     text: bytes
-
-
-def _bytes_of_characters() -> dict[str, int]:
-    """The byte that each character of byte-level BPE stands for: GPT-2's table, inverted."""
-    printable = [
-        *range(ord("!"), ord("~") + 1),
-        *range(ord("¡"), ord("¬") + 1),
-        *range(ord("®"), ord("ÿ") + 1),
-    ]
-    unprintable = [byte for byte in range(256) if byte not in set(printable)]
-    table = {chr(byte): byte for byte in printable}
-    return table | {chr(256 + index): byte for index, byte in enumerate(unprintable)}
-
-
-BYTE_OF = _bytes_of_characters()
 
 
 @dataclass(frozen=True)
