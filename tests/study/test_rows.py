@@ -122,11 +122,10 @@ def test_a_missing_file_says_what_makes_it(tmp_path):
 
 def test_numbers_of_an_attempt_that_was_killed_are_replaced_by_the_next(tmp_path):
     found = [metric(1.0), metric(5.0, "exact"), metric(2.0), metric(6.0, "exact"), end()]
-    assert rows.finished(found) == {"f": [metric(2.0), metric(6.0, "exact")]}
+    assert rows.latest(found)["f"].rows == (metric(2.0), metric(6.0, "exact"))
 
 
 def test_an_attempt_that_did_not_end_counts_for_nothing():
-    assert rows.finished([metric(1.0)]) == {}
     assert rows.latest([metric(1.0)]) == {}
 
 
@@ -138,11 +137,12 @@ def test_the_last_attempt_that_was_done_counts():
 
 
 def test_a_cell_that_only_failed_is_known_with_its_message_but_not_finished():
-    found = [end("failed", message="first"), end("failed", message="second")]
-    assert rows.latest(found)["f"].end.message == "second"
-    assert rows.finished(found) == {}
+    last = end("failed", message="second")
+    found = [end("failed", message="first"), metric(1.0), last]
+    assert rows.latest(found) == {"f": rows.Outcome((), last)}
 
 
 def test_cells_are_told_apart_by_their_fingerprint():
     found = [metric(1.0), metric(2.0, fingerprint="g"), end(fingerprint="g"), end()]
-    assert rows.finished(found) == {"f": [metric(1.0)], "g": [metric(2.0, fingerprint="g")]}
+    numbers = {name: outcome.rows for name, outcome in rows.latest(found).items()}
+    assert numbers == {"f": (metric(1.0),), "g": (metric(2.0, fingerprint="g"),)}
