@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 FORMAT = {
     "corpus": 4,  # damaged UTF-8, labels of pages, decontamination, overlaps of streams
+    "language": 2,  # of corpora whose languages are identified: rivals and context are weighed
     "tokenizer": 1,
     "graft": 1,
     "phase": 1,

@@ -1,7 +1,11 @@
+import numpy as np
 import pytest
 
+from lingraft.corpus.cleaning.clean import OTHER_LANGUAGE, REASONS
 from lingraft.corpus.cleaning.language_id import MIN_CHARACTERS, LanguageIdentifier
+from lingraft.corpus.cleaning.steps import SentenceFilter
 from lingraft.errors import DataError, RecipeError
+from lingraft.recipe import Corpus
 
 pytest.importorskip("py3langid")
 
@@ -23,6 +27,43 @@ def test_only_the_language_asked_for_is_not_foreign(language: str, own: str) -> 
     if own == CANTONESE:
         expected[2] = False
     assert foreign.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("language", "own"),
+    [
+        ("mk", "Градот има стар пазар."),
+        ("sl", "Kupil sem nov klobuk."),
+        ("xh", "Umama upheka ukutya."),
+        ("ms", "Saya minum air sejuk."),
+    ],
+)
+def test_a_sentence_stays_though_near_languages_have_most_of_the_probability(
+    language: str, own: str
+) -> None:
+    assert LanguageIdentifier(language).foreign([own, ENGLISH]).tolist() == [False, True]
+
+
+def test_the_rest_of_a_document_says_which_of_two_near_languages_a_sentence_is_in() -> None:
+    either = "Книгата лежи на масата."
+    macedonian = ["Јас ќе купам нова кошула.", "Децата спијат во собата.", either]
+    bulgarian = ["Къде са новите обувки?", "Планината е покрита със сняг.", either]
+    documents = np.array([0, 0, 0, 1, 1, 1])
+    foreign = LanguageIdentifier("mk").foreign([*macedonian, *bulgarian], documents)
+    assert foreign.tolist() == [False, False, False, True, True, True]
+
+
+def test_lines_in_english_do_not_speak_for_a_near_language() -> None:
+    texts = ["Градот има стар пазар.", *[ENGLISH, "Children play in the garden every day."] * 3]
+    foreign = LanguageIdentifier("mk").foreign(texts, np.zeros(len(texts), np.int64))
+    assert foreign.tolist() == [False] + [True] * 6
+
+
+def test_the_filter_of_a_corpus_looks_at_whole_documents() -> None:
+    section = Corpus(text=("x",), identify_language=True)
+    texts = ["Къде са новите обувки?", "Планината е покрита със сняг.", "Книгата лежи на масата."]
+    codes = SentenceFilter(section, "mk").codes(["!!", *texts], np.zeros(4, np.int64))
+    assert [REASONS[code] for code in codes][1:] == [OTHER_LANGUAGE] * 3
 
 
 def test_short_texts_are_never_foreign() -> None:

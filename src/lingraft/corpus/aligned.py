@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus import lexicon, pairs
 from lingraft.corpus.cleaning import scripts
 from lingraft.corpus.cleaning.language_id import LanguageIdentifier
-from lingraft.corpus.inputs import entry
+from lingraft.corpus.inputs import entry, form
 from lingraft.corpus.readers import parallel
 from lingraft.corpus.readers.lines import Reading
 from lingraft.errors import DataError, RecipeError
@@ -61,7 +61,7 @@ def write_pairs(
     reading = Reading()
     checker, checked_pairs = checked(section, languages, columns, reading)
     files = parallel.files(section.text, parallel.Layout(*languages))
-    digest = fingerprint(FORMAT["corpus"], PAIRS, section, languages, columns, _entries(files))
+    digest = fingerprint(*form(section), PAIRS, section, languages, columns, _entries(files))
     _check_free(folder, PAIRS, files, digest, overwrite=overwrite)
     n_kept = _write(checked_pairs, folder, PAIRS)
     dropped = dict(sorted((checker.dropped + reading.dropped).items()))

@@ -8,7 +8,7 @@ from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.lines import Reading, reading_errors
 from lingraft.recipe import Corpus
-from lingraft.rundir import digest
+from lingraft.rundir import FORMAT, digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,6 +37,12 @@ def lines_of(names: Sequence[str]) -> Iterator[str]:
     for source in documents.resolve(names):
         for document in documents.read(source, section, Reading()):
             yield from document.text.splitlines()
+
+
+def form(*sections: recipe.Corpus) -> list[int]:
+    """Of what is made of these corpora, part of its fingerprint: see `FORMAT`."""
+    identifies = any(section.identify_language for section in sections)
+    return [FORMAT["corpus"], *([FORMAT["language"]] if identifies else [])]
 
 
 def contents(section: recipe.Corpus) -> list[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
-from lingraft.corpus.inputs import lines_of
+from lingraft.corpus.inputs import form, lines_of
 from lingraft.corpus.inputs import texts as contents
 from lingraft.corpus.split import SPLITS
 from lingraft.corpus.streams import read_lines
@@ -94,7 +94,8 @@ def source_fingerprint(recipe: Recipe) -> str:
 
 def corpus_fingerprint(recipe: Recipe) -> str:
     """Of what `corpus` makes of the text as it is now."""
-    return fingerprint(FORMAT["corpus"], *streams.inputs(recipe))
+    sections = [text.corpus for text in recipe.streams or recipe.texts]
+    return fingerprint(*form(*sections), *streams.inputs(recipe))
 
 
 def corpus(context: Context) -> str:

@@ -77,7 +77,8 @@ class Corpus(Section):
     identify_language: bool = False
     """Drop sentences in another language than `language`, by a model (needs the extra `clean`)."""
     min_language_probability: Share = 0.5
-    """A sentence that is less likely in the language is dropped."""
+    """A sentence that is less likely in the language, beside the likeliest other one, is dropped;
+    the rest of its document counts too."""
     decontaminate: Names = ()
     """Files of evaluations (.txt .tsv .csv .json .jsonl .parquet, or directories): sentences that
     occur in them are dropped."""

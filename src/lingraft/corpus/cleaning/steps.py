@@ -7,6 +7,7 @@ each document can be cleaned on its own, in any process.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -125,18 +126,24 @@ class SentenceFilter:
         """Sentences by the language that the model takes them for, if it is asked."""
         return dict(self.identifier.mix) if self.identifier is not None else {}
 
-    def codes(self, batch: Sequence[str]) -> NDArray[np.int8]:
+    def codes(
+        self, batch: Sequence[str], documents: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int8]:
         """Why each sentence is dropped, the first reason that applies; 0 for those that are kept.
 
         Args:
             batch: normalised sentences, none empty.
+            documents: the number of each one's document, which must be whole; None where the
+                sentences have nothing to do with each other.
 
         Returns:
             int8, an index into `clean.REASONS` for each sentence, never that of DUPLICATE.
         """
         codes = clean.reasons(batch, self.section, self.scripts)
         if self.identifier is not None:
-            _mark(codes, batch, self.identifier.foreign, clean.OTHER_LANGUAGE)
+            owners = None if documents is None else documents[codes == 0]
+            find = functools.partial(self.identifier.foreign, documents=owners)
+            _mark(codes, batch, find, clean.OTHER_LANGUAGE)
         if self.evaluations is not None:
             _mark(codes, batch, self.evaluations.contaminated, clean.CONTAMINATED)
         return codes

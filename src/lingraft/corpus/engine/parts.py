@@ -193,11 +193,11 @@ class PartWriter:
 
     def _flush(self) -> None:
         batch = [sentence for _, pieces in self.waiting for sentence in pieces]
-        codes = self.judge.codes(batch)
-        for index in np.flatnonzero(codes).tolist():
-            self.tally.show(clean.REASONS[codes[index]], batch[index])
         lengths = [len(pieces) for _, pieces in self.waiting]
         owners = np.repeat(np.arange(len(lengths)), lengths)
+        codes = self.judge.codes(batch, owners)
+        for index in np.flatnonzero(codes).tolist():
+            self.tally.show(clean.REASONS[codes[index]], batch[index])
         shape = len(lengths), len(clean.REASONS)
         table = np.bincount(owners * shape[1] + codes, minlength=shape[0] * shape[1])
         self.tallies.append(table.reshape(shape).astype(np.int32))

@@ -17,13 +17,13 @@ from pydantic import TypeAdapter
 from lingraft import recipe  # noqa: TC001
 from lingraft.corpus.cleaning import evaluations
 from lingraft.corpus.engine import cutting
-from lingraft.corpus.inputs import digests, inputs
+from lingraft.corpus.inputs import digests, form, inputs
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.folders import FINISHED, PLAN
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
 from lingraft.pages import is_page
-from lingraft.rundir import FORMAT, TEMPORARY, clear_temporary, fingerprint, write_text
+from lingraft.rundir import TEMPORARY, clear_temporary, fingerprint, write_text
 
 logger = logging.getLogger(__name__)
 
@@ -74,12 +74,12 @@ def make(section: recipe.Corpus, language: str, part_bytes: int | None = None) -
     Raises:
         DataError: a source is missing, unreadable or of an unknown kind.
     """
-    plan_fingerprint = fingerprint(FORMAT["corpus"], section, language, inputs(section), part_bytes)
+    plan_fingerprint = fingerprint(*form(section), section, language, inputs(section), part_bytes)
     sources = documents.resolve(section.text)
     # Tasks may run in other folders than this process.
     judged = tuple(digests(section.decontaminate))
     settings = section.model_copy(update={"text": ()})
-    cleaning = fingerprint(FORMAT["corpus"], settings, language, judged)
+    cleaning = fingerprint(*form(section), settings, language, judged)
     pieces = cutting.cut(sources, section, part_bytes or cutting.part_size(sources))
     parts = tuple(cutting.named(part, cleaning) for part in pieces)
     total = sum(part.bytes for part in parts)
