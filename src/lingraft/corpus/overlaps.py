@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.corpus.cleaning import dedup, sentences
+from lingraft.corpus.readers.lines import batched
 from lingraft.corpus.result import check_result
 from lingraft.corpus.split import SPLITS, Split
 from lingraft.corpus.stage import SplitFile
@@ -83,8 +84,7 @@ def _texts(path: Path, stream: Stream) -> Iterator[Sequence[Sequence[str]]]:
         lines = (line.removesuffix("\n") for line in file)
         both = zip(lines, itertools.cycle(splitters), strict=False)  # a side of a pair is a line
         texts = ((line,) if whole else (line, *split(line)) for line, split in both)
-        while batch := list(itertools.islice(texts, BATCH_LINES)):
-            yield batch
+        yield from batched(texts, BATCH_LINES)
 
 
 def _held(path: Path, stream: Stream, held_out: NDArray[np.uint64]) -> NDArray[np.bool_]:

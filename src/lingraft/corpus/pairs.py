@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lingraft.corpus.cleaning import clean, dedup, scripts
+from lingraft.corpus.readers.lines import batched
 from lingraft.errors import DataError
 from lingraft.rundir import replacing
 
@@ -68,13 +69,9 @@ class Checker:
 
     def check(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
         """The good pairs, normalised (`clean.normalise`), in their order."""
-        batch: list[Pair] = []
-        for pair in pairs:
-            batch.append(Pair(clean.normalise(pair.target), clean.normalise(pair.source)))
-            if len(batch) == BATCH_PAIRS:
-                yield from self._check_batch(batch)
-                batch = []
-        yield from self._check_batch(batch)
+        normalised = (Pair(*map(clean.normalise, pair)) for pair in pairs)
+        for batch in batched(normalised, BATCH_PAIRS):
+            yield from self._check_batch(batch)
 
     def _check_batch(self, batch: list[Pair]) -> Iterator[Pair]:
         """Cheap checks first; a duplicate is one of a pair that passed the others."""

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from lingraft.corpus.readers.lines import batched
 from lingraft.log import progress
 from lingraft.tokenizer.files import plain_backend
 from lingraft.tokenizer.shards import special_ids_around
-from lingraft.tokenizer.statistics import CHUNK, chunks
+from lingraft.tokenizer.statistics import CHUNK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -66,7 +67,7 @@ def find(
     snippets: dict[int, list[Array]] = defaultdict(list)
     lacking = len(patterns)
     with progress("token distillation: finding snippets", None, "sentences") as ticker:
-        for chunk in chunks(sentences, CHUNK):
+        for chunk in batched(sentences, CHUNK):
             for row in backend.encode_batch_fast(chunk, add_special_tokens=False):
                 for number, start, length in _occurrences(row.ids, patterns, lengths):
                     if len(snippets[number]) < most:

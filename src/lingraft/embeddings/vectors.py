@@ -20,7 +20,7 @@ import regex
 import torch
 
 from lingraft.corpus.inputs import lines_of
-from lingraft.corpus.readers.lines import Reading, text_lines
+from lingraft.corpus.readers.lines import Reading, batched, text_lines
 from lingraft.embeddings.material import MAX_LINE_BYTES
 from lingraft.embeddings.segmentation import Segmenter
 from lingraft.errors import DataError, RecipeError
@@ -162,8 +162,7 @@ def _spread(material: Material) -> Iterator[str]:
 
 def cut(tokenizer: PreTrainedTokenizerFast, sentences: Iterable[str]) -> Iterator[list[int]]:
     """The ids of each sentence's pieces, without special tokens around them."""
-    rest = iter(sentences)
-    while some := list(islice(rest, SENTENCES_AT_ONCE)):
+    for some in batched(sentences, SENTENCES_AT_ONCE):
         yield from tokenizer(
             some,
             add_special_tokens=False,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -65,16 +65,7 @@ class Account:
 
     def rows(self) -> list[dict[str, Any]]:
         """Plain data for account.json."""
-        return [
-            {
-                "tensor": e.tensor,
-                "kind": e.kind,
-                "source": e.source,
-                "shape": list(e.shape),
-                "note": e.note,
-            }
-            for e in self.entries
-        ]
+        return [asdict(entry) for entry in self.entries]
 
 
 def is_tied(model: PreTrainedModel) -> bool:

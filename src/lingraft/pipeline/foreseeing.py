@@ -99,7 +99,6 @@ def has_vectors() -> bool:
 
 def _usual_speed() -> float:
     machine = this_machine()
-    if machine is not None and machine.is_gpu:
+    if machine.is_gpu:
         return GPU
-    bf16 = machine is not None and machine.bf16
-    return (os.cpu_count() or 1) * (BF16_CORE if bf16 else PLAIN_CORE)
+    return (os.cpu_count() or 1) * (BF16_CORE if machine.bf16 else PLAIN_CORE)

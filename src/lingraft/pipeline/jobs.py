@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lingraft.errors import UnsupportedModelError
 from lingraft.models import source
 from lingraft.models.families import family_of
 from lingraft.models.parts import translation_layers
 from lingraft.objectives.common import TokenIds
-from lingraft.pipeline import teaching
+from lingraft.objectives.distillation import Teacher
 from lingraft.pipeline.reading import readings
 from lingraft.pipeline.rows import new_rows
-from lingraft.pretrained import load as pretrained
+from lingraft.pretrained.load import check_longest, load_config, longest_text
+from lingraft.recipe.streams import distilled
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.training.phase import Job
 
@@ -20,8 +22,12 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel
 
+    from lingraft.models.source import LoadedSource
     from lingraft.pipeline.stages import Context
-    from lingraft.recipe import Phase
+    from lingraft.recipe import Phase, Recipe
+
+LONGEST = 512
+"""Tokens of a sentence that a teacher reads."""
 
 
 def prepared(
@@ -50,7 +56,7 @@ def prepared(
         new_rows=new_rows(run.stage("graft").path, section),
         readings=readings(shards, recipe, section, tokenizer),
         vocabulary=TokenIds.of(tokenizer, loaded.family.kind),
-        **teaching.of(recipe, section, loaded, shards),
+        **_teacher(recipe, section, loaded, shards),
         seed=context.seed_for("training"),
         folder=folder,
         metrics_path=run.metrics_path if own else folder / run.metrics_path.name,
@@ -65,6 +71,44 @@ def _dropout(checkpoint: Path, section: Phase) -> tuple[dict[str, Any], dict[str
     """Configuration values that set the phase's dropout, and those that put the source's back."""
     if section.dropout is None:
         return {}, {}
-    config = pretrained.load_config(str(checkpoint))
+    config = load_config(str(checkpoint))
     keys = family_of(config.model_type).dropout_keys
     return dict.fromkeys(keys, section.dropout), {key: getattr(config, key) for key in keys}
+
+
+def _teacher(
+    recipe: Recipe, phase: Phase, student: LoadedSource, tokenizer: Path
+) -> dict[str, Any]:
+    """What a job must know of the phase's teacher; nothing where it has none.
+
+    Args:
+        recipe: names the source, which is the teacher unless the phase names another.
+        phase: with `distil` or without.
+        student: the model that learns.
+        tokenizer: folder of its tokenizer.
+
+    Raises:
+        UnsupportedModelError: the two differ in width, so that their states do not compare.
+    """
+    if phase.distil is None:
+        return {}
+    name, revision = phase.distil.teacher, None
+    if name is None:
+        name, revision = str(recipe.source.model), recipe.source.revision
+    loaded, own = source.load_model(name, revision), tokenizer_files.load(name, revision)
+    student_width, width = student.model.config.hidden_size, loaded.model.config.hidden_size
+    if student_width != width:
+        raise UnsupportedModelError(
+            f"phase '{phase.name}': distil: the teacher '{name}' has states of width {width} and "
+            f"the model of width {student_width}; name a teacher of the same width"
+        )
+    longest = min(LONGEST, longest_text(loaded.model.config, int(own.pad_token_id)))
+    teacher = Teacher.of(
+        loaded.model,
+        loaded.family,
+        own,
+        tokenizer_files.load(str(tokenizer)),
+        longest=check_longest(name, longest),
+        weight=phase.distil.weight,
+    )
+    return {"teacher": teacher, "distilled": distilled(phase, recipe.texts).name}

@@ -143,13 +143,14 @@ class Target:
     machine: Machine
 
 
-def this_machine() -> Machine | None:
-    """The GPU if there is one, else main memory; None where neither says how large it is."""
+def this_machine() -> Machine:
+    """The GPU if there is one, else main memory, of which a container may have less."""
     gpu = _gpu_bytes()
     if gpu is not None:
         return Machine(gpu, is_gpu=True)
-    limits = [size for size in (_main_memory(), _control_group()) if size is not None]
-    return Machine(min(limits), is_gpu=False, bf16=_multiplies_bf16()) if limits else None
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limits = [memory, *filter(None, [_control_group()])]
+    return Machine(min(limits), is_gpu=False, bf16=_multiplies_bf16())
 
 
 def _gpu_bytes() -> int | None:
@@ -165,10 +166,6 @@ def _gpu_bytes() -> int | None:
         return int(done.stdout.split()[0]) << 20
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return None
-
-
-def _main_memory() -> int | None:
-    return _number("/proc/meminfo", "MemTotal:", 1024)
 
 
 def _control_group() -> int | None:
@@ -187,15 +184,6 @@ def _multiplies_bf16() -> bool:
     except OSError:
         return False
     return "amx_bf16" in flags or "avx512_bf16" in flags
-
-
-def _number(path: str, name: str, unit: int) -> int | None:
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    value = next((line.split()[1] for line in lines if line.startswith(name)), None)
-    return int(value) * unit if value else None
 
 
 def need(target: Target, phase: Phase, trained: Trained) -> Need:

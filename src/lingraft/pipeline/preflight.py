@@ -347,8 +347,7 @@ def _estimates(recipe: Recipe, plan: Plan) -> None:
     plan.disk_bytes_estimate = int(
         models * (parameters * 4 * copies + parameters * 4 + most * 8) + 2.5 * plan.text_bytes
     )
-    machine = this_machine()
-    if plan.layers is not None and machine is not None:
-        target = Target(recipe, plan.by_part, plan.layers, machine)
+    if plan.layers is not None:
+        target = Target(recipe, plan.by_part, plan.layers, this_machine())
         plan.memory, plan.fits = verdict(target, plan.trainable)
         plan.memory_bytes_estimate = max((n.total for n in plan.memory.values()), default=None)

@@ -264,23 +264,17 @@ def _tokenise(
             for split in SPLITS
         }
     }
+
+    def some(split: str) -> Iterator[str]:
+        return islice(read_lines(text / f"{split}.txt"), STATISTICS_SENTENCES)
+
     for name, which in (("statistics", new_tokenizer), ("source_statistics", old_tokenizer)):
         if which is not None:
-            result[name] = {
-                split: statistics(which, _some(text / f"{split}.txt"))
-                for split in ("train", "test")
-            }
+            result[name] = {split: statistics(which, some(split)) for split in ("train", "test")}
     warn(stream.language, result["statistics"]["train"])
     if old_tokenizer is not None and changes:
-        result["changed"] = changed_tokens(old_tokenizer, new_tokenizer, _some(text / "test.txt"))
+        result["changed"] = changed_tokens(old_tokenizer, new_tokenizer, some("test"))
     return result
-
-
-def _some(path: Path) -> Iterator[str]:
-    for number, line in enumerate(read_lines(path)):
-        if number == STATISTICS_SENTENCES:
-            return
-        yield line
 
 
 def graft_fingerprint(recipe: Recipe, vocabulary_fingerprint: str) -> str:

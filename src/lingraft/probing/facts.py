@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from lingraft.corpus.cleaning.scripts import letters_by_script
 from lingraft.corpus.cleaning.words import words
+from lingraft.corpus.readers.lines import batched
 from lingraft.tokenizer.files import plain_backend
-from lingraft.tokenizer.statistics import CHUNK, chunks, statistics
+from lingraft.tokenizer.statistics import CHUNK, statistics
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def whole_words(tokenizer: PreTrainedTokenizerFast, sentences: Iterable[str]) ->
     counts = Counter(word for sentence in sentences for word in sentence.split())
     backend, unknown = plain_backend(tokenizer), tokenizer.unk_token_id
     whole = 0
-    for chunk in chunks(counts, CHUNK):
+    for chunk in batched(counts, CHUNK):
         # byte-level BPE spells the first word of a text without its space
         rows = backend.encode_batch_fast([f" {word}" for word in chunk], add_special_tokens=False)
         for word, row in zip(chunk, rows, strict=True):

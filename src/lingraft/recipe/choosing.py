@@ -61,7 +61,9 @@ def choices(recipe: Recipe, facts: Facts, *, before_speed: bool) -> list[Choice]
         if early != before_speed or rule.key in decided:
             continue
         if rule.key in own:
-            decided[rule.key] = Choice(rule.key, value_of(recipe, rule.key), GIVEN)
+            section, _, name = rule.key.partition(".")
+            value = getattr(recipe, section).model_dump(mode="json").get(name)
+            decided[rule.key] = Choice(rule.key, value, GIVEN)
         elif rule.holds(facts):
             decided[rule.key] = Choice(
                 rule.key,
@@ -73,12 +75,6 @@ def choices(recipe: Recipe, facts: Facts, *, before_speed: bool) -> list[Choice]
                 rule.candidates(facts) if rule.candidates else (),
             )
     return list(decided.values())
-
-
-def value_of(recipe: Recipe, key: str) -> Any:
-    """What a recipe says of a key, as plain data."""
-    section, _, name = key.partition(".")
-    return getattr(recipe, section).model_dump(mode="json").get(name)
 
 
 def applied(recipe: Recipe, decided: Iterable[Choice]) -> Recipe:

@@ -86,15 +86,12 @@ def _check_plain(data: Any, where: str, *path: str) -> None:
         raise RecipeError(f"{place}: {TOO_LARGE}")
     if isinstance(data, str) and "\0" in data:
         raise RecipeError(f"{place}: has a NUL character, which no name has; leave it out")
-    entries = data.items() if isinstance(data, dict) else enumerate(data) if _is_list(data) else ()
+    listed = enumerate(data) if isinstance(data, list | tuple) else ()
+    entries = data.items() if isinstance(data, dict) else listed
     for key, value in entries:
         if "\0" in str(key):
             raise RecipeError(f"{place}: a key has a NUL character, which no name has")
         _check_plain(value, where, *path, str(key)[:MAX_SHOWN])
-
-
-def _is_list(data: Any) -> bool:
-    return isinstance(data, list | tuple)
 
 
 S = TypeVar("S", bound=Section)

@@ -83,14 +83,10 @@ def trains_at_once(facts: Facts) -> bool:
     return facts.kind == "masked" and facts.phases == 1 and facts.onto_source
 
 
-def is_hurried(facts: Facts) -> bool:
-    """Whether learning static vectors would take too large a share of the time."""
-    return facts.seconds is not None and facts.seconds < HURRIED * facts.slowdown
-
-
 def learns_vectors(facts: Facts) -> bool:
-    """Whether static vectors can be learnt here, and there is time to."""
-    return facts.has_vectors and not is_hurried(facts)
+    """Whether static vectors can be learnt here, and take no too large share of the time."""
+    hurried = facts.seconds is not None and facts.seconds < HURRIED * facts.slowdown
+    return facts.has_vectors and not hurried
 
 
 def is_short(facts: Facts) -> bool:

@@ -107,13 +107,10 @@ def _read(recipe: Recipe, stretch: Stretch, preset: Preset) -> dict[str, Any]:
                 f"method.replay: is not for '{recipe.method.name}', which reads pairs; leave it out"
             )
         return _pairs(recipe, stretch, preset)
-    rate = recipe.method.masking_rate
+    rate, joins = recipe.method.masking_rate, recipe.method.join_sentences
     masked = {} if rate is None else {"masking": Masking(rate=rate)}
-    return {"join_sentences": _joins(recipe.method, preset), "data": replayed(recipe), **masked}
-
-
-def _joins(method: Method, preset: Preset) -> bool:
-    return preset.join_sentences if method.join_sentences is None else method.join_sentences
+    joins = preset.join_sentences if joins is None else joins
+    return {"join_sentences": joins, "data": replayed(recipe), **masked}
 
 
 def _warmup(preset: Preset, steps: float) -> float:
@@ -333,12 +330,6 @@ def _check_shared(recipe: Recipe, method: str, record: MethodRecord) -> None:
         )
 
 
-def _factor_of(optimiser: Optimiser) -> float | None:
-    """How many times as fast as the rest the embeddings learn; None with one rate for all."""
-    rate = optimiser.rates.get(EMBEDDINGS)
-    return None if rate is None else rate / optimiser.learning_rate
-
-
 def _at_peak(
     optimiser: Optimiser, peak: float, factor: float | None, train: Sequence[str]
 ) -> Optimiser:
@@ -370,7 +361,9 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
     prescribed = {key: value for key, value in record.graft.items() if key not in alike}
     peak = section.learning_rate or last.optimiser.learning_rate
     graft = recipe.graft.model_copy(update=taken_back | prescribed)
-    factor = None if graft.source_weights == "random" else _factor_of(last.optimiser)
+    factor, own_rate = None, last.optimiser.rates.get(EMBEDDINGS)
+    if own_rate is not None and graft.source_weights != "random":
+        factor = own_rate / last.optimiser.learning_rate
     phases = tuple(
         last.model_copy(
             update={

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lingraft.corpus.readers.lines import batched
 from lingraft.errors import DataError
 from lingraft.log import progress
 from lingraft.rundir import read_json, write_json
@@ -238,20 +239,13 @@ def chunks_of(path: Path) -> Iterator[list[str]]:
     Raises:
         DataError: it is missing or not UTF-8.
     """
-    chunk: list[str] = []
     try:
         with path.open(encoding="utf-8", newline="\n") as file:
-            for line in file:
-                chunk.append(line.rstrip("\n"))
-                if len(chunk) == CHUNK_LINES:
-                    yield chunk
-                    chunk = []
+            yield from batched((line.rstrip("\n") for line in file), CHUNK_LINES)
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; run the corpus stage first") from None
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 ({error.reason}); run the corpus stage again") from None
-    if chunk:
-        yield chunk
 
 
 def _lengths(offsets: Array) -> Array:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 import unicodedata
 from collections import Counter
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import regex
 from tokenizers import normalizers
 
+from lingraft.corpus.readers.lines import batched
 from lingraft.tokenizer.files import plain_backend
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
@@ -53,7 +53,7 @@ def statistics(
     unknown = tokenizer.unk_token_id
     rows = words = characters = size = visible = tokens = unknowns = hidden = exact = 0
     marks = kept = 0
-    for chunk in chunks(sentences, CHUNK):
+    for chunk in batched(sentences, CHUNK):
         rows += len(chunk)
         split = [sentence.split() for sentence in chunk]
         words += sum(map(len, split))
@@ -129,7 +129,7 @@ def changed_tokens(
     """
     rows = tokens = same = 0
     sides = [plain_backend(before), plain_backend(after)]
-    for chunk in chunks(sentences, CHUNK):
+    for chunk in batched(sentences, CHUNK):
         rows += len(chunk)
         encoded = [backend.encode_batch(chunk, add_special_tokens=False) for backend in sides]
         for old, new in zip(*encoded, strict=True):
@@ -138,13 +138,6 @@ def changed_tokens(
             same += (placed[0] & placed[1]).total()
     share = 1 - same / tokens if tokens else None
     return {"sentences": rows, "tokens": tokens, "changed": share}
-
-
-def chunks(sentences: Iterable[str], size: int) -> Iterator[list[str]]:
-    """The sentences in lists of at most `size`."""
-    iterator = iter(sentences)
-    while chunk := list(islice(iterator, size)):
-        yield chunk
 
 
 def _hidden_characters(backend: Tokenizer, sentences: list[str], unknown: int) -> int:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
 
+from lingraft.corpus.readers.lines import batched
 from lingraft.tokenizer.algorithms import SPECIAL_SCORE
 from lingraft.tokenizer.frame import SENTINEL
 from lingraft.tokenizer.state import (
@@ -28,7 +29,7 @@ from lingraft.tokenizer.state import (
     pieces_of,
     renumber,
 )
-from lingraft.tokenizer.statistics import CHUNK, chunks
+from lingraft.tokenizer.statistics import CHUNK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -110,7 +111,7 @@ def _used(state: dict[str, Any], sentences: Iterable[str]) -> set[str]:
     backend = Tokenizer.from_str(json.dumps(state))
     backend.encode_special_tokens = True
     ids: set[int] = set()
-    for chunk in chunks(sentences, CHUNK):
+    for chunk in batched(sentences, CHUNK):
         for row in backend.encode_batch_fast(chunk, add_special_tokens=False):
             ids.update(row.ids)
     return {piece for index in ids if (piece := backend.id_to_token(index)) is not None}

@@ -50,13 +50,6 @@ def optimiser_groups(
     ]
 
 
-def adamw(groups: list[dict[str, Any]], section: Optimiser) -> torch.optim.AdamW:
-    """Fused AdamW over groups."""
-    return torch.optim.AdamW(
-        groups, lr=section.learning_rate, betas=section.betas, eps=section.epsilon, fused=True
-    )
-
-
 def learning_rate_factor(done: float, schedule: Schedule, warmup_share: float) -> float:
     """The learning rate as a share of its peak.
 

@@ -21,7 +21,7 @@ from torch.distributed.tensor import DTensor
 
 from lingraft.errors import RecipeError
 from lingraft.models.lora import is_low_rank, stock_name
-from lingraft.training.optim import adamw, optimiser_groups
+from lingraft.training.optim import optimiser_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,7 +108,9 @@ class Trained:
             parameters = [(p, None) for p in self.model.parameters() if p.requires_grad]
         groups = optimiser_groups(parameters, section, decay_all=decay_all)
         self.peaks = [group.pop("peak") for group in groups]
-        optimiser = adamw(groups, section)
+        optimiser = torch.optim.AdamW(
+            groups, lr=section.learning_rate, betas=section.betas, eps=section.epsilon, fused=True
+        )
         if self.rows:
             optimiser.register_step_post_hook(self._put)
         return optimiser

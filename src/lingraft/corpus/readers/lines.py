@@ -6,20 +6,23 @@ import bz2
 import contextlib
 import gzip
 import io
+import itertools
 import json
 import lzma
 import re
 import zlib
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lingraft.corpus.extras import require
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+Item = TypeVar("Item")
 
 BLOCK_BYTES = 1 << 18
 # A Zstandard block of a few bytes can stand for 128 KiB: small bites bound what one call gives.
@@ -331,3 +334,10 @@ def json_value(line: str) -> Any:
         if SURROGATE.search(plain):
             return json.loads(SURROGATE.sub(REPLACEMENT_CHARACTER, plain))
     return value
+
+
+def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """The items in lists of at most `size`."""
+    iterator = iter(items)
+    while batch := list(itertools.islice(iterator, size)):
+        yield batch
