@@ -5,7 +5,7 @@ Shape letters: N rows, P pairs of words, E and F widths of static vectors, W wor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,15 +22,9 @@ if TYPE_CHECKING:
     from lingraft.embeddings.vectors import WordVectors
 
 
-@dataclass(frozen=True)
-class Aligned:
-    """Word vectors of both languages in one space."""
-
-    target_WE: NDArray[np.float32]
-    source_WE: NDArray[np.float32]
-
-
-def align(target: WordVectors, source: WordVectors, lexicon: Lexicon) -> Aligned:
+def align(
+    target: WordVectors, source: WordVectors, lexicon: Lexicon
+) -> tuple[WordVectors, WordVectors]:
     """Turn the target's word vectors into the source's space.
 
     Vectors are brought to length one, those of the wider side after they are reduced to the width
@@ -52,7 +46,7 @@ def align(target: WordVectors, source: WordVectors, lexicon: Lexicon) -> Aligned
             f"on both sides; {ORDER}"
         )
     turn_EE = procrustes(target_WE[pairs_P2[:, 0]], source_WE[pairs_P2[:, 1]])
-    return Aligned(target_WE @ turn_EE, source_WE)
+    return replace(target, vectors_WE=target_WE @ turn_EE), replace(source, vectors_WE=source_WE)
 
 
 def _pairs(

@@ -6,7 +6,6 @@ static vectors, B a batch of rows, K neighbours.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -56,15 +55,11 @@ def wechsel(inputs: Inputs) -> Plan:
     lexicon = read_lexicons(material.resources, "wechsel")
     source_words = vectors.source_word_vectors(material, "wechsel")
     target_words = vectors.target_word_vectors(material)
-    aligned = align(target_words, source_words, lexicon)
-    source_VE, target_UE = (
-        vectors.unit_length(
-            vectors.average_over_words(replace(words, vectors_WE=turned_WE), Segmenter(tokenizer))
-        )
-        for words, turned_WE, tokenizer in (
-            (source_words, aligned.source_WE, material.source_tokenizer),
-            (target_words, aligned.target_WE, material.target_tokenizer),
-        )
+    sides = align(target_words, source_words, lexicon)
+    tokenizers = (material.target_tokenizer, material.source_tokenizer)
+    target_UE, source_VE = (
+        vectors.unit_length(vectors.average_over_words(words, Segmenter(tokenizer)))
+        for words, tokenizer in zip(sides, tokenizers, strict=True)
     )
     matches = find_exact_matches(inputs.source, inputs.target)
     target_ids = without_row(target_UE, inputs.target, matches)

@@ -31,15 +31,7 @@ MOVED = "the text's path: to keep what is done, put the text back or link it the
 def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """The sections in which two recipes differ; if a text has moved, and no more, that is told."""
     keys = [key for key in dict.fromkeys((*now, *before)) if before.get(key) != now.get(key)]
-    return (
-        [MOVED]
-        if keys == ["corpus"] and _has_moved(before.get("corpus"), now.get("corpus"))
-        else keys
-    )
-
-
-def _has_moved(before: Any, now: Any) -> bool:
-    """Whether two sections [corpus] differ in nothing but where the text lies."""
-    if not (isinstance(before, dict) and isinstance(now, dict) and "text" in before):
-        return False
-    return before | {"text": now.get("text")} == now
+    if keys != ["corpus"] or not (before.get("corpus") and now.get("corpus")):
+        return keys
+    moved = before["corpus"] | {"text": now["corpus"].get("text")} == now["corpus"]
+    return [MOVED] if moved else keys

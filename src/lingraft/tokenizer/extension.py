@@ -90,8 +90,9 @@ def make(
     if mode == "keep":
         return wrapped(state, source), {"source": len(source), "added": 0, "unreachable": 0}
     sample = Sample(sentences, section.train_sentences, seed)
+    in_use = [*map(str, source.special_tokens_map.values()), str(source.chat_template or "")]
     new_state, counts = (
-        _extend(section, state, sample, _in_use(source))
+        _extend(section, state, sample, in_use)
         if mode == "extend"
         else CHANGES[mode](section, state, sample)
     )
@@ -116,11 +117,6 @@ def _check_source(source: PreTrainedTokenizerFast, pad_id: int | None, *, causal
         )
     if not causal:
         frame_of(source)  # refuses a tokenizer without the roles that are needed
-
-
-def _in_use(source: PreTrainedTokenizerFast) -> list[str]:
-    template = source.chat_template or ""
-    return [*map(str, source.special_tokens_map.values()), str(template)]
 
 
 def _check(new: PreTrainedTokenizerFast, state: dict[str, Any], pad_id: int | None) -> None:

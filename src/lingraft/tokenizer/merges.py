@@ -69,19 +69,19 @@ def continue_merges(
     vocabulary = pieces_of(state) | outside(state)
     words = count_words(state, sample)
     characters: list[str] = []
-    if kind_of_state(state) == "sp-bpe":
+    spelt = kind_of_state(state) == "sp-bpe"
+    if spelt:
         counts = count_characters(words)
         common = [char for char in counts if counts[char] >= min_count and char not in vocabulary]
         characters = sorted(common, key=lambda char: (-counts[char], char))[:limit]
     ids = vocabulary | {char: max(vocabulary.values()) + 1 + i for i, char in enumerate(characters)}
     model: Any = bare_tokenizer({**state["model"], "vocab": ids}).model
     sequences: Counter[str] = Counter()
-    whole = not _needs_cutting(state)
     digits = single_digits(vocabulary)
     unknown = state["model"].get("unk_token")
     for word, count in words.items():
         tokens = [token.value for token in model.tokenize(word)]
-        for part in [tokens] if whole else cut(tokens, digits, unknown):
+        for part in cut(tokens, digits, unknown) if spelt else [tokens]:
             if len(part) > 1:
                 sequences["".join(chr(FIRST + ids[token]) for token in part)] += count
     pieces = {chr(FIRST + index): piece for piece, index in ids.items()}
@@ -92,7 +92,7 @@ def continue_merges(
 def count_words(state: Mapping[str, Any], sample: Sample) -> Counter[str]:
     """How often each word of the text occurs, as the tokenizer spells and separates words."""
     backend = Tokenizer.from_str(json.dumps(state))
-    before, spelt = backend.pre_tokenizer, _needs_cutting(state)
+    before, spelt = backend.pre_tokenizer, kind_of_state(state) == "sp-bpe"
     words: Counter[str] = Counter()
     for text in sample.normalised(backend.normalizer or normalizers.Sequence([]), "reading"):
         parts = [part for part, _ in before.pre_tokenize_str(text)] if before else [text]
@@ -141,10 +141,6 @@ def _sort(character: str) -> str:
     return {"L": "letters", "M": "letters", "N": "digits"}.get(
         unicodedata.category(character)[0], "signs"
     )
-
-
-def _needs_cutting(state: Mapping[str, Any]) -> bool:
-    return kind_of_state(state) == "sp-bpe"
 
 
 def bare_tokenizer(model: Mapping[str, Any]) -> Tokenizer:

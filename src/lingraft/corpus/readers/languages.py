@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.columns import opened_parquet
-from lingraft.corpus.readers.lines import Reading, json_value, text_lines
+from lingraft.corpus.readers.lines import Reading, json_object, text_lines
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
@@ -48,11 +48,7 @@ def values(texts: Sequence[str], field: str) -> Counter[str]:
 
 def _json(path: Path, field: str) -> Iterator[Any]:
     for line in text_lines(path, MAX_LINE_BYTES, Reading()):
-        try:
-            row = json_value(line)
-        except (ValueError, RecursionError):
-            continue  # the corpus stage counts it
-        if isinstance(row, dict):
+        if (row := json_object(line)) is not None:  # the corpus stage counts those that are none
             yield row.get(field)
 
 

@@ -336,6 +336,15 @@ def json_value(line: str) -> Any:
     return value
 
 
+def json_object(line: str) -> dict[str, Any] | None:
+    """A row of a file of JSON objects; None where the line is none."""
+    try:
+        row = json_value(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
 def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     """The items in lists of at most `size`."""
     iterator = iter(items)

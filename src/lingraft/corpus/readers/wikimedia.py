@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.extras import require
 from lingraft.corpus.readers.columns import NO_TEXT_FIELD
-from lingraft.corpus.readers.lines import BROKEN_JSON, Reading, json_value, text_lines
+from lingraft.corpus.readers.lines import BROKEN_JSON, Reading, json_object, text_lines
 from lingraft.corpus.readers.markup import NO_MAIN_TEXT
 from lingraft.errors import DataError
 
@@ -40,7 +40,7 @@ def recognises(path: Path) -> bool:
         DataError: the file cannot be read.
     """
     line = next(text_lines(path, 100_000_000, Reading()), "")
-    row = _parse(line)
+    row = json_object(line)
     return _is_index(row) or (row is not None and "article_body" in row)
 
 
@@ -58,7 +58,7 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[t
     for line in text_lines(source.path, section.max_line_bytes, reading):
         if not line or line.isspace():
             continue
-        row = _parse(line)
+        row = json_object(line)
         if row is None:
             reading.drop(BROKEN_JSON)
             broken += 1
@@ -77,14 +77,6 @@ def read(source: Source, section: recipe.Corpus, reading: Reading) -> Iterator[t
             f"{source.name}: none of its {broken:,} lines is a JSON object; "
             "is it a CirrusSearch dump or an Enterprise snapshot?"
         )
-
-
-def _parse(line: str) -> dict[str, Any] | None:
-    try:
-        row = json_value(line)
-    except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None
 
 
 def _is_index(row: dict[str, Any] | None) -> bool:
