@@ -75,16 +75,14 @@ def make(
         check_chat(str(source.chat_template or ""), source.get_vocab(), mode)
     if mode == "source" and source is not None:
         mode = "replace" if causal or tokenizer_files.kind_of(source) == "sp-bpe" else mode
-    if mode not in ("keep", "extend", *CHANGES):
-        tokenizer = tokenizer_files.train(
-            section, source, sentences, pad_id=pad_id, seed=seed, causal=causal
-        )
-        return tokenizer, None
-    if source is None:
+    if source is None and mode not in tokenizer_files.TRAINED:
         raise RecipeError(
             f"tokenizer.kind: '{mode}' needs a source model; a model trained from nothing "
             f"must say one of {', '.join(tokenizer_files.TRAINED)}"
         )
+    if source is None or mode not in ("keep", "extend", *CHANGES):
+        options: dict[str, Any] = {"pad_id": pad_id, "seed": seed, "causal": causal}
+        return tokenizer_files.train(section, source, sentences, **options), None
     _check_source(source, pad_id, causal=causal)
     state = tokenizer_files.state_of(source)
     if mode == "keep":

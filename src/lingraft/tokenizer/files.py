@@ -27,7 +27,7 @@ from tokenizers import (
 from transformers import PreTrainedTokenizerFast
 
 from lingraft.corpus.cleaning.clean import INVISIBLE_CHARACTERS
-from lingraft.errors import DataError, RecipeError, UnsupportedModelError
+from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import load_tokenizer
 from lingraft.rundir import read_json, write_json, writing
@@ -114,11 +114,6 @@ def train(
             logger.info(
                 "the source tokenizer lower-cases its text; the new one keeps case and accents"
             )
-    elif section.kind == "source":
-        raise RecipeError(
-            "tokenizer.kind: 'source' needs a source model; a model trained from nothing must say "
-            f"one of {', '.join(TRAINED)}"
-        )
     else:
         kind = cast("Kind", section.kind)
         frame = default_frame(kind, causal=causal)
