@@ -11,20 +11,11 @@ Shape letters: T tokens of all units, S units, M predicted tokens.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lingraft.objectives.common import (
-    Array,
-    Corrupted,
-    Losses,
-    LossSum,
-    Objective,
-    TokenIds,
-    counts_of_term,
-)
+from lingraft.objectives.common import Array, Corrupted, Losses, LossSum, TokenIds, of_one_term
 
 if TYPE_CHECKING:
     from lingraft.models.packed import PackedBatch, PackedModel
@@ -61,12 +52,11 @@ def loss(packed: PackedModel, batch: PackedBatch) -> Losses:
     return {TERM: LossSum(nats, len(batch.targets_M))}
 
 
-CLM = Objective(
-    name=TERM,
+CLM = of_one_term(
+    TERM,
     summary="causal language modelling: every token predicted from those before it",
     paper="Radford et al. 2019 (GPT-2)",
     corrupt=shifted,
-    counts=partial(counts_of_term, TERM),
     loss=loss,
     kind="causal",
     reads="documents",

@@ -157,13 +157,22 @@ class Objective:
         return 2 if self.reads == "pairs" else 1
 
 
-def counts_of_term(term: str, corrupted: Corrupted, _: Array) -> dict[str, int]:
-    """For `Objective.counts` by `functools.partial`: every target is of the one term."""
+def of_one_term(name: str, **fields: Any) -> Objective:
+    """An objective of one term, called as itself; it may have a loss of its own."""
+    of_term: dict[str, Any] = {
+        "counts": functools.partial(_counts, name),
+        "loss": functools.partial(_cross_entropy, name),
+    }
+    return Objective(name=name, **of_term | fields)
+
+
+def _counts(term: str, corrupted: Corrupted, _: Array) -> dict[str, int]:
+    """Every target is of the one term."""
     return {term: len(corrupted.targets)}
 
 
-def loss_of_term(term: str, packed: PackedModel, batch: PackedBatch) -> Losses:
-    """For `Objective.loss` likewise: the summed cross-entropy of the targets, softmax in fp32.
+def _cross_entropy(term: str, packed: PackedModel, batch: PackedBatch) -> Losses:
+    """The summed cross-entropy of the targets, softmax in fp32.
 
     The head sees the places of the targets alone, and those that fill up the batch.
     """

@@ -21,25 +21,15 @@ Shape letters: T tokens of all sentences, S sentences, n tokens of one.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lingraft.errors import RecipeError
-from lingraft.objectives.common import (
-    Array,
-    Corrupted,
-    Objective,
-    TokenIds,
-    counts_of_term,
-    loss_of_term,
-)
+from lingraft.objectives.common import Array, Corrupted, TokenIds, of_one_term
 
 if TYPE_CHECKING:
     from lingraft.recipe import Masking
-
-TERM = "denoise"
 
 
 def spans_mask(length: int, rate: float, mean_span: float, generator: np.random.Generator) -> Array:
@@ -162,12 +152,10 @@ def corrupt(
     )
 
 
-DENOISE = Objective(
-    name=TERM,
+DENOISE = of_one_term(
+    "denoise",
     summary="spans of a sentence hidden from the encoder, written by the decoder",
     paper="T5: Raffel et al. 2020, §3.1.4; BART: Lewis et al. 2020, §2.2",
     corrupt=corrupt,
-    counts=partial(counts_of_term, TERM),
-    loss=partial(loss_of_term, TERM),
     kind="seq2seq",
 )

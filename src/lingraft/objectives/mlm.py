@@ -14,24 +14,15 @@ Shape letters: T tokens of all sentences, S sentences, M predicted tokens, V voc
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lingraft.objectives.common import (
-    Array,
-    Corrupted,
-    Objective,
-    TokenIds,
-    counts_of_term,
-    loss_of_term,
-)
+from lingraft.objectives.common import Array, Corrupted, TokenIds, of_one_term
 
 if TYPE_CHECKING:
     from lingraft.recipe import Masking
 
-TERM = "mlm"
 KEEP_SHARE, RANDOM_SHARE = 0.1, 0.1
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -106,11 +97,9 @@ def _smallest(owner: Array, token_keys: Array, ordinary: Array, num_masked: Arra
     return np.sort(order[rank < num_masked[owner[order]]])
 
 
-MLM = Objective(
-    name=TERM,
+MLM = of_one_term(
+    "mlm",
     summary="masked language modelling: hidden tokens (15 % by default) are predicted",
     paper="Devlin et al. 2019; dynamic masking: Liu et al. 2019",
     corrupt=corrupt,
-    counts=partial(counts_of_term, TERM),
-    loss=partial(loss_of_term, TERM),
 )

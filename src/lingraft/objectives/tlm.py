@@ -9,19 +9,13 @@ VECO names the objective and nothing of this; the mask is drawn independently of
 
 from __future__ import annotations
 
-from functools import partial
-
 from lingraft.objectives import mlm
-from lingraft.objectives.common import Objective, counts_of_term, loss_of_term
+from lingraft.objectives.common import of_one_term
 
-TERM = "tlm"
-
-TLM = Objective(
-    name=TERM,
+TLM = of_one_term(
+    "tlm",
     summary="masked words of a sentence and its translation in one sequence",
     paper="XLM (Lample & Conneau 2019), §3.4; in VECO (Luo et al. 2021), §4",
     corrupt=mlm.corrupt,
-    counts=partial(counts_of_term, TERM),
-    loss=partial(loss_of_term, TERM),
     reads="joined pairs",
 )
