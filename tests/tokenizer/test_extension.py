@@ -174,9 +174,9 @@ def test_a_padding_id_that_the_source_s_tokenizer_does_not_have_is_refused(kind,
         make(kind, tiny_tokenizer("roberta"), pad_id=7)
 
 
-@pytest.mark.parametrize("kind", ["keep", "extend"])
-def test_a_model_from_nothing_has_no_vocabulary_to_keep(kind):
-    with pytest.raises(RecipeError, match=f"tokenizer.kind: '{kind}' needs a source model"):
+@pytest.mark.parametrize("kind", ["keep", "extend", "source"])
+def test_a_model_from_nothing_has_no_vocabulary_to_follow_or_keep(kind):
+    with pytest.raises(RecipeError, match=f"'{kind}' needs a source model.* byte-bpe, wordpiece"):
         make(kind, None)
 
 

@@ -255,11 +255,6 @@ def test_one_short_sentence_is_enough_to_train_on(kind):
     assert ours.decode(ours("가나", add_special_tokens=False)["input_ids"]) == "가나"
 
 
-def test_training_from_nothing_needs_a_kind(tiny_text):
-    with pytest.raises(RecipeError, match="unigram, byte-bpe, wordpiece"):
-        new("source", tiny_text)
-
-
 def test_a_source_without_a_mask_token_is_refused(tiny_text):
     backend = Tokenizer(models.WordPiece({"[UNK]": 0}, unk_token="[UNK]"))
     source = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]")
