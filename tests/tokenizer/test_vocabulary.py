@@ -8,7 +8,7 @@ from tokenizers import AddedToken
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.tokenizer import files
-from lingraft.tokenizer.vocabulary import BYTE_OF, Canonical, Vocabulary, canonical_form
+from lingraft.tokenizer.vocabulary import Canonical, Vocabulary, canonical_form
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,6 @@ def test_a_literal_accent_in_a_byte_level_piece_is_a_byte_and_not_a_letter():
 )
 def test_bytes_placeholders_and_misspelt_pieces_never_match(piece, kind):
     assert canonical_form(piece, kind) is None
-
-
-def test_every_byte_has_exactly_one_character():
-    assert sorted(BYTE_OF.values()) == list(range(256))
-    assert len(BYTE_OF) == 256
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta", "electra", "modernbert"])
