@@ -4,16 +4,18 @@ import math
 from types import SimpleNamespace
 
 import pytest
+from script_modules import load
 from synthetic_study import BLOCKS, cell_rows
 
 from lingraft.pipeline import judging
 from lingraft.report.table import BEST
 from lingraft.stats import Resampling
-from lingraft.study import causal_tables, collect, document, page, plots
+from lingraft.study import causal_tables, collect, page, plots
 from lingraft.study.results import collect as results_of
 from lingraft.study.rows import CurveRow, MetricRow, append
 
 RESAMPLING = Resampling(200)
+document = load("results_page")
 SPEED = "speed/characters_per_second@1"
 
 
