@@ -7,7 +7,6 @@ import pytest
 from lingraft.commands import budgets
 from lingraft.errors import RecipeError
 from lingraft.recipe.methods import read_recipe
-from lingraft.study import estimate
 
 
 @pytest.mark.parametrize(
@@ -62,7 +61,6 @@ def test_auto_is_the_default_where_it_knows_what_to_do(form, settings, more, pre
 @pytest.fixture
 def short(tiny_source, korean_text, tmp_path, monkeypatch):
     """The short form without a budget."""
-    monkeypatch.setattr(estimate, "MEASURED_SECONDS", 0.01)
     start = ("adapt", "--source", tiny_source("roberta"), "--text", korean_text, "--lang", "ko")
     return (*start, "--out", tmp_path / "run")
 
@@ -82,7 +80,6 @@ SEVERAL = ("--method", "metaxlm")
 def test_of_other_methods_the_papers_budget_is_not_begun_unasked(
     command, tiny_source, korean_text, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(estimate, "MEASURED_SECONDS", 0.01)
     texts = ("--text", f"ko={korean_text}", f"en={korean_text}")
     start = ("adapt", "--source", tiny_source("roberta"), *texts, "--out", tmp_path / "run")
     ended = command(*start, *SEVERAL)

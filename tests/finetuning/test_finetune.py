@@ -51,12 +51,15 @@ def same_files(tmp_path_factory):
         ("klue-nli", "modernbert", ""),
         ("glue-stsb", "electra", ""),
         ("klue-ner", "roberta", ",max_length=128"),
-        ("klue-re", "modernbert", ",max_length=128"),
-        ("klue-dp", "roberta", ",epochs=30,max_length=128"),
+        pytest.param("klue-re", "modernbert", ",max_length=128", marks=pytest.mark.slow),
+        pytest.param("klue-dp", "roberta", ",epochs=30,max_length=128", marks=pytest.mark.slow),
         ("klue-mrc", "modernbert", ",doc_stride=32,max_query=40,max_length=128,patience=16"),
         ("klue-nli", "gpt2", ""),
-        ("klue-ner", "llama", ",max_length=128"),
-        ("klue-mrc", "llama", ",doc_stride=32,max_query=40,max_length=128"),
+        pytest.param("klue-ner", "llama", ",max_length=128", marks=pytest.mark.slow),
+        pytest.param(
+            *("klue-mrc", "llama", ",doc_stride=32,max_query=40,max_length=128"),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_every_kind_of_task_learns_its_training_file_by_heart(

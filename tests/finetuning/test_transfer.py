@@ -116,6 +116,7 @@ def test_a_killed_training_goes_on_to_the_result_of_a_straight_one(tagging, tmp_
     assert contents(tmp_path / "killed" / name) == contents(tmp_path / "straight" / name)
 
 
+@pytest.mark.slow
 def test_the_mean_over_languages_can_choose_other_weights_than_english(tmp_path, run):
     """German and Korean development sets have contrary tags: they fall as English rises."""
     path = made.write_tagging(tmp_path / "data", (48, 20, 4), flipped=("de", "ko"))

@@ -31,7 +31,6 @@ def here(monkeypatch):
     """Cells of the command line run in this process."""
     start = Here()
     monkeypatch.setattr(processes, "start", start)
-    monkeypatch.setattr(estimate, "MEASURED_SECONDS", 0.01)
     return start
 
 

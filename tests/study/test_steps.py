@@ -13,7 +13,7 @@ from tiny_study import Ended, Here, kinds, run_here, write_study
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import run as finetuning_run
 from lingraft.rundir import Run, read_json
-from lingraft.study import cell, estimate, grid, planning, rows, runner, steps
+from lingraft.study import cell, grid, planning, rows, runner, steps
 from lingraft.study.planning import TASKS_TO_DO
 from lingraft.study.results import collect as in_order
 from lingraft.study.rows import EndRow, MetricRow, TaskRow
@@ -232,7 +232,6 @@ def test_a_dry_run_counts_the_fine_tunings_and_says_what_is_trained_again(
 ):
     folder, out = again
     make(folder, GRID + KORSTS.replace("seeds = 2", "seeds = 3") + MOOD)
-    monkeypatch.setattr(estimate, "MEASURED_SECONDS", 0.01)
     said = command("study", folder / "study.toml", "--out", out, "--dry-run").out
     assert said.count(TASKS_TO_DO) == 3
     assert "tasks: 3 fine-tunings" in said

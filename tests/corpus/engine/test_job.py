@@ -103,10 +103,10 @@ def test_a_corpus_of_many_parts_needs_few_open_files(tmp_path: Path):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (in_use + 40, hard))
     try:
-        result = made(section, tmp_path / "out", settings(200))
+        result = made(section, tmp_path / "out", settings(600))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert result["parts"] > 200
+    assert result["parts"] > 80
 
 
 def test_what_is_kept_is_looked_up_once_for_all_shards_of_a_process(
