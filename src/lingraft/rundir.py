@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 FORMAT = {
-    "corpus": 4,  # damaged UTF-8, labels of pages, decontamination, overlaps of streams
-    "language": 2,  # of corpora whose languages are identified: rivals and context are weighed
+    "corpus": 4,
+    "language": 2,  # of corpora whose languages are identified
     "tokenizer": 1,
     "graft": 1,
     "phase": 1,
@@ -40,8 +40,7 @@ FORMAT = {
     "fine-tuning": 5,  # fp32 outputs, special tokens in texts are text, labels keep their rows
     "study": 1,  # of a cell: raising it makes all committed results stale
 }
-"""Of what a stage makes, part of its fingerprint; raise it when equal inputs give another result.
-What has an older form is made again."""
+"""Of what a stage makes, part of its fingerprint; raised when equal inputs give another result."""
 SHARED_STAGES = ("corpus", "tokenizer")
 CHECKPOINT_FILES = (".json", ".safetensors", ".bin", ".txt", ".model")
 LARGE = 1 << 26

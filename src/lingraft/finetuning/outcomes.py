@@ -259,11 +259,7 @@ def examples(outcome: Outcome, split: str) -> list[Example]:
 
 
 def existing(path: Path) -> Path:
-    """The path of a file that a finished seed must have.
-
-    Raises:
-        DataError: it is missing.
-    """
+    """The path, for a file that a finished seed must have; raises DataError where it is missing."""
     if not path.is_file():
         raise DataError(f"{path}: is missing; delete the folder and fine-tune this seed again")
     return path

@@ -66,19 +66,10 @@ def evaluate(
         scheme, words; of a causal model documents, metrics, likelihood, next_token, masks.
 
     Raises:
-        DataError: no model, no head that predicts tokens, no text.
-        RecipeError: an option has a value that is not allowed.
+        DataError, RecipeError: no model, head or text; an option's value is not allowed.
     """
-    if not 0 < rate < 1:
-        raise RecipeError(f"evaluate: rate must be above 0 and below 1; got {rate:g}")
-    if sentences < 1 or num_words < 0:
-        raise RecipeError(
-            "evaluate: sentences must be 1 or more, and words 0 or more; "
-            f"got {sentences} and {num_words}"
-        )
+    _check(text, rate, sentences, num_words)
     check_precision(precision)
-    if not text:
-        raise DataError("evaluate: text names no file; name at least one")
     model = catalogue.resolve(model)
     config = load_config(model)
     if is_causal(config):
@@ -90,9 +81,8 @@ def evaluate(
     encoded = tokenizer(lines, truncation=True, max_length=longest)
     arrays = [np.array(row, dtype=np.int64) for row in encoded["input_ids"]]
     scorer = Scorer.load(model, ids.pad, precision)
-    result = evaluating.evaluate_sentences(
-        scorer, tokenizer, arrays, rate=rate, seed=seed, number=0
-    )
+    settings: dict[str, Any] = {"rate": rate, "seed": seed, "number": 0}
+    result = evaluating.evaluate_sentences(scorer, tokenizer, arrays, **settings)
     answer = {
         "model": model,
         "sentences": len(arrays),
@@ -107,9 +97,21 @@ def evaluate(
     if num_words and tokenizer_files.lower_cases(tokenizer):
         logger.warning("%s: lower-cases its text, so bits per character would not compare", model)
     elif num_words:
-        chosen_words = words.choose(lines, num_words, seed)
-        answer["words"] = words.bits_per_character(scorer, tokenizer, chosen_words, longest)
+        chosen = words.choose(lines, num_words, seed)
+        answer["words"] = words.bits_per_character(scorer, tokenizer, chosen, longest)
     return answer
+
+
+def _check(text: Sequence[str], rate: float, sentences: int, num_words: int) -> None:
+    if not text:
+        raise DataError("evaluate: text names no file; name at least one")
+    if not 0 < rate < 1:
+        raise RecipeError(f"evaluate: rate must be above 0 and below 1; got {rate:g}")
+    if sentences < 1 or num_words < 0:
+        raise RecipeError(
+            "evaluate: sentences must be 1 or more, and words 0 or more; "
+            f"got {sentences} and {num_words}"
+        )
 
 
 def check_precision(precision: str) -> None:

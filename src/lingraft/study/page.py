@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lingraft.recipe.auto import AUTO
 from lingraft.report import numbers
@@ -99,13 +99,6 @@ def render(
     resampling = Resampling()
     done = {cell.name for cell in results.cells}
     failed = {failure.cell for failure in results.failures}
-    compared = [causal_tables.differences_of(results, n, resampling) for n in results.sizes]
-    tasks = [task_tables.scores(results, size) for size in reversed(results.sizes)]
-    metrics, curve = results.task_metrics, learning_curves.of(results)
-    factors = tables.factors(results, resampling)
-    gained = [
-        tables.differences(results, size, resampling, metrics) for size in reversed(results.sizes)
-    ]
     return skeleton.render(
         "study",
         title=f"Study {name}",
@@ -116,29 +109,39 @@ def render(
         failures=results.failures,
         missing=[cell for cell in planned if cell not in done | failed],
         waiting=[cell for cell in waiting if cell not in failed],
-        quality=[causal_tables.quality(results, size).filled() for size in results.sizes[::-1]],
-        differences=[table.filled() for table in reversed(compared) if table is not None],
-        streams=[
-            table
-            for size in reversed(results.sizes)
-            for table in stream_tables.of(results, size, resampling)
-        ],
         reference=results.reference(),
         resamples=f"{resampling.resamples:,}",
-        factors=factors and factors.filled(),
-        tasks=[table for table in tasks if table is not None],
-        task_differences=[table for table in gained if table is not None],
-        task_factors=tables.factors(results, resampling, metrics),
-        curve_factors=tables.factors(curve, resampling, curve.task_metrics) if curve else None,
-        task_notes=task_tables.about(results),
-        initialisers=causal_tables.initialisers(results, resampling),
-        machines=tables.machines(results),
-        cells=causal_tables.cells(results),
         causal=bool(causal_tables.shown(results)),
         written=", ".join(sorted({cell.written for cell in results.cells} - {""})),
         settings=recipe.to_toml(study) if study else "",
+        **_tables(results, resampling),
         **figures(results, resampling),
     )
+
+
+def _tables(results: Results, resampling: Resampling) -> dict[str, Any]:
+    """All tables that the results allow, by section of the page; the largest size first."""
+    sizes, metrics, curve = results.sizes[::-1], results.task_metrics, learning_curves.of(results)
+    compared = [causal_tables.differences_of(results, size, resampling) for size in sizes]
+    tasks = [task_tables.scores(results, size) for size in sizes]
+    gained = [tables.differences(results, size, resampling, metrics) for size in sizes]
+    factors = tables.factors(results, resampling)
+    return {
+        "quality": [causal_tables.quality(results, size).filled() for size in sizes],
+        "differences": [table.filled() for table in compared if table is not None],
+        "streams": [
+            table for size in sizes for table in stream_tables.of(results, size, resampling)
+        ],
+        "factors": factors and factors.filled(),
+        "tasks": [table for table in tasks if table is not None],
+        "task_differences": [table for table in gained if table is not None],
+        "task_factors": tables.factors(results, resampling, metrics),
+        "curve_factors": tables.factors(curve, resampling, curve.task_metrics) if curve else None,
+        "task_notes": task_tables.about(results),
+        "initialisers": causal_tables.initialisers(results, resampling),
+        "machines": tables.machines(results),
+        "cells": causal_tables.cells(results),
+    }
 
 
 def figures(results: Results, resampling: Resampling) -> dict[str, list[Figure]]:
