@@ -47,10 +47,8 @@ class TextCoder(Coder):
 
     def texts(self, examples: Sequence[Any]) -> tuple[list[str], list[str] | None]:
         """The texts, and the second ones where the examples have them."""
-        pairs = [example.pair or "" for example in examples]
-        return [example.text for example in examples], pairs if examples[
-            0
-        ].pair is not None else None
+        texts, pairs = zip(*((example.text, example.pair) for example in examples), strict=True)
+        return list(texts), None if pairs[0] is None else [pair or "" for pair in pairs]
 
     @abstractmethod
     def target(self, example: Any) -> Any:
